@@ -1,0 +1,39 @@
+# Everything a newcomer types: make demo, make test.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help demo test lint types check bench soak clean
+
+help:            ## this list
+	@grep -hE '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "timermq: Python 3.11 or newer is needed, found " + sys.version.split()[0])'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --editable . --group test --group lint
+	@touch $(STAMP)
+
+demo: $(STAMP)   ## a broker on a throw-away store, real sockets, and what arrived how late
+	$(BIN)/timermq demo
+
+test: $(STAMP)   ## the whole test suite
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)   ## format and lint
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(STAMP)  ## mypy and pyright, both strict
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+check: lint types test  ## all that the continuous integration runs
+
+bench: $(STAMP)  ## send → pulled and burst on this machine
+	$(BIN)/timermq bench
+
+clean:           ## remove what make made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
