@@ -1,0 +1,71 @@
+"""Tests of the lock and abort files."""
+
+from __future__ import annotations
+
+import pytest
+
+from timermq.timerstore.errors import StoreLockedError
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.store_lock import StoreLock
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    """A disk with an empty store."""
+    disk = MemoryDisk()
+    disk.make_dirs("/store")
+    return disk
+
+
+def content(disk: MemoryDisk, path: str) -> bytes:
+    """All of a file."""
+    return disk.open(path).read(0, 100)
+
+
+def test_one_process_a_store(disk: MemoryDisk) -> None:
+    """The second one is refused until the first gives the store up."""
+    first, second = StoreLock(disk, "/store"), StoreLock(disk, "/store")
+    first.take()
+    with pytest.raises(StoreLockedError) as error:
+        second.take()
+    first.release()
+    first.release()
+    second.take()
+
+    assert str(error.value) == "/store/lock: held by another running broker"
+    assert content(disk, "/store/lock") == b"lock"
+
+
+def test_a_store_that_never_ran_ended_well(disk: MemoryDisk) -> None:
+    """There is nothing to recover in a new directory."""
+    assert StoreLock(disk, "/store").last_exit_ok
+
+
+@pytest.mark.parametrize("event", [MemoryDisk.process_kill, MemoryDisk.power_cut])
+def test_a_cut_off_run_is_seen(disk: MemoryDisk, event: object) -> None:
+    """After a kill or a power cut the next start knows, from the instant it ran."""
+    lock = StoreLock(disk, "/store")
+    lock.take()
+    lock.mark_running(12345)
+    (disk.process_kill if event is MemoryDisk.process_kill else disk.power_cut)()
+    after = StoreLock(disk, "/store")
+
+    assert not after.last_exit_ok
+    assert content(disk, "/store/abort") == b"12345"
+
+    after.take()
+    after.mark_running(99)
+
+    assert content(disk, "/store/abort") == b"99"
+
+
+def test_a_clean_stop_is_durable(disk: MemoryDisk) -> None:
+    """After ``mark_clean`` even a power cut does not ask for a recovery."""
+    lock = StoreLock(disk, "/store")
+    lock.take()
+    lock.mark_running(1)
+    lock.mark_clean()
+    lock.release()
+    disk.power_cut()
+
+    assert StoreLock(disk, "/store").last_exit_ok

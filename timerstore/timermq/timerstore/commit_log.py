@@ -1,0 +1,265 @@
+"""The commit log: every record of every topic, one after the other, in segments of one size.
+
+Files ``commitlog/<20 digits>``, named by the position of their first byte. A record never crosses a
+segment; a tail too small for the next record holds a blank record. Segments are reserved when they are
+begun, written with pwrite and read through read-only maps.
+
+Corresponds to RocketMQ's CommitLog.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import attrs
+
+from .disk import Disk
+from .errors import StoreError
+from .mapped_file_queue import MappedFile, MappedFileQueue
+from .record_check import CheckKind, CheckResult, check_record
+
+ZERO_CHUNK_SIZE = 1 << 20
+"""Bytes examined or zeroed in one step behind the log's end."""
+
+_ZEROS = bytes(ZERO_CHUNK_SIZE)
+
+
+class StoreFailedError(StoreError):
+    """A sync failed, or a failed write could not be taken back; the store must be opened again.
+
+    What was acknowledged as durable is safe; recovery finds out from the log what else was stored.
+    """
+
+
+@attrs.frozen
+class LogWrite:
+    """Records that stand side by side in one segment."""
+
+    offset: int
+    data: bytes
+
+
+class LogScan:
+    """A walk over the records of a log, from a record's position to the first that is none.
+
+    Iterating gives (position, size); afterwards `end` and `reason` say where it stopped and why.
+    """
+
+    def __init__(self, log: "CommitLog", first: int, end: int, *, check_crc: bool) -> None:
+        self.end = first
+        """End of the last good record, or of the blank behind it."""
+        self.reason = "end of the last segment"
+        """What stands at the end instead of a record."""
+        self._log = log
+        self._limit = end
+        self._check_crc = check_crc
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        while self.end < self._limit:
+            segment = self._log.segment_at(self.end)
+            if segment is None:
+                return
+            is_blank = yield from self._scan_segment(segment)
+            if not is_blank:
+                return
+            self.end = segment.end
+
+    def _scan_segment(self, segment: MappedFile) -> Iterator[tuple[int, int]]:
+        """Walk to a blank record (True) or to something that is no record (False)."""
+        view = segment.file.map()
+        at = self.end - segment.start
+        limit = min(segment.size, self._limit - segment.start)
+        while at < limit:
+            result = check_record(view, at, limit, segment.start + at, check_crc=self._check_crc)
+            if result.kind is CheckKind.BLANK:
+                return True
+            if result.kind is CheckKind.BAD:
+                self.reason = result.reason
+                return False
+            yield segment.start + at, result.size
+            at += result.size
+            self.end = segment.start + at
+        return False
+
+
+class CommitLog:
+    """The records of a store.
+
+    Args:
+        disk: Where the files are.
+        directory: ``<root>/commitlog``.
+        segment_size: Bytes of one segment.
+        read_only: Nothing is written; the end found by recovery is kept in memory.
+    """
+
+    def __init__(
+        self, disk: Disk, directory: str, segment_size: int, *, read_only: bool = False
+    ) -> None:
+        self.directory = directory
+        self.segment_size = segment_size
+        self._disk = disk
+        self._files = MappedFileQueue(
+            disk, directory, segment_size, reserve=True, read_only=read_only
+        )
+
+    @property
+    def min_offset(self) -> int:
+        """Position of the oldest record."""
+        return self._files.min_offset
+
+    @property
+    def max_offset(self) -> int:
+        """End of the data: where the next record will stand."""
+        return self._files.wrote
+
+    @property
+    def flushed_where(self) -> int:
+        """Everything before it is durable."""
+        return self._files.flushed_where
+
+    @property
+    def room(self) -> int:
+        """Bytes left in the newest segment, 0 when the next record needs a new one."""
+        return self._files.room()
+
+    @property
+    def segments(self) -> Sequence[MappedFile]:
+        """The segments, oldest first."""
+        return self._files.segments
+
+    def segment_at(self, offset: int) -> MappedFile | None:
+        """The segment that covers a position."""
+        return self._files.segment_at(offset)
+
+    def load(self) -> None:
+        """Open the segments that are there.
+
+        Raises:
+            StoreFormatError: A file is not a segment of this log.
+        """
+        self._files.load()
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def holds(self, phy_offset: int, size: int) -> bool:
+        """Whether the bytes of a record are within the log."""
+        return size > 0 and self.min_offset <= phy_offset <= self.max_offset - size
+
+    def read(self, phy_offset: int, size: int) -> bytes:
+        """Bytes inside one segment; fewer at its end and at the end of the data."""
+        return self._files.read(phy_offset, size)
+
+    def record_at(self, phy_offset: int, size: int) -> bytes | None:
+        """The bytes of one record, or of neighbouring ones; None when they are not in the log."""
+        data = self._files.read(phy_offset, size)
+        return data if data and len(data) == size else None
+
+    def will_need(self, records: Iterable[tuple[int, int]]) -> None:
+        """Announce (position, size) of records that are read next: cold ones come together."""
+        ranges: dict[int, list[tuple[int, int]]] = {}
+        for phy_offset, size in records:
+            segment = self.segment_at(phy_offset)
+            if segment is not None:
+                place = (phy_offset - segment.start, size)
+                ranges.setdefault(segment.start, []).append(place)
+        for start, places in ranges.items():
+            segment = self.segment_at(start)
+            if segment is not None:
+                segment.file.will_need(places)
+
+    def check_at(self, phy_offset: int, *, check_crc: bool) -> CheckResult | None:
+        """Look whether a record stands at a position; None when that is outside the segments."""
+        segment = self._files.segment_at(phy_offset)
+        if segment is None:
+            return None
+        at = phy_offset - segment.start
+        return check_record(segment.file.map(), at, segment.size, phy_offset, check_crc=check_crc)
+
+    def next_segment_start(self, phy_offset: int) -> int:
+        """Where the segment after the one of a position begins."""
+        return phy_offset - phy_offset % self.segment_size + self.segment_size
+
+    def scan(self, first: int, *, end: int | None = None, check_crc: bool) -> LogScan:
+        """Walk over the records from ``first`` (a record's position) up to ``end`` or a bad one."""
+        return LogScan(self, first, self.max_offset if end is None else end, check_crc=check_crc)
+
+    # -- writing ------------------------------------------------------------------------------
+
+    def append(self, segment_starts: Sequence[int], writes: Sequence[LogWrite]) -> None:
+        """Write records behind the end of the data: all of them or, after an error, none.
+
+        Args:
+            segment_starts: Segments to begin.
+            writes: What to write, ascending from `max_offset` without gaps but for blank tails.
+
+        Raises:
+            OSError: The disk did not take it; nothing has changed.
+            StoreFailedError: It did not, and what was written could not be removed again.
+        """
+        end = self.max_offset
+        try:
+            for start in segment_starts:
+                self._files.start_segment(start)
+            for write in writes:
+                self._files.write(write.offset, write.data)
+        except OSError as error:
+            try:
+                self._take_back(end, writes)
+            except OSError as second:
+                raise StoreFailedError(f"{self.directory}: at {end}: {error}") from second
+            raise
+
+    def _take_back(self, end: int, writes: Sequence[LogWrite]) -> None:
+        """Remove what a failed append wrote.
+
+        Bytes left behind would be whole records at their right positions: a later, shorter append
+        followed by a crash would bring them back.
+        """
+        self._files.set_end(end)
+        for write in writes:
+            segment = self._files.segment_at(write.offset)
+            if segment is not None:
+                segment.file.write(write.offset - segment.start, bytes(len(write.data)))
+
+    def set_end(self, end: int) -> None:
+        """Let the data end at a position; later segments are removed."""
+        self._files.set_end(end)
+
+    def zero_tail(self) -> bool:
+        """Zero whatever stands between the end of the data and the end of its segment.
+
+        Returns:
+            Whether anything was there.
+        """
+        segment = self._files.segment_at(self.max_offset)
+        if segment is None:
+            return False
+        found = False
+        for at in range(self.max_offset - segment.start, segment.size, ZERO_CHUNK_SIZE):
+            size = min(ZERO_CHUNK_SIZE, segment.size - at)
+            zeros = _ZEROS[:size]
+            if segment.file.read(at, size) != zeros:
+                segment.file.write(at, zeros)
+                found = True
+        return found
+
+    def sync_now(self, first: int) -> None:
+        """Make everything from a position on durable, and the names of the segments (blocking)."""
+        if self._files.segments:
+            files = [segment.file for segment in self._files.segments if segment.end > first]
+            self._disk.sync_now(*files)
+            self._disk.sync_dir_now(self.directory)
+
+    async def flush(self) -> None:
+        """Make everything appended so far durable.
+
+        Raises:
+            OSError: A sync failed; it must not be tried again.
+        """
+        await self._files.flush()
+
+    def delete_before(self, phy_offset: int) -> int:
+        """Remove segments that end at or before a position, never the newest; the count removed."""
+        return self._files.delete_before(phy_offset)
+
+    def close(self) -> None:
+        """Give the files back; nothing is written."""
+        self._files.close()

@@ -1,0 +1,131 @@
+"""JSON configuration files in RocketMQ's shape.
+
+RocketMQ prints with fastjson, and so do we, byte for byte: tabs; keys that are integers without
+quotes and on one line, keys that are objects printed in place::
+
+    "offsetTable":{
+        "T@G":{0:7,1:9
+        }
+    }
+
+A file is replaced, never overwritten: the new text goes to a temporary file and is synced, the old
+file becomes ``.bak``, the temporary one takes its name. Between the two renames there is no file of
+that name: readers take the ``.bak`` then.
+
+Source: Java ``ConfigManager``, ``MixAll.string2File``, ``RemotingSerializable.toJson``.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from .disk import Disk, File
+from .errors import StoreFormatError
+from .fastjson import fastjson as fastjson
+from .fastjson import parse_json as parse_json
+
+FILE_SIZE_MAX = 256 << 20
+"""Bytes; 100,000 topics make about 30 MB."""
+
+
+@attrs.frozen(kw_only=True)
+class DataVersion:
+    """RocketMQ's version of a configuration table. Source: Java ``DataVersion``."""
+
+    counter: int = 0
+    """Changes of the table."""
+    state_version: int = 0
+    """Number of the broker's reign over its replicas; kept as it was read."""
+    timestamp: int = 0
+    """When the table changed last, epoch milliseconds."""
+
+
+def load_json(disk: Disk, path: str) -> object | None:
+    """Read a configuration file, or its ``.bak`` when it is missing, empty or damaged.
+
+    Returns:
+        The parsed file (see ``parse_json``); None when there is neither.
+
+    Raises:
+        StoreFormatError: There is a file, and neither it nor its ``.bak`` can be read; it says
+            what is wrong with the first.
+    """
+    failure: StoreFormatError | None = None
+    for candidate in (path, f"{path}.bak"):
+        try:
+            text = _read(disk, candidate)
+            if text.strip():
+                return parse_json(text, candidate)
+        except StoreFormatError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return None
+
+
+async def save_json(disk: Disk, path: str, text: str) -> None:
+    """Replace a configuration file, keeping the old one as ``.bak``. One at a time for a path.
+
+    Raises:
+        OSError: The disk refused.
+
+    Cancellation: the file is the old or the new one, and whole.
+    """
+    directory = path.rpartition("/")[0]
+    changed = disk.make_dirs(directory)
+    file = _write_temporary(disk, path, text)
+    try:
+        await disk.sync(file)
+    finally:
+        file.close()
+    _swap(disk, path)
+    for one in (*changed, directory):
+        await disk.sync_dir(one)
+
+
+def save_json_now(disk: Disk, path: str, text: str) -> None:
+    """``save_json``, blocking: for start-up, shutdown and tools."""
+    directory = path.rpartition("/")[0]
+    changed = disk.make_dirs(directory)
+    file = _write_temporary(disk, path, text)
+    try:
+        disk.sync_now(file)
+    finally:
+        file.close()
+    _swap(disk, path)
+    for one in (*changed, directory):
+        disk.sync_dir_now(one)
+
+
+def _read(disk: Disk, path: str) -> str:
+    """The file's text, empty when it is missing."""
+    if not disk.exists(path):
+        return ""
+    file = disk.open(path, read_only=True)
+    try:
+        size = file.size()
+        if size > FILE_SIZE_MAX:
+            raise StoreFormatError(path, 0, f"at most {FILE_SIZE_MAX} bytes", f"{size}")
+        return file.read(0, size).decode()
+    except UnicodeDecodeError as error:
+        raise StoreFormatError(path, error.start, "UTF-8", error.reason) from error
+    finally:
+        file.close()
+
+
+def _write_temporary(disk: Disk, path: str, text: str) -> File:
+    data = text.encode()
+    file = disk.open(f"{path}.tmp", create=True)
+    try:
+        file.truncate(len(data))  # what a longer text that was not finished left behind
+        file.write(0, data)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _swap(disk: Disk, path: str) -> None:
+    if disk.exists(path):
+        disk.rename(path, f"{path}.bak")
+    disk.rename(f"{path}.tmp", path)

@@ -1,0 +1,336 @@
+"""Consume queues: for each topic and queue, where its messages stand in the commit log.
+
+A queue is a row of 20-byte units in files ``consumequeue/<topic>/<queueId>/<20 digits>``; the unit of
+queue offset n stands at byte 20 n:
+
+    +----------------+----------+----------------+
+    | phy offset i64 | size i32 | tags code i64  |
+    +----------------+----------+----------------+
+
+Queues are derived data: recovery makes their newest part again from the log. A segment is created
+sparse, so an all-zero unit is one that was never written. A queue whose first message is not number 0
+(older segments of the log are gone) starts with filler units that no reader sees.
+
+Corresponds to RocketMQ's ConsumeQueue.
+"""
+
+from collections.abc import Iterator
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from .disk import Disk
+from .errors import StoreFormatError
+from .layout import Layout
+from .mapped_file_queue import MappedFileQueue
+
+UNIT = Layout(
+    "consume queue unit",
+    ">",
+    (
+        ("phy_offset", "q", "position of the record in the commit log"),
+        ("size", "i", "size of the record in bytes"),
+        ("tags_code", "q", "hash of the tags; the deliver time on SCHEDULE_TOPIC_XXXX"),
+    ),
+)
+assert UNIT.size == 20
+
+FILLER_SIZE = 0x7FFFFFFF
+"""Size in the units that fill a first segment up to the first message."""
+
+FILLER = UNIT.pack(0, FILLER_SIZE, 0)
+
+RECOVER_SEGMENT_COUNT = 3
+"""Newest segments that are checked when a queue is opened; older ones were complete long ago."""
+
+SCAN_COUNT = 4096
+"""Units that are checked in one step."""
+
+NATIVE_UNIT: np.dtype[np.void] = np.dtype(
+    [("phy_offset", "i8"), ("size", "i8"), ("tags_code", "i8")]
+)
+
+Units = NDArray[np.void]
+"""Units with native fields ``phy_offset``, ``size``, ``tags_code``."""
+
+
+@attrs.define(eq=False)
+class QueueUnits:
+    """Units of one queue that a batch of records has made, to be appended together."""
+
+    queue: "ConsumeQueue"
+    first_offset: int
+    """Queue offset of the first unit."""
+    units: bytes
+    end: int
+    """End of the last unit's record in the commit log."""
+
+
+class QueueGapError(StoreFormatError):
+    """A unit does not follow the newest unit of its queue: units in between are missing."""
+
+
+class ConsumeQueue:
+    """The units of one topic and queue.
+
+    Args:
+        disk: Where the files are.
+        directory: ``<root>/consumequeue/<topic>/<queueId>``.
+        topic: Topic.
+        queue_id: Queue.
+        segment_size: Bytes of one file, a multiple of 20.
+        read_only: Nothing is written; appended units stay in memory.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        topic: str,
+        queue_id: int,
+        *,
+        segment_size: int,
+        read_only: bool = False,
+    ) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.directory = directory
+        self.min_offset = 0
+        """Queue offset of the oldest readable unit."""
+        self.max_offset = 0
+        """Queue offset of the next unit: those in [min_offset, max_offset) are readable."""
+        self.max_physic_offset = -1
+        """End in the commit log of the newest unit's record, -1 while there is none."""
+        self._disk = disk
+        self._segment_size = segment_size
+        self._read_only = read_only
+        self._files = self._new_files()
+        self._tail = bytearray()
+        """With read_only: the units from _tail_first on, which no file holds."""
+        self._tail_first = 0
+
+    def __repr__(self) -> str:
+        return f"<ConsumeQueue {self.topic}/{self.queue_id} {self.min_offset}..{self.max_offset}>"
+
+    def _new_files(self) -> MappedFileQueue:
+        return MappedFileQueue(
+            self._disk,
+            self.directory,
+            self._segment_size,
+            reserve=False,
+            read_only=self._read_only,
+        )
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def units(self, first: int, count_max: int) -> Units:
+        """Read units in queue order.
+
+        Args:
+            first: Queue offset of the first one.
+            count_max: Most units wanted.
+
+        Returns:
+            Units from ``first`` on: fewer than wanted at the end of the queue and where a segment
+            ends, none when ``first`` is not in [min_offset, max_offset).
+        """
+        count = min(count_max, self.max_offset - first)
+        if first < self.min_offset or count <= 0:
+            return np.empty(0, NATIVE_UNIT)
+        return np.frombuffer(self._read(first, count), UNIT.dtype).astype(NATIVE_UNIT)
+
+    def _read(self, first: int, count: int) -> bytes:
+        """Bytes of units, cut at the end of their segment or of the files."""
+        if self._read_only and first >= self._tail_first:
+            at = (first - self._tail_first) * UNIT.size
+            return bytes(self._tail[at : at + count * UNIT.size])
+        offset = first * UNIT.size
+        room = self._segment_size - offset % self._segment_size
+        return self._files.read(offset, min(count * UNIT.size, room))
+
+    def find_phy_offset(self, phy_offset: int, first: int, end: int) -> int:
+        """Find the first unit in [first, end) whose record stands at ``phy_offset`` or later.
+
+        Fillers count as standing before every record. The answer is ``end`` when there is none.
+        """
+        while first < end:
+            middle = (first + end) // 2
+            unit_phy, size, _ = UNIT.unpack(self._read(middle, 1))
+            if size == FILLER_SIZE or unit_phy < phy_offset:
+                first = middle + 1
+            else:
+                end = middle
+        return first
+
+    # -- appending ----------------------------------------------------------------------------
+
+    def append(self, first_offset: int, units: bytes, end: int) -> None:
+        """Append units; those that the queue holds already are skipped.
+
+        Nothing becomes readable unless everything was written.
+
+        Args:
+            first_offset: Queue offset of the first unit.
+            units: Packed units.
+            end: End in the commit log of the last unit's record.
+
+        Raises:
+            QueueGapError: Units before ``first_offset`` are missing.
+            OSError: The disk did not take them.
+
+        Source: ConsumeQueue.putMessagePositionInfo.
+        """
+        repeated = self.max_offset - first_offset
+        if repeated > 0:
+            units = units[repeated * UNIT.size :]
+            if not units:
+                return
+            first_offset += repeated
+        elif repeated < 0:
+            self._start_at(first_offset)
+        if self._read_only:
+            self._tail += units
+        else:
+            self._write(first_offset * UNIT.size, units)
+        self.max_offset = first_offset + len(units) // UNIT.size
+        self.max_physic_offset = end
+
+    def _write(self, offset: int, units: bytes) -> None:
+        while units:
+            room = self._segment_size - offset % self._segment_size
+            self._files.write(offset, units[:room])
+            offset += room
+            units = units[room:]
+
+    def _start_at(self, first_offset: int) -> None:
+        """Let a queue without readable units begin at a later offset, behind filler units."""
+        if self.min_offset < self.max_offset:
+            raise QueueGapError(
+                self.directory,
+                self.max_offset * UNIT.size,
+                f"unit {self.max_offset}",
+                f"unit {first_offset}",
+            )
+        if self._read_only:
+            self._tail.clear()
+            self._tail_first = first_offset
+        else:
+            segment_start = first_offset * UNIT.size // self._segment_size * self._segment_size
+            if segment_start > self._files.wrote or not self._files.segments:
+                self._remove_files()
+            filled = max(segment_start, self._files.wrote)
+            self._write(filled, FILLER * (first_offset - filled // UNIT.size))
+        self.min_offset = self.max_offset = first_offset
+
+    # -- recovery and cleaning ----------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Find the end of the units: the first one that cannot be true ends the queue.
+
+        Nothing is written. The newest three segments are checked.
+
+        Source: ConsumeQueue.recover; that positions ascend is checked here in addition.
+        """
+        self._files.load()
+        self._tail_first = self._files.wrote // UNIT.size
+        segments = self._files.segments[-RECOVER_SEGMENT_COUNT:]
+        self.min_offset = self._files.min_offset // UNIT.size
+        end = segments[0].start // UNIT.size if segments else self.min_offset
+        for valid in self._valid_runs(end):
+            end += len(valid)
+            last = valid[-1]
+            if last["size"] != FILLER_SIZE:
+                self.max_physic_offset = int(last["phy_offset"] + last["size"])
+        self._set_end(end)
+
+    def _valid_runs(self, first: int) -> Iterator[Units]:
+        """Units from ``first`` on up to the first one that cannot be true."""
+        phy_end = 0
+        while True:
+            data = self._read(first, SCAN_COUNT)
+            units = np.frombuffer(data[: len(data) // UNIT.size * UNIT.size], UNIT.dtype)
+            units = units.astype(NATIVE_UNIT)
+            phy, size = units["phy_offset"], units["size"]
+            is_filler = (size == FILLER_SIZE) & (phy == 0)
+            ends = np.where(is_filler, 0, phy + size)
+            before = np.concatenate(([phy_end], ends[:-1]))
+            bad = np.flatnonzero((size <= 0) | (phy < before))
+            valid = units[: bad[0]] if len(bad) else units
+            if len(valid):
+                yield valid
+            if len(bad) or not len(units):
+                return
+            first += len(units)
+            phy_end = int(ends[-1])
+
+    def _set_end(self, end: int) -> None:
+        self.max_offset = end
+        self.min_offset = min(self.min_offset, end)
+        self._files.set_end(end * UNIT.size)
+        self._tail_first = end
+
+    def cut(self, phy_offset: int) -> None:
+        """Remove the units whose records stand at or after a position; their place is zeroed.
+
+        Stale units must not remain behind the end: later ones would make them look valid.
+
+        Source: ConsumeQueue.truncateDirtyLogicFiles.
+        """
+        if self.max_physic_offset <= phy_offset:
+            return
+        end = self.find_phy_offset(phy_offset, self.min_offset, self.max_offset)
+        if not self._read_only:
+            self._zero(end * UNIT.size, self.max_offset * UNIT.size)
+        self._set_end(end)
+        self.max_physic_offset = self._last_physic_offset()
+
+    def _zero(self, begin: int, end: int) -> None:
+        """Zero what stands in the segment that holds ``begin``; later segments are removed anyway."""
+        segment = self._files.segment_at(begin)
+        if segment is not None:
+            end = min(end, segment.start + self._segment_size)
+            self._files.write(begin, bytes(end - begin))
+
+    def _last_physic_offset(self) -> int:
+        if self.min_offset >= self.max_offset:
+            return -1
+        phy_offset, size, _ = UNIT.unpack(self._read(self.max_offset - 1, 1))
+        return -1 if size == FILLER_SIZE else phy_offset + size
+
+    def correct_min_offset(self, min_phy_offset: int) -> None:
+        """Move min_offset to the first unit whose record the log still holds.
+
+        Source: ConsumeQueue.correctMinOffset.
+        """
+        self.min_offset = self.find_phy_offset(min_phy_offset, self.min_offset, self.max_offset)
+
+    def delete_before(self, min_phy_offset: int) -> int:
+        """Remove segments whose records the log no longer holds, never the newest; the count removed.
+
+        Source: MappedFileQueue.deleteExpiredFileByOffset.
+        """
+        self.correct_min_offset(min_phy_offset)
+        return self._files.delete_before(self.min_offset * UNIT.size)
+
+    # -- files --------------------------------------------------------------------------------
+
+    async def flush(self) -> None:
+        """Make every appended unit durable."""
+        await self._files.flush()
+
+    def _remove_files(self) -> None:
+        """Remove every segment; the queue starts again from an empty directory."""
+        self._files.close()
+        for name in self._disk.list_dir(self.directory):
+            self._disk.remove(f"{self.directory}/{name}")
+        self._files = self._new_files()
+
+    def remove(self) -> None:
+        """Remove the files and their directory."""
+        self._remove_files()
+        self._disk.remove_dir(self.directory)
+
+    def close(self) -> None:
+        """Give the files back; nothing is written."""
+        self._files.close()

@@ -1,0 +1,121 @@
+"""All consume queues of a store: ``consumequeue/<topic>/<queueId>``.
+
+Corresponds to RocketMQ's ConsumeQueueStore.
+"""
+
+from collections.abc import Iterator
+
+from .consume_queue import ConsumeQueue
+from .disk import Disk
+
+
+class ConsumeQueueTable:
+    """The queues by topic and queue id.
+
+    Args:
+        disk: Where the files are.
+        root: Root of the store.
+        segment_size: Bytes of one file of a queue.
+        read_only: Nothing is written.
+    """
+
+    def __init__(self, disk: Disk, root: str, *, segment_size: int, read_only: bool) -> None:
+        self._disk = disk
+        self._root = root
+        self._directory = f"{root}/consumequeue"
+        self._segment_size = segment_size
+        self._read_only = read_only
+        self._queues: dict[str, dict[int, ConsumeQueue]] = {}
+        self._dirty: dict[ConsumeQueue, None] = {}
+        self._unnamed: set[ConsumeQueue] = set()
+        """Queues whose directories and files may not have durable names: new ones, and those that
+        an earlier process left, which may have been killed before its next flush."""
+
+    def __iter__(self) -> Iterator[ConsumeQueue]:
+        for queues in self._queues.values():
+            yield from queues.values()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._queues.values()))
+
+    def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """The queue, None when no message ever went there."""
+        queues = self._queues.get(topic)
+        return None if queues is None else queues.get(queue_id)
+
+    def find_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue, a new and empty one if need be; its files come with the first unit."""
+        queue = self.get(topic, queue_id)
+        if queue is None:
+            queue = ConsumeQueue(
+                self._disk,
+                f"{self._directory}/{topic}/{queue_id}",
+                topic,
+                queue_id,
+                segment_size=self._segment_size,
+                read_only=self._read_only,
+            )
+            self._queues.setdefault(topic, {})[queue_id] = queue
+            self._unnamed.add(queue)
+        return queue
+
+    def recover(self) -> None:
+        """Open every queue that has a directory and find its end; nothing is written.
+
+        Raises:
+            StoreFormatError: A file is not a segment of a queue.
+        """
+        for topic in self._disk.list_dir(self._directory):
+            if self._disk.is_dir(f"{self._directory}/{topic}"):
+                self._recover_topic(topic)
+
+    def _recover_topic(self, topic: str) -> None:
+        for name in self._disk.list_dir(f"{self._directory}/{topic}"):
+            if name.isascii() and name.isdigit():
+                self.find_or_create(topic, int(name)).recover()
+
+    def mark_dirty(self, queue: ConsumeQueue) -> None:
+        """Note that a queue has units which are not durable."""
+        self._dirty[queue] = None
+
+    async def flush(self) -> None:
+        """Make every unit appended so far durable, names of new queues included.
+
+        Cancellation: what was not synced is synced by the next call.
+
+        Raises:
+            OSError: A sync failed.
+        """
+        for queue in list(self._dirty):
+            # Taken out before the sync: units that come during it make the queue dirty again.
+            self._dirty.pop(queue, None)
+            try:
+                await self._flush_one(queue)
+            except BaseException:
+                self._dirty[queue] = None
+                raise
+
+    async def _flush_one(self, queue: ConsumeQueue) -> None:
+        await queue.flush()
+        if queue in self._unnamed:
+            topic_directory = f"{self._directory}/{queue.topic}"
+            for directory in (queue.directory, topic_directory, self._directory, self._root):
+                await self._disk.sync_dir(directory)
+            self._unnamed.discard(queue)
+
+    def delete_before(self, min_phy_offset: int) -> int:
+        """Remove what points to records that the log no longer holds; the count of files removed."""
+        return sum(queue.delete_before(min_phy_offset) for queue in self)
+
+    def delete_topic(self, topic: str) -> None:
+        """Remove the queues of a topic and their files."""
+        for queue in self._queues.pop(topic, {}).values():
+            self._dirty.pop(queue, None)
+            self._unnamed.discard(queue)
+            queue.remove()
+        self._disk.remove_dir(f"{self._directory}/{topic}")
+
+    def close(self) -> None:
+        """Give the files back; nothing is written."""
+        for queue in self:
+            queue.close()

@@ -1,0 +1,29 @@
+"""Errors of the store: one root, few leaves, each saying who can do what."""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """Something is wrong with the store; the message says thing, place, expected and found."""
+
+
+class StoreFormatError(StoreError):
+    """A file is not what its name says: corrupt, foreign, or of other settings.
+
+    Nothing was overwritten. The operator checks the settings (segment sizes) or repairs the store.
+    """
+
+    def __init__(self, path: str, offset: int, expected: str, found: str) -> None:
+        super().__init__(f"{path}: at {offset}: expected {expected}, found {found}")
+        self.path = path
+        self.offset = offset
+        self.expected = expected
+        self.found = found
+
+
+class StoreLockedError(StoreError):
+    """Another process serves this store; the operator stops it or takes another directory."""
+
+
+class StoreFullError(StoreError):
+    """The disk is full; the operator makes room, sends are refused until then."""

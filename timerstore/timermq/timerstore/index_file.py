@@ -1,0 +1,280 @@
+"""One index file: from the hash of a key to where its messages stand.
+
+Entries are appended at once; the slots of the file that is being filled are kept in memory and
+written back by ``flush``. The header comes last, when entries and slots are durable, so it never
+counts what a power cut can take. Layout: ``index_layout``; what is true after a crash:
+``index_recovery``.
+
+Source: Java ``IndexFile``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import trio
+from numpy.typing import NDArray
+
+from .disk import Disk, File
+from .errors import StoreFormatError
+from .index_layout import (
+    ENTRY,
+    ENTRY_DTYPE,
+    HEADER,
+    SLOT_SIZE,
+    TIME_DIFF_MAX,
+    IndexHeader,
+    file_size,
+    read_header,
+)
+from .index_recovery import recover_slots
+from .index_slots import SlotTable
+
+WALK_COUNT_MAX = 1 << 20
+"""Entries of one chain that a query looks at: about a second."""
+
+
+class IndexFile:
+    """An open index file; ``create`` and ``open`` make one.
+
+    Args:
+        file: The file, of its full length.
+        header: What it holds.
+        slot_count: Slots.
+        entry_count_max: Entries, entry 0 included.
+        table: Slots of a file that is being filled; None: they are read from the file.
+    """
+
+    def __init__(
+        self,
+        file: File,
+        header: IndexHeader,
+        *,
+        slot_count: int,
+        entry_count_max: int,
+        table: SlotTable | None,
+    ) -> None:
+        self.file = file
+        self.header = header
+        self.slot_count = slot_count
+        self.entry_count_max = entry_count_max
+        self._table = table
+        self._written_header = header
+        """The header on the disk."""
+
+    @classmethod
+    def create(
+        cls, disk: Disk, path: str, *, slot_count: int, entry_count_max: int, after: IndexHeader
+    ) -> IndexFile:
+        """Make an empty file that goes on where the file with header ``after`` ends.
+
+        Raises:
+            OSError: The disk did not take it; no file is left behind.
+        """
+        file = disk.open(path, create=True)
+        try:
+            file.truncate(file_size(slot_count, entry_count_max))
+        except OSError:
+            file.close()
+            disk.remove(path)
+            raise
+        header = IndexHeader(
+            begin_timestamp=after.end_timestamp,
+            end_timestamp=after.end_timestamp,
+            begin_phy_offset=after.end_phy_offset,
+            end_phy_offset=after.end_phy_offset,
+        )
+        return cls(
+            file,
+            header,
+            slot_count=slot_count,
+            entry_count_max=entry_count_max,
+            table=SlotTable(slot_count),
+        )
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        path: str,
+        *,
+        slot_count: int,
+        entry_count_max: int,
+        filling: bool,
+        read_only: bool = False,
+    ) -> IndexFile:
+        """Open a file; ``filling`` brings its slots into memory and checks them.
+
+        Raises:
+            StoreFormatError: Its length is not that of the settings, or its header is not one.
+        """
+        file = disk.open(path, read_only=read_only)
+        try:
+            header = read_header(file, slot_count, entry_count_max)
+        except StoreFormatError:
+            file.close()
+            raise
+        made = cls(file, header, slot_count=slot_count, entry_count_max=entry_count_max, table=None)
+        if filling:
+            made._table, made.header = recover_slots(file, header, slot_count)
+        return made
+
+    @property
+    def end_py(self) -> int:
+        """Position of the last entry's message."""
+        return self.header.end_phy_offset
+
+    @property
+    def end_ms(self) -> int:
+        """Store time of the last entry."""
+        return self.header.end_timestamp
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it holds no entry."""
+        return self.header.index_count <= 1
+
+    @property
+    def is_written(self) -> bool:
+        """Whether header and slots on the disk are those in memory."""
+        is_dirty = self._table is not None and self._table.is_dirty
+        return self.header == self._written_header and not is_dirty
+
+    def room(self) -> int:
+        """Entries that it still takes: numbers 1 to the maximum minus 1 are used."""
+        return self.entry_count_max - self.header.index_count
+
+    def append(
+        self, hashes: NDArray[np.int64], offsets_py: NDArray[np.int64], stores_ms: NDArray[np.int64]
+    ) -> None:
+        """Add entries in the order of the log: one to ``room()`` of them.
+
+        Args:
+            hashes: As ``key_hashes`` gives them.
+            offsets_py: Positions of the messages, ascending.
+            stores_ms: Their store times.
+
+        Raises:
+            OSError: The disk did not take them; nothing has changed.
+
+        Source: Java ``IndexFile.putKey``. There the seconds of a file's first entry are counted
+            from the end of the file before, although its begin time is the entry's own; here they
+            are 0.
+        """
+        old, count = self.header, len(hashes)
+        assert self._table is not None
+        assert 0 < count <= self.room()
+        begin_ms = int(stores_ms[0]) if self.is_empty else old.begin_timestamp
+        slots = hashes % self.slot_count
+        numbers = np.arange(old.index_count, old.index_count + count, dtype=np.int32)
+        previous, fresh_count = self._table.link(slots, numbers)
+        seconds = (stores_ms - begin_ms) // 1000
+        entries = np.empty(count, ENTRY_DTYPE)
+        entries["key_hash"] = hashes
+        entries["phy_offset"] = offsets_py
+        entries["time_diff"] = np.clip(seconds, 0, TIME_DIFF_MAX) if begin_ms > 0 else 0
+        entries["previous"] = previous
+        self.file.write(self._entry_at(old.index_count), entries.tobytes())
+        self._table.put(slots, numbers)
+        self.header = IndexHeader(
+            begin_timestamp=begin_ms,
+            end_timestamp=int(stores_ms[-1]),
+            begin_phy_offset=int(offsets_py[0]) if self.is_empty else old.begin_phy_offset,
+            end_phy_offset=int(offsets_py[-1]),
+            hash_slot_count=old.hash_slot_count + fresh_count,
+            index_count=old.index_count + count,
+        )
+
+    def find(self, wanted_hash: int, *, begin_ms: int, end_ms: int, count_max: int) -> list[int]:
+        """Positions of messages with this hash whose entry's time is in [begin, end], newest first.
+
+        Hashes collide: the caller compares the real key. A chain ends where a link does not
+        descend, at the first entry before ``begin_ms``, and after ``WALK_COUNT_MAX`` entries.
+
+        Source: Java ``IndexFile.selectPhyOffset``.
+        """
+        if not self._overlaps(begin_ms, end_ms):
+            return []
+        found: list[int] = []
+        view, unpack, base = self.file.map(), ENTRY.struct.unpack_from, self._entry_at(0)
+        file_begin_ms, above = self.header.begin_timestamp, self.header.index_count
+        number = self._newest_of(wanted_hash % self.slot_count)
+        for _ in range(WALK_COUNT_MAX):
+            if not 0 < number < above or len(found) >= count_max:
+                break
+            entry_hash, offset_py, time_diff, previous = unpack(view, base + number * ENTRY.size)
+            entry_ms = file_begin_ms + time_diff * 1000
+            if time_diff < 0 or entry_ms < begin_ms:
+                break
+            if entry_hash == wanted_hash and entry_ms <= end_ms:
+                found.append(offset_py)
+            number, above = previous, number
+        return found
+
+    def newest_hashes(self, phy_offset: int) -> list[int]:
+        """Key hashes of the newest entries, as far as they are of the message at ``phy_offset``."""
+        hashes: list[int] = []
+        for number in range(self.header.index_count - 1, 0, -1):
+            entry = self.file.read(self._entry_at(number), ENTRY.size)
+            entry_hash, entry_offset_py, _, _ = ENTRY.unpack(entry)
+            if entry_offset_py != phy_offset:
+                break
+            hashes.append(entry_hash)
+        return hashes
+
+    async def flush(self, disk: Disk) -> bool:
+        """Make what was added before the call durable: entries and slots, then the header.
+
+        Entries may be added meanwhile; they belong to the next flush.
+
+        Returns:
+            Whether it is durable; not when the disk is full. Then the next flush tries again.
+
+        Raises:
+            OSError: A sync failed; it must not be tried again.
+
+        Cancellation: The header on the disk counts only what is durable.
+        """
+        if self.is_written:
+            return True
+        header = self.header
+        try:
+            await self._write_slots()
+        except OSError:
+            return False
+        await disk.sync(self.file)
+        try:
+            self.file.write(0, header.encode())
+        except OSError:
+            return False
+        await disk.sync(self.file)
+        self._written_header = header
+        return True
+
+    def release_slots(self) -> None:
+        """Give up the table of a full file that is flushed; slots are read from the file."""
+        assert self.is_written
+        self._table = None
+
+    async def _write_slots(self) -> None:
+        table = self._table
+        if table is None:
+            return
+        for first, end in table.dirty_runs():
+            at, data = table.encode_pages(first, end)
+            self.file.write(HEADER.size + at, data)
+            table.mark_written(first, end)
+            await trio.lowlevel.checkpoint()
+
+    def _overlaps(self, begin_ms: int, end_ms: int) -> bool:
+        header = self.header
+        is_outside = header.end_timestamp < begin_ms or end_ms < header.begin_timestamp
+        return not self.is_empty and not is_outside
+
+    def _newest_of(self, slot: int) -> int:
+        if self._table is not None:
+            return int(self._table.numbers[slot])
+        at = HEADER.size + slot * SLOT_SIZE
+        return int.from_bytes(self.file.map()[at : at + SLOT_SIZE], "big", signed=True)
+
+    def _entry_at(self, number: int) -> int:
+        return HEADER.size + self.slot_count * SLOT_SIZE + number * ENTRY.size

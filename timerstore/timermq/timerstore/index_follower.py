@@ -1,0 +1,202 @@
+"""Keeps the key index behind the log: reads records, hands their keys over.
+
+Keys are not looked at while messages are put; the index follows in the background, in slices, and
+catches up when somebody asks for a key. Where it stands is what the index files say, so nothing about
+it has to be recovered.
+
+Corresponds to CommitLogDispatcherBuildIndex and IndexService.buildIndex.
+"""
+
+from collections.abc import Callable
+
+from .commit_log import CommitLog
+from .disk import Disk
+from .index_file import IndexFile
+from .index_service import QUERY_COUNT_MAX, IndexEntry, IndexService
+from .log_record import LogRecord, read_log_record
+from .properties import KEYS_NAME, KEYS_SEPARATOR, UNIQ_KEY_NAME, find
+from .record_check import CheckKind
+from .store_options import StoreOptions
+
+SLICE_COUNT = 256
+"""Records that are indexed between two checkpoints of the event loop: about a millisecond."""
+
+
+def record_keys(record: LogRecord) -> list[bytes]:
+    """The keys under which a message can be found: its unique key, then the user's.
+
+    Source: IndexService.buildIndex.
+    """
+    keys: list[bytes] = []
+    unique_key = find(record.properties, UNIQ_KEY_NAME)
+    if unique_key:
+        keys.append(unique_key)
+    user_keys = find(record.properties, KEYS_NAME)
+    if user_keys:
+        keys += [key for key in user_keys.split(KEYS_SEPARATOR) if key]
+    return keys
+
+
+def has_key(record: LogRecord, key: bytes, *, unique: bool) -> bool:
+    """Whether a message has a key, or with ``unique`` whether it is its unique key."""
+    if unique:
+        return find(record.properties, UNIQ_KEY_NAME) == key
+    return key in record_keys(record)
+
+
+class IndexFollower:
+    """The index of a store and how far it is; `open` makes one.
+
+    Args:
+        log: The log, recovered.
+        index: The index, loaded.
+        first: Position of the first record that may not be indexed.
+    """
+
+    def __init__(self, log: CommitLog, index: IndexService, first: int) -> None:
+        self.position = max(first, log.min_offset)
+        """Everything before it is indexed."""
+        self._log = log
+        self._index = index
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        root: str,
+        log: CommitLog,
+        options: StoreOptions,
+        *,
+        now_ms: Callable[[], int],
+        read_only: bool,
+    ) -> "IndexFollower":
+        """Open the index files, without those that tell of records beyond the end of the log.
+
+        Raises:
+            StoreFormatError: A file is not an index of these settings.
+        """
+        directory = f"{root}/index"
+        if not read_only:
+            for name in reversed(disk.list_dir(directory)):
+                path = f"{directory}/{name}"
+                if not _is_beyond(disk, path, options, log.max_offset):
+                    break
+                disk.remove(path)
+        index = IndexService(
+            disk,
+            directory,
+            hash_slots=options.max_hash_slot_num,
+            entries_max=options.max_index_num,
+            now_ms=now_ms,
+            read_only=read_only,
+        )
+        index.load()
+        # The newest message may lack some of its keys; those that it has are not added again.
+        return cls(log, index, index.covered_to)
+
+    @property
+    def flushed_ms(self) -> int:
+        """Store time up to which the index is durable."""
+        return self._index.flushed_ms
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the log holds records that are not indexed."""
+        return self.position < self._log.max_offset
+
+    def index_slice(self, count_max: int = SLICE_COUNT) -> None:
+        """Index the next records, at most ``count_max``.
+
+        Raises:
+            OSError: The disk did not take the entries; the next call tries again.
+        """
+        log = self._log
+        start = position = max(self.position, log.min_offset)
+        scan = log.scan(start, check_crc=False)
+        entries: list[IndexEntry] = []
+        for count, (phy_offset, size) in enumerate(scan, 1):
+            record = read_log_record(log.read(phy_offset, size))
+            if not record.is_rollback:
+                topic = record.topic.decode("utf-8", "replace")
+                keys = record_keys(record)
+                entries.append(IndexEntry(topic, keys, phy_offset, record.store_ms))
+            position = phy_offset + size
+            if count == count_max:
+                break
+        else:
+            position = scan.end
+        self._index.add_batch(entries)
+        if position == start:
+            # A record that rotted on the disk. Nothing in its segment can be found behind it.
+            position = min(log.next_segment_start(start), log.max_offset)
+        self.position = position
+
+    def catch_up(self) -> None:
+        """Index everything that is in the log now."""
+        while self.is_behind:
+            self.index_slice()
+
+    async def flush(self) -> None:
+        """Make the index durable, if the disk has room; the log must be durable up to `position`.
+
+        Raises:
+            OSError: A sync failed.
+        """
+        await self._index.flush()
+
+    def delete_before(self, phy_offset: int) -> int:
+        """Remove files that tell only of records before a position; the count removed."""
+        return self._index.delete_before(phy_offset)
+
+    def close(self) -> None:
+        """Give the files back; nothing is written."""
+        self._index.close()
+
+    def query(
+        self, topic: str, key: str, *, count_max: int, begin_ms: int, end_ms: int, unique: bool
+    ) -> list[bytes]:
+        """Find records by key; see `MessageStore.query`.
+
+        Records that are not indexed (a store opened read only is never brought up to date) are
+        looked through one by one.
+        """
+        topic_name, wanted = topic.encode(), key.encode()
+        indexed = self._index.query(
+            topic, key, count_max=QUERY_COUNT_MAX, begin_ms=begin_ms, end_ms=end_ms
+        )
+        unindexed = [phy for phy, _ in self._log.scan(self.position, check_crc=False)]
+        found: dict[int, bytes] = {}
+        for phy_offset in (*reversed(unindexed), *indexed):
+            checked = self._log.check_at(phy_offset, check_crc=False)
+            if checked is None or checked.kind is not CheckKind.RECORD:
+                continue
+            data = self._log.read(phy_offset, checked.size)
+            record = read_log_record(data)
+            if (
+                record.topic == topic_name
+                and begin_ms <= record.store_ms <= end_ms
+                and has_key(record, wanted, unique=unique)
+            ):
+                found[phy_offset] = data
+                if len(found) == count_max:
+                    break
+        return [found[phy_offset] for phy_offset in sorted(found)]
+
+
+def _is_beyond(disk: Disk, path: str, options: StoreOptions, log_end: int) -> bool:
+    """Whether an index file was being created, or tells of a record that the log has lost."""
+    file = disk.open(path, read_only=True)
+    size = file.size()
+    file.close()
+    if size == 0:
+        return True
+    index = IndexFile.open(
+        disk,
+        path,
+        slot_count=options.max_hash_slot_num,
+        entry_count_max=options.max_index_num,
+        filling=False,
+        read_only=True,
+    )
+    index.file.close()
+    return index.end_py >= log_end

@@ -1,0 +1,333 @@
+"""The index: message positions by key, over a row of index files.
+
+The index follows the log: whoever drives it reads records from ``covered_to`` on and hands over
+their keys in batches. When a file is full the next one begins; only files that are not yet durable
+have their slots in memory, which is the newest one and rarely another. What the newest header says
+is covered, so a crash costs the reading of what came after the last flush.
+
+What is hashed is ``topic#key``. File names are local times, ``yyyyMMddHHmmssSSS``.
+
+Source: Java ``IndexService``.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+import attrs
+import numpy as np
+
+from .disk import Disk
+from .index_file import IndexFile
+from .index_layout import IndexHeader, key_hash, key_hashes
+
+QUERY_COUNT_MAX = 64
+"""Positions that one query returns at most (``maxMsgsNumBatch``)."""
+STEP_KEYS_MAX = 4096
+"""Keys hashed and linked at a time, whatever the size of the batch: less than a megabyte."""
+TIME_STEP_MS = 1000
+"""Entries know their time to the second, cut off."""
+
+_NAME = re.compile(r"[0-9]{17}")
+
+
+@attrs.frozen
+class IndexEntry:
+    """The keys of one message; all of them, because a message is covered as a whole."""
+
+    topic: str
+    keys: list[bytes]
+    phy_offset: int
+    """Position of the message."""
+    store_ms: int
+
+
+@attrs.frozen(kw_only=True)
+class IndexStatistics:
+    """The index at one moment."""
+
+    file_count: int
+    entry_count: int
+    """Keys in all files."""
+    covered_to: int
+    flushed_ms: int
+    """Store time up to which keys are durable; 0 without any."""
+
+
+class IndexService:
+    """All index files of a store.
+
+    Args:
+        disk: Where they are.
+        directory: Their directory.
+        hash_slots: Slots of a file.
+        entries_max: Entries of a file, entry 0 included.
+        now_ms: The wall clock, for names.
+        read_only: Nothing is created, written or removed, and nothing can be added.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        *,
+        hash_slots: int,
+        entries_max: int,
+        now_ms: Callable[[], int],
+        read_only: bool = False,
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._hash_slots = hash_slots
+        self._entries_max = entries_max
+        self._now_ms = now_ms
+        self._read_only = read_only
+        self._files: list[IndexFile] = []
+        """Oldest first; those that are not durable are the last ones."""
+        self._unsynced_directories: set[str] = set()
+        """Directories with names that are not durable."""
+        self._last_name = ""
+        self._flushed_ms = 0
+
+    def load(self) -> None:
+        """Open the files that are there.
+
+        A newest file without entries goes: it was begun shortly before a crash, and the one before
+        it is filled on. Files with other names are not looked at.
+
+        Raises:
+            StoreFormatError: A file is not an index of these settings.
+        """
+        names = [name for name in self._disk.list_dir(self._directory) if _NAME.fullmatch(name)]
+        newest = None
+        while names and newest is None:
+            newest = self._open_newest(names[-1])
+            if newest is None:
+                names.pop()
+        if newest is not None:
+            self._files = [*(self._open(name, filling=False) for name in names[:-1]), newest]
+            self._last_name = names[-1]
+        self._flushed_ms = self.last_update_ms
+
+    @property
+    def covered_to(self) -> int:
+        """Position of the last message whose keys are in; -1 when the index is empty.
+
+        After a crash that message may lack some keys: begin with it again, ``add_batch`` leaves
+        out those that are in.
+        """
+        return self._files[-1].end_py if self._files else -1
+
+    @property
+    def last_update_ms(self) -> int:
+        """Store time of the last message whose keys are in; 0 when the index is empty."""
+        return self._files[-1].end_ms if self._files else 0
+
+    @property
+    def flushed_ms(self) -> int:
+        """Store time up to which the index is durable: the checkpoint's ``indexMsgTimestamp``."""
+        return self._flushed_ms
+
+    def statistics(self) -> IndexStatistics:
+        """Sizes and progress."""
+        return IndexStatistics(
+            file_count=len(self._files),
+            entry_count=sum(file.header.index_count - 1 for file in self._files),
+            covered_to=self.covered_to,
+            flushed_ms=self._flushed_ms,
+        )
+
+    def add_batch(self, entries: Sequence[IndexEntry]) -> None:
+        """Add the keys of messages, in the order of the log; those that are in are left out.
+
+        Args:
+            entries: One for each message. Some hundreds at a time are ten times faster than one.
+
+        Raises:
+            OSError: The disk did not take all; adding the same again adds the rest.
+
+        Source: Java ``IndexService.buildIndex``.
+        """
+        assert not self._read_only
+        texts: list[bytes] = []
+        offsets_py: list[int] = []
+        stores_ms: list[int] = []
+        for entry, keys in self._uncovered(entries):
+            for key in keys:
+                texts.append(_text(entry.topic, key))
+                offsets_py.append(entry.phy_offset)
+                stores_ms.append(entry.store_ms)
+                if len(texts) == STEP_KEYS_MAX:
+                    self._append(texts, offsets_py, stores_ms)
+                    texts, offsets_py, stores_ms = [], [], []
+        self._append(texts, offsets_py, stores_ms)
+
+    def query(
+        self, topic: str, key: str, *, count_max: int, begin_ms: int, end_ms: int
+    ) -> list[int]:
+        """Positions of messages that may have this key, newest first, each once.
+
+        The beginning is widened by a second, because that is how much later than its entry's time
+        a message may be. The caller compares the real key and the real time.
+
+        Args:
+            topic: The topic.
+            key: A key, or a unique key.
+            count_max: Positions wanted; never more than ``QUERY_COUNT_MAX`` are returned.
+            begin_ms: Earliest store time.
+            end_ms: Latest store time.
+
+        Source: Java ``IndexService.queryOffset``.
+        """
+        wanted_hash = key_hash(f"{topic}#{key}")
+        count_max = min(count_max, QUERY_COUNT_MAX)
+        found: dict[int, None] = {}
+        for file in reversed(self._files):
+            if len(found) >= count_max:
+                break
+            positions = file.find(
+                wanted_hash, begin_ms=begin_ms - TIME_STEP_MS, end_ms=end_ms, count_max=count_max
+            )
+            found |= dict.fromkeys(positions)
+        return list(found)[:count_max]
+
+    async def flush(self) -> bool:
+        """Make everything added before the call durable, file after file.
+
+        Returns:
+            Whether it is durable; not when the disk is full. Then the next flush tries again.
+
+        Raises:
+            OSError: A sync failed; it must not be tried again.
+
+        Cancellation: The headers on the disk count only what is durable.
+        """
+        if self._read_only:
+            return True
+        for file in tuple(self._files):
+            end_ms = file.end_ms
+            if not file.is_written:
+                # A later file's header must not be durable before this one's.
+                if not await file.flush(self._disk):
+                    return False
+                self._flushed_ms = max(self._flushed_ms, end_ms)
+            if file.is_written and file is not self._files[-1]:
+                file.release_slots()
+        directories, self._unsynced_directories = self._unsynced_directories, set()
+        try:
+            for directory in sorted(directories):
+                await self._disk.sync_dir(directory)
+        except BaseException:
+            self._unsynced_directories |= directories
+            raise
+        return True
+
+    def delete_before(self, phy_offset: int) -> int:
+        """Remove files that end before ``phy_offset``, never the last; returns how many.
+
+        Source: Java ``IndexService.deleteExpiredFile``.
+        """
+        count = 0
+        while len(self._files) > 1 and self._files[0].end_py < phy_offset:
+            file = self._files.pop(0)
+            file.file.close()
+            self._disk.remove(file.file.path)
+            count += 1
+        return count
+
+    def close(self) -> None:
+        """Close the files; nothing is written."""
+        for file in self._files:
+            file.file.close()
+
+    def _uncovered(
+        self, entries: Sequence[IndexEntry]
+    ) -> Iterator[tuple[IndexEntry, Sequence[bytes]]]:
+        """The messages that are not covered, each with its keys that are not in."""
+        covered_to = self.covered_to
+        for entry in entries:
+            if entry.phy_offset > covered_to:
+                yield entry, entry.keys
+            elif entry.phy_offset == covered_to:
+                present = self._newest_hashes()
+                hashes = key_hashes([_text(entry.topic, key) for key in entry.keys]).tolist()
+                keys_by_hash = zip(hashes, entry.keys, strict=True)
+                yield entry, [key for found, key in keys_by_hash if found not in present]
+
+    def _newest_hashes(self) -> set[int]:
+        """Key hashes of the last message that is covered."""
+        present: set[int] = set()
+        for file in reversed(self._files):
+            hashes = file.newest_hashes(self.covered_to)
+            present |= set(hashes)
+            if len(hashes) < file.header.index_count - 1:
+                break
+        return present
+
+    def _append(self, texts: list[bytes], offsets_py: list[int], stores_ms: list[int]) -> None:
+        """Add at most ``STEP_KEYS_MAX`` keys, in as many files as it takes."""
+        hashes = key_hashes(texts)
+        positions = np.array(offsets_py, np.int64)
+        times = np.array(stores_ms, np.int64)
+        start = 0
+        while start < len(texts):
+            file = self._newest()
+            end = min(start + file.room(), len(texts))
+            file.append(hashes[start:end], positions[start:end], times[start:end])
+            start = end
+
+    def _newest(self) -> IndexFile:
+        """The file that takes the next entry."""
+        if self._files and self._files[-1].room() > 0:
+            return self._files[-1]
+        after = self._files[-1].header if self._files else IndexHeader()
+        self._unsynced_directories |= {*self._disk.make_dirs(self._directory), self._directory}
+        name = self._next_name()
+        made = IndexFile.create(
+            self._disk,
+            f"{self._directory}/{name}",
+            slot_count=self._hash_slots,
+            entry_count_max=self._entries_max,
+            after=after,
+        )
+        self._files.append(made)
+        self._last_name = name
+        return made
+
+    def _open(self, name: str, *, filling: bool) -> IndexFile:
+        return IndexFile.open(
+            self._disk,
+            f"{self._directory}/{name}",
+            slot_count=self._hash_slots,
+            entry_count_max=self._entries_max,
+            filling=filling,
+            read_only=self._read_only,
+        )
+
+    def _open_newest(self, name: str) -> IndexFile | None:
+        """Open a file to be filled on; one without entries, or without a length, is removed."""
+        path = f"{self._directory}/{name}"
+        file = self._disk.open(path, read_only=True)
+        size = file.size()
+        file.close()
+        if size:
+            index = self._open(name, filling=True)
+            if not index.is_empty:
+                return index
+            index.file.close()
+        if not self._read_only:
+            self._disk.remove(path)
+        return None
+
+    def _next_name(self) -> str:
+        """Local time to the millisecond, or one more than the last name where that is later."""
+        now_ms = self._now_ms()
+        local = datetime.datetime.fromtimestamp(now_ms // 1000)
+        name = f"{local:%Y%m%d%H%M%S}{now_ms % 1000:03d}"
+        return name if name > self._last_name else str(int(self._last_name) + 1)
+
+
+def _text(topic: str, key: bytes) -> bytes:
+    return b"%b#%b" % (topic.encode("utf-8", "replace"), key)

@@ -1,0 +1,263 @@
+"""Mapped files: a log in segments of one size, named by where they begin.
+
+``<directory>/<20 digits>``; every segment is ``segment_size`` bytes long from its creation on, so
+the length says nothing about the contents: recovery finds the end and calls ``set_end``. Writing is
+``pwrite``, reading goes through a read-only map of each segment. A write into a map would be slower
+(a page fault each 4 KiB), would turn a full disk into SIGBUS, and make a sync write up to 1 MiB.
+
+Source: Java ``MappedFile``, ``MappedFileQueue``.
+"""
+
+from __future__ import annotations
+
+import attrs
+import trio
+
+from .disk import Bytes, Disk, File
+from .errors import StoreFormatError
+
+NAME_DIGITS = 20
+
+
+@attrs.define(eq=False)
+class MappedFile:
+    """One segment."""
+
+    start: int
+    """Position of its first byte in the log."""
+    file: File
+    size: int
+
+    @property
+    def end(self) -> int:
+        """Position behind its last byte."""
+        return self.start + self.size
+
+
+class MappedFileQueue:
+    """A log in segments.
+
+    Args:
+        disk: Where the files are.
+        directory: Their directory; created with the first segment.
+        segment_size: Bytes of one segment.
+        reserve: Reserve the blocks of a new segment (logs: no surprises while writing) or leave it
+            sparse (queues: many of them, mostly short).
+        read_only: Nothing is created, changed or removed; ends are kept in memory.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        segment_size: int,
+        *,
+        reserve: bool,
+        read_only: bool = False,
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self.segment_size = segment_size
+        self._reserve = reserve
+        self._read_only = read_only
+        self.segments: list[MappedFile] = []
+        self.wrote = 0
+        """End of the data."""
+        self.flushed_where = 0
+        """Everything before it is durable."""
+        self._unsynced_dirs: dict[str, int] = {}
+        """Directories whose entries changed and are not durable, with the count of changes."""
+
+    @property
+    def min_offset(self) -> int:
+        """Where the oldest segment begins; 0 without segments."""
+        return self.segments[0].start if self.segments else 0
+
+    def load(self) -> None:
+        """Open the segments that are there; ``wrote`` is the end of the last one until set.
+
+        A last segment of length zero was being created when the process died, and is removed.
+
+        Raises:
+            StoreFormatError: A file of another name or length, or a gap between two segments;
+                nothing was changed.
+        """
+        names = [
+            name
+            for name in self._disk.list_dir(self._directory)
+            if not self._disk.is_dir(f"{self._directory}/{name}")
+        ]
+        try:
+            for name in names:
+                self._load_segment(name, is_last=name == names[-1])
+        except StoreFormatError:
+            self.close()
+            self.segments.clear()
+            raise
+        self.wrote = self.flushed_where = self.segments[-1].end if self.segments else 0
+
+    def _load_segment(self, name: str, *, is_last: bool) -> None:
+        path = f"{self._directory}/{name}"
+        start = self._check_name(path, name)
+        file = self._disk.open(path, read_only=self._read_only)
+        size = file.size()
+        if size == self.segment_size:
+            self.segments.append(MappedFile(start, file, size))
+            return
+        file.close()
+        if size or not is_last:
+            raise StoreFormatError(path, size, f"a segment of {self.segment_size} bytes", f"{size}")
+        if not self._read_only:
+            self._disk.remove(path)
+
+    def set_end(self, offset: int) -> None:
+        """The data ends at ``offset``: later segments are removed, later bytes are nothing.
+
+        A segment that begins at ``offset`` is removed too, unless it is the only one: its name is
+        then all that says where the log goes on.
+
+        Source: Java ``MappedFileQueue.truncateDirtyFiles``, which keeps that segment always.
+        """
+        while self.segments and self._is_behind(self.segments[-1], offset):
+            self._drop(self.segments.pop())
+        self.wrote = offset
+        self.flushed_where = min(self.flushed_where, offset)
+
+    def segment_at(self, offset: int) -> MappedFile | None:
+        """The segment that covers ``offset``."""
+        if not self.segments:
+            return None
+        index = (offset - self.segments[0].start) // self.segment_size
+        if not 0 <= index < len(self.segments):
+            return None
+        return self.segments[index]
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Bytes inside one segment; fewer at its end or the end of the data, none outside."""
+        segment = self.segment_at(offset)
+        if segment is None or offset >= self.wrote:
+            return b""
+        at = offset - segment.start
+        return segment.file.map()[at : min(at + size, segment.size, self.wrote - segment.start)]
+
+    def room(self) -> int:
+        """Bytes left in the last segment; 0 when a new one is needed."""
+        return max(self.segments[-1].end - self.wrote, 0) if self.segments else 0
+
+    def write(self, offset: int, data: Bytes) -> None:
+        """Write inside one segment, creating it if it is the next one; ``wrote`` follows.
+
+        Raises:
+            OSError: The disk did not take it; ``wrote`` is unchanged.
+        """
+        assert not self._read_only
+        segment = self.segment_at(offset)
+        if segment is None:
+            self.start_segment(offset - offset % self.segment_size)
+            segment = self.segments[-1]
+        assert segment.start <= offset <= offset + len(data) <= segment.end
+        segment.file.write(offset - segment.start, data)
+        self.wrote = max(self.wrote, offset + len(data))
+
+    def start_segment(self, offset: int) -> None:
+        """Create the segment that begins at ``offset``, which is where the last one ends.
+
+        Raises:
+            OSError: No room; nothing has changed.
+        """
+        assert not self._read_only
+        assert offset % self.segment_size == 0
+        assert not self.segments or offset == self.segments[-1].end
+        for directory in (*self._disk.make_dirs(self._directory), self._directory):
+            self._note_change(directory)
+        path = f"{self._directory}/{offset:0{NAME_DIGITS}d}"
+        file = self._disk.open(path, create=True)
+        try:
+            (file.allocate if self._reserve else file.truncate)(self.segment_size)
+        except OSError:
+            file.close()
+            self._disk.remove(path)
+            raise
+        if not self.segments:
+            self.wrote = self.flushed_where = offset
+        self.segments.append(MappedFile(offset, file, self.segment_size))
+
+    def unflushed(self, upto: int | None = None) -> tuple[list[File], int]:
+        """Files with data that is not durable, and what is durable once they are synced.
+
+        New segments have new names: ``flush`` syncs the directory too.
+        """
+        end = self.wrote if upto is None else min(upto, self.wrote)
+        if end <= self.flushed_where:
+            return [], self.flushed_where
+        return [
+            segment.file
+            for segment in self.segments
+            if segment.start < end and segment.end > self.flushed_where
+        ], end
+
+    def mark_flushed(self, offset: int) -> None:
+        """The caller has synced what ``unflushed`` named."""
+        self.flushed_where = max(self.flushed_where, min(offset, self.wrote))
+
+    async def flush(self, upto: int | None = None) -> int:
+        """Make everything up to ``upto`` durable, all segments and their names.
+
+        RocketMQ's flush handles one segment a call; here a single call is enough.
+
+        Returns:
+            ``flushed_where``.
+
+        Raises:
+            OSError: A sync failed; it must not be tried again.
+
+        Cancellation: ``flushed_where`` moves only after all syncs; the next flush does the rest.
+        """
+        files, end = self.unflushed(upto)
+        if not files:
+            await trio.lowlevel.checkpoint()
+            return self.flushed_where
+        await self._disk.sync(*files)
+        for directory, count in list(self._unsynced_dirs.items()):
+            await self._disk.sync_dir(directory)
+            # What changed while the sync ran belongs to the next flush.
+            if self._unsynced_dirs.get(directory) == count:
+                del self._unsynced_dirs[directory]
+        self.mark_flushed(end)
+        return self.flushed_where
+
+    def delete_before(self, offset: int) -> int:
+        """Remove segments that end at or before ``offset``, never the last; returns how many."""
+        count = 0
+        while len(self.segments) > 1 and self.segments[0].end <= offset:
+            self._drop(self.segments.pop(0))
+            count += 1
+        return count
+
+    def close(self) -> None:
+        """Close all files; nothing is written."""
+        for segment in self.segments:
+            segment.file.close()
+
+    def _is_behind(self, segment: MappedFile, offset: int) -> bool:
+        return segment.start > offset or (segment.start == offset and len(self.segments) > 1)
+
+    def _drop(self, segment: MappedFile) -> None:
+        segment.file.close()
+        if not self._read_only:
+            self._disk.remove(segment.file.path)
+            # A removed segment must not come back behind data that is durable by then.
+            self._note_change(self._directory)
+
+    def _note_change(self, directory: str) -> None:
+        self._unsynced_dirs[directory] = self._unsynced_dirs.get(directory, 0) + 1
+
+    def _check_name(self, path: str, name: str) -> int:
+        is_number = len(name) == NAME_DIGITS and name.isascii() and name.isdigit()
+        if not is_number or int(name) % self.segment_size:
+            expected = f"a name of {NAME_DIGITS} digits, a multiple of {self.segment_size}"
+            raise StoreFormatError(path, 0, expected, name)
+        if self.segments and int(name) != self.segments[-1].end:
+            expected = f"the segment that begins at {self.segments[-1].end}"
+            raise StoreFormatError(path, 0, expected, name)
+        return int(name)

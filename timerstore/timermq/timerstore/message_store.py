@@ -1,0 +1,504 @@
+"""The store: messages go in by topic and queue and come out by queue, key, time or position.
+
+::
+
+    put ──▶ commit log (page cache) ──▶ consume queues ──▶ arrival listeners
+                 │                            ▲
+                 │ group commit               └ SYNC_FLUSH: only what is synced
+                 └──▶ key index (follows in the background)
+
+`put` and all reading are plain functions that do not yield, so there are no locks between them. Only
+making things durable waits for the disk, and is async.
+
+Corresponds to RocketMQ's DefaultMessageStore.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Sequence
+
+import trio
+
+from .cleaning import Cleaner
+from .commit_log import CommitLog, StoreFailedError
+from .consume_queue import ConsumeQueue
+from .consume_queue_table import ConsumeQueueTable
+from .disk import Disk
+from .dispatch import Dispatcher
+from .get_result import GetResult, GetStatus
+from .group_commit import GroupCommit
+from .index_follower import IndexFollower
+from .log_record import STORE_MS_END, store_ms_of
+from .message import Message
+from .offset_by_time import offset_by_time
+from .put_status import PutResult, PutStatus
+from .queue_reader import QueueReader, RecordFilter, TagsFilter
+from .queue_register import QueueRegister
+from .record_check import CheckKind
+from .record_writer import EncodedBatch, RecordWriter
+from .store_checkpoint import StoreCheckpoint
+from .store_lock import StoreLock
+from .store_maintenance import StoreMaintenance
+from .store_options import StoreOptions
+from .store_recovery import RecoveryReport, StoreFiles, apply_recovery, plan_recovery
+from .store_statistics import StoreStatistics
+from .topic_queue import TopicQueueTable
+
+CLOSE_TIMEOUT = 60.0
+"""Seconds that closing may take; after them the store is left as after a process kill."""
+
+
+class MessageStore:
+    """A store directory, opened by one process.
+
+    `open` makes one, `run` serves it in the background, `aclose` closes it. Everything is called
+    from one event loop.
+    """
+
+    def __init__(
+        self,
+        files: StoreFiles,
+        lock: StoreLock,
+        recovery: RecoveryReport,
+        *,
+        disk: Disk,
+        root: str,
+        now_ms: Callable[[], int],
+        store_host: bytes,
+    ) -> None:
+        self.disk = disk
+        self.root = root
+        self.options = options = files.options
+        self.commit_log = log = files.log
+        self.recovery = recovery
+        """What opening found and did."""
+        self.last_store_ms = recovery.last_store_ms
+        """Store time of the newest message, 0 for an empty log."""
+        self.pinned_from: Callable[[], int | None] = lambda: None
+        """Lowest log position that a pending timer needs; cleaning never passes it."""
+        self._now_ms = now_ms
+        self._lock = lock
+        self._read_only = files.read_only
+        self._is_closed = False
+        self._queues = files.queues
+        self._checkpoint = files.checkpoint
+        self._register = files.register
+        self._put_count = self._put_size = self._refused_count = 0
+        self._topic_queues = TopicQueueTable(files.queues)
+        self._writer = RecordWriter(options, self._topic_queues, store_host)
+        self._dispatcher = Dispatcher(files.queues, log.max_offset)
+        self._commit = GroupCommit(log, self._advance)
+        self._reader = QueueReader(log, options)
+        self._index = (
+            IndexFollower.open(
+                disk,
+                root,
+                log,
+                options,
+                now_ms=now_ms,
+                read_only=files.read_only,
+            )
+            if options.message_index_enable
+            else None
+        )
+        self._cleaner = Cleaner(
+            disk, root, options, log=log, queues=files.queues, index=self._index, now_ms=now_ms
+        )
+        self._maintenance = StoreMaintenance(
+            disk,
+            options,
+            log=log,
+            queues=files.queues,
+            dispatcher=self._dispatcher,
+            commit=self._commit,
+            index=self._index,
+            cleaner=self._cleaner,
+            checkpoint=files.checkpoint,
+            last_store_ms=lambda: self.last_store_ms,
+            pinned_from=lambda: self.pinned_from(),
+            is_checkpointed=recovery.last_exit_ok,
+        )
+
+    # -- opening and closing ------------------------------------------------------------------
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        root: str,
+        options: StoreOptions,
+        *,
+        now_ms: Callable[[], int],
+        store_host: bytes,
+        read_only: bool = False,
+    ) -> "MessageStore":
+        """Open a store, recovering whatever the last process left; an empty directory is a new one.
+
+        Args:
+            disk: Where it is.
+            root: Its directory.
+            options: Settings; segment sizes must be those of the files.
+            now_ms: Wall clock.
+            store_host: Address in new records, packed.
+            read_only: For tools: any store may be looked at, also one that another process serves,
+                and not a byte is written.
+
+        Raises:
+            StoreLockedError: Another process serves it.
+            StoreFormatError: It is no store of these settings, or damaged; nothing was changed.
+            OSError: The disk refused.
+        """
+        lock = StoreLock(disk, root)
+        if not read_only:
+            disk.make_dirs(root)
+            lock.take()
+        try:
+            files = StoreFiles(
+                log=CommitLog(
+                    disk,
+                    f"{root}/commitlog",
+                    options.mapped_file_size_commit_log,
+                    read_only=read_only,
+                ),
+                queues=ConsumeQueueTable(
+                    disk,
+                    root,
+                    segment_size=options.mapped_file_size_consume_queue,
+                    read_only=read_only,
+                ),
+                checkpoint=StoreCheckpoint.open(disk, f"{root}/checkpoint", read_only=True),
+                register=QueueRegister(disk, root),
+                options=options,
+                last_exit_ok=lock.last_exit_ok,
+                read_only=read_only,
+            )
+            plan = plan_recovery(files)
+            if not read_only:
+                files.checkpoint = StoreCheckpoint.open(disk, f"{root}/checkpoint")
+                lock.mark_running(os.getpid())
+            report = apply_recovery(files, plan)
+            return cls(
+                files,
+                lock,
+                report,
+                disk=disk,
+                root=root,
+                now_ms=now_ms,
+                store_host=store_host,
+            )
+        except BaseException:
+            lock.release()
+            raise
+
+    @property
+    def last_exit_ok(self) -> bool:
+        """Whether the process before this one closed the store."""
+        return self.recovery.last_exit_ok
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve the store in the background until cancelled: syncs, checkpoint, index, cleaning.
+
+        Cancellation: nothing is lost; `aclose` flushes what is left.
+
+        Raises:
+            StoreFailedError: A sync failed; the store takes no more messages.
+        """
+        await self._maintenance.run(task_status)
+
+    async def aclose(self) -> None:
+        """Close the store: everything is made durable, and the next start need not recover.
+
+        Takes at most a minute, also when cancelled. What cannot be finished then is left to the
+        recovery of the next start.
+
+        Raises:
+            StoreFailedError: A sync failed just now.
+        """
+        if self._is_closed:
+            await trio.lowlevel.checkpoint()
+            return
+        self._is_closed = True
+        try:
+            if not self._read_only and self._commit.failure is None:
+                with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
+                    await self._close_cleanly()
+        finally:
+            self._close_files()
+
+    async def _close_cleanly(self) -> None:
+        await self._maintenance.close_index()
+        await self._maintenance.flush_checkpoint()
+        log = self.commit_log
+        if self._dispatcher.dispatched_to == log.max_offset:
+            self._register.save(self._queues, log_start=log.min_offset, log_end=log.max_offset)
+            self._lock.mark_clean()
+
+    def _close_files(self) -> None:
+        self.commit_log.close()
+        self._queues.close()
+        self._checkpoint.close()
+        if self._index is not None:
+            self._index.close()
+        self._lock.release()
+
+    # -- writing ------------------------------------------------------------------------------
+
+    def put(self, messages: Sequence[Message], *, even_when_full: bool = False) -> list[PutResult]:
+        """Store messages, in their order.
+
+        They are in the page cache when this returns: a process kill does not lose them, and
+        `wait_flushed` says when a power cut does not either. A message that may not be stored does
+        not stop the others; if the disk does not take the batch, none of it is stored.
+
+        Args:
+            messages: What to store; all get the same store time.
+            even_when_full: Go on when the disk is nearly full: for messages whose delivery makes
+                room, such as timers that are due.
+
+        Returns:
+            One result for each message.
+
+        Source: DefaultMessageStore.asyncPutMessages.
+        """
+        refusal = self._refusal(even_when_full=even_when_full)
+        if refusal is not None:
+            self._refused_count += len(messages)
+            return [refusal] * len(messages)
+        log = self.commit_log
+        store_ms = max(self._now_ms(), self.last_store_ms)
+        start = log.max_offset
+        batch = self._writer.encode(messages, start=start, room=log.room, store_ms=store_ms)
+        if not batch.writes:
+            self._refused_count += len(messages)
+            return batch.results
+        try:
+            log.append(batch.segment_starts, batch.writes)
+        except (OSError, StoreFailedError) as error:
+            return self._take_back(batch, error)
+        self.last_store_ms = store_ms
+        self._put_count += batch.count
+        self._put_size += batch.end - start
+        self._refused_count += len(messages) - batch.count
+        self._dispatcher.add(batch.dispatch())
+        self._advance()
+        self._maintenance.wake()
+        return batch.results
+
+    def _take_back(self, batch: EncodedBatch, error: OSError | StoreFailedError) -> list[PutResult]:
+        """Results of a batch that the disk did not take."""
+        batch.take_back()
+        if isinstance(error, StoreFailedError):
+            self._commit.fail(error)
+        self._refused_count += len(batch.results)
+        refusal = PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=f"commit log: {error}")
+        return [
+            refusal if result.status is PutStatus.PUT_OK else result for result in batch.results
+        ]
+
+    def _advance(self) -> None:
+        """Bring to the queues what may be read."""
+        self._maintenance.try_dispatch()
+
+    def writeable(self) -> str | None:
+        """Why sends are refused now, None when they are taken."""
+        refusal = self._refusal(even_when_full=False)
+        return None if refusal is None else refusal.remark
+
+    def _refusal(self, *, even_when_full: bool) -> PutResult | None:
+        """What every message gets while the store takes none."""
+        status = PutStatus.SERVICE_NOT_AVAILABLE
+        if self._is_closed or self._read_only:
+            return PutResult(status, remark="store is closed or read only")
+        if self._commit.failure is not None:
+            return PutResult(status, remark=f"store has failed: {self._commit.failure}")
+        if self._dispatcher.failure is not None:
+            return PutResult(status, remark=f"consume queue: {self._dispatcher.failure}")
+        if self._cleaner.refusal is not None and not even_when_full:
+            return PutResult(status, remark=self._cleaner.refusal)
+        log = self.commit_log
+        unflushed = log.max_offset - log.flushed_where
+        if self.options.is_sync_flush and unflushed > self.options.unflushed_size_max:
+            remark = f"{unflushed} bytes await their sync: expected at most "
+            return PutResult(
+                PutStatus.OS_PAGE_CACHE_BUSY, remark=f"{remark}{self.options.unflushed_size_max}"
+            )
+        return None
+
+    async def wait_flushed(self, phy_offset: int) -> bool:
+        """Wait until the log is durable up to a position: the `end` of a put's last result.
+
+        All who wait at a time share one sync.
+
+        Returns:
+            False when that took longer than ``sync_flush_timeout_ms``, or the store has failed.
+
+        Cancellation: the messages stay stored, and are synced sooner or later.
+        """
+        return await self._commit.wait_flushed(phy_offset, self.options.sync_flush_timeout_ms)
+
+    async def flush(self) -> None:
+        """Make everything put so far durable: the log, then the queues.
+
+        Raises:
+            StoreFailedError: A sync failed, now or before.
+        """
+        await self._maintenance.flush()
+
+    async def clean(self) -> int:
+        """Remove old segments now, as the background does; returns how many."""
+        return await self._maintenance.clean()
+
+    async def delete_topic(self, topic: str) -> None:
+        """Remove the queues of a topic; its records stay in the log until they are cleaned.
+
+        A new message begins the topic anew, with queue offset 0.
+
+        Source: DefaultMessageStore.deleteTopics.
+        """
+        async with self._maintenance.files_lock:
+            self._register.delete_topic(topic, self.commit_log.max_offset)
+            self._dispatcher.discard_topic(topic)
+            self._topic_queues.remove_topic(topic)
+            self._queues.delete_topic(topic)
+
+    def on_arrival(self, listener: Callable[[ConsumeQueue], None]) -> None:
+        """Have a function called when messages become readable: once a queue and batch.
+
+        It is called inside `put` (or inside the sync, with SYNC_FLUSH) and must be short.
+        """
+        self._dispatcher.on_arrival(listener)
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """A queue, None when no message ever went there."""
+        return self._queues.get(topic, queue_id)
+
+    def queues(self) -> Iterable[ConsumeQueue]:
+        """All queues."""
+        return list(self._queues)
+
+    def record(self, phy_offset: int) -> bytes | None:
+        """The record at a position, None when none stands there."""
+        found = self.commit_log.check_at(phy_offset, check_crc=False)
+        if found is None or found.kind is not CheckKind.RECORD:
+            return None
+        return self.commit_log.record_at(phy_offset, found.size)
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        *,
+        count_max: int,
+        bytes_max: int,
+        matches: TagsFilter | None = None,
+        matches_record: RecordFilter | None = None,
+    ) -> GetResult:
+        """Read messages of a queue from a queue offset on.
+
+        Args:
+            topic: Topic.
+            queue_id: Queue.
+            offset: Queue offset of the first message wanted.
+            count_max: Most messages; the options' limits hold beside it.
+            bytes_max: Most bytes, but for the first message, which comes whatever its size.
+            matches: Filter on the tags code, asked first.
+            matches_record: Filter on the record.
+
+        Source: DefaultMessageStore.getMessage.
+        """
+        queue = self._queues.get(topic, queue_id)
+        if queue is None:
+            return GetResult(
+                status=GetStatus.NO_MATCHED_LOGIC_QUEUE, next_offset=0, min_offset=0, max_offset=0
+            )
+        return self._reader.read(
+            queue,
+            offset,
+            count_max=count_max,
+            bytes_max=bytes_max,
+            matches=matches,
+            matches_record=matches_record,
+        )
+
+    def query(
+        self,
+        topic: str,
+        key: str,
+        *,
+        count_max: int,
+        begin_ms: int = 0,
+        end_ms: int = (1 << 63) - 1,
+        unique: bool = False,
+    ) -> list[bytes]:
+        """Find messages by key.
+
+        The index is brought up to date first; keys are compared, not only their hashes.
+
+        Args:
+            topic: Topic.
+            key: Unique key, or one of the user's keys.
+            count_max: Most messages; the newest ones count. At most 64 come from the index.
+            begin_ms: Earliest store time.
+            end_ms: Latest store time.
+            unique: Only the message whose unique key this is.
+
+        Returns:
+            Records in the order of the log.
+
+        Source: DefaultMessageStore.queryMessage.
+        """
+        if self._index is None:
+            return []
+        if not self._read_only:
+            # No room for the index: what is not in it is looked through instead.
+            with contextlib.suppress(OSError):
+                self._index.catch_up()
+        return self._index.query(
+            topic, key, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms, unique=unique
+        )
+
+    def store_ms_at(self, topic: str, queue_id: int, offset: int) -> int:
+        """Store time of a message, -1 when it is not there."""
+        queue = self._queues.get(topic, queue_id)
+        return -1 if queue is None else self._store_ms(queue, offset)
+
+    def _store_ms(self, queue: ConsumeQueue, offset: int) -> int:
+        units = queue.units(offset, 1).tolist()
+        if not units:
+            return -1
+        phy_offset, size, _ = units[0]
+        head = self.commit_log.record_at(phy_offset, min(size, STORE_MS_END))
+        return -1 if head is None else store_ms_of(head)
+
+    def offset_by_time(
+        self, topic: str, queue_id: int, time_ms: int, *, upper: bool = False
+    ) -> int:
+        """The queue offset that belongs to a store time; see `offset_by_time`. 0 without a queue."""
+        queue = self._queues.get(topic, queue_id)
+        if queue is None:
+            return 0
+        return offset_by_time(
+            queue, time_ms, lambda offset: self._store_ms(queue, offset), upper=upper
+        )
+
+    def statistics(self) -> StoreStatistics:
+        """Counters and positions as they are now."""
+        log = self.commit_log
+        return StoreStatistics(
+            put_count=self._put_count,
+            put_size=self._put_size,
+            refused_count=self._refused_count,
+            flush_count=self._commit.flush_count,
+            min_phy_offset=log.min_offset,
+            max_phy_offset=log.max_offset,
+            flushed_where=log.flushed_where,
+            dispatched_to=self._dispatcher.dispatched_to,
+            indexed_to=log.max_offset if self._index is None else self._index.position,
+            queue_count=len(self._queues),
+            last_store_ms=self.last_store_ms,
+            disk_used_ratio=self._cleaner.used_ratio,
+            refusal=self.writeable(),
+        )

@@ -1,0 +1,267 @@
+"""The ``Disk`` of the operating system (Linux).
+
+``fdatasync`` runs in worker threads, one call for all files of a batch: it lets the interpreter go
+on, while ``mmap.flush`` would hold its lock for the whole time, as ``mmap.madvise`` does, which is
+therefore called once, when a file is mapped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import shutil
+import struct
+from collections.abc import Iterable
+
+import trio
+
+from .disk import Bytes, DiskUsage, File
+from .errors import StoreLockedError
+
+SYNC_THREADS = 2
+"""Syncs that run at a time: one of the commit log, one of everything else."""
+
+ZEROS_SIZE = 1 << 20
+"""Bytes written at a time where the file system cannot reserve blocks."""
+
+LOCK_FIRST_BYTE = struct.pack("hhqqixxxx", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+"""``struct flock`` of 64-bit Linux: an exclusive lock on byte 0, as Java takes it."""
+
+
+class OsFile:
+    """An open file of the operating system."""
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._failure: OSError | None = None
+        """The sync that failed; every later one fails with it."""
+        self._is_resized = False
+        """The length changed since the last sync: the inode has to be written too."""
+        self._map: mmap.mmap | None = None
+        self._holds = 0
+        """Syncs under way: the descriptor stays open until they are done."""
+        self._is_closed = False
+
+    def size(self) -> int:
+        """Length in bytes."""
+        return os.fstat(self._descriptor).st_size
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Bytes from ``offset`` on; fewer at the end of the file."""
+        return os.pread(self._descriptor, size, offset)
+
+    def write(self, offset: int, data: Bytes) -> None:
+        """Write all of ``data``; a short write goes on where it stopped."""
+        written = os.pwrite(self._descriptor, data, offset)
+        if written < len(data):
+            rest = memoryview(data)
+            while written < len(data):
+                written += os.pwrite(self._descriptor, rest[written:], offset + written)
+
+    def allocate(self, size: int) -> None:
+        """Reserve blocks up to ``size``; writes zeros where the file system cannot reserve."""
+        found = self.size()
+        self._resize(found, max(found, size))
+        try:
+            os.posix_fallocate(self._descriptor, 0, size)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+            for offset in range(found, size, ZEROS_SIZE):
+                self.write(offset, bytes(min(ZEROS_SIZE, size - offset)))
+
+    def truncate(self, size: int) -> None:
+        """Set the length."""
+        self._resize(self.size(), size)
+        os.ftruncate(self._descriptor, size)
+
+    def map(self) -> mmap.mmap:
+        """The shared read-only mapping, without readahead: records are read here and there.
+
+        With the usual readahead one cold record costs megabytes; who reads a range in order
+        announces it with ``will_need``.
+        """
+        if self._map is None:
+            self._map = mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ)
+            self._map.madvise(mmap.MADV_RANDOM)
+        return self._map
+
+    def will_need(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Ask the kernel to read the ranges; it does so in the background."""
+        for offset, size in ranges:
+            os.posix_fadvise(self._descriptor, offset, size, os.POSIX_FADV_WILLNEED)
+
+    def close(self) -> None:
+        """Close the descriptor, at once or when the last sync under way is done."""
+        self._is_closed = True
+        self._map = None
+        if self._descriptor >= 0 and not self._holds:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def hold(self) -> None:
+        """Keep the descriptor open: its number must not go to another file during a sync."""
+        self._holds += 1
+
+    def let_go(self) -> None:
+        """End a ``hold``."""
+        self._holds -= 1
+        if self._is_closed:
+            self.close()
+
+    def sync(self) -> None:
+        """Sync, blocking; a failure is remembered and final."""
+        if self._failure is not None:
+            raise OSError(
+                self._failure.errno, f"an earlier sync failed: {self._failure.strerror}", self.path
+            )
+        # Taken before: a growth that comes while the sync runs belongs to the next one.
+        is_resized, self._is_resized = self._is_resized, False
+        try:
+            (os.fsync if is_resized else os.fdatasync)(self._descriptor)
+        except OSError as error:
+            self._failure = OSError(error.errno, error.strerror, self.path)
+            raise self._failure from error
+
+    def _resize(self, found: int, size: int) -> None:
+        assert self._map is None or size == found, f"{self.path}: its length changes under a view"
+        self._is_resized = True
+
+
+class OsLock:
+    """A lock that belongs to an open descriptor; the kernel drops it with the process."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Drop the lock."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class OsDisk:
+    """The real disk."""
+
+    def __init__(self) -> None:
+        self._limiter = trio.CapacityLimiter(SYNC_THREADS)
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> OsFile:
+        """Open a file, creating it if asked."""
+        flags = os.O_RDONLY if read_only else os.O_RDWR
+        return OsFile(
+            path, os.open(path, flags | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+        )
+
+    def exists(self, path: str) -> bool:
+        """Whether something is there."""
+        return os.path.exists(path)
+
+    def is_dir(self, path: str) -> bool:
+        """Whether a directory is there."""
+        return os.path.isdir(path)
+
+    def list_dir(self, path: str) -> list[str]:
+        """Sorted names; none when the directory is missing."""
+        try:
+            return sorted(os.listdir(path))
+        except FileNotFoundError:
+            return []
+
+    def make_dirs(self, path: str) -> list[str]:
+        """Create directories."""
+        changed: list[str] = []
+        at = path
+        while at and not os.path.isdir(at):
+            at = os.path.dirname(at)
+            changed.append(at or ".")
+        os.makedirs(path, exist_ok=True)
+        return changed
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename in one step."""
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
+
+    def remove_dir(self, path: str) -> None:
+        """Remove an empty directory."""
+        with contextlib.suppress(FileNotFoundError):
+            os.rmdir(path)
+
+    def modified_ms(self, path: str) -> int:
+        """Modification time."""
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def usage(self, path: str) -> DiskUsage:
+        """Space of the nearest directory that exists."""
+        while not os.path.exists(path):
+            path = os.path.dirname(path) or "."
+        found = shutil.disk_usage(path)
+        return DiskUsage(found.total, found.used, found.free)
+
+    def lock(self, path: str) -> OsLock:
+        """Take the lock, on the byte that Java's ``FileChannel.tryLock`` takes.
+
+        The lock is one of the open file description: it keeps Java's out as a plain record lock
+        does, but holds inside this process too, and does not vanish when some other descriptor of
+        the file is closed.
+        """
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, LOCK_FIRST_BYTE)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                raise StoreLockedError(f"{path}: held by another running broker") from error
+            raise
+        return OsLock(descriptor)
+
+    async def sync(self, *files: File) -> None:
+        """One worker thread for all files of the call."""
+        if not files:
+            await trio.lowlevel.checkpoint()
+            return
+        mine = _os_files(files)
+        for file in mine:
+            file.hold()
+        try:
+            await trio.to_thread.run_sync(_sync_all, mine, limiter=self._limiter)
+        finally:
+            for file in mine:
+                file.let_go()
+
+    async def sync_dir(self, path: str) -> None:
+        """Sync a directory in a worker thread."""
+        await trio.to_thread.run_sync(self.sync_dir_now, path, limiter=self._limiter)
+
+    def sync_now(self, *files: File) -> None:
+        """Sync each file."""
+        _sync_all(_os_files(files))
+
+    def sync_dir_now(self, path: str) -> None:
+        """Sync a directory."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _os_files(files: tuple[File, ...]) -> list[OsFile]:
+    mine = [file for file in files if isinstance(file, OsFile)]
+    assert len(mine) == len(files), "a file of another disk"
+    return mine
+
+
+def _sync_all(files: Iterable[OsFile]) -> None:
+    for file in files:
+        file.sync()

@@ -1,0 +1,138 @@
+"""Reading messages by queue offset: what a pull gets."""
+
+from collections.abc import Callable
+
+import attrs
+
+from .commit_log import CommitLog
+from .consume_queue import UNIT, ConsumeQueue
+from .get_result import GetResult, GetStatus
+from .store_options import StoreOptions
+
+TagsFilter = Callable[[int], bool]
+"""Says from a unit's tags code whether a message may match."""
+
+RecordFilter = Callable[[bytes], bool]
+"""Says from a record whether a message matches."""
+
+
+@attrs.define
+class _Batch:
+    """What one read has gathered: runs of neighbouring records, and how much."""
+
+    runs: list[tuple[int, int]] = attrs.field(factory=list)
+    """(position, size) of each run in the commit log."""
+    count: int = 0
+    size: int = 0
+
+    def add(self, phy_offset: int, size: int) -> None:
+        begin, run_size = self.runs[-1] if self.runs else (-1, 0)
+        if begin + run_size == phy_offset:
+            self.runs[-1] = (begin, run_size + size)
+        else:
+            self.runs.append((phy_offset, size))
+        self.count += 1
+        self.size += size
+
+
+class QueueReader:
+    """Reads records through a consume queue, within RocketMQ's limits.
+
+    Recent records (near the log's end, so in the page cache) may be read in larger batches than old
+    ones. The first record that matches is returned whatever its size.
+
+    Source: DefaultMessageStore.getMessage, isTheBatchFull.
+    """
+
+    def __init__(self, log: CommitLog, options: StoreOptions) -> None:
+        self._log = log
+        self._options = options
+        self._memory_size = (
+            options.physical_memory_size * options.access_message_in_memory_max_ratio // 100
+        )
+
+    def read(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        *,
+        count_max: int,
+        bytes_max: int,
+        matches: TagsFilter | None,
+        matches_record: RecordFilter | None,
+    ) -> GetResult:
+        """Read matching records from a queue offset on; see `MessageStore.get`."""
+        status, next_offset = _position(queue, offset)
+        if status is not GetStatus.FOUND:
+            return _result(queue, status, next_offset)
+        scan_count = max(self._options.max_filter_message_size // UNIT.size, count_max)
+        batch = _Batch()
+        status = GetStatus.NO_MATCHED_MESSAGE
+        skip_to = 0
+        for phy_offset, size, tags_code in queue.units(offset, scan_count).tolist():
+            if batch.count and self._is_full(batch, phy_offset, size, count_max, bytes_max):
+                break
+            next_offset += 1
+            if phy_offset < skip_to or (matches is not None and not matches(tags_code)):
+                continue
+            if not self._log.holds(phy_offset, size):
+                # Its whole segment is gone or going; units of the same segment need no look.
+                skip_to = self._log.next_segment_start(phy_offset)
+                if not batch.count:
+                    status = GetStatus.MESSAGE_WAS_REMOVING
+                continue
+            if matches_record is not None:
+                record = self._log.record_at(phy_offset, size)
+                if record is None or not matches_record(record):
+                    continue
+            batch.add(phy_offset, size)
+        if batch.count:
+            status = GetStatus.FOUND
+        return _result(queue, status, next_offset, self._records(batch), batch.count)
+
+    def _is_full(
+        self, batch: _Batch, phy_offset: int, size: int, count_max: int, bytes_max: int
+    ) -> bool:
+        options = self._options
+        if self._log.max_offset - phy_offset > self._memory_size:
+            count_limit = options.max_transfer_count_on_message_in_disk
+            bytes_limit = options.max_transfer_bytes_on_message_in_disk
+        else:
+            count_limit = options.max_transfer_count_on_message_in_memory
+            bytes_limit = options.max_transfer_bytes_on_message_in_memory
+        return batch.count >= min(count_max, count_limit) or batch.size + size > min(
+            bytes_max, bytes_limit
+        )
+
+    def _records(self, batch: _Batch) -> tuple[bytes, ...]:
+        return tuple(self._log.read(phy_offset, size) for phy_offset, size in batch.runs)
+
+
+def _position(queue: ConsumeQueue, offset: int) -> tuple[GetStatus, int]:
+    """Whether there is something at the offset, and where to read."""
+    if queue.max_offset == 0:
+        return GetStatus.NO_MESSAGE_IN_QUEUE, 0
+    if offset < queue.min_offset:
+        return GetStatus.OFFSET_TOO_SMALL, queue.min_offset
+    if offset == queue.max_offset:
+        return GetStatus.OFFSET_OVERFLOW_ONE, offset
+    if offset > queue.max_offset:
+        return GetStatus.OFFSET_OVERFLOW_BADLY, queue.max_offset
+    return GetStatus.FOUND, offset
+
+
+def _result(
+    queue: ConsumeQueue,
+    status: GetStatus,
+    next_offset: int,
+    records: tuple[bytes, ...] = (),
+    count: int = 0,
+) -> GetResult:
+    return GetResult(
+        status=status,
+        next_offset=next_offset,
+        min_offset=queue.min_offset,
+        max_offset=queue.max_offset,
+        records=records,
+        count=count,
+    )

@@ -1,0 +1,119 @@
+"""``config/consumeQueues.json``: what the log and the queues held when the store was last closed.
+
+A file of ours beside RocketMQ's, so that what goes missing while the store is closed is noticed: a log
+that ends earlier than it did is damaged, a queue that is shorter or gone is made again. When queues are
+made again, the records of a deleted topic, which the log keeps until it is cleaned, must not bring the
+topic back. Losing the file loses these comforts and nothing else.
+
+Written at a clean stop and when a topic is deleted::
+
+    {"queues": {"A": {"0": 12, "1": 9}}, "logEnd": 9000, "deletedTopics": {"T": 4711}}
+
+with the next offset of each queue, the end of the durable log, and where it ended at each deletion.
+"""
+
+from collections.abc import Iterable
+
+import attrs
+import cattrs
+
+from .config_file import fastjson, load_json, save_json_now
+from .consume_queue import ConsumeQueue
+from .disk import Disk
+from .errors import StoreFormatError
+
+
+@attrs.frozen
+class _Content:
+    """The file, under its own names."""
+
+    queues: dict[str, dict[int, int]] = attrs.field(factory=dict[str, dict[int, int]])
+    logEnd: int = 0
+    deletedTopics: dict[str, int] = attrs.field(factory=dict[str, int])
+
+
+class QueueRegister:
+    """The list, as last written.
+
+    Args:
+        disk: Where the store is.
+        root: Root of the store.
+    """
+
+    def __init__(self, disk: Disk, root: str) -> None:
+        self.damage: str | None = None
+        """Why the file could not be used."""
+        self._disk = disk
+        self._path = f"{root}/config/consumeQueues.json"
+        self._content = _Content()
+
+    def load(self) -> None:
+        """Read the file; a damaged one counts as none, for everything in it can be found again."""
+        try:
+            found = load_json(self._disk, self._path)
+            if found is not None:
+                self._content = cattrs.structure(found, _Content)
+        except (StoreFormatError, cattrs.BaseValidationError, TypeError, ValueError) as error:
+            self.damage = f"{self._path}: ignored: {error}"
+
+    @property
+    def log_end(self) -> int:
+        """Where the durable log ended when the list was written, 0 without a list."""
+        return self._content.logEnd
+
+    def queues(self) -> Iterable[tuple[str, int, int]]:
+        """Topic, queue id and next offset of each queue in the list."""
+        for topic, offsets in self._content.queues.items():
+            for queue_id, max_offset in offsets.items():
+                yield topic, queue_id, max_offset
+
+    def is_deleted(self, topic: str, phy_offset: int) -> bool:
+        """Whether a record belongs to a topic that was deleted after it was stored."""
+        return phy_offset < self._content.deletedTopics.get(topic, 0)
+
+    def delete_topic(self, topic: str, phy_offset: int) -> None:
+        """Note durably that a topic is deleted (blocking).
+
+        Args:
+            topic: The topic.
+            phy_offset: End of the log: the topic's records before it are of no queue.
+        """
+        content = self._content
+        queues = {name: offsets for name, offsets in content.queues.items() if name != topic}
+        deleted = {**content.deletedTopics, topic: phy_offset}
+        self._write(attrs.evolve(content, queues=queues, deletedTopics=deleted))
+
+    def limit_deletions(self, log_end: int) -> None:
+        """Note durably that the log ends earlier than deletions say: a power cut took its tail.
+
+        What is stored from there on is newer than the deletion (blocking, if there is any).
+        """
+        deleted = {
+            topic: min(phy_offset, log_end)
+            for topic, phy_offset in self._content.deletedTopics.items()
+        }
+        if deleted != self._content.deletedTopics:
+            self._write(attrs.evolve(self._content, deletedTopics=deleted))
+
+    def save(self, queues: Iterable[ConsumeQueue], *, log_start: int, log_end: int) -> None:
+        """Write the list, durably (blocking).
+
+        Args:
+            queues: All queues; what they hold is durable.
+            log_start: Start of the log; deletions before it are forgotten.
+            log_end: End of the durable log.
+        """
+        offsets: dict[str, dict[int, int]] = {}
+        for queue in queues:
+            if queue.max_offset:
+                offsets.setdefault(queue.topic, {})[queue.queue_id] = queue.max_offset
+        deleted = {
+            topic: phy_offset
+            for topic, phy_offset in self._content.deletedTopics.items()
+            if phy_offset > log_start
+        }
+        self._write(_Content(offsets, log_end, deleted))
+
+    def _write(self, content: _Content) -> None:
+        self._content = content
+        save_json_now(self._disk, self._path, fastjson(attrs.asdict(content)))

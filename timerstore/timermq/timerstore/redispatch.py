@@ -1,0 +1,137 @@
+"""Making queue units again from the records of the log.
+
+Corresponds to CommitLogDispatcherBuildConsumeQueue as RocketMQ's recovery uses it. In addition queues
+that cannot be continued, because units in between are missing, are found and made from the log's start.
+"""
+
+from collections.abc import Callable, Set
+
+import attrs
+
+from .commit_log import CommitLog
+from .consume_queue import UNIT, ConsumeQueue
+from .consume_queue_table import ConsumeQueueTable
+from .delay_levels import SCHEDULE_TOPIC
+from .dispatch import unit_tags_code
+from .log_record import LogRecord, read_log_record
+from .topic_queue import queue_refusal
+
+GATHER_COUNT = 4096
+"""Units that are gathered before they are written."""
+
+NOTES_MAX = 100
+"""Records passed over that are told one by one."""
+
+QueueKey = tuple[str, int]
+"""Topic and queue id."""
+
+
+@attrs.define(eq=False)
+class _Units:
+    """Neighbouring units of one queue."""
+
+    first_offset: int
+    units: list[bytes]
+    end: int
+
+
+class Redispatch:
+    """Brings records of the log to the queues that do not have them.
+
+    Args:
+        log: The log, its end set.
+        queues: The queues, nothing in them beyond the log's end.
+        levels_ms: Delays of the classic levels.
+        is_deleted: Whether a record of a topic at a position belongs to a deleted topic.
+    """
+
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: ConsumeQueueTable,
+        *,
+        levels_ms: tuple[int, ...],
+        is_deleted: Callable[[str, int], bool],
+    ) -> None:
+        self.count = 0
+        """Records brought to queues."""
+        self.incomplete: set[QueueKey] = set()
+        """Queues that could not be continued: their units before a record are missing."""
+        self.notes: list[str] = []
+        self._log = log
+        self._queues = queues
+        self._levels_ms = levels_ms
+        self._is_deleted = is_deleted
+        self._gathered: dict[ConsumeQueue, _Units] = {}
+        self._gathered_count = 0
+
+    def run(self, first: int, *, only: Set[QueueKey] | None = None) -> None:
+        """Walk from a record to the end of the log.
+
+        Args:
+            first: Position of a record.
+            only: Queues to serve; all when not given.
+
+        Raises:
+            QueueGapError: Units are missing whose records should be in the log.
+        """
+        is_whole_log = first <= self._log.min_offset
+        for phy_offset, size in self._log.scan(first, check_crc=False):
+            record = read_log_record(self._log.read(phy_offset, size))
+            if not record.is_queued:
+                continue
+            topic = record.topic.decode("utf-8", "replace")
+            key = (topic, record.queue_id)
+            if only is not None and key not in only:
+                continue
+            refusal = self._refusal(record, topic, phy_offset)
+            if refusal is not None:
+                if len(self.notes) < NOTES_MAX:
+                    self.notes.append(f"record at {phy_offset} is in no queue: {refusal}")
+                continue
+            queue = self._queues.find_or_create(*key)
+            if not is_whole_log and self._next_offset(queue) < record.queue_offset:
+                self.incomplete.add(key)
+            elif self._next_offset(queue) <= record.queue_offset:
+                self._gather(queue, record, topic, phy_offset, size)
+        self._write()
+
+    def _refusal(self, record: LogRecord, topic: str, phy_offset: int) -> str | None:
+        if record.queue_offset < 0:
+            return f"queue offset {record.queue_offset}"
+        if self._is_deleted(topic, phy_offset):
+            return f"topic {topic} was deleted"
+        return queue_refusal(topic, record.queue_id)
+
+    def _next_offset(self, queue: ConsumeQueue) -> int:
+        gathered = self._gathered.get(queue)
+        if gathered is None:
+            return queue.max_offset
+        return gathered.first_offset + len(gathered.units)
+
+    def _gather(
+        self, queue: ConsumeQueue, record: LogRecord, topic: str, phy_offset: int, size: int
+    ) -> None:
+        code = unit_tags_code(
+            record.properties, topic == SCHEDULE_TOPIC, record.store_ms, self._levels_ms
+        )
+        unit = UNIT.pack(phy_offset, size, code)
+        if self._next_offset(queue) < record.queue_offset:
+            # A gap: written alone, so that the queue says whether it may begin here.
+            self._write()
+        gathered = self._gathered.get(queue)
+        if gathered is None:
+            gathered = self._gathered[queue] = _Units(record.queue_offset, [], 0)
+        gathered.units.append(unit)
+        gathered.end = phy_offset + size
+        self.count += 1
+        self._gathered_count += 1
+        if self._gathered_count >= GATHER_COUNT:
+            self._write()
+
+    def _write(self) -> None:
+        for queue, gathered in self._gathered.items():
+            queue.append(gathered.first_offset, b"".join(gathered.units), gathered.end)
+            self._queues.mark_dirty(queue)
+        self._gathered.clear()
+        self._gathered_count = 0

@@ -1,0 +1,68 @@
+"""``lock`` and ``abort``: one process a store, and how the last one ended.
+
+``lock`` holds an exclusive lock while a broker runs. ``abort`` exists while it runs and holds the
+process id as text; a clean stop removes it, so its presence at the next start says that the last
+run was cut off.
+
+Source: Java ``DefaultMessageStore.start``, ``createTempFile``, ``shutdown``.
+"""
+
+from __future__ import annotations
+
+from .disk import Disk, Lock
+
+LOCK_TEXT = b"lock"
+"""What the lock file holds, as in Java."""
+
+
+class StoreLock:
+    """The two files of one store.
+
+    Args:
+        disk: Where the store is.
+        root: Its directory.
+    """
+
+    def __init__(self, disk: Disk, root: str) -> None:
+        self._disk = disk
+        self._root = root
+        self._lock: Lock | None = None
+
+    @property
+    def last_exit_ok(self) -> bool:
+        """Whether the last run ended cleanly; also true for a store that never ran."""
+        return not self._disk.exists(f"{self._root}/abort")
+
+    def take(self) -> None:
+        """Take the lock.
+
+        Raises:
+            StoreLockedError: Another process serves this store.
+        """
+        path = f"{self._root}/lock"
+        self._lock = self._disk.lock(path)
+        file = self._disk.open(path)
+        if file.size() == 0:
+            file.write(0, LOCK_TEXT)
+        file.close()
+
+    def mark_running(self, process_id: int) -> None:
+        """Create ``abort``; durable at once, so that a power cut right after is seen (blocking)."""
+        text = str(process_id).encode()
+        file = self._disk.open(f"{self._root}/abort", create=True)
+        file.truncate(len(text))  # what a longer process id left behind
+        file.write(0, text)
+        self._disk.sync_now(file)
+        file.close()
+        self._disk.sync_dir_now(self._root)
+
+    def mark_clean(self) -> None:
+        """Remove ``abort``; the caller has flushed and dispatched everything (blocking)."""
+        self._disk.remove(f"{self._root}/abort")
+        self._disk.sync_dir_now(self._root)
+
+    def release(self) -> None:
+        """Give the lock up."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None

@@ -1,0 +1,247 @@
+"""What keeps a store durable and tidy while it is served: syncs, checkpoint, index, cleaning.
+
+Each of four tasks sleeps until there is something to do, then lets it gather for its interval:
+
+===============  =====================================================================  ============
+task             does                                                                   every
+===============  =====================================================================  ============
+flush_log        syncs the log                                                          500 ms
+flush_queues     syncs log and queues, writes the checkpoint                            1 s
+follow_index     indexes new records in slices; syncs the index now and then            200 ms, 10 s
+clean            removes old segments, measures the disk                                10 s
+===============  =====================================================================  ============
+
+An idle store does nothing but measure its disk. A failed sync ends all of them.
+
+Corresponds to FlushRealTimeService, FlushConsumeQueueService and the scheduled tasks of
+DefaultMessageStore.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from .cleaning import Cleaner
+from .commit_log import CommitLog
+from .consume_queue_table import ConsumeQueueTable
+from .disk import Disk
+from .dispatch import Dispatcher
+from .group_commit import GroupCommit
+from .index_follower import IndexFollower
+from .store_checkpoint import StoreCheckpoint
+from .store_options import StoreOptions
+
+INDEX_INTERVAL_MS = 200
+"""Time in which records gather for the index, whose hashing works on many at once."""
+
+INDEX_CLOSE_TIMEOUT = 5.0
+"""Seconds at closing for bringing the index up to date; the rest follows when the store is opened."""
+
+
+class StoreMaintenance:
+    """The background of one store.
+
+    Args:
+        disk: Where the store is.
+        options: Intervals.
+        log: The log.
+        queues: Its queues.
+        dispatcher: What may still wait for the queues.
+        commit: The one way to sync the log.
+        index: Its index, if it has one.
+        cleaner: What may go.
+        checkpoint: Open for writing.
+        last_store_ms: Store time of the newest message.
+        pinned_from: Lowest log position that a pending timer needs.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        options: StoreOptions,
+        *,
+        log: CommitLog,
+        queues: ConsumeQueueTable,
+        dispatcher: Dispatcher,
+        commit: GroupCommit,
+        index: IndexFollower | None,
+        cleaner: Cleaner,
+        checkpoint: StoreCheckpoint,
+        last_store_ms: Callable[[], int],
+        pinned_from: Callable[[], int | None],
+        is_checkpointed: bool,
+    ) -> None:
+        self._disk = disk
+        self._options = options
+        self._log = log
+        self._queues = queues
+        self._dispatcher = dispatcher
+        self._commit = commit
+        self._index = index
+        self._cleaner = cleaner
+        self._checkpoint = checkpoint
+        self._last_store_ms = last_store_ms
+        self._pinned_from = pinned_from
+        self._checkpointed_to = log.max_offset if is_checkpointed else -1
+        """End of the log that the checkpoint on the disk speaks of."""
+        self._appended = trio.lowlevel.ParkingLot()
+        self.files_lock = trio.Lock()
+        """Held while files of queues and index are synced or removed: never both at once."""
+
+    def wake(self) -> None:
+        """Tell the tasks that records were appended."""
+        if self._appended:
+            self._appended.unpark_all()
+
+    async def run(self, task_status: trio.TaskStatus[None]) -> None:
+        """Serve until cancelled.
+
+        Raises:
+            StoreFailedError: A sync failed.
+        """
+        options = self._options
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._raise_failure, name="watch for failed syncs")
+            nursery.start_soon(
+                self._whenever,
+                lambda: self._log.flushed_where < self._log.max_offset,
+                options.flush_interval_commit_log_ms,
+                self._flush_log,
+                name="flush_log",
+            )
+            nursery.start_soon(
+                self._whenever,
+                lambda: self._checkpointed_to < self._log.max_offset,
+                options.flush_interval_consume_queue_ms,
+                self.flush_checkpoint,
+                name="flush_queues",
+            )
+            if self._index is not None:
+                nursery.start_soon(self._follow_index, self._index, name="follow_index")
+            nursery.start_soon(self._clean_regularly, name="clean")
+            task_status.started()
+
+    async def flush(self) -> None:
+        """Make everything appended so far durable: the log, then the queues.
+
+        Raises:
+            StoreFailedError: A sync failed, now or before.
+        """
+        await self._flush_log()
+        await self._sync(self._queues.flush)
+
+    async def flush_checkpoint(self) -> None:
+        """Flush, then note in the checkpoint how far everything is durable.
+
+        Raises:
+            StoreFailedError: A sync failed, now or before.
+        """
+        end, store_ms = self._log.max_offset, self._last_store_ms()
+        await self.flush()
+        self._checkpoint.physic_msg_timestamp = store_ms
+        is_dispatched = self._dispatcher.dispatched_to >= end
+        if is_dispatched:
+            self._checkpoint.logics_msg_timestamp = store_ms
+        await self._sync(self._flush_checkpoint_page)
+        if is_dispatched:
+            self._checkpointed_to = end
+
+    async def clean(self) -> int:
+        """Remove segments that may and should go; the count of log segments removed."""
+        log = self._log
+        # What is not yet synced and dispatched is still needed, whatever its age.
+        needed = [log.flushed_where, self._dispatcher.dispatched_to]
+        pinned = self._pinned_from()
+        if pinned is not None:
+            needed.append(pinned)
+        async with self.files_lock:
+            removed = self._cleaner.clean(min(needed))
+            if removed:
+                await self._disk.sync_dir(log.directory)
+        return removed
+
+    async def close_index(self) -> None:
+        """Bring the index up to date as far as time allows, and make it durable.
+
+        Raises:
+            StoreFailedError: A sync failed, now or before.
+        """
+        if self._index is None:
+            return
+        with trio.move_on_after(INDEX_CLOSE_TIMEOUT):
+            await self._index_new_records(self._index)
+        await self._flush_index(self._index)
+
+    def try_dispatch(self) -> None:
+        """Bring to the queues what may be there and is not, because a queue could not be written."""
+        is_sync = self._options.is_sync_flush
+        self._dispatcher.advance(self._log.flushed_where if is_sync else self._log.max_offset)
+
+    # -- tasks --------------------------------------------------------------------------------
+
+    async def _whenever(
+        self, is_due: Callable[[], bool], interval_ms: int, work: Callable[[], Awaitable[object]]
+    ) -> None:
+        """Do some work, an interval after it is due for the first time."""
+        while True:
+            while not is_due():
+                await self._appended.park()
+            await trio.sleep(interval_ms / 1000)
+            await work()
+
+    async def _raise_failure(self) -> None:
+        await self._commit.failed.wait()
+        self._commit.check()
+
+    async def _flush_log(self) -> None:
+        await self._commit.flush(self._log.max_offset)
+        self.try_dispatch()
+
+    async def _flush_checkpoint_page(self) -> None:
+        await self._checkpoint.flush(self._disk)
+
+    async def _follow_index(self, index: IndexFollower) -> None:
+        flush_time = trio.current_time() + self._options.index_flush_interval_ms / 1000
+        while True:
+            while not index.is_behind:
+                await self._appended.park()
+            await trio.sleep(INDEX_INTERVAL_MS / 1000)
+            await self._index_new_records(index)
+            if trio.current_time() >= flush_time:
+                await self._flush_index(index)
+                flush_time = trio.current_time() + self._options.index_flush_interval_ms / 1000
+
+    async def _index_new_records(self, index: IndexFollower) -> None:
+        while index.is_behind:
+            try:
+                index.index_slice()
+            except OSError:
+                # No room for the index. The messages are safe; it is tried again next time.
+                return
+            await trio.lowlevel.checkpoint()
+
+    async def _flush_index(self, index: IndexFollower) -> None:
+        # The index must not tell of records that a power cut takes from the log.
+        await self._commit.flush(self._log.max_offset)
+        await self._sync(index.flush)
+        self._checkpoint.index_msg_timestamp = index.flushed_ms
+
+    async def _clean_regularly(self) -> None:
+        while True:
+            await trio.sleep(self._options.clean_resource_interval_ms / 1000)
+            await self.clean()
+            self.try_dispatch()
+
+    async def _sync(self, work: Callable[[], Awaitable[object]]) -> None:
+        """Do some syncing work; if it fails the store has failed.
+
+        Raises:
+            StoreFailedError: It failed.
+        """
+        self._commit.check()
+        async with self.files_lock:
+            try:
+                await work()
+            except OSError as error:
+                self._commit.fail(error)
+        self._commit.check()

@@ -1,0 +1,280 @@
+"""Recovery: what a store's files hold after the last run, however that ended.
+
+First everything is read and judged (`plan_recovery`): where the log's good records end, and whether
+that end can be the end. Only then anything is changed (`apply_recovery`), so that a store that is
+foreign or corrupt is left as it was.
+
+Where the walk over the log begins:
+
+===========  ==================================================================================
+last exit    walk from
+===========  ==================================================================================
+clean        the newest record that a queue holds; all before it was checked when it was stored
+cut off      the newest segment whose first record is older than the checkpoint's timestamps:
+             log and queues were durable up to there
+none fits    the start of the log
+===========  ==================================================================================
+
+The walk ends at the first thing that is no record. That is the end of the log, unless the log reached
+further when it was last closed, or good records that must have been durable stand behind it: then it is
+damaged in its middle, and cutting it there would lose acknowledged messages.
+
+Queues are derived data. After a cut-off run they are cut where the walk began and made again from
+the records; after a clean one they are only freed from units beyond the log.
+
+Source: DefaultMessageStore.recover, CommitLog.recoverNormally, recoverAbnormally. RocketMQ cuts the
+log at the first bad record whatever stands behind it, does not compare positions, and keeps units
+whose records it has cut.
+"""
+
+from collections.abc import Iterator
+
+import attrs
+
+from .commit_log import CommitLog, LogScan
+from .consume_queue import ConsumeQueue
+from .consume_queue_table import ConsumeQueueTable
+from .errors import StoreFormatError
+from .log_record import STORE_MS_END, read_log_record, store_ms_of
+from .queue_register import QueueRegister
+from .record import BLANK_SIZE, MAGIC_V1, MAGIC_V2
+from .record_check import CheckKind
+from .redispatch import QueueKey, Redispatch
+from .store_checkpoint import StoreCheckpoint
+from .store_options import StoreOptions
+
+FOREVER_MS = 1 << 62
+"""After every store time."""
+
+LMQ_PREFIX = "%LMQ%"
+"""Light queues of RocketMQ: their units point to records of other topics."""
+
+
+@attrs.define(eq=False)
+class StoreFiles:
+    """The parts of a store that recovery looks at."""
+
+    log: CommitLog
+    queues: ConsumeQueueTable
+    checkpoint: StoreCheckpoint
+    register: QueueRegister
+    options: StoreOptions
+    last_exit_ok: bool
+    read_only: bool
+
+
+@attrs.frozen(kw_only=True)
+class RecoveryPlan:
+    """Where the log ends and what has to be brought to the queues."""
+
+    scan_from: int
+    """Where the walk over the log began."""
+    dispatch_from: int
+    """Records from here on may be missing in queues."""
+    end: int
+    """End of the log."""
+    record_count: int
+    """Records walked over."""
+    last_store_ms: int
+    """Store time of the newest record, 0 without any."""
+    notes: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class RecoveryReport:
+    """What recovery found and did."""
+
+    last_exit_ok: bool
+    scan_from: int
+    end: int
+    record_count: int
+    """Records walked over."""
+    dispatched_count: int
+    """Records brought to queues."""
+    last_store_ms: int
+    notes: tuple[str, ...]
+    """What an operator may want to know, one sentence each."""
+
+
+def plan_recovery(store: StoreFiles) -> RecoveryPlan:
+    """Open log and queues and find the end of the log; nothing is written.
+
+    Raises:
+        StoreFormatError: The files are not those of a store with these settings, or the log is
+            damaged before its end.
+    """
+    store.log.load()
+    store.queues.recover()
+    store.register.load()
+    scan_from, dispatch_from = _scan_start(store)
+    scan = store.log.scan(scan_from, check_crc=store.options.check_crc_on_recover)
+    count, newest = 0, None
+    for phy_offset, _ in scan:
+        count += 1
+        newest = phy_offset
+    _check_end(store, scan, found_any=count > 0)
+    notes = [] if store.register.damage is None else [store.register.damage]
+    if not _is_zero(store.log, scan.end):
+        notes.append(f"commit log ends at {scan.end}: {scan.reason}")
+    return RecoveryPlan(
+        scan_from=scan_from,
+        dispatch_from=min(dispatch_from, scan.end),
+        end=scan.end,
+        record_count=count,
+        last_store_ms=0 if newest is None else _record_store_ms(store.log, newest) or 0,
+        notes=tuple(notes),
+    )
+
+
+def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
+    """Bring log and queues to what the plan says; with `read_only` in memory alone.
+
+    Raises:
+        StoreFormatError: A queue lacks units whose records the log does not hold either.
+        OSError: The disk did not take it; opening the store again goes on.
+    """
+    log, queues = store.log, store.queues
+    log.set_end(plan.end)
+    if not store.read_only:
+        # Whole records may stand in the tail, at their right positions: later ones must never
+        # be followed by them.
+        if not store.last_exit_ok or not _is_zero(log, plan.end):
+            log.zero_tail()
+        if not store.last_exit_ok:
+            log.sync_now(plan.scan_from)
+        store.register.limit_deletions(plan.end)
+    for queue in queues:
+        queue.cut(plan.end if store.last_exit_ok else plan.dispatch_from)
+        queue.correct_min_offset(log.min_offset)
+        _drop_false_units(log, queue)
+    redispatch = Redispatch(
+        log,
+        queues,
+        levels_ms=store.options.delay_levels_ms,
+        is_deleted=store.register.is_deleted,
+    )
+    redispatch.run(plan.dispatch_from)
+    missing = redispatch.incomplete | _missing_queues(store)
+    if missing:
+        redispatch.notes.append(f"queues made again from the start of the log: {sorted(missing)}")
+        redispatch.run(log.min_offset, only=missing)
+    return RecoveryReport(
+        last_exit_ok=store.last_exit_ok,
+        scan_from=plan.scan_from,
+        end=plan.end,
+        record_count=plan.record_count,
+        dispatched_count=redispatch.count,
+        last_store_ms=plan.last_store_ms,
+        notes=(*plan.notes, *redispatch.notes),
+    )
+
+
+# -- where to begin ---------------------------------------------------------------------------
+
+
+def _scan_start(store: StoreFiles) -> tuple[int, int]:
+    """Where to begin walking, and from where on records may be missing in queues."""
+    log = store.log
+    if store.last_exit_ok:
+        newest = _newest_unit(store.queues)
+        if newest is None:
+            return log.min_offset, log.min_offset
+        phy_offset, size = newest
+        found = log.check_at(phy_offset, check_crc=False)
+        if found is not None and found.kind is CheckKind.RECORD and found.size == size:
+            return phy_offset, phy_offset + size
+        latest, before_ms = phy_offset, FOREVER_MS
+    else:
+        latest, before_ms = log.max_offset, store.checkpoint.min_timestamp
+    for segment in reversed(log.segments):
+        store_ms = _record_store_ms(log, segment.start)
+        if segment.start <= latest and store_ms is not None and 0 < store_ms <= before_ms:
+            return segment.start, segment.start
+    return log.min_offset, log.min_offset
+
+
+def _newest_unit(queues: ConsumeQueueTable) -> tuple[int, int] | None:
+    """Position and size of the newest record that a queue holds."""
+    newest = max(queues, key=lambda queue: queue.max_physic_offset, default=None)
+    if newest is None or newest.max_physic_offset < 0:
+        return None
+    phy_offset, size, _ = newest.units(newest.max_offset - 1, 1)[0].tolist()
+    return phy_offset, size
+
+
+def _record_store_ms(log: CommitLog, phy_offset: int) -> int | None:
+    """Store time of the record at a position, None when none stands there."""
+    found = log.check_at(phy_offset, check_crc=False)
+    if found is None or found.kind is not CheckKind.RECORD:
+        return None
+    return store_ms_of(log.read(phy_offset, min(found.size, STORE_MS_END)))
+
+
+# -- whether the end can be the end -----------------------------------------------------------
+
+
+def _check_end(store: StoreFiles, scan: LogScan, *, found_any: bool) -> None:
+    """Raise if where the walk ended cannot be the end of the log."""
+    log, end = store.log, scan.end
+    segment = log.segment_at(end)
+    path, at = (log.directory, end) if segment is None else (segment.file.path, end - segment.start)
+    if segment is not None and not found_any and end == log.min_offset:
+        magic = int.from_bytes(segment.file.read(at + 4, 4), signed=True)
+        if magic not in (0, MAGIC_V1, MAGIC_V2):
+            raise StoreFormatError(path, at, "a commit log record", scan.reason)
+    if end < store.register.log_end:
+        expected = f"records up to {store.register.log_end}, where the log ended before"
+        raise StoreFormatError(path, at, expected, scan.reason)
+    durable_ms = FOREVER_MS if store.last_exit_ok else store.checkpoint.physic_msg_timestamp
+    for beyond in _records_beyond(store, end):
+        store_ms = _record_store_ms(log, beyond)
+        if store_ms is not None and store_ms < durable_ms:
+            raise StoreFormatError(
+                path, at, f"a record, for good ones follow at {beyond}", scan.reason
+            )
+
+
+def _records_beyond(store: StoreFiles, end: int) -> Iterator[int]:
+    """Positions behind the end where records may stand: segments' starts and what queues say."""
+    for segment in store.log.segments:
+        if segment.start > end:
+            yield segment.start
+    for queue in store.queues:
+        if queue.max_physic_offset > end:
+            first = queue.find_phy_offset(end, queue.min_offset, queue.max_offset)
+            units = queue.units(first, 1)
+            if len(units):
+                yield int(units[0]["phy_offset"])
+
+
+def _drop_false_units(log: CommitLog, queue: ConsumeQueue) -> None:
+    """Remove newest units that point to no record of the queue.
+
+    RocketMQ leaves units behind the end of a queue that it cuts, and takes them for good the next
+    time that it opens the store.
+    """
+    while queue.min_offset < queue.max_offset and not queue.topic.startswith(LMQ_PREFIX):
+        phy_offset, size, _ = queue.units(queue.max_offset - 1, 1)[0].tolist()
+        found = log.check_at(phy_offset, check_crc=False)
+        if found is not None and found.kind is CheckKind.RECORD and found.size == size:
+            record = read_log_record(log.read(phy_offset, size))
+            place = (record.topic, record.queue_id, record.queue_offset)
+            if place == (queue.topic.encode(), queue.queue_id, queue.max_offset - 1):
+                return
+        queue.cut(phy_offset)
+
+
+def _missing_queues(store: StoreFiles) -> set[QueueKey]:
+    """Queues that hold less than they did at the last clean stop."""
+    missing: set[QueueKey] = set()
+    for topic, queue_id, max_offset in store.register.queues():
+        queue = store.queues.get(topic, queue_id)
+        if queue is None or queue.max_offset < max_offset:
+            missing.add((topic, queue_id))
+    return missing
+
+
+def _is_zero(log: CommitLog, phy_offset: int) -> bool:
+    """Whether nothing was ever written at a position."""
+    segment = log.segment_at(phy_offset)
+    return segment is None or not any(segment.file.read(phy_offset - segment.start, BLANK_SIZE))
