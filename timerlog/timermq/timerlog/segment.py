@@ -1,0 +1,79 @@
+"""How units lie in the segments of the timer log.
+
+A unit stands at a multiple of 52 in its segment, and never across its end: where the unit and a
+blank of 16 bytes do not fit any more, the blank closes the segment and the unit goes to the next::
+
+    a segment of 250 bytes:    0      52     104    156    208     224     250
+                               │ unit │ unit │ unit │ unit │ blank │ zeros │
+
+    at 156 a unit fits, since 52 + 16 <= 94 bytes left; at 208 none does: 42 are left
+
+The blank is written together with the unit that goes to the next segment, not before.
+
+Source: Java ``TimerLog.append``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from timermq.timerstore.mapped_file_queue import MappedFile, MappedFileQueue
+from timermq.timerstore.record import BLANK_MAGIC
+
+from .unit import BLANK, UNIT, UNIT_DTYPE, Flags, Int64s, Units, are_units
+
+SEGMENT_SIZE_MIN = UNIT.size + BLANK.size
+"""Bytes: one unit and the blank behind it."""
+
+CHUNK_COUNT = 65_536
+"""Units read at a time: 3.4 MB."""
+
+
+def units_in(segment_size: int) -> int:
+    """Units that a segment takes before its blank."""
+    return (segment_size - BLANK.size) // UNIT.size
+
+
+def parts(pos: int, count: int, segment_size: int) -> Iterator[tuple[int, int]]:
+    """Where ``count`` units go when the log ends at ``pos``: (position, number) by segment."""
+    while count:
+        left = segment_size - pos % segment_size
+        fitting = min(max(left - BLANK.size, 0) // UNIT.size, count)
+        if fitting:
+            yield pos, fitting
+        count -= fitting
+        pos += left
+
+
+def closing(pos: int, segment_size: int) -> bytes:
+    """The blank at ``pos`` and zeros up to the segment's end."""
+    left = segment_size - pos % segment_size
+    return BLANK.pack(left, 0, BLANK_MAGIC).ljust(left, b"\0")
+
+
+def is_closed(queue: MappedFileQueue, pos: int) -> bool:
+    """Whether the blank that closes its segment stands at ``pos``."""
+    blank = closing(pos, queue.segment_size)[: BLANK.size]
+    return queue.read(pos, BLANK.size) == blank
+
+
+def chunks(queue: MappedFileQueue, from_pos: int) -> Iterator[tuple[int, Units]]:
+    """What stands where units stand, from ``from_pos`` on: (position of the first, entries)."""
+    for segment in queue.segments:
+        pos = max(segment.start, from_pos)
+        end = min(segment.start + units_in(segment.size) * UNIT.size, queue.wrote)
+        while pos + UNIT.size <= end:
+            count = min((end - pos) // UNIT.size, CHUNK_COUNT)
+            yield pos, np.frombuffer(queue.read(pos, count * UNIT.size), UNIT_DTYPE)
+            pos += count * UNIT.size
+
+
+def gather(segment: MappedFile, positions: Int64s, end: int) -> tuple[Units, Flags]:
+    """What stands at positions of one segment, and which of it are units before ``end``."""
+    count = units_in(segment.size)
+    index, rest = np.divmod(positions - segment.start, UNIT.size)
+    inside = (rest == 0) & (index >= 0) & (index < count) & (positions + UNIT.size <= end)
+    units = np.frombuffer(segment.file.map(), UNIT_DTYPE, count)[np.where(inside, index, 0)]
+    return units, inside & are_units(units)
