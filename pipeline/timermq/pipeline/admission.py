@@ -1,0 +1,277 @@
+r"""Admission: the one checked routine that every message passes on its way into the store.
+
+Whatever door a message comes through (JSON, binary or CBOR headers, batches, the command line), its
+properties are checked here, once. A message that asks for a later moment is turned towards the
+timer topic; one whose moment is past is due now and stays as it is; what cannot be understood is
+refused with the name of the rule. Nothing is stored and nothing is ever reinterpreted.
+
+Arithmetic is exact: Python's integers do not overflow, and what does not fit a signed 64-bit number
+is refused, where RocketMQ wraps round and delivers at once.
+
+Source: Java ``HookUtils.handleScheduleMessage``, ``transformTimerMessage``; issues #10872, #5376.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import attrs
+
+from timermq.timerstore.message import Message
+from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, remove
+from timermq.timerstore.put_status import PutStatus
+
+from .delay_level import DelayLevels
+from .timer_options import TimerOptions
+from .timer_record import DELIVER, INTERNAL, TAIL_SIZE_MAX, TIMER_TOPIC, timer_tail
+
+INT64_MAX = 2**63 - 1
+EPOCH_MS_MAX = 9_999_999_999_999
+"""The last moment that 13 digits hold: the year 2286."""
+
+_WELL_FORMED = re.compile(
+    rb"(?:[^\x01\x02]+\x01[^\x01\x02]*\x02)*(?:[^\x01\x02]+\x01[^\x01\x02]*)?"
+)
+_STEERING = re.compile(rb"(?:\A|\x02)(DELAY|TIMER_[A-Z_]+|REAL_TOPIC|REAL_QID)\x01([^\x01\x02]*)")
+_DIGITS = re.compile(rb"\+?[0-9]{1,40}")
+
+_REQUESTS = ((b"TIMER_DELAY_SEC", 1000), (b"TIMER_DELAY_MS", 1), (b"TIMER_DELIVER_MS", 0))
+"""The request keys, first wins, and the milliseconds in a unit (0: an absolute moment)."""
+
+_FORBIDDEN = frozenset(key[:-1] for key in INTERNAL)
+
+
+@attrs.frozen(kw_only=True)
+class Admitted:
+    """A message that may be stored."""
+
+    message: Message
+    """As it is to be stored: towards the timer topic, or as it came when it is due now."""
+    deliver_ms: int | None = None
+    """The moment asked for; None for a message without a delay request."""
+    out_ms: int | None = None
+    """Slot time; None unless the message goes on the wheel."""
+    by_level: bool = False
+    """The moment came from a delay level: such messages get no recall handle."""
+
+
+@attrs.frozen(kw_only=True)
+class Refusal:
+    """A message that may not be stored, and why."""
+
+    status: PutStatus
+    rule: str
+    """Name of the rule, in capitals: docs/protocol.md lists them."""
+    remark: str
+    """The rule and the value that broke it, one line."""
+
+
+@attrs.define
+class AdmissionCounts:
+    """What admission has seen since the start."""
+
+    timers: int = 0
+    already_due: int = 0
+    """Moments that were past when they arrived."""
+    levels_clamped: int = 0
+    """Delay levels above the highest one."""
+    refused: dict[str, int] = attrs.Factory(dict[str, int])
+    """By rule."""
+
+
+class _RefusedError(Exception):
+    def __init__(self, rule: str, text: str, status: PutStatus = PutStatus.MESSAGE_ILLEGAL) -> None:
+        super().__init__(text)
+        self.refusal = Refusal(status=status, rule=rule, remark=f"{rule}: {text}")
+
+
+class TimerAdmission:
+    """The admission routine with its settings and counts.
+
+    Args:
+        options: Precision, maximum delay, levels.
+        congested: Says for a slot time whether one more message there is to be refused now.
+    """
+
+    def __init__(self, options: TimerOptions, congested: Callable[[int], bool]) -> None:
+        self._options = options
+        self._levels = DelayLevels.parse(options.message_delay_level)
+        self._congested = congested
+        self.counts = AdmissionCounts()
+
+    def admit(self, message: Message, now_ms: int) -> Admitted | Refusal:
+        """Decide what becomes of ``message`` at ``now_ms``; plain and without side effects on disk.
+
+        Returns:
+            The message to store, or the refusal with its rule.
+        """
+        try:
+            return self._admit(message, now_ms)
+        except _RefusedError as error:
+            rule = error.refusal.rule
+            self.counts.refused[rule] = self.counts.refused.get(rule, 0) + 1
+            return error.refusal
+
+    def _admit(self, message: Message, now_ms: int) -> Admitted:
+        if message.topic == TIMER_TOPIC:
+            raise _RefusedError("INTERNAL_TOPIC", f"{TIMER_TOPIC} takes no messages from outside")
+        if _WELL_FORMED.fullmatch(message.properties) is None:
+            raise _RefusedError("PROPERTY_TEXT", _property_fault(message.properties))
+        steering = _steering(message.properties)
+        if not steering:
+            return Admitted(message=message)
+        forbidden = _FORBIDDEN.intersection(steering)
+        if forbidden:
+            names = ", ".join(sorted(name.decode() for name in forbidden))
+            raise _RefusedError("INTERNAL_PROPERTY", f"only the broker sets {names}")
+        level = self._level(steering)
+        if level:
+            deliver_ms = now_ms + self._levels.delay_ms(level)
+        else:
+            asked = self._asked_ms(steering, now_ms)
+            if asked is None:
+                return self._without_request(message, steering)
+            deliver_ms = asked
+        if deliver_ms <= now_ms:
+            return self._due_now(message, steering, deliver_ms)
+        return self._on_the_wheel(message, deliver_ms, now_ms, by_level=bool(level))
+
+    def _level(self, steering: dict[bytes, bytes]) -> int:
+        """The delay level asked for, clamped; 0 for none. Levels up to 0 mean none, as in Java."""
+        value = steering.get(b"DELAY")
+        if value is None:
+            return 0
+        if not re.fullmatch(rb"[+-]?[0-9]{1,10}", value) or abs(int(value)) > 2**31 - 1:
+            raise _RefusedError("DELAY_LEVEL", f"expected a 32-bit number, found {_shown(value)}")
+        level = max(int(value), 0)
+        if level > self._levels.level_max:
+            self.counts.levels_clamped += 1
+            level = self._levels.level_max
+        return level
+
+    def _asked_ms(self, steering: dict[bytes, bytes], now_ms: int) -> int | None:
+        for key, unit_ms in _REQUESTS:
+            value = steering.get(key)
+            if value is not None:
+                number = _number(key.decode(), value)
+                asked = now_ms + number * unit_ms if unit_ms else number
+                if asked > INT64_MAX:
+                    raise _RefusedError(
+                        "TIMER_OVERFLOW",
+                        f"{key.decode()} {_shown(value)} is past the range of a 64-bit moment",
+                    )
+                return asked
+        return None
+
+    def _without_request(self, message: Message, steering: dict[bytes, bytes]) -> Admitted:
+        if b"TIMER_DEL_UNIQKEY" in steering:
+            raise _RefusedError(
+                "DELETE_WITHOUT_TIME", "TIMER_DEL_UNIQKEY needs the target's moment"
+            )
+        return Admitted(message=message)
+
+    def _due_now(self, message: Message, steering: dict[bytes, bytes], deliver_ms: int) -> Admitted:
+        if b"TIMER_DEL_UNIQKEY" in steering:
+            raise _RefusedError("DELETE_TOO_LATE", f"the moment {deliver_ms} is past")
+        self.counts.already_due += 1
+        return Admitted(message=message, deliver_ms=deliver_ms)
+
+    def _on_the_wheel(
+        self, message: Message, deliver_ms: int, now_ms: int, *, by_level: bool
+    ) -> Admitted:
+        options = self._options
+        if not options.timer_wheel_enable:
+            raise _RefusedError(
+                "TIMER_WHEEL_DISABLED",
+                "timerWheelEnable is false on this broker",
+                PutStatus.WHEEL_TIMER_NOT_ENABLE,
+            )
+        delay_max_ms = options.timer_max_delay_sec * 1000
+        if (not by_level and deliver_ms - now_ms > delay_max_ms) or deliver_ms > EPOCH_MS_MAX:
+            raise _RefusedError(
+                "TIMER_DELAY_TOO_LONG",
+                f"asked for {deliver_ms - now_ms} ms ahead, the maximum is {delay_max_ms} ms",
+                PutStatus.WHEEL_TIMER_MSG_ILLEGAL,
+            )
+        out_ms = (deliver_ms - 1) // options.timer_precision_ms * options.timer_precision_ms
+        if self._congested(out_ms):
+            raise _RefusedError(
+                "TIMER_FLOW_CONTROL",
+                f"the slot of {out_ms} is over {options.timer_congest_num_each_slot} messages",
+                PutStatus.WHEEL_TIMER_FLOW_CONTROL,
+            )
+        own = _own_properties(message.properties, by_level=by_level)
+        if len(own) + TAIL_SIZE_MAX > PROPERTIES_SIZE_MAX:
+            raise _RefusedError(
+                "PROPERTIES_SIZE",
+                f"expected at most {PROPERTIES_SIZE_MAX - TAIL_SIZE_MAX} bytes, found {len(own)}",
+                PutStatus.PROPERTIES_SIZE_EXCEEDED,
+            )
+        self.counts.timers += 1
+        tail = timer_tail(
+            deliver_ms=deliver_ms, out_ms=out_ms, topic=message.topic, queue_id=message.queue_id
+        )
+        redirected = attrs.evolve(message, topic=TIMER_TOPIC, queue_id=0, properties=own + tail)
+        return Admitted(message=redirected, deliver_ms=deliver_ms, out_ms=out_ms, by_level=by_level)
+
+
+def _steering(properties: bytes) -> dict[bytes, bytes]:
+    """The keys that steer timers, with the last value of each."""
+    if (
+        b"TIMER_" not in properties
+        and b"DELAY\x01" not in properties
+        and b"REAL_" not in properties
+    ):
+        return {}
+    # finditer would swallow the separator between neighbours; a look at each piece does not.
+    return {
+        match[1]: match[2]
+        for piece in properties.split(b"\x02")
+        if (match := _STEERING.match(piece)) is not None
+    }
+
+
+def _own_properties(properties: bytes, *, by_level: bool) -> bytes:
+    """The producer's properties without those that the timer record states anew.
+
+    A level wins over the timer properties and removes them, as RocketMQ does.
+    """
+    if properties and not properties.endswith(b"\x02"):
+        properties += b"\x02"
+    if DELIVER in properties:
+        properties = remove(properties, b"TIMER_DELIVER_MS")
+    if by_level:
+        properties = remove(remove(properties, b"TIMER_DELAY_SEC"), b"TIMER_DELAY_MS")
+    return properties
+
+
+def _number(key: str, value: bytes) -> int:
+    if value.startswith(b"-") and _DIGITS.fullmatch(value[1:]):
+        raise _RefusedError("TIMER_NEGATIVE", f"{key} {_shown(value)} is negative")
+    if not _DIGITS.fullmatch(value):
+        raise _RefusedError(
+            "TIMER_NOT_A_NUMBER", f"{key}: expected decimal digits, found {_shown(value)}"
+        )
+    number = int(value)
+    if number > INT64_MAX:
+        raise _RefusedError(
+            "TIMER_OVERFLOW", f"{key} {_shown(value)} does not fit a signed 64-bit number"
+        )
+    return number
+
+
+def _property_fault(properties: bytes) -> str:
+    for index, piece in enumerate(properties.split(b"\x02")):
+        if piece and (piece.count(b"\x01") != 1 or piece.startswith(b"\x01")):
+            return (
+                "expected 'name 0x01 value 0x02' without further control characters, found "
+                f"{_shown(piece)} as property {index}"
+            )
+    return "expected 'name 0x01 value 0x02', found an empty property"
+
+
+def _shown(value: bytes) -> str:
+    """A value as text for a remark, at most 64 characters."""
+    text = ascii(value.decode("utf-8", "replace"))
+    return text if len(text) <= 64 else text[:60] + "…'"

@@ -1,0 +1,126 @@
+"""What the last run did beyond its checkpoint: the memory that makes a crash deliver once (ONCE).
+
+The checkpoint is up to a flush interval old. What happened after it stands in the two logs, and
+recovery reads their tails:
+
+- every record that the pipeline writes names its origin: ``preparedTransactionOffset`` holds
+  ``-1 - position`` of the timer record that it delivers or rolls. Those positions are done;
+- every unit of the timer log names its record: those entries are enqueued.
+
+A record that Java delivered names no origin, but keeps the timer's keys: it is known again by
+topic, unique key, slot and number of rolls.
+"""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from timermq.timerstore.properties import find
+from timermq.timerstore.record import (
+    PREPARED_OFFSET_AT,
+    SYS_FLAG_AT,
+    record_properties,
+    record_topic,
+)
+
+from .timer_record import OUT, REAL_TOPIC, ROLL_TIMES, TIMER_TOPIC
+
+ForeignKey = tuple[bytes, bytes, bytes, bytes]
+"""Real topic, unique key, TIMER_OUT_MS and roll count, as text."""
+
+_V6_EXTRA = 12
+"""Bytes that an IPv6 host (sysFlag 0x10 born, 0x20 store) is longer than an IPv4 one."""
+
+_NONE = np.empty(0, np.int64)
+
+
+def origin_of(phy_offset: int) -> int:
+    """The origin field of the record that delivers or rolls the record at ``phy_offset``."""
+    return -1 - phy_offset
+
+
+@attrs.define(eq=False, kw_only=True)
+class AlreadyDone:
+    """Positions and keys that must not be handled again."""
+
+    origins: NDArray[np.int64] = attrs.field(default=_NONE)
+    """Sorted positions of timer records that are delivered or rolled already."""
+    enqueued: NDArray[np.int64] = attrs.field(default=_NONE)
+    """Sorted positions of timer records whose units are in the timer log already."""
+    foreign: dict[ForeignKey, int] = attrs.Factory(dict[ForeignKey, int])
+    """Java's deliveries and rolls, with how many of each were seen."""
+    until_slot_ms: int = -1
+    """The memory is needed for slots up to this one: those the last run can have reached."""
+    until_queue_offset: int = 0
+    """… and for entries of the timer topic below this one."""
+
+    def __bool__(self) -> bool:
+        return bool(len(self.origins) or len(self.enqueued) or self.foreign)
+
+    def enqueue_repeats(self, offsets_py: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which entries of the timer topic need not be enqueued again."""
+        return _contains(self.enqueued, offsets_py) | _contains(self.origins, offsets_py)
+
+    def dequeue_repeats(self, offsets_py: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which due requests have reached their topic, or were rolled, before the stop."""
+        return _contains(self.origins, offsets_py)
+
+    def take_foreign(self, record: bytes) -> bool:
+        """Whether Java handled this timer record; each of its deliveries answers for one record."""
+        if not self.foreign:
+            return False
+        key = pending_key(record)
+        count = self.foreign.get(key, 0)
+        if count:
+            self.foreign[key] = count - 1
+        return count > 0
+
+    def forget(self, *, slot_ms: int, queue_offset: int) -> None:
+        """Let go of everything once both pointers are past what the last run can have touched."""
+        if self and slot_ms > self.until_slot_ms and queue_offset >= self.until_queue_offset:
+            self.origins = self.enqueued = _NONE
+            self.foreign = {}
+
+
+def origin_in(record: bytes) -> int | None:
+    """Position of the timer record that this record delivers or rolls; None if it names none."""
+    flags = record[SYS_FLAG_AT + 3]
+    at = PREPARED_OFFSET_AT + _V6_EXTRA * (bool(flags & 0x10) + bool(flags & 0x20))
+    field = int.from_bytes(record[at : at + 8], "big", signed=True)
+    return -1 - field if field < 0 else None
+
+
+def pending_key(record: bytes) -> ForeignKey:
+    """By which a timer record that waits is compared with what Java wrote."""
+    properties = record_properties(record)
+    rolls = find(properties, ROLL_TIMES[:-1]) or b"0"
+    return (*_identity(properties), rolls)
+
+
+def foreign_key_in(record: bytes) -> ForeignKey | None:
+    """The key of the timer that this record of Java's delivered or rolled; None if neither."""
+    properties = record_properties(record)
+    if b"TIMER_DEQUEUE_MS\x01" not in properties:
+        return None
+    rolls = find(properties, ROLL_TIMES[:-1]) or b"0"
+    if record_topic(record) != TIMER_TOPIC.encode():
+        return (*_identity(properties), rolls)
+    return (*_identity(properties), b"%d" % (int(rolls) - 1)) if rolls.isdigit() else None
+
+
+def _identity(properties: bytes) -> tuple[bytes, bytes, bytes]:
+    return (
+        find(properties, REAL_TOPIC[:-1]) or b"",
+        find(properties, b"UNIQ_KEY") or b"",
+        find(properties, OUT[:-1]) or b"",
+    )
+
+
+def _contains(known: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_]:
+    if not len(known):
+        return np.zeros(len(wanted), np.bool_)
+    at = np.searchsorted(known, wanted)
+    at[at == len(known)] = 0
+    return np.asarray(known[at] == wanted, np.bool_)

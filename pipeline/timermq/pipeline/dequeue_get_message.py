@@ -1,0 +1,112 @@
+"""Stage 4: reads the bodies of due messages and leaves out the cancelled ones.
+
+The positions of a batch are announced to the page cache first and read in the order of the commit
+log, so that cold bodies cost one queue of reads instead of one read after the other; the batch
+keeps its order of release.
+
+Source: Java ``TimerMessageStore.TimerDequeueGetMessageService``.
+"""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import structlog
+import trio
+
+from timermq.timerlog import MAGIC_ROLL, TimerMetrics
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.properties import find
+from timermq.timerstore.record import record_properties
+
+from .timer_counts import TimerCounts
+from .timer_options import TimerOptions
+from .timer_record import REAL_TOPIC
+from .timer_request import DeliverBatch, DequeueBatch, ReadMark, Requests
+from .timer_state import TimerState
+
+log = structlog.get_logger("timermq.pipeline.dequeue_get_message")
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class DequeueGetMessage:
+    """The stage; ``run`` is its task."""
+
+    store: MessageStore
+    metrics: TimerMetrics
+    state: TimerState
+    options: TimerOptions
+    counts: TimerCounts
+
+    async def run(
+        self,
+        source: trio.MemoryReceiveChannel[DequeueBatch | ReadMark],
+        sink: trio.MemorySendChannel[DeliverBatch | ReadMark],
+    ) -> None:
+        """Read the records of every batch until ``source`` ends; marks pass through.
+
+        Cancellation: nothing is lost, the slots are read again by the next run.
+        """
+        async with source, sink:
+            async for batch in source:
+                if isinstance(batch, ReadMark):
+                    await sink.send(batch)
+                    continue
+                for part in self._parts(batch.requests):
+                    await sink.send(self.read(part, batch.deletes))
+
+    def read(self, requests: Requests, deletes: frozenset[bytes]) -> DeliverBatch:
+        """The records of ``requests``, less those that are gone, cancelled or handled already."""
+        offsets: list[int] = requests["offset_py"].tolist()
+        sizes: list[int] = requests["size_py"].tolist()
+        self.store.commit_log.will_need(zip(offsets, sizes, strict=True))
+        found: dict[int, bytes] = {}
+        record_at = self.store.commit_log.record_at
+        for index in np.argsort(requests["offset_py"], kind="stable").tolist():
+            record = record_at(offsets[index], sizes[index])
+            if record is None or int.from_bytes(record[:4], "big") != sizes[index]:
+                self.counts.missing += 1
+                log.error("due message is gone", phy_offset=offsets[index], size=sizes[index])
+            elif not self._left_out(record, deletes, int(requests["magic"][index])):
+                found[index] = record
+        kept = sorted(found)
+        return DeliverBatch(requests=requests[kept], records=[found[index] for index in kept])
+
+    def _left_out(self, record: bytes, deletes: frozenset[bytes], magic: int) -> bool:
+        done = self.state.already_done
+        if done.foreign and done.take_foreign(record):
+            self.counts.repeated += 1
+            return True
+        # A delete takes effect in the final slot only: on the way both are rolled.
+        if deletes and not magic & MAGIC_ROLL and _keys(record) & deletes:
+            self.counts.cancelled += 1
+            topic = find(record_properties(record), REAL_TOPIC[:-1])
+            if topic is not None:
+                self.metrics.add(topic.decode(), -1)
+            return True
+        return False
+
+    def _parts(self, requests: Requests) -> list[Requests]:
+        """Consecutive parts of at most ``deliver_batch_size_max`` bytes, or of one message."""
+        ends = np.cumsum(requests["size_py"], dtype=np.int64)
+        if int(ends[-1]) <= self.options.deliver_batch_size_max:
+            return [requests]
+        parts: list[Requests] = []
+        start = 0
+        while start < len(requests):
+            before = int(ends[start - 1]) if start else 0
+            limit = before + self.options.deliver_batch_size_max
+            stop = max(int(np.searchsorted(ends, limit, "right")), start + 1)
+            parts.append(requests[start:stop])
+            start = stop
+        return parts
+
+
+def _keys(record: bytes) -> set[bytes]:
+    """Both forms in which a delete can name this message: with its topic and without."""
+    properties = record_properties(record)
+    unique_key = find(properties, b"UNIQ_KEY")
+    if unique_key is None:
+        return set()
+    topic = find(properties, REAL_TOPIC[:-1]) or b""
+    return {unique_key, topic + b"+" + unique_key}

@@ -1,0 +1,141 @@
+"""Stage 2: a timer-log unit and a wheel slot for each timer.
+
+Every entry takes the same way, due or not: its unit is appended, its slot points at the unit, and
+only then does ``commit_queue_offset`` move past it. The slot is
+
+- the one asked for, when it is open or ahead;
+- the slot that is being read, when the one asked for is closed already (the message is due: the
+  reader of the open slot picks it up at once, in its order);
+- a slot on the way, with the roll bit, when it lies beyond the window.
+
+Source: Java ``TimerMessageStore.doEnqueue``, ``TimerEnqueuePutService``.
+"""
+
+from __future__ import annotations
+
+import errno
+
+import attrs
+import numpy as np
+import structlog
+import trio
+from numpy.typing import NDArray
+
+from timermq.timerlog import (
+    MAGIC_DELETE,
+    MAGIC_ROLL,
+    UNIT,
+    TimerLog,
+    TimerMetrics,
+    pack_exact,
+)
+from timermq.wheel import TimerWheel
+
+from .clock import Clock
+from .flow_control import FlowControl
+from .roll import roll_targets
+from .timer_counts import TimerCounts
+from .timer_options import TimerOptions
+from .timer_request import EnqueueBatch
+from .timer_state import TimerState
+
+log = structlog.get_logger("timermq.pipeline.enqueue_put")
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class EnqueuePut:
+    """The stage; ``run`` is its task."""
+
+    timer_log: TimerLog
+    wheel: TimerWheel
+    metrics: TimerMetrics
+    flow: FlowControl
+    state: TimerState
+    options: TimerOptions
+    clock: Clock
+    counts: TimerCounts
+
+    async def run(self, source: trio.MemoryReceiveChannel[EnqueueBatch]) -> None:
+        """Write every batch until ``source`` ends.
+
+        Cancellation: a batch is written whole or not at all, and ``commit_queue_offset`` moves with
+        it in the same step.
+        """
+        async with source:
+            async for batch in source:
+                while not self.put(batch):
+                    await self._wait_for_room()
+
+    def put(self, batch: EnqueueBatch) -> bool:
+        """Append the units and link them; False when the ring or the disk has no room just now."""
+        state = self.state
+        if len(batch):
+            targets, rolled = self._targets(batch)
+            if self.wheel.occupied(targets).any() or not self._append(batch, targets, rolled):
+                return False
+            for topic, count in batch.arrivals.items():
+                self.metrics.add(topic, count)
+            self.counts.enqueued += len(batch)
+            if state.concerns_awaited(int(targets.min())):
+                state.slots_changed.set()
+        state.commit_queue_offset = batch.next_queue_offset
+        state.committed.set()
+        self.flow.settled()
+        state.already_done.forget(slot_ms=state.read_ms, queue_offset=state.commit_queue_offset)
+        return True
+
+    def _targets(self, batch: EnqueueBatch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The slot of each unit, and which of them only wait there for a roll."""
+        options, state = self.options, self.state
+        precision_ms = options.timer_precision_ms
+        state.write_ms = max(
+            state.write_ms, self.clock.now_ms() // precision_ms * precision_ms, state.read_ms
+        )
+        targets = np.maximum(batch.out_ms, state.read_ms)
+        rolled = targets - state.write_ms >= options.roll_window_ms
+        if rolled.any():
+            targets[rolled] = roll_targets(
+                targets[rolled],
+                batch.offset_py[rolled],
+                write_ms=state.write_ms,
+                window_ms=options.roll_window_ms,
+                precision_ms=precision_ms,
+            )
+        return targets, rolled
+
+    def _append(
+        self, batch: EnqueueBatch, targets: NDArray[np.int64], rolled: NDArray[np.bool_]
+    ) -> bool:
+        deletes = (batch.magic & MAGIC_DELETE) != 0
+        positions = self.timer_log.positions(len(batch))
+        plan = self.wheel.plan(targets, positions, np.where(deletes, -1, 1).astype(np.int32))
+        units = np.zeros(len(batch), UNIT.dtype)
+        units["size"] = UNIT.size
+        units["prev_pos"] = plan.prev_pos
+        units["magic"] = batch.magic | np.where(rolled, MAGIC_ROLL, 0)
+        units["write_ms"] = self.state.write_ms
+        units["delay_ms"] = targets - self.state.write_ms
+        units["offset_py"] = batch.offset_py
+        units["size_py"] = batch.size_py
+        units["topic_hash"] = batch.topic_hash
+        # A unit in another slot than the one asked for tells its moment only through its record.
+        exact = (targets == batch.out_ms) | rolled
+        units["reserved"] = np.where(
+            exact, pack_exact(batch.order_py, batch.deliver_ms - batch.out_ms - 1), 0
+        )
+        try:
+            self.timer_log.append(units)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            log.warning("timer log cannot grow, waiting for room", error=str(error))
+            return False
+        self.wheel.apply(plan)
+        return True
+
+    async def _wait_for_room(self) -> None:
+        """Until slots were read (the ring has lapped) or some time has passed (a full disk)."""
+        self.state.waits_for_room = True
+        self.state.committed.set()
+        await self.state.slot_closed.wait_at_most(self.options.retry_interval_ms / 1000)
+        self.state.waits_for_room = False

@@ -1,0 +1,64 @@
+"""The recall handle: what a producer keeps in order to take a delayed message back.
+
+URL-safe Base64, padded, of ``v1 <topic> <broker> <timestamp> <UNIQ_KEY>`` joined by single blanks.
+The timestamp is the slot time plus one, so that the delete message rounds to the target's slot
+whatever the precision.
+
+Source: Java ``RecallMessageHandle.HandleV1``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+import attrs
+
+HANDLE_SIZE_MAX = 1024
+"""Characters; a topic of 127, a broker name and a key of 56 need about 300."""
+
+_VERSION = "v1"
+
+
+class HandleError(ValueError):
+    """The text is not a recall handle of version 1; the sender passes the one it was given."""
+
+
+@attrs.frozen(kw_only=True)
+class RecallHandle:
+    """A decoded handle."""
+
+    topic: str
+    broker_name: str
+    timestamp_ms: int
+    """Slot time plus one, epoch milliseconds; -1 when the text holds no number."""
+    unique_key: str
+
+
+def encode_handle(topic: str, broker_name: str, timestamp_ms: int, unique_key: str) -> str:
+    """The handle of a timer message whose slot time is ``timestamp_ms - 1``."""
+    text = f"{_VERSION} {topic} {broker_name} {timestamp_ms} {unique_key}"
+    return base64.urlsafe_b64encode(text.encode()).decode("ascii")
+
+
+def decode_handle(text: str) -> RecallHandle:
+    """Read a handle back.
+
+    Raises:
+        HandleError: Empty, too long, not Base64, not UTF-8, fewer than five items, or not ``v1``.
+    """
+    if not 0 < len(text) <= HANDLE_SIZE_MAX:
+        raise HandleError(f"recall handle: expected 1 to {HANDLE_SIZE_MAX} characters")
+    try:
+        items = base64.b64decode(text.encode(), altchars=b"-_", validate=True).decode().split(" ")
+    except (binascii.Error, UnicodeError) as error:
+        raise HandleError(f"recall handle: not URL-safe Base64 of UTF-8 text: {error}") from None
+    if len(items) < 5 or items[0] != _VERSION:
+        raise HandleError("recall handle: expected 'v1 topic broker timestamp key'")
+    _, topic, broker_name, timestamp, unique_key = items[:5]
+    return RecallHandle(
+        topic=topic,
+        broker_name=broker_name,
+        timestamp_ms=int(timestamp) if timestamp.isascii() and timestamp.isdigit() else -1,
+        unique_key=unique_key,
+    )

@@ -1,0 +1,50 @@
+"""Where a timer waits that lies beyond the roll window.
+
+The window bounds how far ahead the wheel is used and how old a waiting body gets: a timer further
+away is linked into a slot on the way, and enqueued again when that slot comes. RocketMQ rolls by
+exactly half or one whole window, so that a burst of admissions becomes a burst of rolls (issue
+#8203). Here each timer rolls to a slot of its own choosing between half and one whole window, drawn
+from its position: the same for the same record, evenly spread over a burst.
+
+At least a third of a window is left for the last leg, so that the roll is over long before the
+timer is due, and the slot is never past the real target.
+
+Source: Java ``TimerMessageStore.doEnqueue``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 divided by the golden ratio: multiplying by it spreads neighbouring positions evenly."""
+
+
+def roll_targets(
+    targets: NDArray[np.int64],
+    offsets_py: NDArray[np.int64],
+    *,
+    write_ms: int,
+    window_ms: int,
+    precision_ms: int,
+) -> NDArray[np.int64]:
+    """Slot times for units whose targets lie a window or more ahead.
+
+    Args:
+        targets: Slot times asked for, each at least ``write_ms + window_ms``.
+        offsets_py: Positions of the messages: what the spread is drawn from.
+        write_ms: The slot of the present.
+        window_ms: The roll window, at least two slots.
+        precision_ms: Width of a slot.
+
+    Returns:
+        Slot times in [write + window/2, write + window], at least window/3 before the target.
+    """
+    window = window_ms // precision_ms
+    ahead = (targets - write_ms) // precision_ms
+    least = window // 2
+    most = np.minimum(window, ahead - window // 3)
+    spread = ((offsets_py.astype(np.uint64) * _GOLDEN) >> np.uint64(33)).astype(np.int64)
+    targets_ms: NDArray[np.int64] = write_ms + (least + spread % (most - least + 1)) * precision_ms
+    return targets_ms

@@ -1,0 +1,70 @@
+"""The files of the timer service under a store's root, opened together.
+
+========================  ================================================  ====================
+path                      what                                              when lost
+========================  ================================================  ====================
+``timerwheel``            slots: first and last unit of each                from the timer log
+``timerlog/``             units: one a waiting message, chained by slot     from the commit log
+``config/timercheck``     how far reading and syncing had come              both logs are read whole
+``config/timermetrics``   waiting messages by topic                         counted anew
+========================  ================================================  ====================
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from timermq.timerlog import TimerCheckpoint, TimerLog, TimerMetrics
+from timermq.timerstore.disk import Disk
+from timermq.wheel import TimerWheel
+
+from .timer_options import TimerOptions
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class TimerFiles:
+    """The four, open."""
+
+    disk: Disk
+    wheel: TimerWheel
+    wheel_was_lost: bool
+    """There was no wheel file, or one of another length: it is all zeros now."""
+    timer_log: TimerLog
+    checkpoint: TimerCheckpoint
+    metrics: TimerMetrics
+
+    @classmethod
+    def open(
+        cls, disk: Disk, root: str, options: TimerOptions, *, read_only: bool = False
+    ) -> TimerFiles:
+        """Open or create the files under ``root``.
+
+        Raises:
+            StoreFormatError: A file is there but is not what its name says; nothing was changed.
+        """
+        wheel_path = f"{root}/timerwheel"
+        lost = not disk.exists(wheel_path)
+        if not read_only:
+            disk.make_dirs(f"{root}/config")
+        return cls(
+            disk=disk,
+            wheel=TimerWheel.open(
+                disk,
+                wheel_path,
+                slots_total=options.slots_total,
+                precision_ms=options.timer_precision_ms,
+                read_only=read_only,
+            ),
+            wheel_was_lost=lost,
+            timer_log=TimerLog.open(
+                disk, f"{root}/timerlog", options.mapped_file_size_timer_log, read_only=read_only
+            ),
+            checkpoint=TimerCheckpoint.open(disk, f"{root}/config/timercheck", read_only=read_only),
+            metrics=TimerMetrics.load(disk, f"{root}/config/timermetrics"),
+        )
+
+    def close(self) -> None:
+        """Close the files; nothing is written."""
+        self.timer_log.close()
+        self.wheel.close()
+        self.checkpoint.close()

@@ -1,0 +1,288 @@
+"""The timer service: one door in, five stages, one nursery.
+
+::
+
+    put ─▶ admission ─▶ commit log ─▶ queue of rmq_sys_wheel_timer
+                                          │
+       1 enqueue_get ─▶ 2 enqueue_put ─▶ timer log, wheel
+                                          │
+       3 dequeue_get ─▶ 4 dequeue_get_message ─▶ 5 dequeue_put_message ─▶ commit log ─▶ real topics
+
+Stage 3 learns of new units from the wheel, so two pipes run side by side: 1 to 2, and 3 to 5.
+Channels carry batches and hold few of them: they are backpressure, not storage. A stage that dies
+stops the service with its cause. A graceful stop lets stages 1 and 3 finish what they hold; closing
+their channels drains the rest in order; a last checkpoint ends it.
+
+Source: Java ``TimerMessageStore``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+import trio
+
+from timermq.timerstore.consume_queue import ConsumeQueue
+from timermq.timerstore.message import Message
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.put_status import PutResult
+
+from .admission import Admitted, Refusal, TimerAdmission
+from .clock import Clock
+from .dequeue_get import DequeueGet
+from .dequeue_get_message import DequeueGetMessage
+from .dequeue_put_message import DequeuePutMessage
+from .enqueue_get import EnqueueGet
+from .enqueue_put import EnqueuePut
+from .flow_control import FlowControl
+from .pending import PendingTimer, iter_pending
+from .timer_counts import LATENESS_BOUNDS_MS, TimerCounts, TimerStatistics
+from .timer_files import TimerFiles
+from .timer_flush import TimerFlush
+from .timer_options import TimerOptions
+from .timer_record import TIMER_TOPIC
+from .timer_recovery import recover
+from .timer_request import DeliverBatch, DequeueBatch, EnqueueBatch, ReadMark
+from .timer_state import TimerState
+
+CHANNEL_BATCHES = 2
+"""Batches between two stages: one being worked on, one ready."""
+
+
+@attrs.frozen(kw_only=True)
+class TimerPutResult:
+    """What became of one message at the door."""
+
+    result: PutResult
+    deliver_ms: int | None = None
+    """The moment asked for; None without a delay request."""
+    out_ms: int | None = None
+    """Slot time; None unless the message waits on the wheel."""
+    by_level: bool = False
+    rule: str | None = None
+    """The rule that refused the message; None when admission let it in."""
+
+    @property
+    def is_timer(self) -> bool:
+        """Whether the message waits on the wheel."""
+        return self.out_ms is not None
+
+
+class TimerMessageStore:
+    """The service over an open message store.
+
+    Args:
+        store: Opened and recovered; its disk and root hold the timer files.
+        options: See ``TimerOptions``.
+        clock: The wall clock.
+
+    Raises:
+        StoreFormatError: A timer file is not what its name says; nothing was changed.
+    """
+
+    def __init__(self, store: MessageStore, options: TimerOptions, clock: Clock) -> None:
+        self.store = store
+        self.options = options
+        self.clock = clock
+        self.counts = TimerCounts()
+        self.files = TimerFiles.open(store.disk, store.root, options)
+        recovered = recover(self.files, store, options, clock.now_ms())
+        precision_ms = options.timer_precision_ms
+        self.state = TimerState(
+            queue_offset=recovered.queue_offset,
+            commit_queue_offset=recovered.queue_offset,
+            write_ms=clock.now_ms() // precision_ms * precision_ms,
+            read_ms=recovered.read_ms,
+            commit_read_ms=recovered.read_ms,
+            scan_py=recovered.scan_py,
+            already_done=recovered.already_done,
+        )
+        self._flow = FlowControl(options.timer_congest_num_each_slot, self._linked)
+        self.admission = TimerAdmission(options, self._flow.refuses)
+        self._flush = TimerFlush(
+            files=self.files, store=store, state=self.state, options=options, clock=clock
+        )
+        store.on_arrival(self._arrived)
+        store.pinned_from = self.oldest_pending_py
+
+    def put(self, messages: Sequence[Message]) -> list[TimerPutResult]:
+        """Store messages, each now or for its moment: the one door of the service.
+
+        Args:
+            messages: As they came from a producer; at most what one batch of the store may hold.
+
+        Returns:
+            One result a message, in order. A refused message does not stop the others.
+        """
+        now_ms = self.clock.now_ms()
+        decisions = [self.admission.admit(message, now_ms) for message in messages]
+        stored = iter(
+            self.store.put([one.message for one in decisions if isinstance(one, Admitted)])
+        )
+        return [
+            _refused(one, now_ms) if isinstance(one, Refusal) else _accepted(one, next(stored))
+            for one in decisions
+        ]
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run the stages until ``request_stop``; then write the last checkpoint and close.
+
+        Cancellation: everything delivered so far is in the commit log; the next start finds out.
+        """
+        try:
+            async with trio.open_nursery() as outer:
+                outer.start_soon(self._flush.run, name="timer_flush")
+                async with trio.open_nursery() as stages:
+                    self._start_stages(stages)
+                    task_status.started()
+                outer.cancel_scope.cancel()
+            await self._flush.flush()
+        finally:
+            self.files.close()
+
+    def request_stop(self) -> None:
+        """Let the stages finish what they hold and end; ``run`` returns when they have."""
+        self.state.stopping = True
+        self.state.arrived.set()
+        self.state.slots_changed.set()
+        self.state.slot_closed.set()
+        self.state.committed.set()
+        self.state.published.set()
+
+    def _start_stages(self, nursery: trio.Nursery) -> None:
+        store, state, options, counts = self.store, self.state, self.options, self.counts
+        files, clock = self.files, self.clock
+        enqueue = trio.open_memory_channel[EnqueueBatch](CHANNEL_BATCHES)
+        dequeue = trio.open_memory_channel[DequeueBatch | ReadMark](CHANNEL_BATCHES)
+        deliver = trio.open_memory_channel[DeliverBatch | ReadMark](CHANNEL_BATCHES)
+        get = EnqueueGet(store=store, state=state, options=options, counts=counts)
+        put = EnqueuePut(
+            timer_log=files.timer_log,
+            wheel=files.wheel,
+            metrics=files.metrics,
+            flow=self._flow,
+            state=state,
+            options=options,
+            clock=clock,
+            counts=counts,
+        )
+        read = DequeueGet(
+            store=store,
+            timer_log=files.timer_log,
+            wheel=files.wheel,
+            state=state,
+            options=options,
+            clock=clock,
+            counts=counts,
+        )
+        bodies = DequeueGetMessage(
+            store=store, metrics=files.metrics, state=state, options=options, counts=counts
+        )
+        publish = DequeuePutMessage(
+            store=store,
+            metrics=files.metrics,
+            state=state,
+            options=options,
+            clock=clock,
+            counts=counts,
+        )
+        nursery.start_soon(get.run, enqueue[0], name="enqueue_get")
+        nursery.start_soon(put.run, enqueue[1], name="enqueue_put")
+        nursery.start_soon(read.run, dequeue[0], name="dequeue_get")
+        nursery.start_soon(bodies.run, dequeue[1], deliver[0], name="dequeue_get_message")
+        nursery.start_soon(publish.run, deliver[1], name="dequeue_put_message")
+
+    def pending(self) -> Iterator[PendingTimer]:
+        """What will fire, slot by slot, each slot as it is when its rows are asked for."""
+        state = self.state
+        return iter_pending(
+            self.store,
+            self.files,
+            self.options,
+            read_ms=state.read_ms,
+            queue_offset=state.commit_queue_offset,
+            already_done=state.already_done,
+        )
+
+    def oldest_pending_py(self) -> int | None:
+        """Position of the oldest body that a pending timer needs; None when nothing is pending.
+
+        Positions grow along the timer log, so the oldest unit of all live slots names it. Entries
+        that have no unit yet are younger than all that have.
+        """
+        live = self.files.wheel.live(self.state.commit_read_ms)
+        pins = (
+            [self.files.timer_log.unit(int(live["first_pos"].min())).offset_py] if len(live) else []
+        )
+        queue = self.store.queue(TIMER_TOPIC, 0)
+        if queue is not None and self.state.commit_queue_offset < queue.max_offset:
+            waiting = queue.units(max(self.state.commit_queue_offset, queue.min_offset), 1)
+            pins += [int(offset) for offset in waiting["phy_offset"]]
+        return min(pins, default=None)
+
+    def statistics(self) -> TimerStatistics:
+        """A moment's picture; reads memory only."""
+        state, counts, admission = self.state, self.counts, self.admission.counts
+        queue = self.store.queue(TIMER_TOPIC, 0)
+        live = self.files.wheel.live(state.read_ms)
+        return TimerStatistics(
+            now_ms=self.clock.now_ms(),
+            read_ms=state.read_ms,
+            commit_read_ms=state.commit_read_ms,
+            queue_offset=state.queue_offset,
+            commit_queue_offset=state.commit_queue_offset,
+            queue_offset_max=queue.max_offset if queue is not None else 0,
+            pending=int(live["num"].sum()),
+            next_slot_ms=int(live["time_ms"][0]) if len(live) else None,
+            timer_log_min=self.files.timer_log.min_pos,
+            timer_log_max=self.files.timer_log.max_pos,
+            timers=admission.timers,
+            already_due=admission.already_due,
+            levels_clamped=admission.levels_clamped,
+            refused=dict(admission.refused),
+            enqueued=counts.enqueued,
+            rolled=counts.rolled,
+            delivered=counts.delivered,
+            cancelled=counts.cancelled,
+            repeated=counts.repeated,
+            missing=counts.missing,
+            set_aside=counts.set_aside,
+            retried=counts.retried,
+            early=counts.early,
+            lateness_bounds_ms=LATENESS_BOUNDS_MS,
+            lateness=tuple(counts.lateness.tolist()),
+            lateness_max_ms=counts.lateness_max_ms,
+            pending_by_topic=self.files.metrics.counts(),
+        )
+
+    def _linked(self, slot_ms: int) -> int:
+        slot = self.files.wheel.slot(slot_ms)
+        return 0 if slot is None else slot.num
+
+    def _arrived(self, queue: ConsumeQueue) -> None:
+        if queue.topic == TIMER_TOPIC:
+            self.state.arrived.set()
+
+
+def _accepted(admitted: Admitted, result: PutResult) -> TimerPutResult:
+    return TimerPutResult(
+        result=result,
+        deliver_ms=admitted.deliver_ms,
+        out_ms=admitted.out_ms,
+        by_level=admitted.by_level,
+    )
+
+
+def _refused(refusal: Refusal, now_ms: int) -> TimerPutResult:
+    return TimerPutResult(
+        result=PutResult(
+            status=refusal.status,
+            phy_offset=-1,
+            size=0,
+            queue_offset=-1,
+            store_ms=now_ms,
+            remark=refusal.remark,
+        ),
+        rule=refusal.rule,
+    )

@@ -1,0 +1,75 @@
+"""Settings of the timer service, in RocketMQ's words and with its defaults.
+
+Source: Java ``MessageStoreConfig`` (the ``timer…`` keys).
+"""
+
+from __future__ import annotations
+
+import attrs
+from attrs import validators
+
+SLOTS_TOTAL = 7 * 86_400
+"""Slots of the wheel's reach, whatever the precision; the file holds twice as many."""
+
+ROLL_WINDOW_MARGIN = 60
+CONGEST_OFF = 2**31 - 1
+
+
+def _precision(_: object, attribute: attrs.Attribute[int], value: int) -> None:
+    if value not in (100, 200, 500, 1000):
+        raise ValueError(f"{attribute.name}: expected 100, 200, 500 or 1000, found {value}")
+
+
+@attrs.frozen(kw_only=True)
+class TimerOptions:
+    """How the timer service works; values outside their range are refused with ``ValueError``."""
+
+    timer_wheel_enable: bool = True
+    """False: delay requests are refused, everything else works."""
+    timer_precision_ms: int = attrs.field(default=1000, validator=_precision)
+    """Width of a slot. Delivery is exact to the millisecond whatever it is."""
+    timer_roll_window_slot: int = attrs.field(
+        default=172_800, validator=validators.and_(validators.ge(2))
+    )
+    """Slots; a timer that lies further ahead is rolled: enqueued again on the way."""
+    timer_max_delay_sec: int = attrs.field(
+        default=259_200,
+        validator=validators.and_(validators.ge(1), validators.le(10 * 365 * 86_400)),
+    )
+    """Seconds; exactly the maximum is allowed."""
+    timer_flush_interval_ms: int = attrs.field(default=1000, validator=validators.ge(1))
+    timer_congest_num_each_slot: int = attrs.field(
+        default=CONGEST_OFF, validator=validators.and_(validators.ge(1), validators.le(CONGEST_OFF))
+    )
+    """Messages a slot takes before some are refused; twice as many: all. Default: off."""
+    mapped_file_size_timer_log: int = attrs.field(
+        default=104_857_600, validator=validators.and_(validators.ge(120), validators.le(2**31 - 1))
+    )
+    """Bytes of a timer-log segment."""
+    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+
+    slots_total: int = attrs.field(default=SLOTS_TOTAL, validator=validators.ge(1))
+    """Half the ring. RocketMQ opens only the default; small wheels are for tests."""
+    read_ahead_ms: int = attrs.field(default=100, validator=validators.ge(0))
+    """How long before its first millisecond a slot is read."""
+    clock_check_interval_ms: int = attrs.field(default=1000, validator=validators.ge(1))
+    """Longest sleep between two looks at the wall clock: a step forward is noticed within it."""
+    enqueue_batch_count_max: int = attrs.field(default=1024, validator=validators.ge(1))
+    """Messages that the enqueue stages handle between two checkpoints."""
+    deliver_batch_count_max: int = attrs.field(default=256, validator=validators.ge(1))
+    """Messages written by one append when they are due."""
+    deliver_batch_size_max: int = attrs.field(default=262_144, validator=validators.ge(1))
+    """Bytes of bodies read for one batch of due messages; a larger message goes alone."""
+    slot_units_max: int = attrs.field(default=1 << 20, validator=validators.ge(1))
+    """Units of one slot held in memory at a time (32 bytes each); more are read in passes."""
+    retry_interval_ms: int = attrs.field(default=500, validator=validators.ge(1))
+    """Pause before a due message is put again after the store could not take it."""
+
+    @property
+    def roll_window_ms(self) -> int:
+        """The roll window in milliseconds, kept within the wheel's reach as RocketMQ does."""
+        reach = self.slots_total - ROLL_WINDOW_MARGIN
+        slots = self.timer_roll_window_slot
+        if reach >= 2:
+            slots = min(slots, reach)
+        return slots * self.timer_precision_ms

@@ -1,0 +1,267 @@
+r"""What a record of the timer topic says about its message, and how that is written.
+
+A message that waits stands in the topic ``rmq_sys_wheel_timer`` with its real destination and its
+moment among its properties. Ours end, in this order, with::
+
+    TIMER_DELIVER_MS\x01<13 digits>\x02 REAL_TOPIC\x01<topic>\x02 REAL_QID\x01<queue>\x02
+    [TIMER_ROLL_TIMES\x01<n>\x02 TIMER_ORDER\x01<position>\x02] TIMER_OUT_MS\x01<13 digits>\x02
+
+(without the blanks). Java reads them like any properties; we find them with two slices, and the
+delivered record keeps what stands before ``REAL_TOPIC``: the producer's own properties and the
+exact moment. That ``REAL_TOPIC`` is searched from the end is safe because admission refuses the
+internal names from outside.
+
+A record that Java wrote has the keys in any order, and no exact moment when the producer asked for
+a delay: then it is computed from the store time and kept within the slot, late rather than early.
+
+Source: Java ``TimerMessageStore``, ``HookUtils.transformTimerMessage``.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from timermq.timerstore.errors import StoreError
+from timermq.timerstore.java_hash import java_hash
+from timermq.timerstore.properties import find
+from timermq.timerstore.record import STORE_MS_AT, record_properties
+
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+
+DELIVER = b"TIMER_DELIVER_MS\x01"
+REAL_TOPIC = b"REAL_TOPIC\x01"
+REAL_QID = b"REAL_QID\x01"
+OUT = b"TIMER_OUT_MS\x01"
+ROLL_TIMES = b"TIMER_ROLL_TIMES\x01"
+ORDER = b"TIMER_ORDER\x01"
+DELETE = b"TIMER_DEL_UNIQKEY\x01"
+
+TAIL_SIZE_MAX = 512
+"""Bytes kept free in the property text for everything above: a topic of 255 bytes, a roll count."""
+
+_MS_DIGITS = 13
+_OUT_SIZE = len(OUT) + _MS_DIGITS + 1
+_DELIVER_SIZE = len(DELIVER) + _MS_DIGITS + 1
+
+
+class TimerRecordError(StoreError):
+    """A record of the timer topic that no timer can be made of; it is set aside for this."""
+
+
+@attrs.frozen
+class Destination:
+    """Where a timer message goes when it is due."""
+
+    topic: str
+    queue_id: int
+    topic_hash: int
+    """Java's hash of the topic: field 40 of the timer-log unit."""
+
+
+@attrs.frozen(kw_only=True)
+class TimerFacts:
+    """What the timer service needs to know of one record of the timer topic."""
+
+    deliver_ms: int
+    """The moment asked for, epoch milliseconds."""
+    out_ms: int
+    """The slot it is due in: ``deliver_ms`` lies in (out, out + precision]."""
+    destination: Destination
+    order_py: int
+    """Position of the message's first record: the order of sending, kept across rolls."""
+    rolls: int
+    is_delete: bool
+    """The record cancels another one."""
+
+
+def timer_tail(
+    *, deliver_ms: int, out_ms: int, topic: str, queue_id: int, rolls: int = 0, order_py: int = 0
+) -> bytes:
+    """The properties that end a timer record; they follow the producer's own.
+
+    Args:
+        deliver_ms: The moment asked for, 0 to 9,999,999,999,999.
+        out_ms: Its slot time.
+        topic: Where the message goes.
+        queue_id: Its queue there.
+        rolls: How often it was rolled; with 0 neither count nor order is written.
+        order_py: Position of its first record.
+    """
+    rolled = b"%b%d\x02%b%d\x02" % (ROLL_TIMES, rolls, ORDER, order_py) if rolls else b""
+    return b"%b%013d\x02%b%b\x02%b%d\x02%b%b%013d\x02" % (
+        DELIVER,
+        deliver_ms,
+        REAL_TOPIC,
+        topic.encode(),
+        REAL_QID,
+        queue_id,
+        rolled,
+        OUT,
+        out_ms,
+    )
+
+
+def decode_timer(record: bytes, phy_offset: int, precision_ms: int) -> TimerFacts:
+    """Read one record of the timer topic, ours or Java's.
+
+    Args:
+        record: The whole record.
+        phy_offset: Where it stands.
+        precision_ms: Width of a slot; decides what an inexact moment is rounded to.
+
+    Raises:
+        TimerRecordError: A key is missing, is not a number, or moment and slot do not fit.
+    """
+    properties = record_properties(record)
+    start = properties.rfind(b"\x02" + REAL_TOPIC)
+    ours = (
+        properties[-_OUT_SIZE : -_MS_DIGITS - 1] == OUT
+        and start + 1 >= _DELIVER_SIZE
+        and properties.startswith(DELIVER, start + 1 - _DELIVER_SIZE)
+    )
+    if not ours:
+        return _decode_foreign(record, properties, phy_offset, precision_ms)
+    deliver_ms = _number(properties[start - _MS_DIGITS : start], DELIVER, phy_offset)
+    out_ms = _number(properties[-_MS_DIGITS - 1 : -1], OUT, phy_offset)
+    rolls, order_py, destination = 0, phy_offset, _destination(properties[start + 1 : -_OUT_SIZE])
+    if destination is None:
+        destination, rolls, order_py = _rolled(properties, phy_offset)
+    _check_moment(deliver_ms, out_ms, precision_ms, phy_offset)
+    return TimerFacts(
+        deliver_ms=deliver_ms,
+        out_ms=out_ms,
+        destination=destination,
+        order_py=order_py,
+        rolls=rolls,
+        is_delete=DELETE in properties and find(properties, DELETE[:-1]) is not None,
+    )
+
+
+def own_properties(properties: bytes) -> bytes:
+    """The property text that the delivered record keeps.
+
+    Of our own records everything before ``REAL_TOPIC``; of Java's the text as it is, less the keys
+    that steer timers, so that a consumer can forward what it got.
+    """
+    start = properties.rfind(b"\x02" + REAL_TOPIC)
+    if properties[-_OUT_SIZE : -_MS_DIGITS - 1] == OUT and start >= 0:
+        return properties[: start + 1]
+    kept = (item for item in properties.split(b"\x02") if item and not item.startswith(INTERNAL))
+    return b"".join(item + b"\x02" for item in kept)
+
+
+INTERNAL = (
+    REAL_TOPIC,
+    REAL_QID,
+    OUT,
+    ROLL_TIMES,
+    ORDER,
+    b"TIMER_ENQUEUE_MS\x01",
+    b"TIMER_DEQUEUE_MS\x01",
+)
+"""Keys that only the broker may set, each with the separator that ends it."""
+
+_destinations: dict[bytes, Destination] = {}
+DESTINATION_COUNT_MAX = 65_536
+"""Remembered destinations; more and the memory of them begins anew."""
+
+
+def _destination(text: bytes) -> Destination | None:
+    """Destination of ``REAL_TOPIC…REAL_QID…`` exactly; None when more stands there (a roll)."""
+    known = _destinations.get(text)
+    if known is not None:
+        return known
+    items = text.split(b"\x02")
+    if len(items) != 3 or not items[1].startswith(REAL_QID):
+        return None
+    made = _make_destination(items[0][len(REAL_TOPIC) :], items[1][len(REAL_QID) :])
+    if made is not None:
+        if len(_destinations) >= DESTINATION_COUNT_MAX:
+            _destinations.clear()
+        _destinations[text] = made
+    return made
+
+
+def _make_destination(topic: bytes, queue_id: bytes) -> Destination | None:
+    if not topic or not queue_id.isdigit() or len(queue_id) > 9:
+        return None
+    try:
+        name = topic.decode()
+    except UnicodeDecodeError:
+        return None
+    return Destination(name, int(queue_id), java_hash(name))
+
+
+def _rolled(properties: bytes, phy_offset: int) -> tuple[Destination, int, int]:
+    """Destination, rolls and order of a record whose keys must be looked up one by one."""
+    destination = _make_destination(
+        find(properties, REAL_TOPIC[:-1]) or b"", find(properties, REAL_QID[:-1]) or b""
+    )
+    if destination is None:
+        raise TimerRecordError(
+            f"timer record at {phy_offset}: expected REAL_TOPIC and a numeric REAL_QID, found "
+            f"{find(properties, REAL_TOPIC[:-1])!r} and {find(properties, REAL_QID[:-1])!r}"
+        )
+    rolls = _optional(properties, ROLL_TIMES, phy_offset)
+    order_py = _optional(properties, ORDER, phy_offset)
+    return destination, rolls or 0, phy_offset if order_py is None else order_py
+
+
+def _decode_foreign(
+    record: bytes, properties: bytes, phy_offset: int, precision_ms: int
+) -> TimerFacts:
+    out_ms = _optional(properties, OUT, phy_offset)
+    if out_ms is None:
+        raise TimerRecordError(f"timer record at {phy_offset}: expected TIMER_OUT_MS, found none")
+    destination, rolls, order_py = _rolled(properties, phy_offset)
+    return TimerFacts(
+        deliver_ms=_foreign_deliver_ms(record, properties, out_ms, rolls, precision_ms),
+        out_ms=out_ms,
+        destination=destination,
+        order_py=order_py,
+        rolls=rolls,
+        is_delete=find(properties, DELETE[:-1]) is not None,
+    )
+
+
+def _foreign_deliver_ms(
+    record: bytes, properties: bytes, out_ms: int, rolls: int, precision_ms: int
+) -> int:
+    """The exact moment of a Java record, as far as the record still tells it.
+
+    The slot says that it lies in (out, out + precision]. The store time is that of the last roll,
+    and a few milliseconds after the moment a delay was counted from: never early either way.
+    """
+    latest = out_ms + precision_ms
+    for key, unit_ms in ((b"TIMER_DELAY_SEC", 1000), (b"TIMER_DELAY_MS", 1)):
+        delay = find(properties, key)
+        if delay is not None:
+            if rolls or not delay.isdigit():
+                return latest
+            store_ms = int.from_bytes(record[STORE_MS_AT : STORE_MS_AT + 8], "big")
+            return max(out_ms + 1, min(store_ms + int(delay) * unit_ms, latest))
+    moment = find(properties, DELIVER[:-1])
+    if moment is not None and moment.isdigit() and out_ms < int(moment) <= latest:
+        return int(moment)
+    return latest
+
+
+def _check_moment(deliver_ms: int, out_ms: int, precision_ms: int, phy_offset: int) -> None:
+    if not out_ms < deliver_ms <= out_ms + precision_ms:
+        raise TimerRecordError(
+            f"timer record at {phy_offset}: expected TIMER_DELIVER_MS in ({out_ms}, "
+            f"{out_ms + precision_ms}], found {deliver_ms}"
+        )
+
+
+def _optional(properties: bytes, key: bytes, phy_offset: int) -> int | None:
+    value = find(properties, key[:-1])
+    return None if value is None else _number(value, key, phy_offset)
+
+
+def _number(value: bytes, key: bytes, phy_offset: int) -> int:
+    if not value.isdigit() or len(value) > 19:
+        raise TimerRecordError(
+            f"timer record at {phy_offset}: expected digits in {key[:-1].decode()}, found {value!r}"
+        )
+    return int(value)

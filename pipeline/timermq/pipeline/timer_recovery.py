@@ -1,0 +1,345 @@
+"""Recovery of the timer service: from what the files say to where the stages begin.
+
+What a checkpoint promises: units before ``last_timer_log_flush_pos`` are durable and the wheel file
+shows them; entries of the timer topic below ``last_timer_queue_offset`` have such units; slots
+before ``last_read_time_ms`` have reached their topics, and those records are durable; whatever was
+delivered of later slots stands at or after ``scan_py``. What is newer than the checkpoint stands in
+the two logs, and recovery reads their tails. So a kill repeats nothing and a power cut forgets
+nothing.
+
+Three observations decide, each with few values; every combination has exactly one row in
+``DECISIONS``:
+
+- the checkpoint: ours, Java's (no ``scan_py``), or absent;
+- the timer log: reaches the flushed position, or ends short of it (units that were durable are
+gone);
+- the wheel: fits the log, or is doubtful (missing, of another precision, or with a slot whose last
+unit is
+  not a unit of that slot).
+
+Nothing is skipped because time has passed: reading resumes at ``last_read_time_ms`` however long
+ago that was, and the wheel's live slots from there on are read in order. (RocketMQ jumps to seven
+days ago.)
+
+Source: Java ``TimerMessageStore.recover``; store-and-timer.md 28 names its weaknesses.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+
+from timermq.timerlog import MAGIC_DELETE, slot_times
+from timermq.timerstore.java_hash import java_hash
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.record import STORE_MS_AT
+
+from .already_done import AlreadyDone, foreign_key_in, origin_in
+from .timer_files import TimerFiles
+from .timer_options import TimerOptions
+from .timer_record import TIMER_TOPIC
+
+log = structlog.get_logger("timermq.pipeline.timer_recovery")
+
+
+class CheckpointState(enum.Enum):
+    """What ``config/timercheck`` shows."""
+
+    OURS = "ours"
+    JAVA = "java"
+    ABSENT = "absent"
+
+
+class Resume(enum.Enum):
+    """Where a reading of a log begins."""
+
+    CHECKPOINT = "at the checkpoint's position"
+    BY_TIME = "at the segment that holds the read time"
+    START = "at the start of the log"
+
+
+@attrs.frozen
+class Decision:
+    """What recovery does in one situation."""
+
+    label: str
+    rebuild_wheel: bool
+    """True: link every unit of the timer log anew. False: only those after the flushed position."""
+    scan: Resume
+    """From where the commit log is read for what was delivered already."""
+    queue: Resume
+    """From which entry of the timer topic on enqueueing begins."""
+
+
+DECISIONS: dict[tuple[CheckpointState, bool, bool], Decision] = {
+    # (checkpoint, log reaches the flushed position, wheel fits)
+    # The ordinary restart: only tails are read.
+    (CheckpointState.OURS, True, True): Decision(
+        "ours", rebuild_wheel=False, scan=Resume.CHECKPOINT, queue=Resume.CHECKPOINT
+    ),
+    # The log has all units, so the wheel is a matter of reading them.
+    (CheckpointState.OURS, True, False): Decision(
+        "ours, wheel lost", rebuild_wheel=True, scan=Resume.CHECKPOINT, queue=Resume.CHECKPOINT
+    ),
+    # Durable units are gone. Their messages are still in the timer topic, at entries unknown: all
+    # of them are looked at again, and whatever has a unit or was delivered at any time is left out.
+    (CheckpointState.OURS, False, True): Decision(
+        "ours, log short", rebuild_wheel=True, scan=Resume.START, queue=Resume.START
+    ),
+    (CheckpointState.OURS, False, False): Decision(
+        "ours, log short, wheel lost", rebuild_wheel=True, scan=Resume.START, queue=Resume.START
+    ),
+    # Java says when it had read, not where the deliveries since then stand: its store times tell.
+    (CheckpointState.JAVA, True, True): Decision(
+        "java", rebuild_wheel=False, scan=Resume.BY_TIME, queue=Resume.CHECKPOINT
+    ),
+    (CheckpointState.JAVA, True, False): Decision(
+        "java, wheel lost", rebuild_wheel=True, scan=Resume.BY_TIME, queue=Resume.CHECKPOINT
+    ),
+    (CheckpointState.JAVA, False, True): Decision(
+        "java, log short", rebuild_wheel=True, scan=Resume.START, queue=Resume.START
+    ),
+    (CheckpointState.JAVA, False, False): Decision(
+        "java, log short, wheel lost", rebuild_wheel=True, scan=Resume.START, queue=Resume.START
+    ),
+    # Without a checkpoint nothing is known to be done but what the logs show.
+    (CheckpointState.ABSENT, True, True): Decision(
+        "no checkpoint", rebuild_wheel=True, scan=Resume.START, queue=Resume.START
+    ),
+    (CheckpointState.ABSENT, True, False): Decision(
+        "no checkpoint, wheel lost", rebuild_wheel=True, scan=Resume.START, queue=Resume.START
+    ),
+    (CheckpointState.ABSENT, False, True): Decision(
+        "no checkpoint, log short", rebuild_wheel=True, scan=Resume.START, queue=Resume.START
+    ),
+    (CheckpointState.ABSENT, False, False): Decision(
+        "no checkpoint, log short, wheel lost",
+        rebuild_wheel=True,
+        scan=Resume.START,
+        queue=Resume.START,
+    ),
+}
+
+
+@attrs.frozen(kw_only=True)
+class Recovered:
+    """Where the stages begin."""
+
+    decision: Decision
+    read_ms: int
+    queue_offset: int
+    scan_py: int
+    already_done: AlreadyDone
+
+
+def recover(
+    files: TimerFiles, store: MessageStore, options: TimerOptions, now_ms: int
+) -> Recovered:
+    """Bring wheel and timer log in line with the commit log, and say where to go on.
+
+    Runs before the stages, after the message store's own recovery. With files opened read only the
+    wheel is mended in memory alone.
+    """
+    checkpoint = files.checkpoint
+    flush_pos = checkpoint.last_timer_log_flush_pos
+    state = _checkpoint_state(files)
+    tail_start = _tail_start(files, flush_pos)
+    files.timer_log.recover(tail_start)
+    end = _cut_bodiless(files, store, tail_start)
+    read_ms = checkpoint.last_read_time_ms
+    if state is CheckpointState.ABSENT:
+        read_ms = _first_slot_ms(files, now_ms, options.timer_precision_ms)
+    files.wheel.load_live(read_ms)
+    fits = (
+        not files.wheel_was_lost and _same_precision(files, options) and _wheel_fits(files, read_ms)
+    )
+    decision = DECISIONS[state, end >= flush_pos, fits]
+    queue_offset = _queue_start(decision.queue, files, store)
+    queue_py = _position_of_entry(store, queue_offset)
+    scan_py = min(_scan_start(decision.scan, files, store, read_ms), queue_py)
+    enqueued = _relink(files, decision, read_ms, tail_start)
+    done = _read_commit_log(store, scan_py, read_ms, queue_py)
+    done.enqueued = enqueued[enqueued >= queue_py]
+    done.until_slot_ms = max(
+        now_ms // options.timer_precision_ms * options.timer_precision_ms, read_ms
+    )
+    timer_queue = store.queue(TIMER_TOPIC, 0)
+    done.until_queue_offset = timer_queue.max_offset if timer_queue is not None else 0
+    if not store.last_exit_ok or decision.rebuild_wheel:
+        _recount(files, store, read_ms, done)
+    log.info(
+        "timer recovered",
+        decision=decision.label,
+        read_ms=read_ms,
+        queue_offset=queue_offset,
+        scan_py=scan_py,
+        timer_log_end=end,
+        delivered=len(done.origins) + len(done.foreign),
+    )
+    return Recovered(
+        decision=decision,
+        read_ms=read_ms,
+        queue_offset=queue_offset,
+        scan_py=scan_py,
+        already_done=done,
+    )
+
+
+def _checkpoint_state(files: TimerFiles) -> CheckpointState:
+    if files.checkpoint.extension is not None:
+        return CheckpointState.OURS
+    if files.checkpoint.last_read_time_ms > 0:
+        return CheckpointState.JAVA
+    return CheckpointState.ABSENT
+
+
+def _same_precision(files: TimerFiles, options: TimerOptions) -> bool:
+    extension = files.checkpoint.extension
+    return extension is None or extension.precision_ms == options.timer_precision_ms
+
+
+def _tail_start(files: TimerFiles, flush_pos: int) -> int:
+    """Where checking begins: a whole segment before the flushed position, as RocketMQ does.
+
+    Java's wheel may lag behind its flushed position by what its last second changed.
+    """
+    timer_log = files.timer_log
+    return max(timer_log.min_pos, timer_log.segment_start(flush_pos - timer_log.segment_size))
+
+
+def _wheel_fits(files: TimerFiles, read_ms: int) -> bool:
+    """Whether the last unit of every live slot is a unit of that slot (no dangling pointers)."""
+    live = files.wheel.live(read_ms)
+    if not len(live):
+        return True
+    last_pos = live["last_pos"]
+    timer_log = files.timer_log
+    if int(last_pos.max()) >= timer_log.max_pos or int(last_pos.min()) < timer_log.min_pos:
+        return False
+    return bool((timer_log.targets(last_pos) == live["time_ms"]).all())
+
+
+def _first_slot_ms(files: TimerFiles, now_ms: int, precision_ms: int) -> int:
+    """The earliest slot that any unit names; the present when there is none."""
+    earliest = now_ms // precision_ms * precision_ms
+    for _, units in files.timer_log.scan(files.timer_log.min_pos):
+        earliest = min(earliest, int(slot_times(units).min()))
+    return earliest
+
+
+def _scan_start(resume: Resume, files: TimerFiles, store: MessageStore, read_ms: int) -> int:
+    commit_log = store.commit_log
+    extension = files.checkpoint.extension
+    if resume is Resume.CHECKPOINT and extension is not None:
+        return max(extension.scan_py, commit_log.min_offset)
+    if resume is Resume.BY_TIME:
+        return _segment_stored_before(store, read_ms)
+    return commit_log.min_offset
+
+
+def _queue_start(resume: Resume, files: TimerFiles, store: MessageStore) -> int:
+    queue = store.queue(TIMER_TOPIC, 0)
+    if queue is None:
+        return 0
+    wanted = 0 if resume is Resume.START else files.checkpoint.last_timer_queue_offset
+    return min(max(wanted, queue.min_offset), queue.max_offset)
+
+
+def _position_of_entry(store: MessageStore, queue_offset: int) -> int:
+    """Where the record of an entry of the timer topic stands; the log's end when there is none."""
+    queue = store.queue(TIMER_TOPIC, 0)
+    units = None if queue is None else queue.units(queue_offset, 1)
+    if units is None or not len(units):
+        return store.commit_log.max_offset
+    return int(units["phy_offset"][0])
+
+
+def _cut_bodiless(files: TimerFiles, store: MessageStore, start: int) -> int:
+    """Cut off units whose messages a power cut took from the commit log; returns the log's end.
+
+    Positions grow along the timer log, so they are its tail. Left alone they would name whatever
+    message stands at that position next (issues #10668, #10741).
+    """
+    log_end = store.commit_log.max_offset
+    for positions, units in files.timer_log.scan(start):
+        beyond = np.flatnonzero(units["offset_py"].astype(np.int64) + units["size_py"] > log_end)
+        if len(beyond):
+            files.timer_log.cut(int(positions[beyond[0]]))
+            break
+    return files.timer_log.max_pos
+
+
+def _segment_stored_before(store: MessageStore, time_ms: int) -> int:
+    """Start of the newest segment that begins with a record stored at or before ``time_ms``."""
+    for segment in reversed(store.commit_log.segments):
+        head = store.commit_log.read(segment.start, STORE_MS_AT + 8)
+        if len(head) > STORE_MS_AT and int.from_bytes(head[STORE_MS_AT:], "big") <= time_ms:
+            return segment.start
+    return store.commit_log.min_offset
+
+
+def _relink(
+    files: TimerFiles, decision: Decision, read_ms: int, tail_start: int
+) -> NDArray[np.int64]:
+    """Link the units that the wheel does not show; returns all units' messages, sorted."""
+    timer_log, wheel = files.timer_log, files.wheel
+    if decision.rebuild_wheel:
+        wheel.reset(read_ms)
+    enqueued: list[NDArray[np.int64]] = []
+    for positions, units in timer_log.scan(
+        timer_log.min_pos if decision.rebuild_wheel else tail_start
+    ):
+        enqueued.append(units["offset_py"].astype(np.int64))
+        targets = slot_times(units)
+        wanted = targets >= read_ms
+        nums = np.where(units["magic"] & MAGIC_DELETE, -1, 1).astype(np.int32)
+        wheel.relink(targets[wanted], positions[wanted], nums[wanted])
+    return np.unique(np.concatenate(enqueued)) if enqueued else np.empty(0, np.int64)
+
+
+def _read_commit_log(store: MessageStore, scan_py: int, read_ms: int, queue_py: int) -> AlreadyDone:
+    """What the commit log shows as delivered or rolled from ``scan_py`` on.
+
+    Java's deliveries of slots that are read already are no question any more: a delivery of a later
+    slot was stored after the read time, one of a later entry stands behind that entry.
+    """
+    done = AlreadyDone()
+    origins: list[int] = []
+    for phy_offset, size in store.commit_log.scan(scan_py, check_crc=False):
+        record = store.commit_log.record_at(phy_offset, size)
+        if record is None:
+            continue
+        origin = origin_in(record)
+        if origin is not None:
+            origins.append(origin)
+            continue
+        store_ms = int.from_bytes(record[STORE_MS_AT : STORE_MS_AT + 8], "big")
+        key = foreign_key_in(record) if store_ms >= read_ms or phy_offset >= queue_py else None
+        if key is not None:
+            done.foreign[key] = done.foreign.get(key, 0) + 1
+    done.origins = np.unique(np.array(origins, np.int64))
+    return done
+
+
+def _recount(files: TimerFiles, store: MessageStore, read_ms: int, done: AlreadyDone) -> None:
+    """Count the waiting messages by topic anew: the file is older than what the logs show.
+
+    Units carry the hash of their topic; the names are those of the store's queues.
+    """
+    counts: dict[int, int] = {}
+    for _, units in files.timer_log.scan(files.timer_log.min_pos):
+        waits = slot_times(units) >= read_ms
+        waits &= (units["magic"] & MAGIC_DELETE) == 0
+        waits &= ~done.dequeue_repeats(units["offset_py"].astype(np.int64))
+        hashes, numbers = np.unique(units["topic_hash"][waits], return_counts=True)
+        for topic_hash, number in zip(hashes.tolist(), numbers.tolist(), strict=True):
+            counts[topic_hash] = counts.get(topic_hash, 0) + number
+    names = {queue.topic for queue in store.queues()} | set(files.metrics.counts())
+    by_hash = {java_hash(name): name for name in names}
+    files.metrics.replace(
+        {by_hash[one]: number for one, number in counts.items() if one in by_hash}
+    )

@@ -1,0 +1,71 @@
+"""What the stages hand each other: batches of positions, and the mark that ends a slot.
+
+A request is one row of columns, not an object: a batch costs the same few numpy calls whether it
+has one row or a thousand, and a waiting timer costs no Python object at all.
+"""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+REQUEST = np.dtype(
+    [
+        ("deliver_ms", np.int64),  # the moment asked for; a roll: the slot it waits in
+        ("order_py", np.int64),  # position of the message's first record: order at equal time
+        ("offset_py", np.int64),  # where the record stands in the commit log
+        ("size_py", np.int32),  # its size, bytes
+        ("magic", np.int32),  # bits of timerlog.unit: roll, delete
+    ]
+)
+"""One due message; 32 bytes."""
+
+Requests = NDArray[np.void]
+"""An array of ``REQUEST``."""
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class EnqueueBatch:
+    """Consecutive entries of the timer topic, read and understood (stage 1 to stage 2)."""
+
+    offset_py: NDArray[np.int64]
+    size_py: NDArray[np.int32]
+    out_ms: NDArray[np.int64]
+    deliver_ms: NDArray[np.int64]
+    order_py: NDArray[np.int64]
+    topic_hash: NDArray[np.int32]
+    magic: NDArray[np.int32]
+    arrivals: dict[str, int]
+    """By real topic: messages that were not in the wheel before (rolls and deletes do not
+    count)."""
+    next_queue_offset: int
+    """All entries of the timer topic below it are in this batch, an earlier one, or need
+    nothing."""
+
+    def __len__(self) -> int:
+        return len(self.offset_py)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class DequeueBatch:
+    """Due messages of one slot, in the order in which they are to appear (stage 3 to stage 4)."""
+
+    requests: Requests
+    deletes: frozenset[bytes]
+    """Keys that the slot's delete messages name; complete before the first batch leaves."""
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class DeliverBatch:
+    """The same with the records read and the cancelled ones left out (stage 4 to stage 5)."""
+
+    requests: Requests
+    records: list[bytes]
+
+
+@attrs.frozen
+class ReadMark:
+    """All of the slots before ``read_ms`` has gone before it: ends a slot in stages 3 to 5."""
+
+    read_ms: int

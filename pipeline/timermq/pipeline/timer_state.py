@@ -1,0 +1,57 @@
+"""The positions that the stages share, and who may move each.
+
+====================  ====================  ================================================
+position              moved by              meaning
+====================  ====================  ================================================
+queue_offset          enqueue_get           next entry of the timer topic to read
+commit_queue_offset   enqueue_put           entries below it stand in the timer log
+write_ms              enqueue_put           slot of the present, as the units record it
+read_ms               dequeue_get           slots before it are closed: nothing is linked there
+commit_read_ms        dequeue_put_message   slots before it have reached their topics
+scan_py               dequeue_put_message   from here on stand deliveries of slots not committed
+====================  ====================  ================================================
+
+Only the pair (commit_read_ms, scan_py) and commit_queue_offset become durable, and only behind what
+they describe (ORDERED_DURABILITY).
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from .already_done import AlreadyDone
+from .signal import Signal
+
+
+@attrs.define(eq=False, kw_only=True)
+class TimerState:
+    """Positions of one running timer service; times are epoch milliseconds."""
+
+    queue_offset: int
+    commit_queue_offset: int
+    write_ms: int
+    read_ms: int
+    commit_read_ms: int
+    scan_py: int
+    already_done: AlreadyDone
+    """What the last run had done beyond its checkpoint; empty after a clean stop."""
+    waits_for_room: bool = False
+    """enqueue_put cannot go on: the ring has lapped, or the disk is full."""
+    awaited_ms: int | None = None
+    """Slot that dequeue_get sleeps for; None while it is awake or nothing is pending."""
+    stopping: bool = False
+    """Set by a graceful stop: enqueue_get and dequeue_get finish what they hold and leave."""
+    arrived: Signal = attrs.field(factory=Signal, init=False)
+    """The timer topic has new entries, or the service stops (wakes enqueue_get)."""
+    slots_changed: Signal = attrs.field(factory=Signal, init=False)
+    """A slot at or before the awaited one changed, or the service stops (wakes dequeue_get)."""
+    committed: Signal = attrs.field(factory=Signal, init=False)
+    """``commit_queue_offset`` moved, or enqueue_put waits for room (wakes dequeue_get)."""
+    published: Signal = attrs.field(factory=Signal, init=False)
+    """``commit_read_ms`` moved (wakes dequeue_get)."""
+    slot_closed: Signal = attrs.field(factory=Signal, init=False)
+    """The read pointer moved (wakes enqueue_put when the ring is full)."""
+
+    def concerns_awaited(self, slot_ms: int) -> bool:
+        """Whether a unit in ``slot_ms`` can be due before or in the slot that is slept for."""
+        return self.awaited_ms is None or slot_ms <= self.awaited_ms

@@ -1,0 +1,118 @@
+"""The timer service on a staged disk and clock: store, stages and recovery are the real ones."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import attrs
+import trio
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.message import Message, pack_host
+from timermq.timerstore.record import decode_record
+
+from fakes import VirtualClock
+from timermq.pipeline import TimerMessageStore, TimerOptions
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.store_options import FlushDiskType, StoreOptions
+
+ROOT = "/store"
+HOST = pack_host("127.0.0.1", 10911)
+
+SMALL_FILES = StoreOptions(
+    mapped_file_size_commit_log=1 << 16,
+    mapped_file_size_consume_queue=2000,
+    max_hash_slot_num=16,
+    max_index_num=64,
+)
+SMALL_WHEEL = TimerOptions(
+    timer_roll_window_slot=20,
+    slots_total=120,
+    mapped_file_size_timer_log=52 * 40 + 16,
+    clock_check_interval_ms=3_600_000,
+)
+
+
+@attrs.frozen
+class Arrival:
+    """A record that appeared on a real topic."""
+
+    body: str
+    topic: str
+    queue_id: int
+    stored_ms: int
+    phy_offset: int
+
+
+@contextlib.asynccontextmanager
+async def running(
+    disk: MemoryDisk,
+    clock: VirtualClock,
+    *,
+    store_options: StoreOptions = SMALL_FILES,
+    timer_options: TimerOptions = SMALL_WHEEL,
+    stop: bool = True,
+) -> AsyncIterator[TimerMessageStore]:
+    """The service for the length of a block; then stopped in order, or left as a kill leaves it."""
+    store = MessageStore.open(disk, ROOT, store_options, now_ms=clock.now_ms, store_host=HOST)
+    service = TimerMessageStore(store, timer_options, clock)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(lambda task_status: store.run(task_status=task_status))
+        async with trio.open_nursery() as stages:
+            await stages.start(lambda task_status: service.run(task_status=task_status))
+            yield service
+            if stop:
+                service.request_stop()
+            else:
+                nursery.cancel_scope.cancel()
+        if stop:
+            await store.aclose()
+        nursery.cancel_scope.cancel()
+
+
+def timed(body: str, deliver_ms: int, *, topic: str = "T", queue_id: int = 0) -> Message:
+    """A message for a moment, named by its body."""
+    return Message(
+        topic=topic,
+        queue_id=queue_id,
+        body=body.encode(),
+        properties=f"UNIQ_KEY\x01{body}\x02TIMER_DELIVER_MS\x01{deliver_ms}\x02".encode(),
+        born_host=HOST,
+    )
+
+
+def delete_of(body: str, deliver_ms: int, *, topic: str = "T") -> Message:
+    """What a recall stores: a delete for the same moment."""
+    text = f"TIMER_DEL_UNIQKEY\x01{topic}+{body}\x02TIMER_DELIVER_MS\x01{deliver_ms}\x02"
+    return Message(topic=topic, queue_id=0, body=b"0", properties=text.encode(), born_host=HOST)
+
+
+def arrivals(store: MessageStore, topic: str = "T") -> list[Arrival]:
+    """Everything on a topic, in the order of the log."""
+    found: list[Arrival] = []
+    log = store.commit_log
+    for phy_offset, size in log.scan(log.min_offset, check_crc=True):
+        record = decode_record(log.read(phy_offset, size))
+        if record.topic == topic:
+            found.append(
+                Arrival(
+                    body=record.body.decode(),
+                    topic=record.topic,
+                    queue_id=record.queue_id,
+                    stored_ms=record.store_ms,
+                    phy_offset=phy_offset,
+                )
+            )
+    return found
+
+
+SYNC_FILES = attrs.evolve(SMALL_FILES, flush_disk_type=FlushDiskType.SYNC_FLUSH)
+QUIET_FILES = attrs.evolve(
+    SMALL_FILES,
+    file_reserved_time_hours=8760,
+    flush_interval_commit_log_ms=600_000,
+    flush_interval_consume_queue_ms=600_000,
+    clean_resource_interval_ms=3_600_000,
+    index_flush_interval_ms=3_600_000,
+)
+"""Files that are kept for a year and looked after rarely: for long spans of virtual time."""
