@@ -1,0 +1,13 @@
+"""Producer and consumer for trio programs."""
+
+from .consumer import Consumer as Consumer
+from .errors import BrokerRefusedError as BrokerRefusedError
+from .errors import ClientError as ClientError
+from .errors import ConnectionLostError as ConnectionLostError
+from .errors import NoRouteError as NoRouteError
+from .errors import RequestTimeoutError as RequestTimeoutError
+from .message import OutgoingMessage as OutgoingMessage
+from .message import ReceivedMessage as ReceivedMessage
+from .message import SendReceipt as SendReceipt
+from .message import Verdict as Verdict
+from .producer import Producer as Producer

@@ -1,0 +1,158 @@
+"""Messages as a program sees them: outgoing, acknowledged, received."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from timermq.remoting.stored_message import StoredMessage, property_text
+
+
+@attrs.frozen(kw_only=True)
+class OutgoingMessage:
+    """A message to send; at most one of ``at``, ``delay`` and ``level``.
+
+    Raises:
+        ValueError: More than one of the three, a moment without a time zone, a negative delay, or a
+            key or property with a control character.
+    """
+
+    topic: str
+    body: bytes
+    at: datetime.datetime | int | None = None
+    """The moment: an aware datetime or epoch milliseconds."""
+    delay: datetime.timedelta | None = None
+    """From the broker's receiving it."""
+    level: int | None = None
+    """One of RocketMQ's delay levels, 1 and up."""
+    keys: Sequence[str] = ()
+    tag: str = ""
+    properties: Mapping[str, str] = attrs.Factory(dict[str, str])
+    queue_id: int | None = None
+    """None: the client picks queues in turn."""
+    flag: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        """Check what the broker could only refuse."""
+        if sum(value is not None for value in (self.at, self.delay, self.level)) > 1:
+            raise ValueError("expected at most one of at, delay and level")
+        if isinstance(self.at, datetime.datetime) and self.at.tzinfo is None:
+            raise ValueError(f"at: expected a datetime with a time zone, found {self.at}")
+        if self.delay is not None and self.delay < datetime.timedelta(0):
+            raise ValueError(f"delay: expected 0 or more, found {self.delay}")
+        if any(" " in key or not key for key in self.keys):
+            raise ValueError("keys: expected texts without blanks")
+
+    def encode_properties(self, unique_key: str) -> bytes:
+        """RocketMQ's property text, with the message's id."""
+        pairs = dict(self.properties)
+        if self.keys:
+            pairs["KEYS"] = " ".join(self.keys)
+        if self.tag:
+            pairs["TAGS"] = self.tag
+        if self.at is not None:
+            pairs["TIMER_DELIVER_MS"] = str(epoch_ms(self.at))
+        if self.delay is not None:
+            pairs["TIMER_DELAY_MS"] = str(self.delay // datetime.timedelta(milliseconds=1))
+        if self.level is not None:
+            pairs["DELAY"] = str(self.level)
+        pairs["UNIQ_KEY"] = unique_key
+        return property_text(pairs)
+
+
+@attrs.frozen(kw_only=True)
+class SendReceipt:
+    """The broker has stored the message."""
+
+    message_id: str
+    """The unique key: what users see and look messages up by."""
+    offset_message_id: str
+    queue_id: int
+    queue_offset: int
+    deliver_ms: int | None
+    """The moment it waits for, epoch milliseconds; None when it is not delayed or the broker does
+    not say."""
+    recall_handle: str | None
+    """What ``cancel`` takes."""
+
+    @property
+    def deliver_at(self) -> datetime.datetime | None:
+        """The moment as a datetime in UTC."""
+        return None if self.deliver_ms is None else moment(self.deliver_ms)
+
+
+class Verdict(enum.Enum):
+    """The answer to a cancel."""
+
+    CANCELLED = "cancelled"
+    """It will not arrive."""
+    TOO_LATE = "too_late"
+    """It has arrived, or its slot has begun."""
+    NOT_FOUND = "not_found"
+    """The broker knows of no such message."""
+
+
+@attrs.frozen(kw_only=True)
+class ReceivedMessage:
+    """A message from a topic; times are epoch milliseconds."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    message_id: str
+    offset_message_id: str
+    keys: tuple[str, ...]
+    tags: str
+    properties: dict[str, str]
+    body: bytes
+    born_ms: int
+    stored_ms: int
+    received_ms: int
+    deliver_ms: int | None
+    """The moment that was asked for; None without one."""
+    reconsume_times: int
+
+    @property
+    def lateness_ms(self) -> int | None:
+        """How long after its moment it was received, by this machine's clock."""
+        return None if self.deliver_ms is None else self.received_ms - self.deliver_ms
+
+    @classmethod
+    def of(cls, stored: StoredMessage, received_ms: int) -> ReceivedMessage:
+        """From what a pull brought."""
+        properties = stored.properties
+        deliver = properties.get("TIMER_DELIVER_MS", "")
+        return cls(
+            topic=stored.topic,
+            queue_id=stored.queue_id,
+            queue_offset=stored.queue_offset,
+            message_id=properties.get("UNIQ_KEY", stored.offset_message_id),
+            offset_message_id=stored.offset_message_id,
+            keys=tuple(properties.get("KEYS", "").split()),
+            tags=properties.get("TAGS", ""),
+            properties=properties,
+            body=stored.body,
+            born_ms=stored.born_ms,
+            stored_ms=stored.stored_ms,
+            received_ms=received_ms,
+            deliver_ms=int(deliver) if deliver.isdecimal() else None,
+            reconsume_times=stored.reconsume_times,
+        )
+
+
+def epoch_ms(when: datetime.datetime | int) -> int:
+    """Epoch milliseconds of a moment, rounded down."""
+    if isinstance(when, int):
+        return when
+    return (when - _EPOCH) // datetime.timedelta(milliseconds=1)
+
+
+def moment(time_ms: int) -> datetime.datetime:
+    """The moment of epoch milliseconds, in UTC."""
+    return _EPOCH + datetime.timedelta(milliseconds=time_ms)
+
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

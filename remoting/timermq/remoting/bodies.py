@@ -1,0 +1,321 @@
+"""JSON bodies of requests and responses, in both directions.
+
+Clients spell them differently: Java and Go write enumerations as names, C++ as numbers; C++ writes
+``subVersion`` as text and leaves out what is empty. Reading takes all of it; writing is standard
+JSON with quoted keys, which all clients read.
+
+Source: Java ``HeartbeatData``, ``TopicRouteData``, ``ClusterInfo``, ``TopicList``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from .codes import ResponseCode
+from .errors import RemoteProtocolError
+
+ITEMS_MAX = 10_000
+"""Groups or subscriptions in one heartbeat."""
+
+CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
+MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
+CONSUME_FROM_WHERES = (
+    "CONSUME_FROM_LAST_OFFSET",
+    "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
+    "CONSUME_FROM_MIN_OFFSET",
+    "CONSUME_FROM_MAX_OFFSET",
+    "CONSUME_FROM_FIRST_OFFSET",
+    "CONSUME_FROM_TIMESTAMP",
+)
+
+
+class BodyFormatError(RemoteProtocolError):
+    """A body is not the JSON that the request needs; the sender mends it."""
+
+    def __init__(self, what: str, expected: str, found: str) -> None:
+        super().__init__(
+            ResponseCode.SYSTEM_ERROR, f"BODY: {what}: expected {expected}, found {found[:80]}"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class SubscriptionData:
+    """What a consumer wants of one topic."""
+
+    topic: str
+    sub_string: str = "*"
+    expression_type: str = "TAG"
+    sub_version: int = 0
+
+    @classmethod
+    def from_json(cls, value: object) -> SubscriptionData:
+        """Read one subscription; ``codeSet`` is not trusted (C++ sends zeros)."""
+        fields = _object(value, "subscription")
+        return cls(
+            topic=_text(fields, "topic"),
+            sub_string=_text(fields, "subString", "*") or "*",
+            expression_type=_text(fields, "expressionType", "TAG") or "TAG",
+            sub_version=_number(fields, "subVersion"),
+        )
+
+    @classmethod
+    def decode_check(cls, body: bytes) -> SubscriptionData:
+        """The subscription that a CHECK_CLIENT_CONFIG asks about."""
+        fields = _object(_load(body, "check"), "check")
+        return cls.from_json(fields.get("subscriptionData"))
+
+    def to_json(self) -> dict[str, Any]:
+        """Java's fields."""
+        tags = [] if self.sub_string == "*" else [t.strip() for t in self.sub_string.split("||")]
+        return {
+            "classFilterMode": False,
+            "codeSet": [],
+            "expressionType": self.expression_type,
+            "subString": self.sub_string,
+            "subVersion": self.sub_version,
+            "tagsSet": tags,
+            "topic": self.topic,
+        }
+
+
+@attrs.frozen(kw_only=True)
+class ConsumerData:
+    """One consumer group of a client."""
+
+    group_name: str
+    consume_type: str = "CONSUME_PASSIVELY"
+    message_model: str = "CLUSTERING"
+    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    subscriptions: Sequence[SubscriptionData] = ()
+
+    @classmethod
+    def from_json(cls, value: object) -> ConsumerData:
+        """Read one group, enumerations as names or numbers."""
+        fields = _object(value, "consumer")
+        return cls(
+            group_name=_text(fields, "groupName"),
+            consume_type=_enum(fields, "consumeType", CONSUME_TYPES, 1),
+            message_model=_enum(fields, "messageModel", MESSAGE_MODELS, 1),
+            consume_from_where=_enum(fields, "consumeFromWhere", CONSUME_FROM_WHERES, 0),
+            subscriptions=[
+                SubscriptionData.from_json(item)
+                for item in _items(fields.get("subscriptionDataSet"), "subscriptionDataSet")
+            ],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Java's fields."""
+        return {
+            "consumeFromWhere": self.consume_from_where,
+            "consumeType": self.consume_type,
+            "groupName": self.group_name,
+            "messageModel": self.message_model,
+            "subscriptionDataSet": [one.to_json() for one in self.subscriptions],
+            "unitMode": False,
+        }
+
+
+@attrs.frozen(kw_only=True)
+class HeartbeatData:
+    """What a client says it is."""
+
+    client_id: str
+    producer_groups: Sequence[str] = ()
+    consumers: Sequence[ConsumerData] = ()
+    without_sub: bool = False
+
+    @classmethod
+    def decode(cls, body: bytes) -> HeartbeatData:
+        """Read a heartbeat.
+
+        Raises:
+            BodyFormatError: Not JSON, or a field is missing or of another kind.
+        """
+        fields = _object(_load(body, "heartbeat"), "heartbeat")
+        producers = _items(fields.get("producerDataSet"), "producerDataSet")
+        consumers = _items(fields.get("consumerDataSet"), "consumerDataSet")
+        return cls(
+            client_id=_text(fields, "clientID"),
+            producer_groups=[_text(_object(one, "producer"), "groupName") for one in producers],
+            consumers=[ConsumerData.from_json(one) for one in consumers],
+            without_sub=fields.get("withoutSub") is True,
+        )
+
+    def encode(self) -> bytes:
+        """The body."""
+        return _dump(
+            {
+                "clientID": self.client_id,
+                "consumerDataSet": [one.to_json() for one in self.consumers],
+                "heartbeatFingerprint": 0,
+                "producerDataSet": [{"groupName": name} for name in self.producer_groups],
+                "withoutSub": self.without_sub,
+            }
+        )
+
+
+@attrs.frozen(kw_only=True)
+class QueueRoute:
+    """The queues of a topic on one broker."""
+
+    broker_name: str
+    address: str
+    """``host:port`` of the master; empty when it has none."""
+    read_queue_nums: int
+    write_queue_nums: int
+    perm: int
+
+
+def topic_route(
+    *,
+    broker_name: str,
+    cluster: str,
+    address: str,
+    read_queue_nums: int,
+    write_queue_nums: int,
+    perm: int,
+    topic_sys_flag: int = 0,
+) -> bytes:
+    """The route of a topic that one broker has."""
+    return _dump(
+        {
+            "brokerDatas": [_broker(broker_name, cluster, address)],
+            "filterServerTable": {},
+            "queueDatas": [
+                {
+                    "brokerName": broker_name,
+                    "perm": perm,
+                    "readQueueNums": read_queue_nums,
+                    "topicSysFlag": topic_sys_flag,
+                    "writeQueueNums": write_queue_nums,
+                }
+            ],
+        }
+    )
+
+
+def decode_topic_route(body: bytes) -> list[QueueRoute]:
+    """Where a topic is: one row a broker.
+
+    Raises:
+        BodyFormatError: Not a route.
+    """
+    fields = _object(_load(body, "route"), "route")
+    masters: dict[str, str] = {}
+    for item in _items(fields.get("brokerDatas"), "brokerDatas"):
+        broker = _object(item, "brokerData")
+        addresses = _object(broker.get("brokerAddrs"), "brokerAddrs")
+        masters[_text(broker, "brokerName")] = _text(addresses, "0", "")
+    routes: list[QueueRoute] = []
+    for item in _items(fields.get("queueDatas"), "queueDatas"):
+        queues = _object(item, "queueData")
+        name = _text(queues, "brokerName")
+        routes.append(
+            QueueRoute(
+                broker_name=name,
+                address=masters.get(name, ""),
+                read_queue_nums=_number(queues, "readQueueNums"),
+                write_queue_nums=_number(queues, "writeQueueNums"),
+                perm=_number(queues, "perm"),
+            )
+        )
+    return routes
+
+
+def cluster_info(*, broker_name: str, cluster: str, address: str) -> bytes:
+    """The cluster of one broker."""
+    return _dump(
+        {
+            "brokerAddrTable": {broker_name: _broker(broker_name, cluster, address)},
+            "clusterAddrTable": {cluster: [broker_name]},
+        }
+    )
+
+
+def consumer_list(client_ids: Sequence[str]) -> bytes:
+    """The members of a group."""
+    return _dump({"consumerIdList": list(client_ids)})
+
+
+def decode_consumer_list(body: bytes) -> list[str]:
+    """The members of a group.
+
+    Raises:
+        BodyFormatError: Not a member list.
+    """
+    fields = _object(_load(body, "consumer list"), "consumer list")
+    return [str(one) for one in _items(fields.get("consumerIdList"), "consumerIdList")]
+
+
+def topic_list(names: Sequence[str], *, broker_addr: str | None = None) -> bytes:
+    """Names of topics."""
+    fields: dict[str, Any] = {"topicList": list(names)}
+    if broker_addr is not None:
+        fields["brokerAddr"] = broker_addr
+    return _dump(fields)
+
+
+def _broker(broker_name: str, cluster: str, address: str) -> dict[str, Any]:
+    # Go splits the text of brokerAddrs itself: flat and without blanks.
+    return {
+        "brokerAddrs": {"0": address},
+        "brokerName": broker_name,
+        "cluster": cluster,
+        "enableActingMaster": False,
+    }
+
+
+def _dump(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _load(body: bytes, what: str) -> object:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise BodyFormatError(what, "JSON", str(error)) from None
+
+
+def _object(value: object, what: str) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise BodyFormatError(what, "an object", type(value).__name__)
+    return value
+
+
+def _items(value: object, what: str) -> list[object]:
+    if value is None:
+        return []
+    if not isinstance(value, list) or len(value) > ITEMS_MAX:
+        raise BodyFormatError(what, f"a list of at most {ITEMS_MAX}", type(value).__name__)
+    return value
+
+
+def _text(fields: dict[str, object], name: str, default: str | None = None) -> str:
+    value = fields.get(name, default)
+    if not isinstance(value, str):
+        raise BodyFormatError(name, "text", ascii(value))
+    return value
+
+
+def _number(fields: dict[str, object], name: str) -> int:
+    """A number, bare or as text; 0 when it is missing."""
+    value = fields.get(name, 0)
+    if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) < 20:
+        return int(value)
+    if type(value) is not int:
+        raise BodyFormatError(name, "a number", ascii(value))
+    return value
+
+
+def _enum(fields: dict[str, object], name: str, names: tuple[str, ...], default: int) -> str:
+    """An enumeration, by name or by C++'s number."""
+    value = fields.get(name, default)
+    if isinstance(value, str) and value in names:
+        return value
+    if type(value) is int and 0 <= value < len(names):
+        return names[value]
+    raise BodyFormatError(name, f"one of {', '.join(names)}", ascii(value))

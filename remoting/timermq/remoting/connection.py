@@ -1,0 +1,157 @@
+"""Frames: bytes to commands and back, without I/O.
+
+::
+
+    0  size of what follows i32 | 4  coding u8 | 5  header size u24 | 8  header | body
+
+Every length is compared with its limit before anything is kept or allocated for it.
+
+Source: Java ``NettyDecoder``, ``RemotingCommand.decode``; the form of h11.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+
+from .codes import ResponseCode
+from .command import Command
+from .errors import RemoteProtocolError
+from .header import decode_header, encode_header
+
+FRAME_SIZE_MAX = 16 << 20
+"""Bytes of a frame without its length field; Java's default."""
+HEADER_SIZE_MAX = 1 << 20
+"""Bytes of a header; property texts of 32 KiB in JSON escapes stay far below."""
+
+_FRONT = struct.Struct(">iI")
+
+
+class Event(enum.Enum):
+    """What ``next_event`` says when there is no command."""
+
+    NEED_DATA = "need data"
+    CLOSED = "closed"
+
+
+NEED_DATA = Event.NEED_DATA
+CLOSED = Event.CLOSED
+
+
+class FrameConnection:
+    """One direction's worth of state: bytes received so far. After an error it stays failed.
+
+    Args:
+        frame_size_max: Bytes of a frame.
+        header_size_max: Bytes of a header.
+    """
+
+    def __init__(
+        self, *, frame_size_max: int = FRAME_SIZE_MAX, header_size_max: int = HEADER_SIZE_MAX
+    ) -> None:
+        self._frame_size_max = frame_size_max
+        self._header_size_max = header_size_max
+        self._buffer = bytearray()
+        self._at = 0
+        self._ended = False
+        self._failed: RemoteProtocolError | None = None
+
+    def receive_data(self, data: bytes) -> None:
+        """Take bytes from the peer; ``b""`` is the end of the stream."""
+        if not data:
+            self._ended = True
+        self._buffer += data
+
+    def next_event(self) -> Command | Event:
+        """The next command, ``NEED_DATA``, or ``CLOSED`` after the end.
+
+        Raises:
+            RemoteProtocolError: The peer broke the protocol; see its ``close``.
+        """
+        if self._failed is not None:
+            raise self._failed
+        try:
+            command = self._next_command()
+        except RemoteProtocolError as error:
+            self._failed = error
+            raise
+        if command is not None:
+            return command
+        if self._ended and self._at == len(self._buffer):
+            return CLOSED
+        if self._ended:
+            self._failed = RemoteProtocolError(
+                ResponseCode.SYSTEM_ERROR,
+                f"FRAME: the stream ended with {len(self._buffer) - self._at} bytes of a frame",
+                close=True,
+            )
+            raise self._failed
+        return NEED_DATA
+
+    def events(self) -> list[Command]:
+        """All commands that are complete now.
+
+        Raises:
+            RemoteProtocolError: As ``next_event``, once the commands before it were given out.
+        """
+        commands: list[Command] = []
+        if self._failed is not None:
+            raise self._failed
+        try:
+            while (command := self._next_command()) is not None:
+                commands.append(command)
+        except RemoteProtocolError as error:
+            self._failed = error
+            if not commands:
+                raise
+        self._compact()
+        return commands
+
+    def encode(self, command: Command) -> bytes:
+        """The frame of ``command``."""
+        return encode_frame(command)
+
+    def _next_command(self) -> Command | None:
+        buffer, at = self._buffer, self._at
+        if len(buffer) - at < _FRONT.size:
+            return None
+        size, word = _FRONT.unpack_from(buffer, at)
+        header_size = word & 0xFFFFFF
+        self._check(size, header_size)
+        end = at + 4 + size
+        if len(buffer) < end:
+            self._compact()
+            return None
+        header_end = at + _FRONT.size + header_size
+        command = decode_header(word >> 24, bytes(buffer[at + _FRONT.size : header_end]))
+        command.body = bytes(buffer[header_end:end])
+        self._at = end
+        return command
+
+    def _check(self, size: int, header_size: int) -> None:
+        if not 4 <= size <= self._frame_size_max:
+            raise RemoteProtocolError(
+                ResponseCode.SYSTEM_ERROR,
+                f"FRAME_SIZE: expected 4 to {self._frame_size_max} bytes, found {size}",
+                close=True,
+            )
+        if header_size > min(size - 4, self._header_size_max):
+            raise RemoteProtocolError(
+                ResponseCode.SYSTEM_ERROR,
+                f"HEADER_SIZE: expected at most {min(size - 4, self._header_size_max)} bytes, "
+                f"found {header_size}",
+                close=True,
+            )
+
+    def _compact(self) -> None:
+        """Drop what has been read, once for many frames."""
+        if self._at:
+            del self._buffer[: self._at]
+            self._at = 0
+
+
+def encode_frame(command: Command) -> bytes:
+    """The frame of ``command``."""
+    header = encode_header(command)
+    front = _FRONT.pack(4 + len(header) + len(command.body), command.coding << 24 | len(header))
+    return b"".join((front, header, command.body))

@@ -1,0 +1,217 @@
+"""The three header codings.
+
+JSON is what every client speaks: numbers and booleans among the parameters are taken as the text
+they stand for, unknown keys are ignored, and answers carry text only, because Go refuses a frame
+with anything else and C++ reads a missing field as zero. ROCKETMQ is Java's binary form. CBOR is
+ours: an array ``[code, language, version, opaque, flag, remark, {parameters}]``.
+
+Source: Java ``RemotingSerializable``, ``RocketMQSerializable``.
+"""
+
+from __future__ import annotations
+
+import struct
+from io import BytesIO
+from typing import Any
+
+import cbor2
+import msgspec
+
+from .codes import LanguageCode, ResponseCode
+from .command import Coding, Command
+from .errors import LocalProtocolError, RemoteProtocolError
+
+EXT_COUNT_MAX = 256
+"""Parameters of one command; the largest request in use has 18."""
+TEXT_SIZE_MAX = 1 << 20
+"""Bytes of one parameter or remark."""
+
+_BINARY = struct.Struct(">hBhiii")
+_INT32 = range(-(2**31), 2**31)
+
+
+class _JsonHeader(msgspec.Struct):
+    code: int
+    language: str = "OTHER"
+    version: int = 0
+    opaque: int = 0
+    flag: int = 0
+    remark: str | None = None
+    extFields: dict[str, str | int | float | bool | None] | None = None
+
+
+_json_decoder = msgspec.json.Decoder(_JsonHeader)
+_json_encoder = msgspec.json.Encoder()
+
+
+def decode_header(coding: int, data: bytes) -> Command:
+    """Read a header; the body is the caller's.
+
+    Raises:
+        RemoteProtocolError: Unknown coding or malformed header. The frame is whole, but without its
+            ``opaque`` it cannot be answered: the connection is closed, as Java does.
+    """
+    try:
+        if coding == Coding.JSON:
+            command = _decode_json(data)
+        elif coding == Coding.ROCKETMQ:
+            command = _decode_binary(data)
+        elif coding == Coding.CBOR:
+            command = _decode_cbor(data)
+        else:
+            raise _malformed(f"coding: expected 0, 1 or 2, found {coding}")
+    except (msgspec.DecodeError, struct.error, UnicodeError, cbor2.CBORDecodeError) as error:
+        raise _malformed(str(error)) from None
+    if command.opaque not in _INT32 or command.code not in _INT32:
+        raise _malformed("code and opaque: expected 32-bit numbers")
+    return command
+
+
+def encode_header(command: Command) -> bytes:
+    """The header of ``command`` in its coding.
+
+    Raises:
+        LocalProtocolError: A code or text that the coding cannot carry.
+    """
+    if command.coding == Coding.JSON:
+        return _encode_json(command)
+    if command.coding == Coding.ROCKETMQ:
+        return _encode_binary(command)
+    return _encode_cbor(command)
+
+
+def _malformed(text: str) -> RemoteProtocolError:
+    return RemoteProtocolError(ResponseCode.SYSTEM_ERROR, f"HEADER: {text}", close=True)
+
+
+def _decode_json(data: bytes) -> Command:
+    header = _json_decoder.decode(data)
+    ext = header.extFields or {}
+    if len(ext) > EXT_COUNT_MAX:
+        raise _malformed(f"expected at most {EXT_COUNT_MAX} parameters, found {len(ext)}")
+    return Command(
+        code=header.code,
+        opaque=header.opaque,
+        flag=header.flag,
+        language=LanguageCode.of_name(header.language),
+        version=header.version,
+        remark=header.remark,
+        ext={
+            name: value if type(value) is str else _as_text(value)
+            for name, value in ext.items()
+            if value is not None
+        },
+    )
+
+
+def _as_text(value: str | float | bool | None) -> str:
+    """The text that a JSON number or boolean stands for."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _encode_json(command: Command) -> bytes:
+    header: dict[str, Any] = {
+        "code": command.code,
+        "extFields": command.ext,
+        "flag": command.flag,
+        "language": command.language.name,
+        "opaque": command.opaque,
+        "serializeTypeCurrentRPC": "JSON",
+        "version": command.version,
+    }
+    if command.remark is not None:
+        header["remark"] = command.remark
+    return _json_encoder.encode(header)
+
+
+def _decode_binary(data: bytes) -> Command:
+    code, language, version, opaque, flag, remark_size = _BINARY.unpack_from(data)
+    at = _BINARY.size
+    remark, at = _text(data, at, remark_size)
+    (ext_size,) = struct.unpack_from(">i", data, at)
+    at += 4
+    if ext_size < 0 or at + ext_size != len(data):
+        raise _malformed(f"expected {len(data) - at} bytes of parameters, found {ext_size}")
+    ext: dict[str, str] = {}
+    while at < len(data):
+        if len(ext) >= EXT_COUNT_MAX:
+            raise _malformed(f"expected at most {EXT_COUNT_MAX} parameters")
+        (name_size,) = struct.unpack_from(">h", data, at)
+        name, at = _text(data, at + 2, name_size)
+        (value_size,) = struct.unpack_from(">i", data, at)
+        ext[name], at = _text(data, at + 4, value_size)
+    return Command(
+        code=code,
+        opaque=opaque,
+        flag=flag,
+        language=LanguageCode.of_number(language),
+        version=version,
+        remark=remark or None,
+        ext=ext,
+        coding=Coding.ROCKETMQ,
+    )
+
+
+def _text(data: bytes, at: int, size: int) -> tuple[str, int]:
+    if not 0 <= size <= len(data) - at:
+        raise _malformed(f"expected a text of up to {len(data) - at} bytes at {at}, found {size}")
+    return data[at : at + size].decode(), at + size
+
+
+def _encode_binary(command: Command) -> bytes:
+    if not -(2**15) <= command.code < 2**15:
+        raise LocalProtocolError(f"code {command.code} does not fit a binary header")
+    parts: list[bytes] = []
+    for name, value in command.ext.items():
+        name_bytes, value_bytes = name.encode(), value.encode()
+        parts += (struct.pack(">h", len(name_bytes)), name_bytes)
+        parts += (struct.pack(">i", len(value_bytes)), value_bytes)
+    ext = b"".join(parts)
+    remark = (command.remark or "").encode()
+    front = _BINARY.pack(
+        command.code, command.language, command.version, command.opaque, command.flag, len(remark)
+    )
+    return b"".join((front, remark, struct.pack(">i", len(ext)), ext))
+
+
+def _decode_cbor(data: bytes) -> Command:
+    stream = BytesIO(data)
+    items = cbor2.CBORDecoder(stream).decode()
+    if stream.tell() != len(data) or not isinstance(items, list) or len(items) != 7:
+        raise _malformed("CBOR: expected one array of 7 items")
+    code, language, version, opaque, flag, remark, ext = items
+    numbers = (code, language, version, opaque, flag)
+    if not all(type(number) is int for number in numbers):
+        raise _malformed("CBOR: expected numbers for code, language, version, opaque and flag")
+    if not (remark is None or isinstance(remark, str)):
+        raise _malformed("CBOR: expected text or null for the remark")
+    if not isinstance(ext, dict) or len(ext) > EXT_COUNT_MAX:
+        raise _malformed(f"CBOR: expected a map of at most {EXT_COUNT_MAX} parameters")
+    if not all(isinstance(text, str) for pair in ext.items() for text in pair):
+        raise _malformed("CBOR: expected texts as parameters")
+    return Command(
+        code=code,
+        opaque=opaque,
+        flag=flag,
+        language=LanguageCode.of_number(language),
+        version=version,
+        remark=remark,
+        ext=ext,
+        coding=Coding.CBOR,
+    )
+
+
+def _encode_cbor(command: Command) -> bytes:
+    return cbor2.dumps(
+        [
+            command.code,
+            int(command.language),
+            command.version,
+            command.opaque,
+            command.flag,
+            command.remark,
+            command.ext,
+        ]
+    )

@@ -1,0 +1,161 @@
+"""Our batch of messages for any topics (code 9001), in CBOR.
+
+Request body: an array of ``[topic, queue id (-1: any), flag, properties, body]``, properties being
+RocketMQ's text as bytes. Response body: an array of
+``[code, remark, message id, queue id, queue offset, deliver ms, recall handle]``, one a message, in
+order; each succeeds or fails on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import BytesIO
+
+import attrs
+import cbor2
+
+from .codes import ResponseCode
+from .errors import RemoteProtocolError
+
+ITEM_COUNT_MAX = 32_768
+_INT32 = range(-(2**31), 2**31)
+
+
+@attrs.frozen
+class SendItem:
+    """One message of the request."""
+
+    topic: str
+    queue_id: int
+    flag: int
+    properties: bytes
+    body: bytes
+
+
+@attrs.frozen(kw_only=True)
+class SendItemResult:
+    """What became of one message."""
+
+    code: int
+    """A ``ResponseCode``; 0 and 10 to 12 mean stored."""
+    remark: str | None
+    msg_id: str
+    """Offset message id; empty when it is not stored."""
+    queue_id: int
+    queue_offset: int
+    deliver_ms: int | None
+    """The moment it waits for."""
+    recall_handle: str | None
+
+
+def encode_items(items: Sequence[SendItem]) -> bytes:
+    """The request's body."""
+    return cbor2.dumps([attrs.astuple(item) for item in items])
+
+
+def decode_items(body: bytes, *, count_max: int = ITEM_COUNT_MAX) -> list[SendItem]:
+    """Read the request's body.
+
+    Raises:
+        RemoteProtocolError: Not such an array, or more than ``count_max`` messages.
+    """
+    return [_item(index, row) for index, row in enumerate(_rows(body, count_max))]
+
+
+def encode_results(results: Sequence[SendItemResult]) -> bytes:
+    """The response's body."""
+    return cbor2.dumps(
+        [
+            [
+                int(one.code),
+                one.remark,
+                one.msg_id,
+                one.queue_id,
+                one.queue_offset,
+                one.deliver_ms,
+                one.recall_handle,
+            ]
+            for one in results
+        ]
+    )
+
+
+def decode_results(body: bytes, *, count_max: int = ITEM_COUNT_MAX) -> list[SendItemResult]:
+    """Read the response's body.
+
+    Raises:
+        RemoteProtocolError: Not such an array.
+    """
+    results: list[SendItemResult] = []
+    for index, row in enumerate(_rows(body, count_max)):
+        match row:
+            case [
+                int() as code,
+                str() | None as remark,
+                str() as msg_id,
+                int() as queue_id,
+                int() as queue_offset,
+                int() | None as deliver_ms,
+                str() | None as recall_handle,
+            ]:
+                results.append(
+                    SendItemResult(
+                        code=code,
+                        remark=remark,
+                        msg_id=msg_id,
+                        queue_id=queue_id,
+                        queue_offset=queue_offset,
+                        deliver_ms=deliver_ms,
+                        recall_handle=recall_handle,
+                    )
+                )
+            case _:
+                raise _malformed(f"result {index} is not one")
+    return results
+
+
+def _item(index: int, row: object) -> SendItem:
+    match row:
+        case [
+            str() as topic,
+            int() as queue_id,
+            int() as flag,
+            bytes() as properties,
+            bytes() as body,
+        ] if queue_id in _INT32 and flag in _INT32:
+            return SendItem(topic, queue_id, flag, properties, body)
+        case _:
+            raise _malformed(
+                f"item {index}: expected [topic, queue id, flag, properties, body] with 32-bit "
+                "numbers and byte strings"
+            )
+
+
+def _rows(body: bytes, count_max: int) -> list[object]:
+    """The outer array; its count is looked at before anything is decoded."""
+    count = _array_count(body)
+    if not 0 < count <= count_max:
+        raise _malformed(f"expected an array of 1 to {count_max} items, found {count}")
+    stream = BytesIO(body)
+    try:
+        rows = cbor2.CBORDecoder(stream).decode()
+    except (cbor2.CBORDecodeError, RecursionError, UnicodeError) as error:
+        raise _malformed(str(error)) from None
+    if not isinstance(rows, list) or stream.tell() != len(body):
+        raise _malformed("expected one array and nothing behind it")
+    return rows
+
+
+def _array_count(body: bytes) -> int:
+    """The length that a definite CBOR array states; -1 when the body does not begin with one."""
+    if not body or body[0] >> 5 != 4:
+        return -1
+    small = body[0] & 0x1F
+    if small < 24:
+        return small
+    width = {24: 1, 25: 2, 26: 4, 27: 8}.get(small)
+    return -1 if width is None else int.from_bytes(body[1 : 1 + width], "big")
+
+
+def _malformed(text: str) -> RemoteProtocolError:
+    return RemoteProtocolError(ResponseCode.MESSAGE_ILLEGAL, f"BATCH: {text}")

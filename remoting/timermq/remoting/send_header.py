@@ -1,0 +1,115 @@
+"""The header of a send, with long names (code 10) or one-letter names (310, 320).
+
+Source: Java ``SendMessageRequestHeader``, ``SendMessageRequestHeaderV2``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from .command import Command
+from .field import FieldError, boolean, integer, text
+
+DEFAULT_TOPIC = "TBW102"
+
+_LETTERS = {
+    "producerGroup": "a",
+    "topic": "b",
+    "defaultTopic": "c",
+    "defaultTopicQueueNums": "d",
+    "queueId": "e",
+    "sysFlag": "f",
+    "bornTimestamp": "g",
+    "flag": "h",
+    "properties": "i",
+    "reconsumeTimes": "j",
+    "unitMode": "k",
+    "maxReconsumeTimes": "l",
+    "batch": "m",
+    "brokerName": "n",
+}
+_WORDS = {name: name for name in _LETTERS}
+
+_INT32 = range(-(2**31), 2**31)
+
+
+@attrs.frozen(kw_only=True)
+class SendHeader:
+    """What a send says besides the body."""
+
+    topic: str
+    queue_id: int
+    """Negative: the broker picks one."""
+    producer_group: str = ""
+    default_topic: str = DEFAULT_TOPIC
+    """Template for a topic that is made on first send."""
+    default_topic_queue_nums: int = 4
+    sys_flag: int = 0
+    born_ms: int = 0
+    flag: int = 0
+    properties: bytes = b""
+    reconsume_times: int = 0
+    max_reconsume_times: int | None = None
+    batch: bool = False
+
+    @classmethod
+    def from_v1(cls, command: Command) -> SendHeader:
+        """Read code 10.
+
+        Raises:
+            FieldError: A parameter is missing or malformed.
+        """
+        return _read(command, _WORDS)
+
+    @classmethod
+    def from_v2(cls, command: Command) -> SendHeader:
+        """Read codes 310 and 320.
+
+        Raises:
+            FieldError: A parameter is missing or malformed.
+        """
+        return _read(command, _LETTERS)
+
+    def to_v2(self) -> dict[str, str]:
+        """The parameters of codes 310 and 320."""
+        values = {
+            "producerGroup": self.producer_group,
+            "topic": self.topic,
+            "defaultTopic": self.default_topic,
+            "defaultTopicQueueNums": str(self.default_topic_queue_nums),
+            "queueId": str(self.queue_id),
+            "sysFlag": str(self.sys_flag),
+            "bornTimestamp": str(self.born_ms),
+            "flag": str(self.flag),
+            "properties": self.properties.decode(),
+            "reconsumeTimes": str(self.reconsume_times),
+            "unitMode": "false",
+            "batch": "true" if self.batch else "false",
+        }
+        return {_LETTERS[name]: value for name, value in values.items()}
+
+
+def _read(command: Command, names: Mapping[str, str]) -> SendHeader:
+    def number(name: str, default: int | None = None) -> int:
+        found = integer(command, names[name], default=default)
+        if found not in _INT32:
+            raise FieldError(command, names[name], "a 32-bit number", str(found))
+        return found
+
+    limit = names["maxReconsumeTimes"]
+    return SendHeader(
+        producer_group=text(command, names["producerGroup"], default=""),
+        topic=text(command, names["topic"]),
+        default_topic=text(command, names["defaultTopic"], default=DEFAULT_TOPIC),
+        default_topic_queue_nums=number("defaultTopicQueueNums", 4),
+        queue_id=number("queueId"),
+        sys_flag=number("sysFlag", 0),
+        born_ms=integer(command, names["bornTimestamp"], default=0),
+        flag=number("flag", 0),
+        properties=text(command, names["properties"], default="").encode(),
+        reconsume_times=number("reconsumeTimes", 0),
+        max_reconsume_times=integer(command, limit) if command.ext.get(limit) else None,
+        batch=boolean(command, names["batch"]),
+    )
