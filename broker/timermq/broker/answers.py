@@ -1,0 +1,22 @@
+"""Answers that every processor gives."""
+
+from __future__ import annotations
+
+from timermq.remoting.codes import ResponseCode
+from timermq.remoting.command import Command
+from timermq.remoting.errors import RemoteProtocolError
+
+from .refusal import RefusedError
+
+
+def refusal_answer(command: Command, error: RefusedError | RemoteProtocolError) -> Command:
+    """The answer to a request that is not done, for the reason in ``error``."""
+    return command.answer(error.code, remark=error.remark)
+
+
+def unsupported_answer(command: Command) -> Command:
+    """The answer to a request code that nobody here serves (3)."""
+    return command.answer(
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+        remark=f"REQUEST_CODE: request type {command.code} is not supported",
+    )

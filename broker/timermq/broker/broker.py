@@ -1,0 +1,349 @@
+"""The broker: a store, its timer service, the processors and the server, from start to stop.
+
+Start: the sockets are bound first (a port in use is known before anything is touched), then the
+store is opened and recovered, then the tables are read; requests are taken last.
+
+Stop, in this order and within a bound: no connection is accepted and nothing received any more;
+open requests are answered; the timer service drains; the tables are saved; the store flushes
+everything, writes its checkpoint and removes its abort file. What does not finish in time is cut
+off and found again by recovery. A service that fails ends the broker without a clean stop, and
+recovery does its work at the next start: half a broker is worse than none.
+
+Source: Java ``BrokerController``.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+
+import attrs
+import structlog
+import trio
+
+from timermq.pipeline.clock import Clock
+from timermq.pipeline.delay_level import DelayLevels
+from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.pipeline.timer_options import TimerOptions
+from timermq.timerstore.consume_queue import ConsumeQueue
+from timermq.timerstore.disk import Disk
+from timermq.timerstore.message import pack_host
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.store_options import StoreOptions
+
+from .broker_statistics import BrokerStatistics
+from .client_registry import ClientRegistry
+from .config_table import ConfigSaver
+from .connection import Connection
+from .consumer_offset import ConsumerOffsetTable
+from .durable_answers import DurableAnswers
+from .long_polling import LongPolling
+from .options import BrokerOptions
+from .processors import Processors, Tables
+from .server import Server, bind
+from .subscription_group import SubscriptionGroupTable
+from .topic_config import TopicConfigTable
+
+STOP_TIMEOUT_MS = 10_000
+"""Default bound of a graceful stop."""
+
+REQUESTS_SHARE = 0.3
+TIMERS_SHARE = 0.3
+"""Parts of the stop's time for open requests and for the timers; the rest is for the disk."""
+
+log = structlog.get_logger("timermq.broker.broker")
+
+
+@attrs.frozen(kw_only=True)
+class Endpoint:
+    """Where the broker listens and what it calls itself; bound before the store is touched."""
+
+    listeners: tuple[trio.SocketListener, ...]
+    address: str
+    """``host:port`` that clients are told to connect to."""
+    listen: str
+    namesrv_listen: str | None
+    """None without a port of its own for the name server's role; the broker port has both."""
+    store_host: bytes
+    """``address`` as records and message ids hold it."""
+
+    @classmethod
+    async def bind(cls, options: BrokerOptions) -> Endpoint:
+        """Bind the sockets of the options.
+
+        Raises:
+            OSError: An address cannot be listened on, or the advertised name has no IPv4 address.
+        """
+        main = await bind(options.listen_host, options.listen_port)
+        listeners = (main,)
+        try:
+            if options.namesrv_listen_enable:
+                listeners = (
+                    main,
+                    await bind(options.namesrv_listen_host, options.namesrv_listen_port),
+                )
+            host = options.advertised_host or options.listen_host
+            port = options.advertised_port or main.socket.getsockname()[1]
+            return cls(
+                listeners=listeners,
+                address=f"{host}:{port}",
+                listen=_name(main),
+                namesrv_listen=_name(listeners[1]) if len(listeners) > 1 else None,
+                store_host=pack_host(await _ipv4_address(host), port),
+            )
+        except BaseException:
+            for listener in listeners:
+                listener.socket.close()
+            raise
+
+    def close(self) -> None:
+        """Close the sockets."""
+        for listener in self.listeners:
+            listener.socket.close()
+
+
+class Broker:
+    """One broker process; made by ``open``.
+
+    Args:
+        endpoint: Bound sockets and names.
+        timer_store: The timer service over an open store.
+        options: Settings of the broker.
+        clock: The wall clock.
+        stop_timeout_ms: Bound of a graceful stop.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint: Endpoint,
+        timer_store: TimerMessageStore,
+        options: BrokerOptions,
+        clock: Clock,
+        stop_timeout_ms: int = STOP_TIMEOUT_MS,
+    ) -> None:
+        self.options = options
+        self.endpoint = endpoint
+        self.timer_store = timer_store
+        self.store = timer_store.store
+        self._clock = clock
+        self._stop_timeout = stop_timeout_ms / 1000
+        self._stop_requested = trio.Event()
+        self._timers_done = trio.Event()
+        self.tables = _make_tables(options, timer_store, clock)
+        self._saver = self._load_tables()
+        self.processors = Processors.build(
+            options=options,
+            tables=self.tables,
+            timer_store=timer_store,
+            clock=clock,
+            address=endpoint.address,
+            store_host=endpoint.store_host,
+        )
+        self._dispatcher = self.processors.dispatcher(self.tables)
+        self._server = Server(options, self._connect, self.tables.clients)
+        self.store.on_arrival(self.tables.long_polling.notify_message_arriving)
+
+    @classmethod
+    async def open(
+        cls,
+        *,
+        disk: Disk,
+        root: str,
+        options: BrokerOptions,
+        store_options: StoreOptions,
+        timer_options: TimerOptions,
+        clock: Clock,
+        stop_timeout_ms: int = STOP_TIMEOUT_MS,
+    ) -> Broker:
+        """Bind the sockets, open and recover the store and its timers; ``run`` takes requests.
+
+        Args:
+            disk: Where the store is.
+            root: Its directory.
+            options: Settings of the broker.
+            store_options: Settings of the store.
+            timer_options: Settings of the timer service.
+            clock: The wall clock.
+            stop_timeout_ms: Bound of a graceful stop.
+
+        Raises:
+            OSError: A socket or a file cannot be had.
+            StoreError: The store is foreign, damaged, or served by another process.
+            ConfigTableError: A table under ``config/`` holds something else.
+        """
+        endpoint = await Endpoint.bind(options)
+        try:
+            store = MessageStore.open(
+                disk, root, store_options, now_ms=clock.now_ms, store_host=endpoint.store_host
+            )
+            return cls(
+                endpoint=endpoint,
+                timer_store=TimerMessageStore(store, timer_options, clock),
+                options=options,
+                clock=clock,
+                stop_timeout_ms=stop_timeout_ms,
+            )
+        except BaseException:
+            endpoint.close()
+            raise
+
+    def request_stop(self) -> None:
+        """Begin a graceful stop; ``run`` returns when it is done."""
+        self._stop_requested.set()
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[Endpoint] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Serve until ``request_stop`` or cancellation, and stop gracefully either way.
+
+        Raises:
+            BaseExceptionGroup: A service failed; nothing was marked as cleanly stopped.
+
+        Cancellation: takes as long as a graceful stop does, at most its bound.
+        """
+        async with trio.open_nursery() as nursery:
+            try:
+                await nursery.start(self._serve, name="broker services")
+                log.info(
+                    "broker ready",
+                    broker=self.options.broker_name,
+                    address=self.endpoint.address,
+                    listen=self.endpoint.listen,
+                    namesrv_listen=self.endpoint.namesrv_listen,
+                    store=self.store.root,
+                )
+                task_status.started(self.endpoint)
+                await self._stop_requested.wait()
+            finally:
+                self._stop_requested.set()
+
+    def statistics(self) -> BrokerStatistics:
+        """A moment's picture; reads memory only."""
+        tables, send = self.tables, self.processors.send
+        return BrokerStatistics(
+            now_ms=self._clock.now_ms(),
+            connections=self._server.connections,
+            connections_accepted=self._server.accepted,
+            connections_turned_away=self._server.turned_away,
+            held_pulls=tables.long_polling.held,
+            unflushed_answers=tables.durable.waiting,
+            topics=sum(1 for _ in tables.topics.all()),
+            subscription_groups=sum(1 for _ in tables.groups.all()),
+            consumer_groups_online=len(tables.clients.consumer_groups()),
+            requests=dict(self._dispatcher.requests),
+            send_messages=send.messages,
+            send_requests_refused=send.refused,
+            store=self.store.statistics(),
+            timer=self.timer_store.statistics(),
+        )
+
+    async def _serve(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """The services; shielded, so that a cancelled ``run`` still stops in order."""
+        with trio.CancelScope(shield=True):
+            async with trio.open_nursery() as services:
+                await services.start(self.store.run, name="store")
+                await services.start(self._run_timers, name="timers")
+                await services.start(self.tables.durable.run, name="durable answers")
+                await services.start(self.tables.long_polling.run, self.processors.pull.run_again)
+                await services.start(self._saver.run, name="config saver")
+                await services.start(self._server.run, self.endpoint.listeners, name="server")
+                task_status.started()
+                await self._stop_requested.wait()
+                await self._stop_services()
+                services.cancel_scope.cancel()
+            await self._saver.save()
+            await self.store.aclose()
+            log.info("broker stopped", broker=self.options.broker_name)
+
+    async def _run_timers(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        await self.timer_store.run(task_status=task_status)
+        self._timers_done.set()
+
+    async def _stop_services(self) -> None:
+        """Let requests and timers finish, each within its share of the time."""
+        with trio.move_on_after(self._stop_timeout * REQUESTS_SHARE) as requests:
+            await self._server.stop()
+        self.timer_store.request_stop()
+        with trio.move_on_after(self._stop_timeout * TIMERS_SHARE) as timers:
+            await self._timers_done.wait()
+        if requests.cancelled_caught or timers.cancelled_caught:
+            log.warning(
+                "stop cut short",
+                requests_left=requests.cancelled_caught,
+                timers_left=timers.cancelled_caught,
+            )
+
+    def _connect(self, stream: trio.abc.Stream, remote: tuple[str, int]) -> Connection:
+        return Connection(
+            stream,
+            remote,
+            options=self.options,
+            dispatcher=self._dispatcher,
+            durable=self.tables.durable,
+        )
+
+    def _load_tables(self) -> ConfigSaver:
+        """Read the tables' files, and add the topics that only the store knows."""
+        tables = self.tables
+        saver = ConfigSaver(
+            self.store.disk,
+            self.store.root,
+            prompt=(tables.topics, tables.groups),
+            periodic=(tables.offsets,),
+            interval_ms=self.options.flush_consumer_offset_interval_ms,
+        )
+        saver.load()
+        for topic, queue_nums in _stored_topics(self.store.queues()).items():
+            tables.topics.adopt(topic, queue_nums)
+        tables.topics.on_change = saver.changed
+        tables.groups.on_change = saver.changed
+        return saver
+
+
+def _make_tables(options: BrokerOptions, timer_store: TimerMessageStore, clock: Clock) -> Tables:
+    levels = DelayLevels.parse(timer_store.options.message_delay_level)
+    return Tables(
+        topics=TopicConfigTable(options, now_ms=clock.now_ms, level_max=levels.level_max),
+        groups=SubscriptionGroupTable(options, now_ms=clock.now_ms),
+        offsets=ConsumerOffsetTable(
+            now_ms=clock.now_ms, version_step=options.consumer_offset_update_version_step
+        ),
+        clients=ClientRegistry(
+            current_time=trio.current_time,
+            expired_after=options.channel_expired_timeout_ms / 1000,
+        ),
+        long_polling=LongPolling(
+            held_max=options.held_pulls_max,
+            held_per_session_max=options.held_pulls_per_connection_max,
+        ),
+        durable=DurableAnswers(timer_store.store, options.unflushed_answers_max),
+    )
+
+
+def _stored_topics(queues: Iterable[ConsumeQueue]) -> dict[str, int]:
+    """Topic to number of queues, of those that hold messages."""
+    nums: dict[str, int] = {}
+    for queue in queues:
+        nums[queue.topic] = max(nums.get(queue.topic, 0), queue.queue_id + 1)
+    return nums
+
+
+def _name(listener: trio.SocketListener) -> str:
+    host, port = listener.socket.getsockname()[:2]
+    return f"{host}:{port}"
+
+
+async def _ipv4_address(host: str) -> str:
+    """The IPv4 address of a name: what message ids and records hold, and C++ clients understand."""
+    try:
+        found = await trio.socket.getaddrinfo(
+            host, None, family=socket.AF_INET, type=socket.SOCK_STREAM
+        )
+    except OSError as error:
+        raise OSError(f"advertised host {host}: expected an IPv4 address: {error}") from error
+    return str(found[0][4][0])

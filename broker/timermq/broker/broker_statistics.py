@@ -1,0 +1,33 @@
+"""A moment's picture of the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from timermq.pipeline.timer_counts import TimerStatistics
+from timermq.timerstore.store_statistics import StoreStatistics
+
+
+@attrs.frozen(kw_only=True)
+class BrokerStatistics:
+    """What the broker is doing; counts are since the start."""
+
+    now_ms: int
+    connections: int
+    connections_accepted: int
+    connections_turned_away: int
+    held_pulls: int
+    unflushed_answers: int
+    """Answers that wait for the disk."""
+    topics: int
+    subscription_groups: int
+    consumer_groups_online: int
+    requests: Mapping[int, int]
+    """By request code; -1 for codes that nobody serves."""
+    send_messages: int
+    """Messages that producers brought to the store."""
+    send_requests_refused: int
+    store: StoreStatistics
+    timer: TimerStatistics

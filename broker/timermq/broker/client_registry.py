@@ -1,0 +1,251 @@
+"""Who is connected: producers and consumers by group, known from their heartbeats.
+
+A registration belongs to the connection that carried the heartbeat and ends with it, or when the
+heartbeats stop. Every member of a consumer group shares the group's queues by the same list of
+members, so all of them, the newcomer included, are told when the list or the topics change: Java
+misses its first rebalance otherwise, and starts from wherever the queue ends 20 s later.
+
+Source: Java ``ConsumerManager``, ``ConsumerGroupInfo``, ``ProducerManager``,
+``DefaultConsumerIdsChangeListener``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import attrs
+import structlog
+
+from timermq.remoting.codes import FLAG_ONEWAY, LanguageCode, RequestCode
+from timermq.remoting.command import Command
+
+from .session import Session
+
+OPAQUE_MAX = 2**31 - 1
+
+log = structlog.get_logger("timermq.broker.client_registry")
+
+
+@attrs.frozen(kw_only=True)
+class Subscription:
+    """What a group wants of one topic."""
+
+    topic: str
+    sub_string: str
+    """The expression, for tags ``*`` or ``a || b``."""
+    expression_type: str
+    """``TAG`` or ``SQL92``."""
+    sub_version: int
+    """Chosen by the client; the higher one is newer."""
+
+
+@attrs.frozen(kw_only=True)
+class ConsumerHeartbeat:
+    """What one heartbeat says about one consumer group."""
+
+    group: str
+    consume_type: str
+    message_model: str
+    """``CLUSTERING`` or ``BROADCASTING``."""
+    consume_from_where: str
+    subscriptions: Collection[Subscription]
+    without_sub: bool = False
+    """Only a sign of life: what the group subscribes to stays as it is."""
+    notify: bool = True
+    """Whether the group's members are told of changes."""
+
+
+@attrs.define(kw_only=True)
+class ClientChannelInfo:
+    """One member of a group."""
+
+    client_id: str
+    language: LanguageCode
+    version: int
+    last_update: float
+    """trio's time of the newest heartbeat."""
+
+
+@attrs.define(kw_only=True)
+class ConsumerGroupInfo:
+    """A consumer group with at least one member."""
+
+    group: str
+    consume_type: str
+    message_model: str
+    consume_from_where: str
+    notify: bool
+    subscriptions: dict[str, Subscription] = attrs.Factory(dict[str, Subscription])
+    members: dict[Session, ClientChannelInfo] = attrs.Factory(dict[Session, ClientChannelInfo])
+
+    @property
+    def client_ids(self) -> list[str]:
+        """The members' ids, in order: every member must see the same list."""
+        return sorted({member.client_id for member in self.members.values()})
+
+
+@attrs.define
+class _Memberships:
+    """The groups of one connection, so that its end need not look at all groups."""
+
+    producer_groups: set[str] = attrs.Factory(set[str])
+    consumer_groups: set[str] = attrs.Factory(set[str])
+
+
+class ClientRegistry:
+    """All registrations.
+
+    Args:
+        current_time: trio's clock: a step of the wall clock must not expire anyone.
+        expired_after: Seconds without heartbeat after which a client is forgotten.
+    """
+
+    def __init__(self, *, current_time: Callable[[], float], expired_after: float) -> None:
+        self._current_time = current_time
+        self._expired_after = expired_after
+        self._consumers: dict[str, ConsumerGroupInfo] = {}
+        self._producers: dict[str, dict[Session, ClientChannelInfo]] = {}
+        self._memberships: dict[Session, _Memberships] = {}
+        self._opaque = 0
+
+    def consumer_group(self, group: str) -> ConsumerGroupInfo | None:
+        """The group's members and subscriptions; None when nobody is connected."""
+        return self._consumers.get(group)
+
+    def consumer_groups(self) -> list[ConsumerGroupInfo]:
+        """Every consumer group with members."""
+        return list(self._consumers.values())
+
+    def producers(self, group: str) -> dict[Session, ClientChannelInfo]:
+        """The connected producers of a group."""
+        return dict(self._producers.get(group, {}))
+
+    def register_producer(self, session: Session, client_id: str, group: str) -> None:
+        """A heartbeat named ``group`` among its producer groups."""
+        self._producers.setdefault(group, {})[session] = self._channel_info(session, client_id)
+        self._memberships.setdefault(session, _Memberships()).producer_groups.add(group)
+
+    def register_consumer(
+        self, session: Session, client_id: str, heartbeat: ConsumerHeartbeat
+    ) -> bool:
+        """Take one consumer group of a heartbeat over and tell the group if something changed.
+
+        Returns:
+            Whether members or topics changed.
+        """
+        info = self._consumers.get(heartbeat.group)
+        if info is None:
+            info = self._consumers[heartbeat.group] = ConsumerGroupInfo(
+                group=heartbeat.group,
+                consume_type=heartbeat.consume_type,
+                message_model=heartbeat.message_model,
+                consume_from_where=heartbeat.consume_from_where,
+                notify=heartbeat.notify,
+            )
+        is_new = session not in info.members
+        info.members[session] = self._channel_info(session, client_id)
+        self._memberships.setdefault(session, _Memberships()).consumer_groups.add(heartbeat.group)
+        changed = is_new
+        if not heartbeat.without_sub:
+            info.consume_type = heartbeat.consume_type
+            info.message_model = heartbeat.message_model
+            info.consume_from_where = heartbeat.consume_from_where
+            info.notify = heartbeat.notify
+            changed = _update_subscriptions(info, heartbeat.subscriptions) or is_new
+        if is_new:
+            log.info(
+                "consumer joined",
+                group=heartbeat.group,
+                client_id=client_id,
+                remote=session.remote_address,
+            )
+        if changed:
+            self._notify(info)
+        return changed
+
+    def unregister_producer(self, session: Session, group: str) -> None:
+        """The client leaves a producer group."""
+        members = self._producers.get(group)
+        if members is not None:
+            members.pop(session, None)
+            if not members:
+                del self._producers[group]
+
+    def unregister_consumer(self, session: Session, group: str) -> None:
+        """The client leaves a consumer group; the others are told."""
+        info = self._consumers.get(group)
+        if info is None:
+            return
+        member = info.members.pop(session, None)
+        if member is None:
+            return
+        log.info(
+            "consumer left",
+            group=group,
+            client_id=member.client_id,
+            remote=session.remote_address,
+        )
+        if info.members:
+            self._notify(info)
+        else:
+            del self._consumers[group]
+
+    def drop(self, session: Session) -> None:
+        """The connection is closed: forget everything that it had registered."""
+        memberships = self._memberships.pop(session, None)
+        if memberships is not None:
+            for group in sorted(memberships.producer_groups):
+                self.unregister_producer(session, group)
+            for group in sorted(memberships.consumer_groups):
+                self.unregister_consumer(session, group)
+
+    def close_expired(self) -> None:
+        """Close the connections whose heartbeats have stopped; that drops them here as well."""
+        oldest = self._current_time() - self._expired_after
+        tables = [
+            *self._producers.values(),
+            *(info.members for info in self._consumers.values()),
+        ]
+        for members in tables:
+            for session, member in members.items():
+                if member.last_update < oldest:
+                    session.close("no heartbeat")
+
+    def _channel_info(self, session: Session, client_id: str) -> ClientChannelInfo:
+        return ClientChannelInfo(
+            client_id=client_id,
+            language=session.language,
+            version=session.version,
+            last_update=self._current_time(),
+        )
+
+    def _notify(self, info: ConsumerGroupInfo) -> None:
+        """Tell every member that the group has changed; broadcasting members share nothing."""
+        if not info.notify or info.message_model == "BROADCASTING":
+            return
+        for session in list(info.members):
+            self._opaque = self._opaque % OPAQUE_MAX + 1
+            session.send(
+                Command(
+                    code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
+                    opaque=self._opaque,
+                    flag=FLAG_ONEWAY,
+                    ext={"consumerGroup": info.group},
+                )
+            )
+
+
+def _update_subscriptions(info: ConsumerGroupInfo, wanted: Collection[Subscription]) -> bool:
+    """Take a heartbeat's subscriptions over; whether topics came or went.
+
+    Source: Java ``ConsumerGroupInfo.updateSubscription``.
+    """
+    before = set(info.subscriptions)
+    for subscription in wanted:
+        old = info.subscriptions.get(subscription.topic)
+        if old is None or old.sub_version < subscription.sub_version:
+            info.subscriptions[subscription.topic] = subscription
+    topics = {subscription.topic for subscription in wanted}
+    for topic in before - topics:
+        del info.subscriptions[topic]
+    return topics != before

@@ -1,0 +1,202 @@
+"""One client connection: bytes in, requests to the dispatcher, answers out.
+
+Two tasks share it. One receives, takes all complete frames of what came, and hands them to the
+dispatcher together. The other sends whatever is queued, joined. Answers are queued from anywhere,
+by plain code: what a peer leaves unread is bounded, and a peer that goes beyond is cut off. A
+peer that is only slow is not read from meanwhile, so it cannot cause more.
+
+A peer that has closed its sending side still gets the answers that are under way, for a short time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import structlog
+import trio
+
+from timermq.remoting.command import Command
+from timermq.remoting.connection import FrameConnection
+from timermq.remoting.errors import LocalProtocolError, RemoteProtocolError
+
+from .dispatcher import Dispatcher
+from .durable_answers import DurableAnswers
+from .options import BrokerOptions
+from .session import Session, pack_born_host
+
+JOIN_SIZE_MAX = 131_072
+"""Bytes of small answers joined for one write; above, allocating costs more than it saves."""
+LINGER = 5.0
+"""Seconds that a peer has to take the last answers after it closed its sending side."""
+REST_DIVISOR = 16
+"""A connection rests when its peer leaves this part of the limit unread."""
+
+log = structlog.get_logger("timermq.broker.connection")
+
+
+class Connection:
+    """A connection from its start to its end.
+
+    Args:
+        stream: The bytes.
+        remote: Host and port of the peer.
+        options: Limits.
+        dispatcher: Does the work.
+        durable: Answers that wait for the disk; while there are too many, nothing is received.
+    """
+
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        remote: tuple[str, int],
+        *,
+        options: BrokerOptions,
+        dispatcher: Dispatcher,
+        durable: DurableAnswers,
+    ) -> None:
+        self._stream = stream
+        self._options = options
+        self._dispatcher = dispatcher
+        self._durable = durable
+        self._frames = FrameConnection(frame_size_max=options.frame_size_max)
+        self._output: list[bytes] = []
+        self._output_size = 0
+        self._output_added = trio.Event()
+        self._output_sent = trio.Event()
+        self._task_count = 0
+        self._tasks: trio.Nursery | None = None
+        self._receiving = trio.CancelScope()
+        self._whole = trio.CancelScope()
+        self._reason = ""
+        self.active_at = trio.current_time()
+        """trio's time of the last byte received or sent."""
+        self.session = Session(
+            remote_address=f"{remote[0]}:{remote[1]}",
+            born_host=pack_born_host(*remote),
+            send=self._send,
+            start_soon=self._start_soon,
+            close=self.close,
+        )
+
+    async def run(self) -> None:
+        """Serve the peer until it leaves, ``stop`` or ``close``; its mistakes stay in here."""
+        try:
+            with self._whole:
+                async with trio.open_nursery() as nursery:
+                    self._tasks = nursery
+                    nursery.start_soon(self._send_output, name="connection output")
+                    with self._receiving:
+                        await self._receive()
+                    self._dispatcher.close(self.session)
+                    with trio.move_on_after(LINGER):
+                        await self._wait_sent()
+                    nursery.cancel_scope.cancel()
+        except* (trio.BrokenResourceError, trio.ClosedResourceError):
+            self._reason = self._reason or "connection lost"
+        except* Exception:
+            self._reason = self._reason or "failed"
+            log.exception("connection failed", remote=self.session.remote_address)
+        finally:
+            self._dispatcher.close(self.session)
+            await trio.aclose_forcefully(self._stream)
+            log.debug("closed", remote=self.session.remote_address, reason=self._reason)
+
+    def stop(self) -> None:
+        """Receive nothing more; what is queued is still sent."""
+        self._reason = self._reason or "broker stops"
+        self._receiving.cancel()
+
+    def close(self, reason: str) -> None:
+        """End the connection at once."""
+        if not self._reason:
+            self._reason = reason
+            log.info("closing connection", remote=self.session.remote_address, reason=reason)
+        self._whole.cancel()
+
+    async def _receive(self) -> None:
+        receive_size = self._options.receive_size
+        rest_size = self._options.unread_output_size_max // REST_DIVISOR
+        while True:
+            data = await self._stream.receive_some(receive_size)
+            if not data:
+                self._reason = self._reason or "closed by peer"
+                return
+            self.active_at = trio.current_time()
+            try:
+                self._frames.receive_data(data)
+                # Once more after the last frame: what follows it may be broken.
+                while commands := self._frames.events():
+                    for answer in self._dispatcher.handle(self.session, commands):
+                        self._send(answer)
+            except RemoteProtocolError as error:
+                self._reason = error.remark
+                log.warning("broken frame", remote=self.session.remote_address, reason=error.remark)
+                return
+            await self._durable.wait_room()
+            while self._output_size > rest_size:
+                await self._output_sent.wait()
+
+    def _send(self, command: Command) -> None:
+        if self._whole.cancel_called:
+            return
+        try:
+            data = self._frames.encode(command)
+        except (LocalProtocolError, UnicodeError):
+            # Whoever sends from another connection's task must not fall over it.
+            log.exception("answer not encoded", remote=self.session.remote_address)
+            self.close("an answer could not be encoded")
+            return
+        if self._output_size + len(data) > self._options.unread_output_size_max:
+            self.close(f"{self._output_size} bytes unread, no room for {len(data)} more")
+            return
+        self._output.append(data)
+        self._output_size += len(data)
+        self._output_added.set()
+
+    async def _send_output(self) -> None:
+        while True:
+            await self._output_added.wait()
+            self._output_added = trio.Event()
+            while self._output:
+                data = self._take_output()
+                await self._stream.send_all(data)
+                self._output_size -= len(data)
+                self.active_at = trio.current_time()
+                self._tell_sent()
+
+    def _tell_sent(self) -> None:
+        self._output_sent.set()
+        self._output_sent = trio.Event()
+
+    def _take_output(self) -> bytes:
+        """The next answers, joined; a large one goes alone."""
+        size = 0
+        for count, data in enumerate(self._output):
+            size += len(data)
+            if size > JOIN_SIZE_MAX:
+                taken = max(count, 1)
+                break
+        else:
+            taken = len(self._output)
+        first, self._output = self._output[:taken], self._output[taken:]
+        return first[0] if taken == 1 else b"".join(first)
+
+    async def _wait_sent(self) -> None:
+        """Wait for the answers under way: queued, awaiting their flush, or being worked out."""
+        while self._output_size or self.session.unflushed or self._task_count:
+            await self._output_sent.wait()
+
+    def _start_soon(self, work: Callable[[], Awaitable[None]]) -> bool:
+        if self._tasks is None or self._task_count >= self._options.connection_tasks_max:
+            return False
+        self._task_count += 1
+        self._tasks.start_soon(partial(self._run_task, work))
+        return True
+
+    async def _run_task(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        finally:
+            self._task_count -= 1
+            self._tell_sent()

@@ -1,0 +1,99 @@
+"""How far each group has consumed each queue: ``config/consumerOffset.json``.
+
+The number kept is that of the next message to consume. Consumers commit every few seconds and with
+most pulls; the file is written at an interval. A commit may go backwards: consumers are reset, and
+the last word counts.
+
+Source: Java ``ConsumerOffsetManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from timermq.timerstore.config_file import DataVersion
+
+from .config_fields import ConfigFields
+from .config_table import in_order, next_version, read_version, version_json
+
+TOPIC_GROUP_SEPARATOR = "@"
+
+
+class ConsumerOffsetTable:
+    """The offsets of all groups.
+
+    Args:
+        now_ms: The wall clock, for the data version.
+        version_step: Commits between two data versions.
+    """
+
+    path = "config/consumerOffset.json"
+
+    def __init__(self, *, now_ms: Callable[[], int], version_step: int) -> None:
+        self.changes = 0
+        self.data_version = DataVersion(counter=0, state_version=0, timestamp=now_ms())
+        self._now_ms = now_ms
+        self._version_step = version_step
+        self._commits = 0
+        self._rest: dict[str, object] = {}
+        self._offsets: dict[str, dict[int, int]] = {}
+
+    def load(self, data: object) -> None:
+        """Take a file over."""
+        fields = ConfigFields(self.path, data)
+        self.data_version = read_version(fields)
+        # Derived from the offsets, and made anew from them.
+        fields.fields("groupTopicMap")
+        offsets = fields.fields("offsetTable")
+        self._offsets = {key: offsets.offsets(key) for key in list(offsets.rest)}
+        self._rest = fields.rest
+
+    def to_json(self) -> object:
+        """What the file is to hold."""
+        topics: dict[str, list[str]] = {}
+        for key in self._offsets:
+            topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
+            topics.setdefault(group, []).append(topic)
+        return in_order(
+            self._rest,
+            dataVersion=version_json(self.data_version),
+            groupTopicMap={group: sorted(names) for group, names in topics.items()},
+            offsetTable={
+                key: dict(sorted(queues.items())) for key, queues in self._offsets.items()
+            },
+        )
+
+    def commit(self, *, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Remember that ``group`` goes on at ``offset``; a negative one is ignored.
+
+        Go commits -1 for queues that it has not touched.
+        """
+        if offset < 0:
+            return
+        queues = self._offsets.setdefault(f"{topic}{TOPIC_GROUP_SEPARATOR}{group}", {})
+        if queues.get(queue_id) != offset:
+            queues[queue_id] = offset
+            self.changes += 1
+        self._commits += 1
+        if self._commits % self._version_step == 0:
+            self.data_version = next_version(self.data_version, self._now_ms())
+
+    def query(self, *, group: str, topic: str, queue_id: int) -> int | None:
+        """Where ``group`` goes on; None when it never committed."""
+        return self._offsets.get(f"{topic}{TOPIC_GROUP_SEPARATOR}{group}", {}).get(queue_id)
+
+    def offsets(self, *, group: str, topic: str) -> dict[int, int]:
+        """Queue to offset, of what the group committed."""
+        return dict(self._offsets.get(f"{topic}{TOPIC_GROUP_SEPARATOR}{group}", {}))
+
+    def topics_of(self, group: str) -> list[str]:
+        """The topics of which the group committed something, in order."""
+        suffix = f"{TOPIC_GROUP_SEPARATOR}{group}"
+        return sorted(key.removesuffix(suffix) for key in self._offsets if key.endswith(suffix))
+
+    def delete_topic(self, topic: str) -> None:
+        """Forget what all groups committed of the topic."""
+        prefix = f"{topic}{TOPIC_GROUP_SEPARATOR}"
+        for key in [key for key in self._offsets if key.startswith(prefix)]:
+            del self._offsets[key]
+            self.changes += 1

@@ -1,0 +1,118 @@
+"""Brings requests to the processors: the whole chunk that a connection has read, as one batch.
+
+All sends of a chunk become one put. Everything else is looked up by its code in a table; a code
+that is not there is answered with 3. Every processor's refusal becomes an answer here, and so
+does every mistake of ours: a request is always answered unless it is one-way.
+
+Served by a later piece of work, and answered with 3 until then: CONSUMER_SEND_MSG_BACK (36),
+END_TRANSACTION (37), LOCK_BATCH_MQ and UNLOCK_BATCH_MQ (41, 42), replies (324, 325),
+administration. Each gets a processor module and its lines in the table of ``processors``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+
+from timermq.remoting.codes import ResponseCode
+from timermq.remoting.command import Command
+from timermq.remoting.errors import RemoteProtocolError
+
+from .answers import refusal_answer, unsupported_answer
+from .client_registry import ClientRegistry
+from .long_polling import LongPolling
+from .refusal import RefusedError
+from .send_processor import SEND_CODES, SendProcessor
+from .session import Session
+
+Handler = Callable[[Session, Command], Command | None]
+"""A processor's entrance: the answer, or None when it comes later through the session."""
+
+log = structlog.get_logger("timermq.broker.dispatcher")
+
+
+class Dispatcher:
+    """The table of processors, and what is to be forgotten when a connection ends.
+
+    Args:
+        send: The processor of all sends.
+        handlers: Request code to processor, for everything else.
+        clients: Registrations.
+        long_polling: Held pulls.
+    """
+
+    def __init__(
+        self,
+        *,
+        send: SendProcessor,
+        handlers: Mapping[int, Handler],
+        clients: ClientRegistry,
+        long_polling: LongPolling,
+    ) -> None:
+        self._send = send
+        self._handlers = handlers
+        self._clients = clients
+        self._long_polling = long_polling
+        self.requests: Counter[int] = Counter()
+        """Requests so far by code; codes that nobody serves count as -1."""
+
+    def handle(self, session: Session, commands: Sequence[Command]) -> list[Command]:
+        """Work on a chunk of requests.
+
+        Args:
+            session: Whose they are.
+            commands: What was read at once, in order; answers to our own calls are ignored.
+
+        Returns:
+            The answers that can go now, sends first.
+        """
+        sends: list[Command] = []
+        others: list[Command] = []
+        for command in commands:
+            if not command.is_response:
+                (sends if command.code in SEND_CODES else others).append(command)
+        if commands:
+            session.language, session.version = commands[-1].language, commands[-1].version
+        answers = self._handle_sends(session, sends) if sends else []
+        for command in others:
+            answer = self._handle_one(session, command)
+            if answer is not None and not command.is_oneway:
+                answers.append(answer)
+        return answers
+
+    def close(self, session: Session) -> None:
+        """The connection has ended: nobody is there any more."""
+        session.is_open = False
+        self._clients.drop(session)
+        self._long_polling.drop(session)
+
+    def _handle_sends(self, session: Session, sends: list[Command]) -> list[Command]:
+        for command in sends:
+            self.requests[command.code] += 1
+        try:
+            return self._send.handle(session, sends)
+        except Exception:
+            log.exception("sends failed", remote=session.remote_address, count=len(sends))
+            return [_failed(command) for command in sends if not command.is_oneway]
+
+    def _handle_one(self, session: Session, command: Command) -> Command | None:
+        handler = self._handlers.get(command.code)
+        if handler is None:
+            self.requests[-1] += 1
+            return unsupported_answer(command)
+        self.requests[command.code] += 1
+        try:
+            return handler(session, command)
+        except (RefusedError, RemoteProtocolError) as error:
+            return refusal_answer(command, error)
+        except Exception:
+            log.exception("request failed", remote=session.remote_address, code=command.code)
+            return _failed(command)
+
+
+def _failed(command: Command) -> Command:
+    return command.answer(
+        ResponseCode.SYSTEM_ERROR, remark="SYSTEM_ERROR: the broker failed, see its log"
+    )

@@ -1,0 +1,128 @@
+"""Settings of the broker, in RocketMQ's words where it has them.
+
+Source: Java ``BrokerConfig``, ``NettyServerConfig``. What RocketMQ does not have stands at the end:
+every limit of the server, with its unit.
+"""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+from attrs.validators import and_, ge, le
+
+WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named in order to be refused
+"""Hosts to listen on that no client can connect to."""
+
+PERM_READ = 4
+PERM_WRITE = 2
+
+_NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
+_positive = ge(1)
+_port = and_(ge(0), le(65_535))
+
+
+def _check_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
+    # Broker and cluster give their names to topics, and topics to directories.
+    if _NAME.fullmatch(value) is None:
+        raise ValueError(
+            f"{attribute.name}: expected 1 to 127 of the characters % | a-z A-Z 0-9 _ -, "
+            f"found {value!r}"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class BrokerOptions:
+    """How the broker presents itself and what it allows; a bad value raises ``ValueError``."""
+
+    broker_name: str = attrs.field(default="broker-a", validator=_check_name)
+    broker_cluster_name: str = attrs.field(default="DefaultCluster", validator=_check_name)
+    region_id: str = attrs.field(default="DefaultRegion", validator=_check_name)
+    """Value of the property MSG_REGION."""
+    trace_on: bool = True
+    """Value of the property TRACE_ON: clients with tracing write traces when it is true."""
+
+    listen_host: str = "127.0.0.1"
+    listen_port: int = attrs.field(default=10_911, validator=_port)
+    """0: a free one."""
+    namesrv_listen_enable: bool = True
+    """Serve as name server on a port of its own as well; the broker port answers both roles."""
+    namesrv_listen_host: str = "127.0.0.1"
+    namesrv_listen_port: int = attrs.field(default=9_876, validator=_port)
+    """0: a free one."""
+    advertised_host: str | None = None
+    """IPv4 address or name that clients connect to; None: ``listen_host``."""
+    advertised_port: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(and_(ge(1), le(65_535)))
+    )
+    """None: ``listen_port``."""
+
+    default_topic_queue_nums: int = attrs.field(default=8, validator=and_(ge(1), le(1024)))
+    auto_create_topic_enable: bool = True
+    auto_create_subscription_group: bool = True
+    broker_permission: int = attrs.field(default=6, validator=and_(ge(0), le(7)))
+    """Bits: 4 read, 2 write."""
+    recall_message_enable: bool = True
+    """RocketMQ's default is false; taking a delayed message back is what this broker is for."""
+    allow_recall_when_broker_not_writeable: bool = True
+    start_accept_send_request_time_stamp: int = attrs.field(default=0, validator=ge(0))
+    """Epoch milliseconds before which sends are refused."""
+    flush_consumer_offset_interval_ms: int = attrs.field(default=5_000, validator=_positive)
+    consumer_offset_update_version_step: int = attrs.field(default=500, validator=_positive)
+    """Commits between two new data versions of the offset table."""
+    server_channel_max_idle_time_seconds: int = attrs.field(default=120, validator=_positive)
+    """A connection without traffic in either direction is closed after this."""
+    channel_expired_timeout_ms: int = attrs.field(default=120_000, validator=_positive)
+    """A client without heartbeat is forgotten and its connection closed after this."""
+
+    connections_max: int = attrs.field(default=8_192, validator=_positive)
+    """Open connections on all ports; one more is closed at once."""
+    frame_size_max: int = attrs.field(default=16 << 20, validator=ge(1024))
+    """Bytes of one frame."""
+    receive_size: int = attrs.field(default=65_536, validator=_positive)
+    """Bytes read from a socket at a time; above 128 KiB each read maps and unmaps memory."""
+    unread_output_size_max: int = attrs.field(default=64 << 20, validator=ge(1024))
+    """Bytes a connection's peer may leave unread before it is closed. Requests of a connection rest
+    from a sixteenth of it on, so that only what was held for the peer can reach it."""
+    unflushed_answers_max: int = attrs.field(default=65_536, validator=_positive)
+    """With SYNC_FLUSH: requests that may await their flush before connections rest."""
+    held_pulls_max: int = attrs.field(default=131_072, validator=_positive)
+    """Pulls held for later; one more is answered with SYSTEM_BUSY."""
+    held_pulls_per_connection_max: int = attrs.field(default=16_384, validator=_positive)
+    pull_suspend_ms_max: int = attrs.field(default=20_000, validator=_positive)
+    """Longest time that a pull is held, whatever the client allows: clients give up after 30 s."""
+    pull_error_delay_ms: int = attrs.field(default=1_000, validator=ge(0))
+    """How long an error is held back from a C++ consumer, which asks again without a pause."""
+    connection_tasks_max: int = attrs.field(default=8, validator=_positive)
+    """Long requests (LIST_PENDING) that work for one connection at a time."""
+    topics_max: int = attrs.field(default=65_536, validator=_positive)
+    """Topics in the table; no more are created on request."""
+    subscription_groups_max: int = attrs.field(default=32_768, validator=_positive)
+    client_groups_max: int = attrs.field(default=256, validator=_positive)
+    """Producer and consumer groups of one client."""
+    batch_count_max: int = attrs.field(default=4_096, validator=_positive)
+    """Messages in one batch request."""
+    query_size_max: int = attrs.field(default=8 << 20, validator=_positive)
+    """Bytes of records in the answer to a query; at least one record is given."""
+    pending_count_max: int = attrs.field(default=10_000, validator=_positive)
+    """Rows in one answer to LIST_PENDING."""
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what only shows when fields are taken together."""
+        if self.advertised_host in WILDCARD_HOSTS or (
+            self.advertised_host is None and self.listen_host in WILDCARD_HOSTS
+        ):
+            raise ValueError(
+                "advertised_host: expected an address that clients can connect to, "
+                f"found {self.advertised_host!r} with listen_host {self.listen_host!r}"
+            )
+
+    @property
+    def is_writeable(self) -> bool:
+        """Whether the broker's permission lets messages in."""
+        return bool(self.broker_permission & PERM_WRITE)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether the broker's permission lets messages out."""
+        return bool(self.broker_permission & PERM_READ)

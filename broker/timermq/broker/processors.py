@@ -1,0 +1,167 @@
+"""Every processor with what it works on, and the table of request codes.
+
+A new family of codes gets a module of its own, a field in ``Processors`` and its lines in
+``handlers``; a family that is not here is answered with 3.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import attrs
+
+from timermq.pipeline.clock import Clock
+from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.remoting.codes import RequestCode
+from timermq.timerstore.message_id import UniqueIdGenerator
+
+from .client_processor import ClientProcessor
+from .client_registry import ClientRegistry
+from .consumer_offset import ConsumerOffsetTable
+from .dispatcher import Dispatcher, Handler
+from .durable_answers import DurableAnswers
+from .long_polling import LongPolling
+from .message_stamp import MessageStamp
+from .offset_processor import OffsetProcessor
+from .options import BrokerOptions
+from .pending_processor import PendingProcessor
+from .pull_processor import PullProcessor
+from .query_processor import QueryProcessor
+from .recall_processor import RecallProcessor
+from .route_processor import RouteProcessor
+from .send_checks import SendChecks
+from .send_processor import SendProcessor
+from .send_reader import SendReader
+from .send_request import AnswerFacts
+from .subscription_group import SubscriptionGroupTable
+from .topic_config import TopicConfigTable
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Tables:
+    """What the processors share."""
+
+    topics: TopicConfigTable
+    groups: SubscriptionGroupTable
+    offsets: ConsumerOffsetTable
+    clients: ClientRegistry
+    long_polling: LongPolling
+    durable: DurableAnswers
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Processors:
+    """One processor per family of request codes."""
+
+    send: SendProcessor
+    pull: PullProcessor
+    client: ClientProcessor
+    offset: OffsetProcessor
+    query: QueryProcessor
+    recall: RecallProcessor
+    route: RouteProcessor
+    pending: PendingProcessor
+
+    @classmethod
+    def build(
+        cls,
+        *,
+        options: BrokerOptions,
+        tables: Tables,
+        timer_store: TimerMessageStore,
+        clock: Clock,
+        address: str,
+        store_host: bytes,
+    ) -> Processors:
+        """Make all processors.
+
+        Args:
+            options: Settings of the broker.
+            tables: What they share.
+            timer_store: The one door for messages; its store is what they read.
+            clock: The wall clock.
+            address: ``host:port`` for routes.
+            store_host: The same address as records and message ids hold it.
+        """
+        store, topics, groups = timer_store.store, tables.topics, tables.groups
+        now_ms = clock.now_ms
+        unique_ids = UniqueIdGenerator(
+            store_host, os.getpid(), instance=now_ms() & 0xFFFFFFFF, now_ms=now_ms
+        )
+        reader = SendReader(
+            options,
+            message_size_max=store.options.max_message_size,
+            timer_options=timer_store.options,
+            checks=SendChecks(options, topics, groups, now_ms),
+            stamp=MessageStamp(options, unique_ids),
+            now_ms=now_ms,
+        )
+        return cls(
+            send=SendProcessor(
+                timer_store=timer_store,
+                reader=reader,
+                durable=tables.durable,
+                facts=AnswerFacts(options=options, id_prefix=store_host.hex().upper()),
+            ),
+            pull=PullProcessor(
+                options=options,
+                store=store,
+                topics=topics,
+                groups=groups,
+                offsets=tables.offsets,
+                clients=tables.clients,
+                long_polling=tables.long_polling,
+            ),
+            client=ClientProcessor(
+                options=options, topics=topics, groups=groups, clients=tables.clients
+            ),
+            offset=OffsetProcessor(
+                store=store, topics=topics, groups=groups, offsets=tables.offsets
+            ),
+            query=QueryProcessor(options=options, store=store),
+            recall=RecallProcessor(
+                options=options,
+                timer_store=timer_store,
+                topics=topics,
+                durable=tables.durable,
+                now_ms=now_ms,
+            ),
+            route=RouteProcessor(options=options, topics=topics, address=address),
+            pending=PendingProcessor(options=options, timer_store=timer_store),
+        )
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Request code to processor, for everything but sends."""
+        return {
+            RequestCode.PULL_MESSAGE: self.pull.handle,
+            RequestCode.LITE_PULL_MESSAGE: self.pull.handle,
+            RequestCode.HEART_BEAT: self.client.heartbeat,
+            RequestCode.UNREGISTER_CLIENT: self.client.unregister,
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.client.consumer_list,
+            RequestCode.CHECK_CLIENT_CONFIG: self.client.check_client_config,
+            RequestCode.QUERY_CONSUMER_OFFSET: self.offset.query_consumer_offset,
+            RequestCode.UPDATE_CONSUMER_OFFSET: self.offset.update_consumer_offset,
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: self.offset.search_offset_by_timestamp,
+            RequestCode.GET_MAX_OFFSET: self.offset.max_offset,
+            RequestCode.GET_MIN_OFFSET: self.offset.min_offset,
+            RequestCode.GET_EARLIEST_MSG_STORETIME: self.offset.earliest_store_time,
+            RequestCode.QUERY_MESSAGE: self.query.query_message,
+            RequestCode.VIEW_MESSAGE_BY_ID: self.query.view_message_by_id,
+            RequestCode.RECALL_MESSAGE: self.recall.handle,
+            RequestCode.LIST_PENDING: self.pending.handle,
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route.route_info,
+            RequestCode.GET_BROKER_CLUSTER_INFO: self.route.cluster_info,
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.route.all_topics,
+            RequestCode.GET_TOPICS_BY_CLUSTER: self.route.topics_by_cluster,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self.route.system_topics,
+        }
+
+    def dispatcher(self, tables: Tables) -> Dispatcher:
+        """What brings requests to these processors."""
+        return Dispatcher(
+            send=self.send,
+            handlers=self.handlers(),
+            clients=tables.clients,
+            long_polling=tables.long_polling,
+        )

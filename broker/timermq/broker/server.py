@@ -1,0 +1,176 @@
+"""The listening sockets and the connections that come in through them.
+
+Broker port and name-server port speak the same protocol and are served by the same dispatcher: the
+request codes of the two roles do not collide. Connections above the limit are closed at once; when
+the process runs out of file descriptors, accepting rests for a moment and goes on. Connections that
+have been silent for too long are closed by one task that looks through all of them.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import structlog
+import trio
+
+from .client_registry import ClientRegistry
+from .connection import Connection
+from .options import BrokerOptions
+
+SWEEP_INTERVAL = 10.0
+"""Seconds between two looks for silent connections and clients, as in RocketMQ."""
+OTHER_FILES = 512
+"""File descriptors kept free for the store."""
+BACKLOG = 1_024
+"""Connections that the kernel keeps until they are accepted."""
+
+MakeConnection = Callable[[trio.abc.Stream, tuple[str, int]], Connection]
+
+log = structlog.get_logger("timermq.broker.server")
+
+
+class Server:
+    """All connections of the process.
+
+    Args:
+        options: Limits.
+        connect: Makes a connection of an accepted stream.
+        clients: Registrations, looked through for those that have expired.
+    """
+
+    def __init__(
+        self, options: BrokerOptions, connect: MakeConnection, clients: ClientRegistry
+    ) -> None:
+        self._options = options
+        self._connect = connect
+        self._clients = clients
+        self._connections: set[Connection] = set()
+        self._connections_max = options.connections_max
+        self._accepting = trio.CancelScope()
+        self._all_closed = trio.Event()
+        self.accepted = 0
+        """Connections so far."""
+        self.turned_away = 0
+        """Connections closed at once, for want of room."""
+
+    @property
+    def connections(self) -> int:
+        """Open connections."""
+        return len(self._connections)
+
+    async def run(
+        self,
+        listeners: Sequence[trio.SocketListener],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Accept and serve until cancelled; the listeners are closed then, connections as well."""
+        self._connections_max = room_for_connections(self._options.connections_max)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._sweep, name="idle sweep")
+            await nursery.start(self._accept, listeners, nursery)
+            task_status.started()
+
+    async def stop(self) -> None:
+        """Accept and receive nothing more, let the answers under way be sent, and wait for that.
+
+        Cancellation: connections that are left end with ``run``.
+        """
+        self._accepting.cancel()
+        for connection in list(self._connections):
+            connection.stop()
+        while self._connections:
+            self._all_closed = trio.Event()
+            await self._all_closed.wait()
+
+    async def _accept(
+        self,
+        listeners: Sequence[trio.SocketListener],
+        nursery: trio.Nursery,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Accept until ``stop``; the connections live on in ``nursery``."""
+        with self._accepting:
+            async with trio.open_nursery() as accepting:
+                await accepting.start(
+                    partial(
+                        trio.serve_listeners, self._serve, list(listeners), handler_nursery=nursery
+                    )
+                )
+                task_status.started()
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        """Serve one connection; whatever happens to it stays with it."""
+        try:
+            remote = stream.socket.getpeername()
+        except OSError:  # reset before it was accepted
+            await trio.aclose_forcefully(stream)
+            return
+        if len(self._connections) >= self._connections_max:
+            self.turned_away += 1
+            log.warning("connection turned away", remote=remote[0], open=len(self._connections))
+            await trio.aclose_forcefully(stream)
+            return
+        self.accepted += 1
+        connection = self._connect(stream, (remote[0], remote[1]))
+        self._connections.add(connection)
+        try:
+            await connection.run()
+        finally:
+            self._connections.discard(connection)
+            if not self._connections:
+                self._all_closed.set()
+
+    async def _sweep(self) -> None:
+        idle = self._options.server_channel_max_idle_time_seconds
+        while True:
+            await trio.sleep(SWEEP_INTERVAL)
+            oldest = trio.current_time() - idle
+            for connection in list(self._connections):
+                if connection.active_at < oldest:
+                    connection.close(f"silent for {idle} s")
+            self._clients.close_expired()
+
+
+async def bind(host: str, port: int) -> trio.SocketListener:
+    """Listen on one address.
+
+    Args:
+        host: Address or name.
+        port: 0: a free one.
+
+    Raises:
+        OSError: The address cannot be listened on; the message names it.
+    """
+    try:
+        listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
+    except OSError as error:
+        raise OSError(error.errno, f"listen on {host}:{port}: {error.strerror or error}") from error
+    # A name with several addresses: the first one, so that there is one address to tell.
+    for other in listeners[1:]:
+        await other.aclose()
+    return listeners[0]
+
+
+def room_for_connections(wanted: int) -> int:
+    """Raise the process's limit of open files as far as needed and allowed.
+
+    Returns:
+        How many connections fit, at most ``wanted``.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return wanted
+    if hard != resource.RLIM_INFINITY:
+        needed = min(needed, hard)
+    if needed > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+        soft = needed
+    room = min(wanted, max(soft - OTHER_FILES, 1))
+    if room < wanted:
+        log.warning("fewer connections than configured", limit=soft, connections=room)
+    return room

@@ -1,0 +1,72 @@
+"""One client connection as the processors see it: who it is, and a way to send to it.
+
+Processors are plain code: they get a session and a request, and return the answer or send it later
+through the session. What carries the bytes is the business of ``connection``.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Awaitable, Callable
+
+import attrs
+
+from timermq.remoting.codes import LanguageCode
+from timermq.remoting.command import Command
+from timermq.timerstore.message import pack_host
+
+_NO_ADDRESS = "0.0.0.0"  # noqa: S104 - what an address without an IPv4 form is written as
+_LOOPBACK = "127.0.0.1"
+
+
+@attrs.define(eq=False, kw_only=True)
+class Session:
+    """One connection; two sessions are never equal."""
+
+    remote_address: str
+    """``host:port`` of the peer, for logs."""
+    born_host: bytes
+    """The peer's address as records hold it: always IPv4, C++ consumers misread anything else."""
+    send: Callable[[Command], None]
+    """Queue a command for the peer; never blocks, and does nothing on a closed session."""
+    start_soon: Callable[[Callable[[], Awaitable[None]]], bool]
+    """Start a task that ends with the connection; False when it has too many already."""
+    close: Callable[[str], None]
+    """Close the connection soon, for the reason given."""
+    is_open: bool = True
+    language: LanguageCode = LanguageCode.OTHER
+    """As in the newest request."""
+    version: int = 0
+    """As in the newest request."""
+    unflushed: int = 0
+    """Answers to this session that wait for their flush."""
+    held_pulls: int = 0
+    """Pulls of this session that are held."""
+
+    @property
+    def is_cpp(self) -> bool:
+        """Whether the peer is RocketMQ's C++ client, which needs special care."""
+        return self.language is LanguageCode.CPP
+
+    @property
+    def is_go(self) -> bool:
+        """Whether the peer is RocketMQ's Go client."""
+        return self.language is LanguageCode.GO
+
+
+def pack_born_host(host: str, port: int) -> bytes:
+    """An address as records hold it, in IPv4 form.
+
+    ``::1`` becomes 127.0.0.1, a mapped address its IPv4 part, and whatever has no IPv4 form
+    0.0.0.0.
+    """
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return pack_host(_NO_ADDRESS, port)
+    if isinstance(address, ipaddress.IPv4Address):
+        return pack_host(str(address), port)
+    mapped = address.ipv4_mapped
+    if mapped is not None:
+        return pack_host(str(mapped), port)
+    return pack_host(_LOOPBACK if address.is_loopback else _NO_ADDRESS, port)

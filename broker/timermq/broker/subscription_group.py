@@ -1,0 +1,169 @@
+"""The consumer groups: ``config/subscriptionGroup.json``.
+
+A group comes to be when a consumer first asks for it, with RocketMQ's defaults, and stays.
+
+Source: Java ``SubscriptionGroupManager``, ``SubscriptionGroupConfig``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+import attrs
+
+from timermq.remoting.codes import ResponseCode
+from timermq.timerstore.config_file import DataVersion
+
+from .config_fields import ConfigFields
+from .config_table import in_order, next_version, read_version, version_json
+from .options import BrokerOptions
+from .refusal import RefusedError
+from .topic_validator import SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS, group_fault
+
+RETRY_TIMES_MAX = 16
+"""Tries of one message after the first, unless the group says otherwise."""
+
+
+@attrs.frozen(kw_only=True)
+class SubscriptionGroupConfig:
+    """One group: the fields that this broker acts on, and the others as the file has them."""
+
+    group_name: str
+    consume_enable: bool = True
+    consume_broadcast_enable: bool = True
+    notify_consumer_ids_changed_enable: bool = True
+    retry_queue_nums: int = 1
+    """Queues of the retry topic."""
+    retry_max_times: int = RETRY_TIMES_MAX
+    rest: Mapping[str, object] = attrs.Factory(lambda: _DEFAULT_REST)
+    """Fields kept as they were."""
+
+    @classmethod
+    def from_json(cls, name: str, fields: ConfigFields) -> SubscriptionGroupConfig:
+        """Read an entry of the file."""
+        return cls(
+            group_name=fields.text("groupName", name),
+            consume_enable=fields.boolean("consumeEnable", True),
+            consume_broadcast_enable=fields.boolean("consumeBroadcastEnable", True),
+            notify_consumer_ids_changed_enable=fields.boolean(
+                "notifyConsumerIdsChangedEnable", True
+            ),
+            retry_queue_nums=fields.integer("retryQueueNums", 1),
+            retry_max_times=fields.integer("retryMaxTimes", RETRY_TIMES_MAX),
+            rest=fields.rest,
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """The entry of the file."""
+        return in_order(
+            self.rest,
+            consumeBroadcastEnable=self.consume_broadcast_enable,
+            consumeEnable=self.consume_enable,
+            groupName=self.group_name,
+            notifyConsumerIdsChangedEnable=self.notify_consumer_ids_changed_enable,
+            retryMaxTimes=self.retry_max_times,
+            retryQueueNums=self.retry_queue_nums,
+        )
+
+
+_DEFAULT_REST: Mapping[str, object] = MappingProxyType(
+    {
+        "attributes": {},
+        "brokerId": 0,
+        "consumeFromMinEnable": True,
+        "consumeMessageOrderly": False,
+        "consumeTimeoutMinute": 15,
+        "groupRetryPolicy": {"type": "CUSTOMIZED"},
+        "groupSysFlag": 0,
+        "whichBrokerWhenConsumeSlowly": 1,
+    }
+)
+"""What Java writes for a new group beside the fields above; this broker does not act on it."""
+
+
+class SubscriptionGroupTable:
+    """All consumer groups of the broker.
+
+    Args:
+        options: Whether groups come to be by themselves, and how many there may be.
+        now_ms: The wall clock, for the data version.
+    """
+
+    path = "config/subscriptionGroup.json"
+
+    def __init__(self, options: BrokerOptions, *, now_ms: Callable[[], int]) -> None:
+        self.changes = 0
+        self.data_version = DataVersion(counter=0, state_version=0, timestamp=now_ms())
+        self.on_change: Callable[[], None] = _nothing
+        self._options = options
+        self._now_ms = now_ms
+        self._rest: dict[str, object] = {"forbiddenTable": {}}
+        self._groups = {name: SubscriptionGroupConfig(group_name=name) for name in SYSTEM_GROUPS}
+
+    def load(self, data: object) -> None:
+        """Take a file over; groups that it lacks stay as they are made at start."""
+        fields = ConfigFields(self.path, data)
+        self.data_version = read_version(fields)
+        for name, entry in fields.fields("subscriptionGroupTable").objects():
+            self._groups[name] = SubscriptionGroupConfig.from_json(name, entry)
+        self._rest = fields.rest
+
+    def to_json(self) -> object:
+        """What the file is to hold."""
+        return in_order(
+            self._rest,
+            dataVersion=version_json(self.data_version),
+            subscriptionGroupTable={
+                name: config.to_json() for name, config in self._groups.items()
+            },
+        )
+
+    def all(self) -> Iterable[SubscriptionGroupConfig]:
+        """Every group, in no particular order."""
+        return self._groups.values()
+
+    def find(self, group: str) -> SubscriptionGroupConfig:
+        """The group's configuration; a new group is made when the broker allows it.
+
+        Raises:
+            RefusedError: The name is illegal (29), the group is unknown and none are made (26), or
+                the table is full (1).
+
+        Source: Java ``SubscriptionGroupManager.findSubscriptionGroupConfig``.
+        """
+        config = self._groups.get(group)
+        return self._create(group) if config is None else config
+
+    def put(self, config: SubscriptionGroupConfig) -> None:
+        """Make or change a group; the caller has checked the name."""
+        self._groups[config.group_name] = config
+        self.changes += 1
+        self.data_version = next_version(self.data_version, self._now_ms())
+        self.on_change()
+
+    def _create(self, group: str) -> SubscriptionGroupConfig:
+        fault = group_fault(group)
+        if fault is not None:
+            raise RefusedError(ResponseCode.INVALID_PARAMETER, "GROUP_NAME", fault)
+        if not (
+            self._options.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
+        ):
+            raise RefusedError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                "GROUP_NOT_EXIST",
+                f"subscription group {group} does not exist",
+            )
+        if len(self._groups) >= self._options.subscription_groups_max:
+            raise RefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                "GROUPS_MAX",
+                f"no room for {group}: the table holds {len(self._groups)} groups",
+            )
+        config = SubscriptionGroupConfig(group_name=group)
+        self.put(config)
+        return config
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""

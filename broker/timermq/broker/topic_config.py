@@ -1,0 +1,291 @@
+"""The topic table: ``config/topics.json``.
+
+Each topic has its numbers of queues to read and write, its permissions and attributes. Topics that
+the broker itself needs are there from the start; others come to be when a producer first sends to
+one, from a template topic that allows it (``TBW102``), when a group first shows up (its retry
+topic), or when an operator makes one.
+
+Source: Java ``TopicConfigManager``, ``TopicConfig``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import attrs
+import structlog
+
+from timermq.pipeline.timer_record import TIMER_TOPIC
+from timermq.remoting.codes import ResponseCode
+from timermq.timerstore.config_file import DataVersion
+
+from .config_fields import ConfigFields
+from .config_table import in_order, next_version, read_version, version_json
+from .options import BrokerOptions
+from .refusal import RefusedError
+from .topic_validator import (
+    AUTO_CREATE_TOPIC_KEY_TOPIC,
+    BENCHMARK_TOPIC,
+    OFFSET_MOVED_EVENT,
+    REPLY_TOPIC_SUFFIX,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    SYSTEM_TOPIC_PREFIX,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+    TRANS_HALF_TOPIC,
+    TRANS_OP_HALF_TOPIC,
+    topic_fault,
+)
+
+PERM_READ = 4
+PERM_WRITE = 2
+PERM_INHERIT = 1
+PERM_READ_WRITE = PERM_READ | PERM_WRITE
+
+CLUSTER_TOPIC_QUEUE_NUMS = 16
+BENCHMARK_TOPIC_QUEUE_NUMS = 1024
+REVIVE_QUEUE_NUMS = 8
+
+log = structlog.get_logger("timermq.broker.topic_config")
+
+
+@attrs.frozen(kw_only=True)
+class TopicConfig:
+    """One topic; the fields are those of the file."""
+
+    topic_name: str
+    read_queue_nums: int = 8
+    write_queue_nums: int = 8
+    perm: int = PERM_READ_WRITE
+    """Bits: 8 priority, 4 read, 2 write, 1 inherit (new topics may be made after this one)."""
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: int = 0
+    order: bool = False
+    attributes: dict[str, str] = attrs.Factory(dict[str, str])
+    """``message.type``, ``cleanup.policy`` and the like."""
+    rest: dict[str, object] = attrs.Factory(dict[str, object])
+    """Fields of other versions, kept as they were."""
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether consumers may read."""
+        return bool(self.perm & PERM_READ)
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether new topics may be made after this one."""
+        return bool(self.perm & PERM_INHERIT)
+
+    @property
+    def queue_nums(self) -> int:
+        """Queue ids in use are below this."""
+        return max(self.read_queue_nums, self.write_queue_nums)
+
+    @classmethod
+    def from_json(cls, name: str, fields: ConfigFields) -> TopicConfig:
+        """Read an entry of the file."""
+        return cls(
+            topic_name=fields.text("topicName", name),
+            read_queue_nums=fields.integer("readQueueNums", 8),
+            write_queue_nums=fields.integer("writeQueueNums", 8),
+            perm=fields.integer("perm", PERM_READ_WRITE),
+            topic_filter_type=fields.text("topicFilterType", "SINGLE_TAG"),
+            topic_sys_flag=fields.integer("topicSysFlag", 0),
+            order=fields.boolean("order", False),
+            attributes=fields.texts("attributes"),
+            rest=fields.rest,
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """The entry of the file."""
+        return in_order(
+            self.rest,
+            attributes=self.attributes,
+            order=self.order,
+            perm=self.perm,
+            readQueueNums=self.read_queue_nums,
+            topicFilterType=self.topic_filter_type,
+            topicName=self.topic_name,
+            topicSysFlag=self.topic_sys_flag,
+            writeQueueNums=self.write_queue_nums,
+        )
+
+
+class TopicConfigTable:
+    """All topics of the broker.
+
+    Args:
+        options: Names, queue numbers, whether topics come to be by themselves.
+        now_ms: The wall clock, for the data version.
+        level_max: Number of delay levels: queues of the schedule topic.
+    """
+
+    path = "config/topics.json"
+
+    def __init__(
+        self, options: BrokerOptions, *, now_ms: Callable[[], int], level_max: int
+    ) -> None:
+        self.changes = 0
+        self.data_version = DataVersion(counter=0, state_version=0, timestamp=now_ms())
+        self.on_change: Callable[[], None] = _nothing
+        self._options = options
+        self._now_ms = now_ms
+        self._rest: dict[str, object] = {}
+        self._topics = {config.topic_name: config for config in _system_topics(options, level_max)}
+        self._system = dict(self._topics)
+
+    def load(self, data: object) -> None:
+        """Take a file over; system topics that it lacks stay as they are made at start."""
+        fields = ConfigFields(self.path, data)
+        self.data_version = read_version(fields)
+        topics = fields.fields("topicConfigTable")
+        for name, entry in topics.objects():
+            config = TopicConfig.from_json(name, entry)
+            fault = topic_fault(name)
+            if fault is not None:
+                log.warning("topic left out of the table", path=self.path, reason=fault)
+            else:
+                self._topics[name] = config
+        self._rest = fields.rest
+
+    def to_json(self) -> object:
+        """What the file is to hold."""
+        return in_order(
+            self._rest,
+            dataVersion=version_json(self.data_version),
+            topicConfigTable={name: config.to_json() for name, config in self._topics.items()},
+        )
+
+    def get(self, topic: str) -> TopicConfig | None:
+        """The topic's configuration; None when there is no such topic."""
+        return self._topics.get(topic)
+
+    def all(self) -> Iterable[TopicConfig]:
+        """Every topic, in no particular order."""
+        return self._topics.values()
+
+    def is_system(self, topic: str) -> bool:
+        """Whether the broker itself needs the topic."""
+        return topic in self._system
+
+    def put(self, config: TopicConfig) -> None:
+        """Make or change a topic; the caller has checked the name."""
+        if self._topics.get(config.topic_name) == config:
+            return
+        self._topics[config.topic_name] = config
+        self._count_change()
+
+    def delete(self, topic: str) -> bool:
+        """Forget a topic; False when there is none or the broker needs it."""
+        if topic in self._system or self._topics.pop(topic, None) is None:
+            return False
+        self._count_change()
+        return True
+
+    def create_in_send(
+        self, topic: str, *, default_topic: str, default_topic_queue_nums: int
+    ) -> TopicConfig | None:
+        """Make the topic that a producer sends to after its template.
+
+        Args:
+            topic: A legal name that is not in the table.
+            default_topic: The template the producer names, usually ``TBW102``.
+            default_topic_queue_nums: Number of queues the producer would like.
+
+        Returns:
+            The new topic; None when the template is unknown or does not allow it.
+
+        Source: Java ``TopicConfigManager.createTopicInSendMessageMethod``.
+        """
+        template = self._topics.get(default_topic)
+        if template is None or not template.is_inherited:
+            return None
+        if default_topic == AUTO_CREATE_TOPIC_KEY_TOPIC and not (
+            self._options.auto_create_topic_enable
+        ):
+            return None
+        self._check_room(topic)
+        nums = max(min(default_topic_queue_nums, template.write_queue_nums), 1)
+        config = TopicConfig(
+            topic_name=topic,
+            read_queue_nums=nums,
+            write_queue_nums=nums,
+            perm=template.perm & ~PERM_INHERIT,
+            topic_filter_type=template.topic_filter_type,
+        )
+        log.info("topic created", topic=topic, queues=nums, template=default_topic)
+        self.put(config)
+        return config
+
+    def create_in_send_back(self, topic: str, queue_nums: int) -> TopicConfig:
+        """Make a group's retry or dead-letter topic unless it is there.
+
+        Source: Java ``TopicConfigManager.createTopicInSendMessageBackMethod``.
+        """
+        config = self._topics.get(topic)
+        if config is None:
+            self._check_room(topic)
+            config = TopicConfig(
+                topic_name=topic, read_queue_nums=queue_nums, write_queue_nums=queue_nums
+            )
+            self.put(config)
+        return config
+
+    def adopt(self, topic: str, queue_nums: int) -> None:
+        """Make a topic that the store has messages of, unless it is there.
+
+        A kill between the first message of a topic and the save of this table would otherwise leave
+        the message where nobody can read it.
+        """
+        if topic not in self._topics and topic_fault(topic) is None:
+            log.warning("topic found in the store only", topic=topic, queues=queue_nums)
+            self.put(
+                TopicConfig(
+                    topic_name=topic, read_queue_nums=queue_nums, write_queue_nums=queue_nums
+                )
+            )
+
+    def _check_room(self, topic: str) -> None:
+        if len(self._topics) >= self._options.topics_max:
+            raise RefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                "TOPICS_MAX",
+                f"no room for {topic}: the table holds {len(self._topics)} topics",
+            )
+
+    def _count_change(self) -> None:
+        self.changes += 1
+        self.data_version = next_version(self.data_version, self._now_ms())
+        self.on_change()
+
+
+def _system_topics(options: BrokerOptions, level_max: int) -> list[TopicConfig]:
+    """The topics that a broker has before anyone asks, as Java makes them."""
+
+    def topic(name: str, nums: int, perm: int = PERM_READ_WRITE) -> TopicConfig:
+        return TopicConfig(topic_name=name, read_queue_nums=nums, write_queue_nums=nums, perm=perm)
+
+    cluster, broker = options.broker_cluster_name, options.broker_name
+    topics = [
+        topic(SELF_TEST_TOPIC, 1),
+        topic(BENCHMARK_TOPIC, BENCHMARK_TOPIC_QUEUE_NUMS),
+        topic(cluster, CLUSTER_TOPIC_QUEUE_NUMS, PERM_READ_WRITE | PERM_INHERIT),
+        topic(broker, 1, PERM_READ_WRITE | PERM_INHERIT),
+        topic(OFFSET_MOVED_EVENT, 1),
+        topic(SCHEDULE_TOPIC, level_max),
+        topic(cluster + REPLY_TOPIC_SUFFIX, 1),
+        topic(f"{SYSTEM_TOPIC_PREFIX}REVIVE_LOG_{cluster}", REVIVE_QUEUE_NUMS),
+        topic(f"{SYSTEM_TOPIC_PREFIX}SYNC_BROKER_MEMBER_{broker}", 1, PERM_INHERIT),
+        topic(TRANS_HALF_TOPIC, 1),
+        topic(TRANS_OP_HALF_TOPIC, 1),
+        topic(TRANS_CHECK_MAX_TIME_TOPIC, 1),
+        topic(TIMER_TOPIC, 1),
+    ]
+    if options.auto_create_topic_enable:
+        perm = PERM_READ_WRITE | PERM_INHERIT
+        topics.append(topic(AUTO_CREATE_TOPIC_KEY_TOPIC, options.default_topic_queue_nums, perm))
+    return topics
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""

@@ -1,0 +1,128 @@
+"""Names of topics and groups: which are legal, which are internal, how they derive from each other.
+
+A topic's name becomes a directory of the store, so this is also what keeps a request inside it.
+
+Source: Java ``TopicValidator``, ``MixAll``.
+"""
+
+from __future__ import annotations
+
+import re
+
+TOPIC_LENGTH_MAX = 127
+RETRY_TOPIC_LENGTH_MAX = 255
+GROUP_LENGTH_MAX = 120
+"""Characters, which are bytes: all legal ones are ASCII."""
+
+RETRY_GROUP_TOPIC_PREFIX = "%RETRY%"
+DLQ_GROUP_TOPIC_PREFIX = "%DLQ%"
+REPLY_TOPIC_SUFFIX = "_REPLY_TOPIC"
+
+AUTO_CREATE_TOPIC_KEY_TOPIC = "TBW102"
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
+BENCHMARK_TOPIC = "BenchmarkTest"
+OFFSET_MOVED_EVENT = "OFFSET_MOVED_EVENT"
+TRANS_HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+TRANS_OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+TRANS_CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+TRACE_TOPIC_PREFIX = "rmq_sys_TRACE_DATA_"
+
+SYSTEM_TOPICS = frozenset(
+    {
+        AUTO_CREATE_TOPIC_KEY_TOPIC,
+        SCHEDULE_TOPIC,
+        BENCHMARK_TOPIC,
+        TRANS_HALF_TOPIC,
+        TRACE_TOPIC,
+        TRANS_OP_HALF_TOPIC,
+        TRANS_CHECK_MAX_TIME_TOPIC,
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_EVENT,
+        "CHECKPOINT_TOPIC",
+    }
+)
+
+NOT_ALLOWED_SEND_TOPICS = frozenset(
+    {
+        SCHEDULE_TOPIC,
+        TRANS_HALF_TOPIC,
+        TRANS_OP_HALF_TOPIC,
+        TRANS_CHECK_MAX_TIME_TOPIC,
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_EVENT,
+    }
+)
+"""Topics that only the broker writes, by RocketMQ's list."""
+
+SYSTEM_GROUPS = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    "CID_RMQ_SYS_TRANS",
+)
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+
+_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+def topic_fault(topic: str) -> str | None:
+    """What is wrong with a topic's name; None when nothing is."""
+    if not topic:
+        return "the topic is empty"
+    length_max = TOPIC_LENGTH_MAX
+    if topic.startswith((RETRY_GROUP_TOPIC_PREFIX, DLQ_GROUP_TOPIC_PREFIX)):
+        length_max = RETRY_TOPIC_LENGTH_MAX
+    return _fault("the topic", topic, length_max)
+
+
+def group_fault(group: str) -> str | None:
+    """What is wrong with a group's name; None when nothing is."""
+    if not group:
+        return "the group is empty"
+    return _fault("the group", group, GROUP_LENGTH_MAX)
+
+
+def is_not_allowed_send_topic(topic: str) -> bool:
+    """Whether only the broker itself may write the topic.
+
+    RocketMQ lets producers write ``rmq_sys_wheel_timer``; whoever did would choose the internal
+    properties of a timer himself.
+    """
+    return topic in NOT_ALLOWED_SEND_TOPICS or (
+        topic.startswith(SYSTEM_TOPIC_PREFIX) and not topic.startswith(TRACE_TOPIC_PREFIX)
+    )
+
+
+def is_retry_topic(topic: str) -> bool:
+    """Whether the topic holds the messages that a group tries again."""
+    return topic.startswith(RETRY_GROUP_TOPIC_PREFIX)
+
+
+def retry_topic(group: str) -> str:
+    """The topic of the messages that the group tries again."""
+    return RETRY_GROUP_TOPIC_PREFIX + group
+
+
+def dlq_topic(group: str) -> str:
+    """The topic of the messages that the group gave up."""
+    return DLQ_GROUP_TOPIC_PREFIX + group
+
+
+def group_of(topic: str) -> str:
+    """The group of a retry topic."""
+    return topic.removeprefix(RETRY_GROUP_TOPIC_PREFIX)
+
+
+def _fault(what: str, name: str, length_max: int) -> str | None:
+    if len(name) > length_max:
+        return f"{what} has {len(name)} characters, expected at most {length_max}"
+    if _LEGAL.fullmatch(name) is None:
+        return f"{what} {name!a} has other characters than % | a-z A-Z 0-9 _ -"
+    return None
