@@ -1,0 +1,3 @@
+"""The command line: one module a verb."""
+
+from .main import main as main

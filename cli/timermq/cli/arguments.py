@@ -1,0 +1,86 @@
+"""What the verbs' arguments have in common: the parser, and the types that read a text."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn, Protocol
+
+from timermq.pipeline.clock import SystemClock
+
+from .moment import MomentError, parse_duration, parse_moment
+
+NAMESRV = "127.0.0.1:9876"
+"""Where `serve` has its own unless it is told otherwise."""
+
+
+class UsageError(Exception):
+    """The command line makes no sense; the one who typed it corrects it (exit code 2)."""
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser whose error is one line, like every other error of the program."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise ``UsageError`` in place of printing the usage and leaving."""
+        raise UsageError(f"{self.prog.removeprefix('timermq').strip()}: {message}".lstrip(": "))
+
+
+class Verb(Protocol):
+    """A module of this package that is a verb; its docstring is the help."""
+
+    __doc__: str | None
+
+    def prepare_parser(self, parser: OneLineParser) -> None:
+        """Add the verb's arguments."""
+        ...
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it; returns the exit code."""
+        ...
+
+
+def first_sentence(text: str) -> str:
+    """The line that a list of verbs shows."""
+    return text.strip().split("\n\n")[0].split(". ")[0].rstrip(".").replace("\n", " ")
+
+
+def moment(text: str) -> int:
+    """A moment as epoch milliseconds; relative ones count from now."""
+    try:
+        return parse_moment(text, SystemClock().now_ms())
+    except MomentError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def duration(text: str) -> int:
+    """A duration in milliseconds."""
+    try:
+        return parse_duration(text)
+    except MomentError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def count(text: str) -> int:
+    """A whole number from 1 on."""
+    if text.isascii() and text.isdigit() and len(text) <= 18 and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, found {text!r}")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """The flag that every reading verb has."""
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="one JSON object a line: times in epoch milliseconds, sizes in bytes",
+    )
+
+
+def add_namesrv(parser: argparse.ArgumentParser) -> None:
+    """Where a client asks for brokers."""
+    parser.add_argument(
+        "--namesrv",
+        metavar="HOST:PORT",
+        default=NAMESRV,
+        help=f"name server, several separated by ; (default: {NAMESRV})",
+    )

@@ -1,0 +1,74 @@
+"""RocketMQ's ``broker.conf`` (``key=value`` lines), given as it is.
+
+Our keys are RocketMQ's in snake case, some with their unit at the end, so most names translate by
+rule; those of addresses and paths stand in a table. Values keep their meaning and unit. What we do
+not know is listed, not refused: such a file has many keys of features that we leave out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+import attrs
+
+from .settings import ConfigurationError
+
+UNIT_SUFFIXES = ("", "_ms", "_sec", "_hours", "_percent", "_count", "_size")
+"""What our name may have at its end where RocketMQ's has nothing."""
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+@attrs.frozen(kw_only=True)
+class BrokerConf:
+    """What such a file says."""
+
+    values: Mapping[str, str]
+    """Our key to the text of the value."""
+    names: Mapping[str, str]
+    """Our key to RocketMQ's name, for messages."""
+    unknown: tuple[str, ...]
+    """RocketMQ's names that have no counterpart here, in the order of the file."""
+
+
+def snake_case(name: str) -> str:
+    """``mappedFileSizeCommitLog`` as ``mapped_file_size_commit_log``."""
+    return _HUMP.sub("_", name).lower()
+
+
+def parse_broker_conf(text: str, known: Collection[str], renamed: Mapping[str, str]) -> BrokerConf:
+    """Read the lines of a ``broker.conf``.
+
+    Args:
+        text: The whole file.
+        known: Our keys.
+        renamed: RocketMQ's name to our key, where the rule does not lead there.
+
+    Raises:
+        ConfigurationError: A line has no ``=``.
+    """
+    values: dict[str, str] = {}
+    names: dict[str, str] = {}
+    unknown: list[str] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        entry = line.strip()
+        if not entry or entry.startswith(("#", "!")):
+            continue
+        name, equals, value = entry.partition("=")
+        if not equals:
+            raise ConfigurationError(f"line {number}: expected key=value, found {entry!r}")
+        key = _our_key(name.strip(), known, renamed)
+        if key is None:
+            unknown.append(name.strip())
+        else:
+            values[key] = value.strip()
+            names[key] = name.strip()
+    return BrokerConf(values=values, names=names, unknown=tuple(unknown))
+
+
+def _our_key(name: str, known: Collection[str], renamed: Mapping[str, str]) -> str | None:
+    if name in renamed:
+        return renamed[name]
+    stem = snake_case(name)
+    return next((stem + suffix for suffix in UNIT_SUFFIXES if stem + suffix in known), None)

@@ -1,0 +1,64 @@
+"""Requests to the brokers themselves, found by way of the name server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import cast
+
+import attrs
+import trio
+
+from timermq.client import BrokerRefusedError
+from timermq.client.link import Links
+from timermq.remoting import Command, RequestCode, ResponseCode
+from timermq.timerstore.config_file import parse_json
+
+CALL_TIMEOUT = 60.0
+"""Seconds: a broker looks through all that waits."""
+
+
+@attrs.frozen
+class BrokerLink:
+    """One broker."""
+
+    address: str
+    _links: Links
+
+    async def call(self, command: Command) -> Command:
+        """The answer to a request.
+
+        Raises:
+            BrokerRefusedError: It is an error.
+            ConnectionLostError: There is none.
+            RequestTimeoutError: There is none within `CALL_TIMEOUT`.
+        """
+        return _checked(await self._links.call(self.address, command, CALL_TIMEOUT))
+
+
+@asynccontextmanager
+async def call_brokers(namesrv: str) -> AsyncGenerator[list[BrokerLink]]:
+    """Links to all brokers that a name server knows, as long as the block runs.
+
+    Raises:
+        ClientError: The name server does not say.
+    """
+    async with trio.open_nursery() as nursery:
+        links = Links(nursery, lambda _address, _command: None)
+        request = Command(RequestCode.GET_BROKER_CLUSTER_INFO)
+        answer = _checked(await links.call(namesrv.split(";")[0].strip(), request))
+        yield [BrokerLink(address, links) for address in _addresses(answer.body)]
+        nursery.cancel_scope.cancel()
+
+
+def _checked(answer: Command) -> Command:
+    if answer.code != ResponseCode.SUCCESS:
+        raise BrokerRefusedError(answer.code, answer.remark or "")
+    return answer
+
+
+def _addresses(body: bytes) -> list[str]:
+    """Addresses of the masters in a cluster info; RocketMQ's has bare integer keys."""
+    info = cast("dict[str, dict[str, dict[str, dict[str, str]]]]", parse_json(body.decode()))
+    brokers = info.get("brokerAddrTable", {}).values()
+    return [one["brokerAddrs"]["0"] for one in brokers if "0" in one.get("brokerAddrs", {})]

@@ -1,0 +1,236 @@
+"""The configuration: TOML file < environment ``TIMERMQ_…`` < flags.
+
+A TOML file has a table a section; a key is unique among all sections, so the environment names it
+alone (``TIMERMQ_TIMER_PRECISION_MS``) and so does the flag ``--set timer_precision_ms=100``. A file
+that does not end in ``.toml`` is a RocketMQ ``broker.conf``. Unknown keys are errors, except there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import cast
+
+import attrs
+import platformdirs
+import shtab
+
+from timermq.broker.options import BrokerOptions
+from timermq.pipeline.timer_options import TimerOptions
+from timermq.timerstore.store_options import StoreOptions
+
+from .broker_conf import parse_broker_conf
+from .log_output import LogFormat
+from .settings import (
+    ConfigurationError,
+    Layer,
+    Raw,
+    Sections,
+    Setting,
+    Source,
+    assemble,
+    keys_of,
+    list_settings,
+    unknown,
+)
+
+ENVIRONMENT_PREFIX = "TIMERMQ_"
+
+FILE_SIZE_MAX = 1 << 20
+"""Bytes of a configuration file; a larger one is another kind of file."""
+
+
+def default_store_directory() -> str:
+    """``store`` in the platform's data directory of this user."""
+    return str(Path(platformdirs.user_data_dir("timermq", appauthor=False)) / "store")
+
+
+@attrs.frozen(kw_only=True)
+class ServeOptions:
+    """What concerns the process that serves."""
+
+    store_path_root_dir: str = attrs.field(factory=default_store_directory)
+    """The store's directory."""
+    log_format: LogFormat = LogFormat.AUTO
+    stop_timeout_ms: int = attrs.field(default=10_000, validator=attrs.validators.ge(1))
+    """How long a graceful stop may take before what is left is cut off."""
+
+
+SECTIONS: Sections = {
+    "serve": ServeOptions,
+    "broker": BrokerOptions,
+    "store": StoreOptions,
+    "timer": TimerOptions,
+}
+
+ROCKETMQ_NAMES = {"bindAddress": "listen_host", "brokerIP1": "advertised_host"}
+"""Keys of ``broker.conf`` whose names do not translate by rule."""
+
+
+@attrs.frozen(kw_only=True)
+class Configuration:
+    """All options, and where each value comes from."""
+
+    serve: ServeOptions
+    broker: BrokerOptions
+    store: StoreOptions
+    timer: TimerOptions
+    settings: tuple[Setting, ...]
+    ignored: tuple[str, ...]
+    """Keys of a ``broker.conf`` that have no meaning here."""
+
+    def is_default(self, key: str) -> bool:
+        """Whether nobody has named the key."""
+        return any(one.key == key and one.source is Source.DEFAULT for one in self.settings)
+
+
+def add_configuration_flags(parser: argparse.ArgumentParser) -> None:
+    """``--config`` and ``--set``."""
+    file = parser.add_argument(
+        "--config", metavar="FILE", help="a TOML file, or a RocketMQ broker.conf as it is"
+    )
+    file.complete = shtab.FILE  # type: ignore[attr-defined]
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="one setting; `timermq config show` lists them",
+    )
+
+
+def load_configuration(
+    args: argparse.Namespace, flags: Mapping[str, tuple[str, str | None]]
+) -> Configuration:
+    """The configuration of a verb.
+
+    Args:
+        args: Of a parser with ``add_configuration_flags``.
+        flags: Key to the verb's own flag and the text given there, None if it was not given.
+
+    Raises:
+        ConfigurationError: A key is unknown or a value is refused.
+        OSError: The file cannot be read.
+    """
+    layers: list[Layer] = []
+    ignored: tuple[str, ...] = ()
+    if args.config is not None:
+        layer, ignored = read_file(args.config)
+        layers.append(layer)
+    layers.append(environment_layer(os.environ))
+    layers.append(flag_layer(flags, args.set))
+    return configure(layers, ignored)
+
+
+def configure(layers: Sequence[Layer], ignored: tuple[str, ...] = ()) -> Configuration:
+    """The configuration of some layers.
+
+    Raises:
+        ConfigurationError: A value is refused.
+    """
+    options = assemble(SECTIONS, layers)
+    return Configuration(
+        serve=cast("ServeOptions", options["serve"]),
+        broker=cast("BrokerOptions", options["broker"]),
+        store=cast("StoreOptions", options["store"]),
+        timer=cast("TimerOptions", options["timer"]),
+        settings=tuple(list_settings(SECTIONS, layers, options)),
+        ignored=ignored,
+    )
+
+
+def read_file(path: str) -> tuple[Layer, tuple[str, ...]]:
+    """The layer of a file, and the keys of a ``broker.conf`` that are unknown here.
+
+    Raises:
+        ConfigurationError: It is not such a file, or names an unknown key.
+        OSError: It cannot be read.
+    """
+    with Path(path).open("rb") as file:
+        data = file.read(FILE_SIZE_MAX + 1)
+    if len(data) > FILE_SIZE_MAX:
+        raise ConfigurationError(f"{path}: expected at most {FILE_SIZE_MAX} bytes, found more")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(
+            f"{path}: expected UTF-8, found a bad byte at {error.start}"
+        ) from None
+    if path.endswith(".toml"):
+        return Layer(source=Source.FILE, values=_toml_values(path, text)), ()
+    return _broker_conf_layer(path, text)
+
+
+def environment_layer(environ: Mapping[str, str]) -> Layer:
+    """The layer of the variables that begin with ``TIMERMQ_``.
+
+    Raises:
+        ConfigurationError: Such a variable names no setting.
+    """
+    known = {f"{ENVIRONMENT_PREFIX}{key.upper()}": key for key in keys_of(SECTIONS)}
+    values: dict[str, Raw] = {}
+    for variable in sorted(environ):
+        if not variable.startswith(ENVIRONMENT_PREFIX):
+            continue
+        if variable not in known:
+            raise unknown(f"environment: {variable}", variable, list(known))
+        values[known[variable]] = Raw(value=environ[variable], where=variable, is_text=True)
+    return Layer(source=Source.ENVIRONMENT, values=values)
+
+
+def flag_layer(
+    flags: Mapping[str, tuple[str, str | None]], assignments: Sequence[str] = ()
+) -> Layer:
+    """The layer of the flags; ``--set`` counts before a verb's own flag.
+
+    Raises:
+        ConfigurationError: ``--set`` has no ``=`` or names no setting.
+    """
+    known = keys_of(SECTIONS)
+    values: dict[str, Raw] = {}
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals:
+            raise ConfigurationError(f"--set: expected KEY=VALUE, found {assignment!r}")
+        if key not in known:
+            raise unknown(f"--set: {key}", key, list(known))
+        values[key] = Raw(value=text, where=f"--set {key}", is_text=True)
+    for key, (flag, given) in flags.items():
+        if given is not None:
+            values[key] = Raw(value=given, where=flag, is_text=True)
+    return Layer(source=Source.FLAG, values=values)
+
+
+def _toml_values(path: str, text: str) -> dict[str, Raw]:
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+    known = keys_of(SECTIONS)
+    values: dict[str, Raw] = {}
+    for section, table in tables.items():
+        if section not in SECTIONS:
+            raise unknown(f"{path}: [{section}]", section, list(SECTIONS))
+        if not isinstance(table, dict):
+            raise ConfigurationError(f"{path}: {section}: expected a table, found {table!r}")
+        for key, value in cast("dict[str, object]", table).items():
+            where = f"{path}: [{section}] {key}"
+            if section not in known.get(key, ()):
+                raise unknown(where, key, [one for one in known if section in known[one]])
+            values[key] = Raw(value=value, where=where)
+    return values
+
+
+def _broker_conf_layer(path: str, text: str) -> tuple[Layer, tuple[str, ...]]:
+    try:
+        conf = parse_broker_conf(text, keys_of(SECTIONS), ROCKETMQ_NAMES)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+    values = {
+        key: Raw(value=value, where=f"{path}: {conf.names[key]}", is_text=True)
+        for key, value in conf.values.items()
+    }
+    return Layer(source=Source.FILE, values=values), conf.unknown

@@ -1,0 +1,113 @@
+"""Receive the messages of a topic as a member of a group, and commit what was printed."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import math
+import sys
+from typing import Literal
+
+import trio
+
+from timermq.client import Consumer, ReceivedMessage
+
+from .arguments import OneLineParser, add_json, add_namesrv, count, duration
+from .moment import format_moment
+from .output import Row, print_json
+
+
+def prepare_parser(parser: OneLineParser) -> None:
+    """Which messages, how many, and for how long."""
+    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument("--group", metavar="G", required=True)
+    parser.add_argument(
+        "--count", metavar="N", type=count, help="stop after N messages; 1 if fewer come in time"
+    )
+    parser.add_argument(
+        "--timeout", metavar="DURATION", type=duration, help="stop after this time; default: never"
+    )
+    parser.add_argument(
+        "--from",
+        dest="start_from",
+        choices=("first", "last"),
+        default="last",
+        help="where a group begins that has committed nothing (default: last)",
+    )
+    add_namesrv(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print messages as they come; 1 if a count was asked for and did not come in time."""
+    seconds = math.inf if args.timeout is None else args.timeout / 1000
+    received = trio.run(
+        _consume,
+        args.namesrv,
+        args.topic,
+        args.group,
+        args.start_from,
+        args.count,
+        seconds,
+        args.json,
+    )
+    return 0 if args.count is None or received == args.count else 1
+
+
+async def _consume(
+    namesrv: str,
+    topic: str,
+    group: str,
+    start_from: Literal["first", "last"],
+    count_max: int | None,
+    seconds: float,
+    as_json: bool,
+) -> int:
+    """Print up to ``count_max`` messages within ``seconds``; returns how many."""
+    received = 0
+    with trio.move_on_after(seconds):
+        async with Consumer(
+            namesrv, group=group, topics={topic: "*"}, start_from=start_from
+        ) as consumer:
+            async for message in consumer:
+                _print_message(message, as_json)
+                received += 1
+                await consumer.commit(message)
+                if received == count_max:
+                    break
+    return received
+
+
+def message_row(message: ReceivedMessage) -> Row:
+    """A message; ``body`` is its text, or None and ``body_base64`` its bytes."""
+    try:
+        text: str | None = message.body.decode()
+    except UnicodeDecodeError:
+        text = None
+    return {
+        "topic": message.topic,
+        "queue": message.queue_id,
+        "offset": message.queue_offset,
+        "id": message.message_id,
+        "keys": list(message.keys),
+        "tags": message.tags,
+        "properties": message.properties,
+        "body": text,
+        "body_base64": None if text is not None else base64.b64encode(message.body).decode(),
+        "deliver_ms": message.deliver_ms,
+        "stored_ms": message.stored_ms,
+        "received_ms": message.received_ms,
+        "lateness_ms": message.lateness_ms,
+    }
+
+
+def _print_message(message: ReceivedMessage, as_json: bool) -> None:
+    """Print at once: whoever reads our output waits for it."""
+    if as_json:
+        print_json([message_row(message)])
+    else:
+        late = "" if message.lateness_ms is None else f"  {message.lateness_ms} ms late"
+        place = f"{message.topic}/{message.queue_id}@{message.queue_offset}"
+        body = message.body.decode("utf-8", "backslashreplace")
+        print(f"{format_moment(message.received_ms)}  {place}  {message.message_id}{late}  {body}")
+    sys.stdout.flush()

@@ -1,0 +1,232 @@
+"""Try it all in 15 seconds: a broker on a throw-away store, real sockets, and a check."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from datetime import timedelta
+from statistics import median
+
+import attrs
+import trio
+
+from timermq.broker import Broker, BrokerOptions
+from timermq.client import Consumer, OutgoingMessage, Producer, ReceivedMessage, Verdict
+from timermq.pipeline.clock import SystemClock
+from timermq.pipeline.timer_options import TimerOptions
+from timermq.timerstore.os_disk import OsDisk
+from timermq.timerstore.store_options import StoreOptions
+
+from .arguments import OneLineParser, add_json
+from .output import Row, print_json, print_table
+
+TOPIC = "Demo"
+ROLL_WINDOW_SLOTS = 4
+"""Seconds: so small that a message a few seconds ahead must roll."""
+START_TIMEOUT = 15.0
+"""Seconds until the first message, which makes the topic, has arrived."""
+GRACE = 1.5
+"""Seconds after the last moment in which something may still arrive: late, or a second time."""
+
+BROKER = BrokerOptions(listen_port=0, namesrv_listen_port=0, default_topic_queue_nums=4)
+STORE = StoreOptions(
+    mapped_file_size_commit_log=16 << 20, max_hash_slot_num=1_000, max_index_num=4_000
+)
+TIMER = TimerOptions(timer_roll_window_slot=ROLL_WINDOW_SLOTS, mapped_file_size_timer_log=1 << 20)
+
+COLUMNS = (
+    "kind",
+    "sent",
+    "arrived",
+    "lost",
+    "early",
+    "twice",
+    "late_ms_min",
+    "late_ms_median",
+    "late_ms_max",
+)
+
+
+@attrs.frozen(kw_only=True)
+class Sent:
+    """One message that the broker has taken."""
+
+    kind: str
+    message_id: str
+    deliver_ms: int | None
+    """None: at once."""
+    is_cancelled: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """What became of the messages of one kind."""
+
+    kind: str
+    sent: int
+    arrived: int
+    lost: int
+    """Neither arrived nor cancelled."""
+    early: int
+    """Stored on their topic, or received, before their moment."""
+    twice: int
+    """Arrived more than once, or although cancelled."""
+    lateness_ms: tuple[int, ...]
+    """Of each arrival, by this machine's clock, ascending."""
+
+    @property
+    def is_good(self) -> bool:
+        """Whether every promise was kept."""
+        return not (self.lost or self.early or self.twice)
+
+    def row(self) -> Row:
+        """The outcome as a line; lateness is in milliseconds."""
+        late = self.lateness_ms
+        return {
+            **{name: getattr(self, name) for name in COLUMNS[:6]},
+            "late_ms_min": late[0] if late else None,
+            "late_ms_median": round(median(late)) if late else None,
+            "late_ms_max": late[-1] if late else None,
+        }
+
+
+def prepare_parser(parser: OneLineParser) -> None:
+    """How to print."""
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what arrived and how late; 1 if anything was lost, early or twice."""
+    with tempfile.TemporaryDirectory(prefix="timermq-demo-") as directory:
+        sent, received, rolled = trio.run(_demo, f"{directory}/store")
+    outcomes = judge(sent, received)
+    rows = [outcome.row() for outcome in outcomes]
+    if args.json:
+        print_json(rows)
+    else:
+        print_table(rows, COLUMNS, title=f"{len(sent)} messages, {rolled} rolls")
+    return 0 if all(outcome.is_good for outcome in outcomes) and rolled else 1
+
+
+def plan(now_ms: int) -> list[tuple[str, OutgoingMessage]]:
+    """What is sent, with its kind: all due within twelve seconds of ``now_ms``."""
+
+    def message(text: str) -> OutgoingMessage:
+        return OutgoingMessage(topic=TOPIC, body=text.encode(), keys=(text.replace(" ", "-"),))
+
+    evolve = attrs.evolve
+    return [
+        *(("by time", evolve(message(f"time {n}"), at=now_ms + 2000 + 379 * n)) for n in range(10)),
+        *(("one instant", evolve(message(f"same {n}"), at=now_ms + 6500)) for n in range(100)),
+        *(
+            ("by delay", evolve(message(f"delay {ms}"), delay=timedelta(milliseconds=ms)))
+            for ms in (250, 1500, 3000, 5250)
+        ),
+        *(("by level", evolve(message(f"level {level}"), level=level)) for level in (1, 2)),
+        ("far, rolled", evolve(message("far"), at=now_ms + 11_500)),
+        ("cancelled", evolve(message("cancelled"), at=now_ms + 8000)),
+    ]
+
+
+def judge(sent: list[Sent], received: list[ReceivedMessage]) -> list[Outcome]:
+    """Compare what was sent with what arrived, kind by kind."""
+    arrivals: dict[str, list[ReceivedMessage]] = {}
+    for message in received:
+        arrivals.setdefault(message.message_id, []).append(message)
+    outcomes: list[Outcome] = []
+    for kind in dict.fromkeys(one.kind for one in sent):
+        mine = [one for one in sent if one.kind == kind]
+        came = [(one, arrival) for one in mine for arrival in arrivals.get(one.message_id, [])]
+        late = [
+            arrival.received_ms - one.deliver_ms
+            for one, arrival in came
+            if one.deliver_ms is not None
+        ]
+        stored = [
+            arrival.stored_ms - one.deliver_ms
+            for one, arrival in came
+            if one.deliver_ms is not None
+        ]
+        wanted = {one.message_id: 0 if one.is_cancelled else 1 for one in mine}
+        counts = {name: len(arrivals.get(name, [])) for name in wanted}
+        outcomes.append(
+            Outcome(
+                kind=kind,
+                sent=len(mine),
+                arrived=sum(counts.values()),
+                lost=sum(counts[name] < wanted[name] for name in wanted),
+                early=sum(min(pair) < 0 for pair in zip(late, stored, strict=True)),
+                twice=sum(max(0, counts[name] - wanted[name]) for name in wanted),
+                lateness_ms=tuple(sorted(late)),
+            )
+        )
+    return outcomes
+
+
+async def _demo(root: str) -> tuple[list[Sent], list[ReceivedMessage], int]:
+    """Run broker, producer and consumer; returns what was sent and received, and the rolls."""
+    broker = await Broker.open(
+        disk=OsDisk(),
+        root=root,
+        options=BROKER,
+        store_options=STORE,
+        timer_options=TIMER,
+        clock=SystemClock(),
+    )
+    async with trio.open_nursery() as nursery:
+        endpoint = await nursery.start(broker.run)
+        assert endpoint.namesrv_listen is not None
+        try:
+            sent, received = await _send_and_receive(endpoint.namesrv_listen)
+        finally:
+            broker.request_stop()
+    return sent, received, broker.timer_store.statistics().rolled
+
+
+async def _send_and_receive(namesrv: str) -> tuple[list[Sent], list[ReceivedMessage]]:
+    received: list[ReceivedMessage] = []
+    arrived = trio.Event()
+
+    async def receive(consumer: Consumer) -> None:
+        async for message in consumer:
+            received.append(message)
+            await consumer.commit(message)
+            arrived.set()
+
+    async with (
+        Producer(namesrv) as producer,
+        Consumer(namesrv, group="demo", topics={TOPIC: "*"}, start_from="first") as consumer,
+        trio.open_nursery() as nursery,
+    ):
+        # The first message makes the topic. Once it has arrived the consumer is in its place, and
+        # what is measured from here on is the broker.
+        receipt = await producer.send(TOPIC, b"now")
+        sent = [Sent(kind="at once", message_id=receipt.message_id, deliver_ms=None)]
+        nursery.start_soon(receive, consumer)
+        with trio.fail_after(START_TIMEOUT):
+            await arrived.wait()
+        sent += await _send_planned(producer)
+        now_ms = SystemClock().now_ms()
+        await trio.sleep((max(one.deliver_ms or 0 for one in sent) - now_ms) / 1000 + GRACE)
+        nursery.cancel_scope.cancel()
+    return sent, received
+
+
+async def _send_planned(producer: Producer) -> list[Sent]:
+    kinds, messages = zip(*plan(SystemClock().now_ms()), strict=True)
+    sent: list[Sent] = []
+    for kind, message, receipt in zip(
+        kinds, messages, await producer.send_batch(messages), strict=True
+    ):
+        verdict = None
+        if kind == "cancelled":
+            verdict = await producer.cancel(message.topic, receipt.recall_handle or "")
+        sent.append(
+            Sent(
+                kind=kind,
+                message_id=receipt.message_id,
+                deliver_ms=receipt.deliver_ms,
+                is_cancelled=verdict is Verdict.CANCELLED,
+            )
+        )
+    return sent

@@ -1,0 +1,74 @@
+"""Two renderers for the same rows: JSON lines for programs, tables for people."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .moment import format_moment
+
+Row = Mapping[str, object]
+
+PIPED_WIDTH = 200
+"""Columns of a table that does not go to a terminal."""
+
+
+def print_json(rows: Iterable[Row]) -> None:
+    """Print one object a line, pure ASCII, so that any terminal and any program can take it."""
+    for row in rows:
+        sys.stdout.write(json.dumps(row, separators=(",", ":")) + "\n")
+
+
+def print_table(rows: Iterable[Row], columns: Sequence[str], *, title: str | None = None) -> None:
+    """Print the named columns; numbers line up right, times ``…_ms`` are written as moments.
+
+    Args:
+        rows: May hold more than the columns; a missing or None value is left empty.
+        columns: Keys of the rows, in order of appearance; they are the headers too.
+        title: Written above the table.
+    """
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    shown = [[_cell(column, row.get(column)) for column in columns] for row in rows]
+    for at, column in enumerate(columns):
+        right = all(cells[at].right for cells in shown)
+        table.add_column(
+            column.removesuffix("_ms") if _is_moment(column) else column,
+            justify="right" if right and shown else "left",
+            overflow="fold",
+        )
+    for cells in shown:
+        table.add_row(*(Text(cell.text) for cell in cells))
+    console().print(table)
+
+
+def console() -> Console:
+    """The console on standard output, wide when nobody looks."""
+    return Console(
+        file=sys.stdout, width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False
+    )
+
+
+class _Cell:
+    __slots__ = ("right", "text")
+
+    def __init__(self, text: str, *, right: bool) -> None:
+        self.text = text
+        self.right = right
+
+
+def _cell(column: str, value: object) -> _Cell:
+    if value is None:
+        return _Cell("", right=True)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _Cell(format_moment(value) if _is_moment(column) else str(value), right=True)
+    return _Cell(str(value), right=False)
+
+
+def _is_moment(column: str) -> bool:
+    """Whether a column holds moments; lateness and other spans are plain numbers."""
+    return column.endswith("_ms") and not column.startswith(("lateness", "delay"))

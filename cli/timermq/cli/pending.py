@@ -1,0 +1,105 @@
+"""List what will fire, and when: of a running broker, or of the store of a stopped one."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import cast
+
+import attrs
+import cbor2
+import shtab
+import trio
+
+from timermq.broker.pending_processor import PendingQuery
+from timermq.pipeline.pending import PendingTimer
+from timermq.remoting import Command, RequestCode
+
+from .arguments import OneLineParser, add_json, add_namesrv, duration, moment
+from .broker_link import call_brokers
+from .configuration import add_configuration_flags
+from .offline_store import open_offline
+from .output import Row, print_json, print_table
+
+PAGE_COUNT = 10_000
+"""Rows asked for at a time."""
+
+COLUMNS = tuple(field.name for field in attrs.fields(PendingTimer))
+GROUP_COLUMNS = ("from_ms", "count")
+
+
+def prepare_parser(parser: OneLineParser) -> None:
+    """Which messages, and of whom."""
+    parser.add_argument(
+        "--between",
+        metavar=("A", "B"),
+        nargs=2,
+        type=moment,
+        help="only those due from moment A on and before moment B",
+    )
+    parser.add_argument("--topic", metavar="T", help="only those for this topic")
+    parser.add_argument("--key", metavar="K", help="only those with this key or message id")
+    parser.add_argument(
+        "--group-by", metavar="DURATION", type=duration, help="count them by spans such as 1m"
+    )
+    store = parser.add_argument("--store", metavar="DIR", help="the store of a stopped broker")
+    store.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+    add_configuration_flags(parser)
+    add_namesrv(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print one row a message, or one a span."""
+    query = PendingQuery(
+        between=None if args.between is None else (args.between[0], args.between[1]),
+        topic=args.topic,
+        key=args.key,
+        limit=PAGE_COUNT,
+    )
+    rows = _offline(args, query) if args.store else trio.run(_live, args.namesrv, query)
+    if args.group_by:
+        _print(_spans(rows, args.group_by), GROUP_COLUMNS, as_json=args.json)
+    else:
+        _print(rows, COLUMNS, as_json=args.json)
+    return 0
+
+
+def _print(rows: Iterable[Row], columns: tuple[str, ...], *, as_json: bool) -> None:
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows, columns)
+
+
+def _offline(args: argparse.Namespace, query: PendingQuery) -> list[Row]:
+    """What the next start would deliver, in the order in which it would."""
+    with open_offline(args, args.store) as offline:
+        timers = [one for one in offline.pending() if query.matches(one)]
+    timers.sort(key=lambda one: (one.deliver_ms, one.phy_offset))
+    return [attrs.asdict(one) for one in timers]
+
+
+async def _live(namesrv: str, query: PendingQuery) -> list[Row]:
+    """What waits at each broker, page by page."""
+    rows: list[Row] = []
+    async with call_brokers(namesrv) as brokers:
+        for broker in brokers:
+            after = query.after
+            while True:
+                body = cbor2.dumps({**attrs.asdict(query), "after": after})
+                answer = await broker.call(Command(RequestCode.LIST_PENDING, body=body))
+                page = cast("list[dict[str, object]]", cbor2.loads(answer.body))
+                rows += page
+                if len(page) < query.limit:
+                    break
+                last = page[-1]
+                after = cast("tuple[int, int]", (last["deliver_ms"], last["phy_offset"]))
+    return rows
+
+
+def _spans(rows: Iterable[Row], span_ms: int) -> Iterator[Row]:
+    """How many are due in each span, from its first millisecond on; empty spans are left out."""
+    counts = Counter(cast("int", row["deliver_ms"]) // span_ms * span_ms for row in rows)
+    return ({"from_ms": from_ms, "count": counts[from_ms]} for from_ms in sorted(counts))

@@ -1,0 +1,106 @@
+"""Send a message: now, for a moment, after a delay, or by level."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import sys
+
+import trio
+
+from timermq.client import OutgoingMessage, Producer, SendReceipt
+
+from .arguments import OneLineParser, UsageError, add_json, add_namesrv, count, duration, moment
+from .moment import format_moment
+from .output import Row, print_json
+
+BODY_SIZE_MAX = 64 << 20
+"""Bytes read from standard input; brokers take far less."""
+
+
+def prepare_parser(parser: OneLineParser) -> None:
+    """What to send, when, and what goes with it."""
+    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument(
+        "body", metavar="BODY", nargs="?", default="", help="the text, or - for standard input"
+    )
+    when = parser.add_mutually_exclusive_group()
+    when.add_argument(
+        "--at",
+        metavar="WHEN",
+        type=moment,
+        help="2026-12-24T18:00:00+01:00, epoch milliseconds, or 'in 3d12h'",
+    )
+    when.add_argument("--delay", metavar="DURATION", type=duration, help="such as 3d12h or 250ms")
+    when.add_argument("--level", metavar="N", type=count, help="a delay level, 1 to 18")
+    parser.add_argument("--key", metavar="K", action="append", default=[], help="may be repeated")
+    parser.add_argument("--tag", metavar="T", default="")
+    parser.add_argument(
+        "--property", metavar="K=V", action="append", default=[], help="may be repeated"
+    )
+    add_namesrv(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Send it; print its id, its moment and what takes it back."""
+    try:
+        message = OutgoingMessage(
+            topic=args.topic,
+            body=_read_body(args.body),
+            at=args.at,
+            delay=None if args.delay is None else datetime.timedelta(milliseconds=args.delay),
+            level=args.level,
+            keys=args.key,
+            tag=args.tag,
+            properties=dict(_split_property(text) for text in args.property),
+        )
+    except ValueError as error:
+        raise UsageError(f"send: {error}") from None
+    receipt = trio.run(_send, args.namesrv, message)
+    if args.json:
+        print_json([receipt_row(receipt)])
+    else:
+        _print_receipt(receipt)
+    return 0
+
+
+def receipt_row(receipt: SendReceipt) -> Row:
+    """The receipt by the names of its fields."""
+    return {
+        "message_id": receipt.message_id,
+        "queue_id": receipt.queue_id,
+        "queue_offset": receipt.queue_offset,
+        "deliver_ms": receipt.deliver_ms,
+        "recall_handle": receipt.recall_handle,
+    }
+
+
+async def _send(namesrv: str, message: OutgoingMessage) -> SendReceipt:
+    async with Producer(namesrv) as producer:
+        return (await producer.send_batch([message]))[0]
+
+
+def _read_body(text: str) -> bytes:
+    if text != "-":
+        return text.encode()
+    body = sys.stdin.buffer.read(BODY_SIZE_MAX + 1)
+    if len(body) > BODY_SIZE_MAX:
+        raise UsageError(f"send: standard input: expected at most {BODY_SIZE_MAX} bytes")
+    return body
+
+
+def _split_property(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name or not value:
+        raise UsageError(f"send: argument --property: expected K=V, found {text!r}")
+    return name, value
+
+
+def _print_receipt(receipt: SendReceipt) -> None:
+    print(f"message id     {receipt.message_id}")
+    if receipt.deliver_ms is not None:
+        local = format_moment(receipt.deliver_ms)
+        print(f"deliver time   {local} ({format_moment(receipt.deliver_ms, datetime.UTC)})")
+    if receipt.recall_handle is not None:
+        print(f"recall handle  {receipt.recall_handle}")

@@ -1,0 +1,109 @@
+"""Serve: the broker with a name server of its own, on a store that is made if it is not there."""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import signal
+from collections.abc import AsyncIterator, Mapping
+
+import shtab
+import trio
+
+from timermq.broker import Broker
+from timermq.pipeline.clock import SystemClock
+from timermq.timerstore.os_disk import OsDisk
+
+from .arguments import OneLineParser
+from .config import warn_of_ignored
+from .configuration import Configuration, add_configuration_flags, load_configuration
+from .log_output import configure_logs
+
+FILES_MARGIN = 1024
+"""Open files beside the connections: segments, and what the interpreter holds."""
+
+
+def prepare_parser(parser: OneLineParser) -> None:
+    """Where the store is and where to listen; `config show` lists the settings."""
+    store = parser.add_argument("--store", metavar="DIR", help="the store's directory")
+    store.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", help="the broker (default: 127.0.0.1:10911)"
+    )
+    parser.add_argument(
+        "--namesrv-listen",
+        metavar="HOST:PORT",
+        help="the name server of its own (default: 127.0.0.1:9876)",
+    )
+    add_configuration_flags(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until a signal; a second one cuts the graceful stop off."""
+    configuration = load_configuration(args, _flags(args))
+    configure_logs(configuration.serve.log_format)
+    warn_of_ignored(configuration)
+    _allow_files(configuration.broker.connections_max + FILES_MARGIN)
+    return trio.run(serve, configuration)
+
+
+async def serve(configuration: Configuration) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code.
+
+    Raises:
+        StoreError: The store cannot be opened, or failed.
+        OSError: An address cannot be listened on.
+    """
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        broker = await Broker.open(
+            disk=OsDisk(),
+            root=configuration.serve.store_path_root_dir,
+            options=configuration.broker,
+            store_options=configuration.store,
+            timer_options=configuration.timer,
+            clock=SystemClock(),
+            stop_timeout_ms=configuration.serve.stop_timeout_ms,
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_stop_on_signal, broker, signals)
+            await broker.run()
+            nursery.cancel_scope.cancel()
+    return 0
+
+
+async def _stop_on_signal(broker: Broker, signals: AsyncIterator[int]) -> None:
+    async for _ in signals:
+        broker.request_stop()
+        break
+    async for number in signals:
+        # Patience has ended: the next start recovers what is not finished.
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+
+def _flags(args: argparse.Namespace) -> Mapping[str, tuple[str, str | None]]:
+    host, port = split_address(args.listen)
+    namesrv_host, namesrv_port = split_address(args.namesrv_listen)
+    return {
+        "store_path_root_dir": ("--store", args.store),
+        "listen_host": ("--listen", host),
+        "listen_port": ("--listen", port),
+        "namesrv_listen_host": ("--namesrv-listen", namesrv_host),
+        "namesrv_listen_port": ("--namesrv-listen", namesrv_port),
+    }
+
+
+def split_address(text: str | None) -> tuple[str | None, str | None]:
+    """Host and port of ``HOST:PORT``; brackets around an IPv6 host are taken off."""
+    if text is None:
+        return None, None
+    host, _, port = text.rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), port
+
+
+def _allow_files(count: int) -> None:
+    """Raise the limit of open files as far as this process may: a connection is a file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

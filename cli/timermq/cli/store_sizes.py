@@ -1,0 +1,120 @@
+"""Sizes that a store's files were made with, found out from the files.
+
+Segment sizes are settings, and the files do not record them. RocketMQ's defaults are a gigabyte for
+the commit log and 420 MB for an index; other stores have other sizes. Every file of a row has the
+same length, so the first one tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from timermq.pipeline.timer_options import TimerOptions
+from timermq.timerlog import TimerCheckpoint
+from timermq.timerstore.disk import Disk
+from timermq.timerstore.errors import StoreError
+from timermq.timerstore.index_layout import ENTRY, HEADER, SLOT_SIZE
+from timermq.timerstore.store_options import StoreOptions
+from timermq.wheel import SLOT
+
+ENTRIES_PER_SLOT = 4
+"""RocketMQ's default proportion of an index file, from which its two numbers are found."""
+
+
+class NoStoreError(StoreError):
+    """There is no store in the directory; the caller names another one."""
+
+
+def measure(
+    disk: Disk, root: str, store: StoreOptions, timer: TimerOptions, configured: Iterable[str]
+) -> tuple[StoreOptions, TimerOptions]:
+    """The options with the sizes that the files have.
+
+    Args:
+        disk: Where the store is.
+        root: Its directory.
+        store: Options of the store; what is not measured is kept.
+        timer: Options of its timers.
+        configured: Keys that somebody has set: they count more than the files.
+
+    Raises:
+        NoStoreError: There is no commit log.
+    """
+    if not disk.is_dir(f"{root}/commitlog"):
+        raise NoStoreError(f"{root}: expected a store, found no folder commitlog")
+    fixed = set(configured)
+
+    def size(key: str, measured: int, otherwise: int) -> int:
+        return measured if measured > 0 and key not in fixed else otherwise
+
+    slots, entries = _index_numbers(_file_size(disk, [f"{root}/index"]))
+    return attrs.evolve(
+        store,
+        mapped_file_size_commit_log=size(
+            "mapped_file_size_commit_log",
+            _file_size(disk, [f"{root}/commitlog"]),
+            store.mapped_file_size_commit_log,
+        ),
+        mapped_file_size_consume_queue=size(
+            "mapped_file_size_consume_queue",
+            _file_size(disk, _queue_directories(disk, root)),
+            store.mapped_file_size_consume_queue,
+        ),
+        max_hash_slot_num=size("max_hash_slot_num", slots, store.max_hash_slot_num),
+        max_index_num=size("max_index_num", entries, store.max_index_num),
+    ), attrs.evolve(
+        timer,
+        mapped_file_size_timer_log=size(
+            "mapped_file_size_timer_log",
+            _file_size(disk, [f"{root}/timerlog"]),
+            timer.mapped_file_size_timer_log,
+        ),
+        slots_total=size("slots_total", _slots_total(disk, root), timer.slots_total),
+        timer_precision_ms=size(
+            "timer_precision_ms", _precision_ms(disk, root), timer.timer_precision_ms
+        ),
+    )
+
+
+def _queue_directories(disk: Disk, root: str) -> Iterable[str]:
+    base = f"{root}/consumequeue"
+    for topic in disk.list_dir(base):
+        for queue_id in disk.list_dir(f"{base}/{topic}"):
+            yield f"{base}/{topic}/{queue_id}"
+
+
+def _file_size(disk: Disk, directories: Iterable[str]) -> int:
+    """Bytes of the first file that is not empty, 0 without one."""
+    for directory in directories:
+        for name in disk.list_dir(directory):
+            if name.isdecimal() and (size := _size(disk, f"{directory}/{name}")):
+                return size
+    return 0
+
+
+def _size(disk: Disk, path: str) -> int:
+    file = disk.open(path, read_only=True)
+    try:
+        return file.size()
+    finally:
+        file.close()
+
+
+def _slots_total(disk: Disk, root: str) -> int:
+    path = f"{root}/timerwheel"
+    return _size(disk, path) // (2 * SLOT.size) if disk.exists(path) else 0
+
+
+def _precision_ms(disk: Disk, root: str) -> int:
+    """What our checkpoint says; RocketMQ does not record it."""
+    checkpoint = TimerCheckpoint.open(disk, f"{root}/config/timercheck", read_only=True)
+    checkpoint.close()
+    return 0 if checkpoint.extension is None else checkpoint.extension.precision_ms
+
+
+def _index_numbers(size: int) -> tuple[int, int]:
+    """Slots and entries of an index file; zeros when the proportion is another one."""
+    slots, rest = divmod(size - HEADER.size, SLOT_SIZE + ENTRIES_PER_SLOT * ENTRY.size)
+    return (0, 0) if rest else (slots, slots * ENTRIES_PER_SLOT)

@@ -1,0 +1,119 @@
+"""Say how much there is in a store: log, queues, index and timers, one row each."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from timermq.timerstore.log_record import store_ms_of
+
+from .arguments import OneLineParser, add_json
+from .offline_store import OfflineStore, add_store_arguments, open_offline
+from .output import Row, print_json, print_table
+
+COLUMNS = (
+    "part",
+    "name",
+    "min",
+    "max",
+    "count",
+    "segments",
+    "segment_size",
+    "first_ms",
+    "last_ms",
+)
+
+
+def prepare_parser(parser: OneLineParser) -> None:
+    """The directory and how to print."""
+    add_store_arguments(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print one row a part."""
+    with open_offline(args, args.directory) as offline:
+        rows = part_rows(offline)
+        if args.json:
+            print_json(rows)
+        else:
+            print_table(rows, COLUMNS)
+    return 0
+
+
+def part_rows(offline: OfflineStore) -> Iterator[Row]:
+    """One row a part of the store, all with the same keys.
+
+    ``min`` and ``max`` are positions in a log and offsets in a queue, the upper one exclusive, and
+    of an index file the positions of its first and last message; ``count`` is messages (of an
+    index: keys); ``first_ms`` and ``last_ms`` are store times, for the timers times of slots.
+    """
+    store = offline.store
+    yield _log_row(offline)
+    for queue in sorted(store.queues(), key=lambda one: (one.topic, one.queue_id)):
+        yield _row(
+            "queue",
+            f"{queue.topic}/{queue.queue_id}",
+            min=queue.min_offset,
+            max=queue.max_offset,
+            count=queue.max_offset - queue.min_offset,
+            first_ms=_known(store.store_ms_at(queue.topic, queue.queue_id, queue.min_offset)),
+            last_ms=_known(store.store_ms_at(queue.topic, queue.queue_id, queue.max_offset - 1)),
+        )
+    for index in offline.index_files():
+        yield _row(
+            "index",
+            index.name,
+            min=index.header.begin_phy_offset,
+            max=index.header.end_phy_offset,
+            count=index.header.index_count - 1,
+            first_ms=index.header.begin_timestamp or None,
+            last_ms=index.header.end_timestamp or None,
+        )
+    log = offline.timer_files.timer_log.statistics()
+    yield _row(
+        "timer log",
+        "timerlog",
+        min=log.min_pos,
+        max=log.max_pos,
+        segments=log.segment_count,
+        segment_size=log.segment_size,
+    )
+    live = offline.timer_files.wheel.live(offline.timers.read_ms)
+    yield _row(
+        "timers",
+        "pending",
+        count=sum(1 for _ in offline.pending()),
+        first_ms=int(live["time_ms"][0]) if len(live) else None,
+        last_ms=int(live["time_ms"][-1]) if len(live) else None,
+    )
+
+
+def _log_row(offline: OfflineStore) -> Row:
+    store = offline.store
+    log = store.commit_log
+    first = None
+    count = 0
+    for phy_offset, size in log.scan(log.min_offset, check_crc=False):
+        first = (phy_offset, size) if first is None else first
+        count += 1
+    record = None if first is None else log.record_at(*first)
+    return _row(
+        "commit log",
+        "commitlog",
+        min=log.min_offset,
+        max=log.max_offset,
+        count=count,
+        segments=len(log.segments),
+        segment_size=log.segment_size,
+        first_ms=None if record is None else store_ms_of(record),
+        last_ms=store.last_store_ms or None,
+    )
+
+
+def _row(part: str, name: str, **values: int | None) -> Row:
+    return {"part": part, "name": name, **{key: values.get(key) for key in COLUMNS[2:]}}
+
+
+def _known(store_ms: int) -> int | None:
+    return None if store_ms < 0 else store_ms

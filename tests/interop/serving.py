@@ -1,0 +1,135 @@
+"""A broker in a process of its own, as a user runs it, and what real clients printed about it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+READY_SECONDS = 30.0
+
+
+def free_port() -> int:
+    """A port that nothing listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@attrs.define
+class Broker:
+    """A serving process and how to reach it."""
+
+    process: subprocess.Popen[bytes]
+    store: Path
+    listen: str
+    namesrv: str
+    log: Path
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is flushed, nothing is said."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM; returns the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=15)
+
+
+def start(store: Path, *flags: str, listen: str = "", namesrv: str = "") -> Broker:
+    """Start ``timermq serve`` on ``store`` and wait until it says that it is ready."""
+    listen = listen or f"127.0.0.1:{free_port()}"
+    namesrv = namesrv or f"127.0.0.1:{free_port()}"
+    log = store.parent / f"{store.name}.log"
+    command = [sys.executable, "-m", "timermq.cli", "serve", "--store", str(store)]
+    command += ["--listen", listen, "--namesrv-listen", namesrv, *flags]
+    with log.open("ab") as output:
+        start_at = output.tell()
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=_environment())
+    deadline = time.monotonic() + READY_SECONDS
+    while b"broker ready" not in log.read_bytes()[start_at:]:
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            raise AssertionError(f"the broker did not become ready:\n{log.read_text()[-4000:]}")
+        time.sleep(0.02)
+    return Broker(process, store, listen, namesrv, log)
+
+
+@contextlib.contextmanager
+def serving(store: Path, *flags: str) -> Iterator[Broker]:
+    """A broker for the length of a block; stopped by SIGTERM at its end."""
+    broker = start(store, *flags)
+    try:
+        yield broker
+    finally:
+        if broker.process.poll() is None:
+            broker.stop()
+
+
+def _environment() -> dict[str, str]:
+    """The environment without settings that would change the broker under test."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("TIMERMQ_")}
+
+
+@attrs.frozen
+class Got:
+    """One message that a client received."""
+
+    body: str
+    message_id: str
+    received_ms: int
+    stored_ms: int
+    tag: str
+
+
+@attrs.frozen
+class Transcript:
+    """What a client printed."""
+
+    sent: dict[str, tuple[str, str]]
+    """Body to message id and moment (or ``-``)."""
+    got: list[Got]
+    recalled: dict[str, str]
+    done: bool
+
+    @classmethod
+    def of(cls, text: str) -> Transcript:
+        """Read what ``cpp_client.py`` or ``TimerClient.java`` printed; other lines are logs."""
+        sent: dict[str, tuple[str, str]] = {}
+        got: list[Got] = []
+        recalled: dict[str, str] = {}
+        done = False
+        for line in text.splitlines():
+            words = line.split()
+            match words:
+                case ["SENT", body, message_id, moment]:
+                    sent[body] = (message_id, moment)
+                case ["GOT", body, message_id, received, stored, tag]:
+                    got.append(Got(body, message_id, int(received), int(stored), tag))
+                case ["RECALLED", body, answer]:
+                    recalled[body] = answer
+                case ["DONE"]:
+                    done = True
+                case _:
+                    pass
+        return cls(sent, got, recalled, done)
+
+    def times_got(self, body: str) -> int:
+        """How often a body arrived."""
+        return sum(one.body == body for one in self.got)
+
+    def only(self, body: str) -> Got:
+        """The one arrival of a body."""
+        found = [one for one in self.got if one.body == body]
+
+        assert len(found) == 1, f"{body} arrived {len(found)} times"
+        return found[0]

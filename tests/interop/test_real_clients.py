@@ -1,0 +1,106 @@
+"""Unmodified RocketMQ clients against a serving broker: sent, waited for, received, once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from interop.serving import Transcript, serving
+
+HERE = Path(__file__).parent
+LATE_MS_MAX = 2_000
+"""What a loaded machine may add before a test calls a delivery late; lateness itself is measured in
+perf."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.interop]
+
+
+def check_on_time(transcript: Transcript, bodies: list[str]) -> None:
+    """Each body was stored on its topic at its moment, not before, and arrived once."""
+    for body in bodies:
+        got = transcript.only(body)
+        deliver_ms = int(transcript.sent[body][1])
+
+        assert 0 <= got.stored_ms - deliver_ms <= LATE_MS_MAX, (body, got, deliver_ms)
+
+
+def test_cpp_client(tmp_path: Path) -> None:
+    """The C++ client sends by time, delay, batch and levels 1 to 6, and gets each once."""
+    with serving(tmp_path / "store") as broker:
+        run = subprocess.run(
+            [
+                *(sys.executable, str(HERE / "cpp_client.py")),
+                *(broker.namesrv, "CppTopic", "CppGroup", "126", "6"),
+            ],
+            env={**os.environ, "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+    transcript = Transcript.of(run.stdout)
+
+    assert transcript.done, run.stdout[-2000:] + run.stderr[-2000:]
+    check_on_time(transcript, ["at", "delay", *(f"level{level}" for level in range(1, 7))])
+    assert [transcript.times_got(b) for b in ("first", "batch0", "batch1", "batch2")] == [
+        1,
+        1,
+        1,
+        1,
+    ]
+    assert int(transcript.sent["batch"][0]) <= transcript.only("batch2").stored_ms
+
+
+@pytest.fixture(scope="session")
+def java_client() -> list[str]:
+    """The command that runs the Java client, fetched from Maven Central once a machine."""
+    for tool in ("java", "javac", "mvn"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"the Java client needs {tool}, which is not installed here")
+    home = Path(tempfile.gettempdir()) / f"timermq-java-client-5.3.3-{os.getuid()}"
+    fetch = ["-f", str(HERE / "java" / "pom.xml"), "dependency:copy-dependencies"]
+    fetch += ["-DincludeScope=runtime", f"-DoutputDirectory={home / 'lib'}"]
+    compile_it = ["-nowarn", "-encoding", "UTF-8", "-cp", f"{home / 'lib'}/*"]
+    compile_it += ["-d", str(home / "classes"), str(HERE / "java" / "TimerClient.java")]
+    if not (home / "classes" / "TimerClient.class").exists():
+        subprocess.run(
+            ["mvn", "-q", "-B", *fetch],
+            check=True,
+            timeout=280,
+        )
+    # Compiled each time: the source may be newer than what an earlier run left behind.
+    subprocess.run(
+        ["javac", *compile_it],
+        check=True,
+        timeout=120,
+    )
+    return ["java", "-cp", f"{home / 'classes'}:{home / 'lib'}/*"]
+
+
+def test_java_client(tmp_path: Path, java_client: list[str]) -> None:
+    """The Java 5.3 client: all setters of a delay, a recall, a batch; each message once."""
+    with serving(tmp_path / "store") as broker:
+        run = subprocess.run(
+            [
+                *(*java_client, f"-Duser.home={tmp_path}", "TimerClient"),
+                *(broker.namesrv, "JavaTopic", "JavaGroup", "12"),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    transcript = Transcript.of(run.stdout)
+
+    assert transcript.done, run.stdout[-2000:] + run.stderr[-2000:]
+    check_on_time(transcript, ["at"])
+    for body in ("first", "delay", "seconds", "level1", "level2", "batch0", "batch1", "batch2"):
+        transcript.only(body)
+    assert transcript.recalled == {"recalled": "true", "nonsense": "refused"}
+    assert transcript.times_got("recalled") == 0

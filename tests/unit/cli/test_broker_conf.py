@@ -1,0 +1,56 @@
+"""RocketMQ's broker.conf: names that translate by rule, by table, or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from timermq.cli.broker_conf import BrokerConf, parse_broker_conf, snake_case
+from timermq.cli.settings import ConfigurationError
+
+KNOWN = ("mapped_file_size_commit_log", "flush_interval_commit_log_ms", "store_path_root_dir")
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("mappedFileSizeCommitLog", "mapped_file_size_commit_log"),
+        ("checkCRCOnRecover", "check_crc_on_recover"),
+        ("brokerIP1", "broker_ip1"),
+        ("timerPrecisionMs", "timer_precision_ms"),
+    ],
+)
+def test_snake_case(name: str, key: str) -> None:
+    """A name is cut at its humps; a run of capitals is one word."""
+    assert key == snake_case(name)
+
+
+def test_lines() -> None:
+    """Comments and blank lines are passed over; units stand at the end of our names only."""
+    text = """
+        # a comment
+        ! another
+        mappedFileSizeCommitLog = 1048576
+        flushIntervalCommitLog=200
+        home=/data=1
+        brokerFastFailureEnable=true
+    """
+
+    assert BrokerConf(
+        values={
+            "mapped_file_size_commit_log": "1048576",
+            "flush_interval_commit_log_ms": "200",
+            "store_path_root_dir": "/data=1",
+        },
+        names={
+            "mapped_file_size_commit_log": "mappedFileSizeCommitLog",
+            "flush_interval_commit_log_ms": "flushIntervalCommitLog",
+            "store_path_root_dir": "home",
+        },
+        unknown=("brokerFastFailureEnable",),
+    ) == parse_broker_conf(text, KNOWN, {"home": "store_path_root_dir"})
+
+
+def test_a_line_without_a_value() -> None:
+    """The line is named by its number."""
+    with pytest.raises(ConfigurationError, match=r"^line 2: expected key=value, found 'oops'$"):
+        parse_broker_conf("a=1\noops\n", KNOWN, {})

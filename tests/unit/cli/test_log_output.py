@@ -1,0 +1,73 @@
+"""Log lines: to standard error, as JSON or for people, from a level on."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from timermq.cli.log_output import LogFormat, configure_logs
+
+
+@pytest.fixture(autouse=True)
+def _plain_logs() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+def test_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """One object a line with the event, its facts, the level and the time."""
+    configure_logs(LogFormat.JSON)
+    structlog.get_logger().info("broker ready", listen="127.0.0.1:10911")
+    captured = capsys.readouterr()
+    line = json.loads(captured.err)
+
+    assert captured.out == ""
+    assert {key: value for key, value in line.items() if key != "timestamp"} == {
+        "event": "broker ready",
+        "listen": "127.0.0.1:10911",
+        "level": "info",
+    }
+    assert line["timestamp"].endswith("Z")
+
+
+def test_lines_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a terminal there are no colours."""
+    configure_logs(LogFormat.CONSOLE)
+    structlog.get_logger().warning("disk nearly full", used_percent=91)
+    line = capsys.readouterr().err
+
+    assert "disk nearly full" in line
+    assert "used_percent=91" in line
+    assert "\x1b" not in line
+
+
+def test_automatic_format(capsys: pytest.CaptureFixture[str]) -> None:
+    """What does not go to a terminal is for programs."""
+    configure_logs(LogFormat.AUTO)
+    structlog.get_logger().info("x")
+
+    assert json.loads(capsys.readouterr().err)["event"] == "x"
+
+
+def test_level(capsys: pytest.CaptureFixture[str]) -> None:
+    """Lines below the level are not written."""
+    configure_logs(LogFormat.JSON, logging.WARNING)
+    structlog.get_logger().info("quiet")
+
+    assert capsys.readouterr().err == ""
+
+
+def test_errors_keep_their_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    """A logged exception is part of its line."""
+    configure_logs(LogFormat.JSON)
+    try:
+        raise ValueError("odd")
+    except ValueError:
+        structlog.get_logger().exception("failed")
+    line = json.loads(capsys.readouterr().err)
+
+    assert line["exception"][0]["exc_value"] == "odd"

@@ -1,0 +1,52 @@
+"""The two renderers: JSON lines and tables of the same rows."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from timermq.cli.moment import format_moment
+from timermq.cli.output import print_json, print_table
+
+ROWS = [
+    {"topic": "Orders", "size": 7, "store_ms": 1_700_000_000_000, "tags": None},
+    {"topic": "标签", "size": 1234, "store_ms": 1_700_000_000_001, "tags": "a b"},
+]
+
+
+def test_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """One object a line, whole, in ASCII, with numbers as numbers."""
+    print_json(ROWS)
+    lines = capsys.readouterr().out.splitlines()
+
+    assert [json.loads(line) for line in lines] == ROWS
+    assert lines[0] == '{"topic":"Orders","size":7,"store_ms":1700000000000,"tags":null}'
+    assert all(line.isascii() for line in lines)
+
+
+def test_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """Numbers line up right, times are moments, and a missing value is left empty."""
+    print_table(ROWS, ("topic", "size", "store_ms", "tags"), title="messages")
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+
+    assert [
+        ["messages"],
+        ["topic", "size", "store", "tags"],
+        ["Orders", "7", format_moment(1_700_000_000_000)],
+        ["标签", "1234", format_moment(1_700_000_000_001), "a", "b"],
+    ] == lines
+
+
+def test_spans_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    """Lateness is a span, not a moment, and keeps its unit in the header."""
+    print_table([{"lateness_ms": 3}], ("lateness_ms",))
+
+    assert capsys.readouterr().out.split() == ["lateness_ms", "3"]
+
+
+def test_markup_is_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """A value with brackets is printed as it is."""
+    print_table([{"topic": "[red]x[/red]"}], ("topic",))
+
+    assert "[red]x[/red]" in capsys.readouterr().out

@@ -1,0 +1,178 @@
+"""What no linter knows: the rules about folders, imports, clocks and sizes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+ALLOWED_IMPORTS = {
+    "timerstore": set[str](),
+    "timerlog": {"timerstore"},
+    "wheel": {"timerstore"},
+    "pipeline": {"timerstore", "timerlog", "wheel"},
+    "remoting": set[str](),
+    "broker": {"timerstore", "timerlog", "wheel", "pipeline", "remoting"},
+    "client": {"remoting"},
+    "cli": {"timerstore", "timerlog", "wheel", "pipeline", "remoting", "broker", "client"},
+}
+"""Component to the components it may import: imports point up this table only."""
+
+CLOCK_MODULES = {"pipeline/timermq/pipeline/clock.py"}
+"""Where the wall clock is read; everything else gets ``now_ms`` handed in."""
+
+LINES_MAX = 400
+LONG_MODULES: dict[str, str] = {}
+"""Module to the reason why it is longer than ``LINES_MAX``."""
+
+WALL_CLOCK = re.compile(r"\btime\.time(_ns)?\(|\bdatetime\.(now|utcnow|today)\(|\bdate\.today\(")
+UNFINISHED = re.compile("TO" + "DO|FIX" + "ME|XX" + "X:|NotImplemented" + "Error")
+SURROUNDINGS = {"argparse", "shtab", "getpass", "readline", "curses"}
+"""Modules that read arguments or the terminal: only the command line does."""
+
+
+def sources(*folders: str) -> list[Path]:
+    """Every Python file under the folders of the repository (default: all components)."""
+    roots = [ROOT / folder for folder in folders or ALLOWED_IMPORTS]
+    return sorted(path for root in roots for path in root.rglob("*.py"))
+
+
+def name(path: Path) -> str:
+    """The path as it is written in the tables above."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    """Absolute names of what a module imports; relative imports stay inside their component."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            assert node.module is not None
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def lines_with(pattern: re.Pattern[str], paths: list[Path]) -> list[str]:
+    """``file:line`` of every line in which the pattern is found."""
+    return [
+        f"{name(path)}:{number}"
+        for path in paths
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if pattern.search(line)
+    ]
+
+
+@pytest.mark.parametrize("component", ALLOWED_IMPORTS)
+def test_imports_point_up(component: str) -> None:
+    """A component imports those above it in the table, and itself."""
+    allowed = ALLOWED_IMPORTS[component] | {component}
+    wrong = [
+        f"{name(path)}: {module}"
+        for path in sources(component)
+        for module in imported_modules(path)
+        if module.startswith("timermq.") and module.split(".")[1] not in allowed
+    ]
+
+    assert wrong == []
+
+
+@pytest.mark.parametrize("component", ALLOWED_IMPORTS)
+def test_siblings_are_imported_relatively_one_level_deep(component: str) -> None:
+    """A relative import never climbs out of its component."""
+    depth_of = {
+        path: len(path.relative_to(ROOT / component).parts) - 2 for path in sources(component)
+    }
+    wrong = [
+        name(path)
+        for path, depth in depth_of.items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.level > depth
+    ]
+
+    assert wrong == []
+
+
+def test_the_namespace_package_has_no_init() -> None:
+    """An ``__init__.py`` in one portion of the namespace package would hide the others."""
+    assert [name(path) for path in ROOT.glob("*/timermq/__init__.py")] == []
+
+
+@pytest.mark.parametrize("component", ALLOWED_IMPORTS)
+def test_package_init_only_lists_names(component: str) -> None:
+    """A component's ``__init__`` is a docstring and imports: nothing works at import time."""
+    init = ROOT / component / "timermq" / component / "__init__.py"
+    if not init.exists():
+        return
+    wrong = [
+        ast.unparse(node)
+        for node in ast.parse(init.read_text()).body
+        if not isinstance(node, ast.ImportFrom | ast.Import)
+        and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+    ]
+
+    assert wrong == []
+
+
+def test_only_the_clock_reads_the_wall_clock() -> None:
+    """Logic gets ``now_ms`` handed in; then tests are instant and clock steps can be staged."""
+    others = [path for path in sources() if name(path) not in CLOCK_MODULES]
+
+    assert lines_with(WALL_CLOCK, others) == []
+
+
+def test_only_the_command_line_prints() -> None:
+    """Everything below ``cli`` returns values or logs."""
+    below = [path for path in sources() if not name(path).startswith("cli/")]
+
+    assert lines_with(re.compile(r"(?<![\w.])print\("), below) == []
+
+
+def test_only_the_command_line_reads_its_surroundings() -> None:
+    """Arguments, environment and terminal are read by ``cli`` and handed down as values."""
+    below = [path for path in sources() if not name(path).startswith("cli/")]
+    wrong = [
+        f"{name(path)}: {module}"
+        for path in below
+        for module in imported_modules(path)
+        if module.split(".")[0] in SURROUNDINGS
+    ]
+
+    assert wrong == []
+    assert lines_with(re.compile(r"\bos\.(environ|getenv)\b|\bsys\.argv\b"), below) == []
+
+
+def test_pyspark_stays_in_its_package() -> None:
+    """Only ``pipeline/timermq/pipeline/spark`` imports pyspark."""
+    wrong = [
+        f"{name(path)}: {module}"
+        for path in sources()
+        if not name(path).startswith("pipeline/timermq/pipeline/spark/")
+        for module in imported_modules(path)
+        if module.split(".")[0] == "pyspark"
+    ]
+
+    assert wrong == []
+
+
+def test_no_module_is_too_long() -> None:
+    """A module is one noun of the field; a longer one needs a reason in the table above."""
+    lengths = {
+        name(path): len(path.read_text().splitlines()) for path in sources(*ALLOWED_IMPORTS, "perf")
+    }
+
+    assert {
+        module: length
+        for module, length in lengths.items()
+        if length > LINES_MAX and module not in LONG_MODULES
+    } == {}
+    assert [module for module in LONG_MODULES if lengths.get(module, 0) <= LINES_MAX] == []
+
+
+def test_nothing_is_left_unfinished() -> None:
+    """A note to finish something later belongs into the tracker, not into the code."""
+    assert lines_with(UNFINISHED, sources(*ALLOWED_IMPORTS, "tests", "perf")) == []
