@@ -25,6 +25,8 @@ class Manifest(msgspec.Struct, rename="camel"):
     store: str
     settings: dict[str, str]
     clean_shutdown: bool
+    times: dict[str, int]
+    """Epoch milliseconds of ``startedMs``, ``stopSignalMs`` (TERM or KILL) and ``stoppedMs``."""
     archive: Archive
     messages: list[SentMessage]
     state: StoreState

@@ -102,7 +102,9 @@ def delivered(store: Path) -> list[tuple[str, int]]:
     return [(one.body.decode(), one.store_ms) for one in records if one.topic == TOPIC]
 
 
-@pytest.mark.parametrize("flags", [(), ("--set", "flush_disk_type=SYNC_FLUSH")], ids=["async", "sync"])
+@pytest.mark.parametrize(
+    "flags", [(), ("--set", "flush_disk_type=SYNC_FLUSH")], ids=["async", "sync"]
+)
 async def test_kill(tmp_path: Path, flags: tuple[str, ...]) -> None:
     """Every acknowledged message is on its topic once, not before its moment, whatever was
     killed.

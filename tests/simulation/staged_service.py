@@ -35,9 +35,10 @@ SMALL_WHEEL = TimerOptions(
 
 @attrs.frozen
 class Arrival:
-    """A record that appeared on a real topic."""
+    """A record that appeared on a topic."""
 
     body: str
+    unique_id: str
     topic: str
     queue_id: int
     stored_ms: int
@@ -87,23 +88,29 @@ def delete_of(body: str, deliver_ms: int, *, topic: str = "T") -> Message:
     return Message(topic=topic, queue_id=0, body=b"0", properties=text.encode(), born_host=HOST)
 
 
+def arrivals_everywhere(store: MessageStore) -> list[Arrival]:
+    """Every record of the log, in its order."""
+    log = store.commit_log
+    records = (
+        decode_record(log.read(phy_offset, size))
+        for phy_offset, size in log.scan(log.min_offset, check_crc=True)
+    )
+    return [
+        Arrival(
+            body=record.body.decode("utf-8", "replace"),
+            unique_id=record.unique_id,
+            topic=record.topic,
+            queue_id=record.queue_id,
+            stored_ms=record.store_ms,
+            phy_offset=record.phy_offset,
+        )
+        for record in records
+    ]
+
+
 def arrivals(store: MessageStore, topic: str = "T") -> list[Arrival]:
     """Everything on a topic, in the order of the log."""
-    found: list[Arrival] = []
-    log = store.commit_log
-    for phy_offset, size in log.scan(log.min_offset, check_crc=True):
-        record = decode_record(log.read(phy_offset, size))
-        if record.topic == topic:
-            found.append(
-                Arrival(
-                    body=record.body.decode(),
-                    topic=record.topic,
-                    queue_id=record.queue_id,
-                    stored_ms=record.store_ms,
-                    phy_offset=phy_offset,
-                )
-            )
-    return found
+    return [one for one in arrivals_everywhere(store) if one.topic == topic]
 
 
 SYNC_FILES = attrs.evolve(SMALL_FILES, flush_disk_type=FlushDiskType.SYNC_FLUSH)

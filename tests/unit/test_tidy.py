@@ -23,8 +23,12 @@ ALLOWED_IMPORTS = {
 }
 """Component to the components it may import: imports point up this table only."""
 
-CLOCK_MODULES = {"pipeline/timermq/pipeline/clock.py"}
-"""Where the wall clock is read; everything else gets ``now_ms`` handed in."""
+CLOCK_MODULES = {
+    "pipeline/timermq/pipeline/clock.py",
+    "client/timermq/client/wall_clock.py",
+    "cli/timermq/cli/bench/",
+}
+"""Where the wall clock is read; everything else gets ``now_ms`` handed in. Benches measure it."""
 
 LINES_MAX = 400
 LONG_MODULES: dict[str, str] = {}
@@ -120,7 +124,7 @@ def test_package_init_only_lists_names(component: str) -> None:
 
 def test_only_the_clock_reads_the_wall_clock() -> None:
     """Logic gets ``now_ms`` handed in; then tests are instant and clock steps can be staged."""
-    others = [path for path in sources() if name(path) not in CLOCK_MODULES]
+    others = [path for path in sources() if not name(path).startswith(tuple(CLOCK_MODULES))]
 
     assert lines_with(WALL_CLOCK, others) == []
 

@@ -75,17 +75,16 @@ class Endpoint:
             OSError: An address cannot be listened on, or the advertised name has no IPv4 address.
         """
         main = await bind(options.listen_host, options.listen_port)
-        listeners = (main,)
+        listeners = [main]
         try:
             if options.namesrv_listen_enable:
-                listeners = (
-                    main,
-                    await bind(options.namesrv_listen_host, options.namesrv_listen_port),
+                listeners.append(
+                    await bind(options.namesrv_listen_host, options.namesrv_listen_port)
                 )
             host = options.advertised_host or options.listen_host
             port = options.advertised_port or main.socket.getsockname()[1]
             return cls(
-                listeners=listeners,
+                listeners=tuple(listeners),
                 address=f"{host}:{port}",
                 listen=_name(main),
                 namesrv_listen=_name(listeners[1]) if len(listeners) > 1 else None,

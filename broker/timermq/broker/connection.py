@@ -124,7 +124,7 @@ class Connection:
                 return
             self.active_at = trio.current_time()
             try:
-                self._frames.receive_data(data)
+                self._frames.receive_data(bytes(data))
                 # Once more after the last frame: what follows it may be broken.
                 while commands := self._frames.events():
                     for answer in self._dispatcher.handle(self.session, commands):

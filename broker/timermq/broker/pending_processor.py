@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from typing import cast
 
 import attrs
 import cbor2
@@ -125,20 +126,21 @@ def _take(rows: Iterator[PendingTimer], count: int) -> list[PendingTimer] | None
 
 def _decode(body: bytes, limit_max: int) -> PendingQuery:
     try:
-        fields = cbor2.loads(body) if body else {}
+        fields: object = cbor2.loads(body) if body else {}
     except (cbor2.CBORDecodeError, ValueError, RecursionError) as error:
         raise _malformed(f"expected a CBOR map: {error}") from error
     if not isinstance(fields, dict):
         raise _malformed(f"expected a CBOR map, found {type(fields).__name__}")
-    limit = fields.get("limit", limit_max)
+    given = cast("dict[object, object]", fields)
+    limit = given.get("limit", limit_max)
     if not isinstance(limit, int) or not 1 <= limit <= limit_max:
         raise _malformed(f"limit: expected 1 to {limit_max}, found {ascii(limit)[:64]}")
     return PendingQuery(
-        between=_pair(fields.get("between"), "between"),
-        topic=_text(fields.get("topic"), "topic"),
-        key=_text(fields.get("key"), "key"),
+        between=_pair(given.get("between"), "between"),
+        topic=_text(given.get("topic"), "topic"),
+        key=_text(given.get("key"), "key"),
         limit=limit,
-        after=_pair(fields.get("after"), "after"),
+        after=_pair(given.get("after"), "after"),
     )
 
 

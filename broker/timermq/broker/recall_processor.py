@@ -65,9 +65,12 @@ class RecallProcessor:
         handle = self._check_handle(text(command, "recallHandle", default=""), topic, now_ms)
         self._check_target(handle)
         message = _delete_message(session, handle, _producer_group(command), now_ms)
-        result = self.timer_store.put([message])[0].result
+        timer_result = self.timer_store.put([message])[0]
+        result = timer_result.result
         if not result.status.is_stored:
-            raise RefusedError(ResponseCode.SYSTEM_ERROR, "RECALL_NOT_STORED", remark_of(result))
+            raise RefusedError(
+                ResponseCode.SYSTEM_ERROR, "RECALL_NOT_STORED", remark_of(timer_result)
+            )
         answer = command.answer(
             ResponseCode.SUCCESS,
             ext={"msgId": handle.unique_key, "MSG_REGION": self.options.region_id},

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import attrs
 
 from timermq.pipeline.timer_message_store import TimerMessageStore
-from timermq.remoting.codes import RequestCode, ResponseCode
+from timermq.remoting.codes import RequestCode
 from timermq.remoting.command import Command
 from timermq.remoting.errors import RemoteProtocolError
 from timermq.timerstore.message import Message
@@ -57,29 +57,25 @@ class SendProcessor:
         """
         self.requests += len(commands)
         answers: list[Command] = []
-        requests: list[SendRequest] = []
+        requests: list[tuple[SendRequest, int]] = []
         messages: list[Message] = []
-        unwriteable = self.timer_store.store.writeable()
         for command in commands:
             try:
                 request = self.reader.read(session, command)
-                if unwriteable is not None:
-                    raise RefusedError(
-                        ResponseCode.SERVICE_NOT_AVAILABLE, "STORE_NOT_WRITEABLE", unwriteable
-                    )
             except (RefusedError, RemoteProtocolError) as error:
                 self.refused += 1
                 if not command.is_oneway:
                     answers.append(refusal_answer(command, error))
             else:
-                requests.append(request)
-                messages += request.messages
+                brought = request.messages
+                requests.append((request, len(brought)))
+                messages += brought
         if requests:
             answers += self._put(session, requests, messages)
         return answers
 
     def _put(
-        self, session: Session, requests: list[SendRequest], messages: list[Message]
+        self, session: Session, requests: list[tuple[SendRequest, int]], messages: list[Message]
     ) -> list[Command]:
         self.messages += len(messages)
         results = self.timer_store.put(messages)
@@ -87,8 +83,7 @@ class SendProcessor:
         answers: list[Command] = []
         unflushed: list[UnflushedAnswer] = []
         first = 0
-        for request in requests:
-            count = len(request.messages)
+        for request, count in requests:
             own = results[first : first + count]
             first += count
             if request.command.is_oneway:

@@ -8,7 +8,6 @@ topics (9001), whose items succeed or fail one by one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import attrs
 
@@ -18,7 +17,7 @@ from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.send_batch import SendItemResult, encode_results
 from timermq.timerstore.message import Message
-from timermq.timerstore.put_status import PutResult, PutStatus
+from timermq.timerstore.put_status import PutStatus
 
 from .options import BrokerOptions
 from .refusal import RefusedError
@@ -93,19 +92,6 @@ class AnswerFacts:
         )
 
 
-class SendRequest(Protocol):
-    """A request whose messages are about to be put."""
-
-    command: Command
-    messages: Sequence[Message]
-    waits: bool
-    """Whether the producer wants to wait for the flush (property WAIT)."""
-
-    def answer(self, facts: AnswerFacts, results: Sequence[TimerPutResult]) -> Command:
-        """The answer, once the messages have their results."""
-        ...
-
-
 @attrs.frozen(kw_only=True)
 class SingleSend:
     """One message."""
@@ -113,6 +99,7 @@ class SingleSend:
     command: Command
     sent: Addressed
     waits: bool
+    """Whether the producer wants to wait for the flush (property WAIT)."""
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -124,7 +111,9 @@ class SingleSend:
         timer_result = results[0]
         result = timer_result.result
         if not result.status.is_stored:
-            return self.command.answer(RESPONSE_CODES[result.status], remark=remark_of(result))
+            return self.command.answer(
+                RESPONSE_CODES[result.status], remark=remark_of(timer_result)
+            )
         answer = facts.stored(
             self.command,
             RESPONSE_CODES[result.status],
@@ -158,7 +147,7 @@ class BatchSend:
                 stored = sum(other.result.status.is_stored for other in results)
                 return self.command.answer(
                     RESPONSE_CODES[one.result.status],
-                    remark=f"{remark_of(one.result)} (part {index} of {len(results)}, "
+                    remark=f"{remark_of(one)} (part {index} of {len(results)}, "
                     f"{stored} parts are stored)",
                 )
         return facts.stored(
@@ -195,10 +184,14 @@ class ItemsSend:
         return self.command.answer(ResponseCode.SUCCESS, body=encode_results(rows))
 
 
+SendRequest = SingleSend | BatchSend | ItemsSend
+"""A request whose messages are about to be put; its ``answer`` is made of their results."""
+
+
 def _row(facts: AnswerFacts, sent: Addressed, timer_result: TimerPutResult) -> SendItemResult:
     result = timer_result.result
     if not result.status.is_stored:
-        return _refused_row(RESPONSE_CODES[result.status], remark_of(result))
+        return _refused_row(RESPONSE_CODES[result.status], remark_of(timer_result))
     return SendItemResult(
         code=RESPONSE_CODES[result.status],
         remark=None,
@@ -222,6 +215,9 @@ def _refused_row(code: ResponseCode, remark: str) -> SendItemResult:
     )
 
 
-def remark_of(result: PutResult) -> str:
+def remark_of(timer_result: TimerPutResult) -> str:
     """Why a put was refused, one line that begins with a name in capitals."""
-    return result.remark or f"{result.status.name}: the store refused the message"
+    result = timer_result.result
+    if timer_result.rule is not None and result.remark is not None:
+        return result.remark
+    return f"{result.status.name}: {result.remark or 'the store refused the message'}"

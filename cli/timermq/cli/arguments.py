@@ -67,6 +67,21 @@ def count(text: str) -> int:
     raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, found {text!r}")
 
 
+def address(text: str) -> tuple[str, str]:
+    """Host and port of ``HOST:PORT``; brackets around an IPv6 host are taken off."""
+    host, mark, port = text.rpartition(":")
+    if not mark or not host or not port.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected HOST:PORT, found {text!r}")
+    return host.removeprefix("[").removesuffix("]"), port
+
+
+def name_servers(text: str) -> str:
+    """``HOST:PORT``, several separated by ``;``."""
+    for one in text.split(";"):
+        address(one.strip())
+    return text
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """The flag that every reading verb has."""
     parser.add_argument(
@@ -81,6 +96,7 @@ def add_namesrv(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--namesrv",
         metavar="HOST:PORT",
+        type=name_servers,
         default=NAMESRV,
         help=f"name server, several separated by ; (default: {NAMESRV})",
     )

@@ -47,7 +47,7 @@ async def call_brokers(namesrv: str) -> AsyncGenerator[list[BrokerLink]]:
         links = Links(nursery, lambda _address, _command: None)
         request = Command(RequestCode.GET_BROKER_CLUSTER_INFO)
         answer = _checked(await links.call(namesrv.split(";")[0].strip(), request))
-        yield [BrokerLink(address, links) for address in _addresses(answer.body)]
+        yield [BrokerLink(address, links) for address in master_addresses(answer.body)]
         nursery.cancel_scope.cancel()
 
 
@@ -57,8 +57,13 @@ def _checked(answer: Command) -> Command:
     return answer
 
 
-def _addresses(body: bytes) -> list[str]:
-    """Addresses of the masters in a cluster info; RocketMQ's has bare integer keys."""
-    info = cast("dict[str, dict[str, dict[str, dict[str, str]]]]", parse_json(body.decode()))
-    brokers = info.get("brokerAddrTable", {}).values()
-    return [one["brokerAddrs"]["0"] for one in brokers if "0" in one.get("brokerAddrs", {})]
+def master_addresses(body: bytes) -> list[str]:
+    """Addresses of the masters (broker 0) in a cluster info."""
+    info = cast("_ClusterInfo", parse_json(body.decode()))
+    brokers = (one.get("brokerAddrs", {}) for one in info.get("brokerAddrTable", {}).values())
+    # RocketMQ prints the number bare, others quote it.
+    masters = (one.get(0) or one.get("0") for one in brokers)
+    return [address for address in masters if address is not None]
+
+
+_ClusterInfo = dict[str, dict[str, dict[str, dict[int | str, str]]]]

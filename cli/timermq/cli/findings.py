@@ -7,21 +7,22 @@ commit log     records follow each other to the end; each states its position; i
 consume queue  unit n shows a record of that topic and queue that states n, its size and its tags
                code; the newest record of a queue is its last unit
 index          an entry shows a record of which one key has the entry's hash
-timer log      units stand side by side; the chain of each live slot descends and is of that slot;
-               each unit's record is a timer of that slot, or rolls there
+timer log      units stand side by side; each unit's record is a timer of the unit's slot, or
+               rolls there; the chain of each live slot descends and is of that slot
 configuration  each table can be read
 =============  ====================================================================================
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 
 import attrs
 import numpy as np
 
 from timermq.pipeline.timer_record import decode_timer
-from timermq.timerlog import MAGIC_ROLL, UNIT, ChainError, TimerLog
+from timermq.timerlog import MAGIC_ROLL, UNIT, ChainError, slot_times
 from timermq.timerstore.commit_log import CommitLog
 from timermq.timerstore.config_file import load_json
 from timermq.timerstore.consume_queue import ConsumeQueue
@@ -145,37 +146,28 @@ def find_in_index(offline: OfflineStore) -> Iterator[Finding]:
 
 
 def find_in_timers(offline: OfflineStore) -> Iterator[Finding]:
-    """Walk the chains of all live slots, and compare units with their records."""
+    """Compare each unit with its record, and walk the chains of all live slots."""
     files = offline.timer_files
-    yield from _find_holes(files.timer_log)
+    behind = files.timer_log.min_pos
+    for positions, units in files.timer_log.scan(files.timer_log.min_pos):
+        columns = (positions, slot_times(units), *(units[name] for name in _UNIT_COLUMNS))
+        for pos, *unit in np.stack(columns, axis=1).tolist():
+            # A segment begins with a unit, whatever closed the one before.
+            if pos != max(behind, pos - pos % files.timer_log.segment_size):
+                yield Finding(place="timerlog", at=behind, expected="a unit", found=f"one at {pos}")
+            behind = pos + UNIT.size
+            reason = _timer_mismatch(offline, *unit)
+            if reason is not None:
+                expected = f"a unit of slot {unit[0]}"
+                yield Finding(place="timerlog", at=pos, expected=expected, found=reason)
     for slot in files.wheel.live(offline.timers.read_ms):
         slot_ms, last_pos = int(slot["time_ms"]), int(slot["last_pos"])
         try:
-            for chunk in files.timer_log.walk(last_pos, slot_ms=slot_ms):
-                rows = (chunk.pos, chunk.offset_py, chunk.size_py, chunk.magic)
-                for pos, phy_offset, size, magic in zip(
-                    *(row.tolist() for row in rows), strict=True
-                ):
-                    reason = _timer_mismatch(offline, slot_ms, phy_offset, size, magic)
-                    if reason is not None:
-                        expected = f"a unit of slot {slot_ms}"
-                        yield Finding(place="timerlog", at=pos, expected=expected, found=reason)
+            deque(files.timer_log.walk(last_pos, slot_ms=slot_ms), maxlen=0)
         except ChainError as error:
             yield Finding(
                 place="timerlog", at=error.pos, expected=error.expected, found=error.found
             )
-
-
-def _find_holes(timer_log: TimerLog) -> Iterator[Finding]:
-    """Places between units where something else stands; each segment begins with a unit."""
-    behind = timer_log.min_pos
-    for positions, _ in timer_log.scan(timer_log.min_pos):
-        for pos in positions.tolist():
-            start = pos - pos % timer_log.segment_size
-            if pos != max(behind, start):
-                found = f"none before {pos}"
-                yield Finding(place="timerlog", at=behind, expected="a unit", found=found)
-            behind = pos + UNIT.size
 
 
 def find_in_tables(offline: OfflineStore) -> Iterator[Finding]:
@@ -219,15 +211,21 @@ def _key_hashes(log: CommitLog, phy_offset: int) -> set[int]:
     return set(key_hashes(keys).tolist())
 
 
+_UNIT_COLUMNS = ("offset_py", "size_py", "magic")
+
+
 def _timer_mismatch(
     offline: OfflineStore, slot_ms: int, phy_offset: int, size: int, magic: int
 ) -> str | None:
-    """Why a record does not belong to the unit that names it, None when it does.
+    """Why a record does not belong to the unit that names it, None when it does or is gone.
 
     A message that was due before it got a unit waits in a later slot, one that rolls in an
     earlier.
     """
-    data = offline.store.commit_log.record_at(phy_offset, size)
+    log = offline.store.commit_log
+    if phy_offset < log.min_offset:
+        return None
+    data = log.record_at(phy_offset, size)
     if data is None:
         return f"no record of {size} bytes at {phy_offset}"
     try:

@@ -21,7 +21,7 @@ from timermq.client import ClientError
 from timermq.remoting import LocalProtocolError, RemoteProtocolError
 from timermq.timerstore.errors import StoreError
 
-from . import cancel, config, consume, demo, pending, send, serve, store
+from . import bench, cancel, config, consume, demo, pending, send, serve, store
 from .arguments import OneLineParser, UsageError, Verb, first_sentence
 from .log_output import LogFormat, configure_logs
 from .settings import ConfigurationError
@@ -45,6 +45,7 @@ VERBS: Mapping[str, Verb] = {
     "pending": pending,
     "store": store,
     "config": config,
+    "bench": bench,
 }
 
 

@@ -22,9 +22,6 @@ from .configuration import add_configuration_flags
 from .offline_store import open_offline
 from .output import Row, print_json, print_table
 
-PAGE_COUNT = 10_000
-"""Rows asked for at a time."""
-
 COLUMNS = tuple(field.name for field in attrs.fields(PendingTimer))
 GROUP_COLUMNS = ("from_ms", "count")
 
@@ -56,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         between=None if args.between is None else (args.between[0], args.between[1]),
         topic=args.topic,
         key=args.key,
-        limit=PAGE_COUNT,
+        limit=1,  # of a page; here there are none
     )
     rows = _offline(args, query) if args.store else trio.run(_live, args.namesrv, query)
     if args.group_by:
@@ -82,20 +79,20 @@ def _offline(args: argparse.Namespace, query: PendingQuery) -> list[Row]:
 
 
 async def _live(namesrv: str, query: PendingQuery) -> list[Row]:
-    """What waits at each broker, page by page."""
+    """What waits at each broker, page by page until one is empty."""
     rows: list[Row] = []
     async with call_brokers(namesrv) as brokers:
         for broker in brokers:
-            after = query.after
+            after: tuple[object, object] | None = None
             while True:
-                body = cbor2.dumps({**attrs.asdict(query), "after": after})
+                wanted = {"between": query.between, "topic": query.topic, "key": query.key}
+                body = cbor2.dumps({**wanted, "after": after})
                 answer = await broker.call(Command(RequestCode.LIST_PENDING, body=body))
                 page = cast("list[dict[str, object]]", cbor2.loads(answer.body))
-                rows += page
-                if len(page) < query.limit:
+                if not page:
                     break
-                last = page[-1]
-                after = cast("tuple[int, int]", (last["deliver_ms"], last["phy_offset"]))
+                rows += page
+                after = page[-1]["deliver_ms"], page[-1]["phy_offset"]
     return rows
 
 

@@ -14,7 +14,7 @@ from timermq.broker import Broker
 from timermq.pipeline.clock import SystemClock
 from timermq.timerstore.os_disk import OsDisk
 
-from .arguments import OneLineParser
+from .arguments import OneLineParser, address
 from .config import warn_of_ignored
 from .configuration import Configuration, add_configuration_flags, load_configuration
 from .log_output import configure_logs
@@ -28,11 +28,15 @@ def prepare_parser(parser: OneLineParser) -> None:
     store = parser.add_argument("--store", metavar="DIR", help="the store's directory")
     store.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
     parser.add_argument(
-        "--listen", metavar="HOST:PORT", help="the broker (default: 127.0.0.1:10911)"
+        "--listen",
+        metavar="HOST:PORT",
+        type=address,
+        help="the broker (default: 127.0.0.1:10911)",
     )
     parser.add_argument(
         "--namesrv-listen",
         metavar="HOST:PORT",
+        type=address,
         help="the name server of its own (default: 127.0.0.1:9876)",
     )
     add_configuration_flags(parser)
@@ -82,23 +86,14 @@ async def _stop_on_signal(broker: Broker, signals: AsyncIterator[int]) -> None:
 
 
 def _flags(args: argparse.Namespace) -> Mapping[str, tuple[str, str | None]]:
-    host, port = split_address(args.listen)
-    namesrv_host, namesrv_port = split_address(args.namesrv_listen)
+    listen, namesrv_listen = args.listen or (None, None), args.namesrv_listen or (None, None)
     return {
         "store_path_root_dir": ("--store", args.store),
-        "listen_host": ("--listen", host),
-        "listen_port": ("--listen", port),
-        "namesrv_listen_host": ("--namesrv-listen", namesrv_host),
-        "namesrv_listen_port": ("--namesrv-listen", namesrv_port),
+        "listen_host": ("--listen", listen[0]),
+        "listen_port": ("--listen", listen[1]),
+        "namesrv_listen_host": ("--namesrv-listen", namesrv_listen[0]),
+        "namesrv_listen_port": ("--namesrv-listen", namesrv_listen[1]),
     }
-
-
-def split_address(text: str | None) -> tuple[str | None, str | None]:
-    """Host and port of ``HOST:PORT``; brackets around an IPv6 host are taken off."""
-    if text is None:
-        return None, None
-    host, _, port = text.rpartition(":")
-    return host.removeprefix("[").removesuffix("]"), port
 
 
 def _allow_files(count: int) -> None:

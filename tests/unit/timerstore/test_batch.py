@@ -99,7 +99,7 @@ def test_too_many_parts() -> None:
     body = join_batch(PARTS)
 
     assert len(split_batch(body, count_max=3)) == 3
-    with pytest.raises(BatchError, match="^batch: expected at most 2 parts$"):
+    with pytest.raises(BatchError, match=r"^batch: expected at most 2 parts$"):
         split_batch(body, count_max=2)
 
 

@@ -342,9 +342,15 @@ async def test_a_sync_is_a_checkpoint(place: Place) -> None:
 async def test_closing_during_a_sync(place: Place) -> None:
     """A file that is closed while it is synced is synced all the same."""
     file = place.create("f", b"abc")
+    begun = trio.Event()
+
+    async def sync() -> None:
+        begun.set()
+        await place.disk.sync(file)
+
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(place.disk.sync, file)
-        await trio.lowlevel.checkpoint()
+        nursery.start_soon(sync)
+        await begun.wait()
         file.close()
 
     with pytest.raises(OSError, match=r"."):

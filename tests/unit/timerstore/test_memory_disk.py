@@ -144,8 +144,8 @@ async def test_a_cancelled_sync_does_nothing() -> None:
     assert content(disk, "f") == b""
 
 
-def test_a_failed_sync_is_never_made_good() -> None:
-    """Later syncs fail too; through another handle they succeed and write nothing: it was lost."""
+def test_a_failed_sync_is_never_tried_again() -> None:
+    """Later syncs of the handle fail too; what is written again lasts with a sync of another."""
     disk = new_disk()
     file = create(disk, "f", b"abc")
     disk.fail_syncs_of = lambda path: path == "/d/f"
@@ -160,7 +160,7 @@ def test_a_failed_sync_is_never_made_good() -> None:
     disk.sync_now(other)
     disk.power_cut()
 
-    assert content(disk, "f")[:3] == b"abc"  # the whole block was written again with the x
+    assert content(disk, "f")[:3] == b"abc"  # the x made its whole block dirty again
 
 
 def test_what_a_failed_sync_held_is_not_durable() -> None:
@@ -212,6 +212,19 @@ def test_a_torn_power_cut_keeps_the_order_of_names() -> None:
         found.add(tuple(disk.list_dir("/d")))
 
     assert found == {("x",), ("x.bak",), ("x.bak", "x.tmp"), ("x", "x.bak")}
+
+
+def test_a_torn_power_cut_keeps_the_order_of_lengths() -> None:
+    """A file that was created after another had grown does not last without that growth."""
+    found: set[tuple[str, ...]] = set()
+    for seed in range(40):
+        disk = new_disk()
+        disk.open("/d/a", create=True).allocate(10)
+        disk.open("/d/b", create=True).allocate(20)
+        disk.power_cut(Random(seed))
+        found.add(tuple(f"{name} {len(content(disk, name))}" for name in disk.list_dir("/d")))
+
+    assert found == {(), ("a 0",), ("a 10",), ("a 10", "b 0"), ("a 10", "b 20")}
 
 
 def test_views_of_the_dead_process_do_not_change() -> None:

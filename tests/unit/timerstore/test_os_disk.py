@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -77,7 +76,7 @@ def test_allocate_takes_blocks_and_truncate_none(tmp_path: Path) -> None:
     reserved.allocate(1 << 20)
     sparse.truncate(1 << 20)
 
-    found = [os.stat(tmp_path / name).st_blocks * 512 for name in ("reserved", "sparse")]
+    found = [(tmp_path / name).stat().st_blocks * 512 for name in ("reserved", "sparse")]
     assert found[0] >= 1 << 20
     assert found[1] < 1 << 16
     reserved.close()

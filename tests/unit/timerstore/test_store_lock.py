@@ -41,13 +41,16 @@ def test_a_store_that_never_ran_ended_well(disk: MemoryDisk) -> None:
     assert StoreLock(disk, "/store").last_exit_ok
 
 
-@pytest.mark.parametrize("event", [MemoryDisk.process_kill, MemoryDisk.power_cut])
-def test_a_cut_off_run_is_seen(disk: MemoryDisk, event: object) -> None:
+@pytest.mark.parametrize("fault", ["kill", "power"])
+def test_a_cut_off_run_is_seen(disk: MemoryDisk, fault: str) -> None:
     """After a kill or a power cut the next start knows, from the instant it ran."""
     lock = StoreLock(disk, "/store")
     lock.take()
     lock.mark_running(12345)
-    (disk.process_kill if event is MemoryDisk.process_kill else disk.power_cut)()
+    if fault == "power":
+        disk.power_cut()
+    else:
+        disk.process_kill()
     after = StoreLock(disk, "/store")
 
     assert not after.last_exit_ok

@@ -1,13 +1,13 @@
 """The commit log: every record of every topic, one after the other, in segments of one size.
 
-Files ``commitlog/<20 digits>``, named by the position of their first byte. A record never crosses a
-segment; a tail too small for the next record holds a blank record. Segments are reserved when they are
-begun, written with pwrite and read through read-only maps.
+Files ``commitlog/<20 digits>``, named by the position of their first byte. A record never crosses
+a segment; a tail too small for the next record holds a blank record. Segments are reserved when
+they are begun, written with pwrite and read through read-only maps.
 
 Corresponds to RocketMQ's CommitLog.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 
 import attrs
 
@@ -15,9 +15,13 @@ from .disk import Disk
 from .errors import StoreError
 from .mapped_file_queue import MappedFile, MappedFileQueue
 from .record_check import CheckKind, CheckResult, check_record
+from .record_layout import BLANK, BLANK_MAGIC
 
 ZERO_CHUNK_SIZE = 1 << 20
 """Bytes examined or zeroed in one step behind the log's end."""
+
+ZERO_RUN_SIZE = 256 << 20
+"""Zeros in a row behind which nothing is looked for: more than is written between two syncs."""
 
 _ZEROS = bytes(ZERO_CHUNK_SIZE)
 
@@ -43,17 +47,16 @@ class LogScan:
     Iterating gives (position, size); afterwards `end` and `reason` say where it stopped and why.
     """
 
-    def __init__(self, log: "CommitLog", first: int, end: int, *, check_crc: bool) -> None:
+    def __init__(self, log: "CommitLog", first: int, *, check_crc: bool) -> None:
         self.end = first
         """End of the last good record, or of the blank behind it."""
-        self.reason = "end of the last segment"
+        self.reason = "the end of the last segment"
         """What stands at the end instead of a record."""
         self._log = log
-        self._limit = end
         self._check_crc = check_crc
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        while self.end < self._limit:
+        while self.end < self._log.max_offset:
             segment = self._log.segment_at(self.end)
             if segment is None:
                 return
@@ -62,11 +65,11 @@ class LogScan:
                 return
             self.end = segment.end
 
-    def _scan_segment(self, segment: MappedFile) -> Iterator[tuple[int, int]]:
-        """Walk to a blank record (True) or to something that is no record (False)."""
+    def _scan_segment(self, segment: MappedFile) -> Generator[tuple[int, int], None, bool]:
+        """Walk to a blank record (returns True) or to what is no record (False)."""
         view = segment.file.map()
         at = self.end - segment.start
-        limit = min(segment.size, self._limit - segment.start)
+        limit = min(segment.size, self._log.max_offset - segment.start)
         while at < limit:
             result = check_record(view, at, limit, segment.start + at, check_crc=self._check_crc)
             if result.kind is CheckKind.BLANK:
@@ -177,9 +180,29 @@ class CommitLog:
         """Where the segment after the one of a position begins."""
         return phy_offset - phy_offset % self.segment_size + self.segment_size
 
-    def scan(self, first: int, *, end: int | None = None, check_crc: bool) -> LogScan:
-        """Walk over the records from ``first`` (a record's position) up to ``end`` or a bad one."""
-        return LogScan(self, first, self.max_offset if end is None else end, check_crc=check_crc)
+    def scan(self, first: int, *, check_crc: bool) -> LogScan:
+        """Walk over the records from ``first`` (a record's position) up to the end or a bad one."""
+        return LogScan(self, first, check_crc=check_crc)
+
+    def walk(self, first: int) -> Iterator[tuple[int, int]]:
+        """Walk over records that a scan has just found good, three times as fast: (position, size).
+
+        Args:
+            first: Position of a record.
+        """
+        offset = first
+        while offset < self.max_offset:
+            segment = self._files.segment_at(offset)
+            assert segment is not None
+            view = segment.file.map()
+            limit = min(segment.end, self.max_offset)
+            while offset < limit:
+                size, magic = BLANK.struct.unpack_from(view, offset - segment.start)
+                if magic == BLANK_MAGIC:
+                    offset = segment.end
+                    break
+                yield offset, size
+                offset += size
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -223,23 +246,25 @@ class CommitLog:
         """Let the data end at a position; later segments are removed."""
         self._files.set_end(end)
 
-    def zero_tail(self) -> bool:
-        """Zero whatever stands between the end of the data and the end of its segment.
+    def zero_tail(self) -> None:
+        """Zero what stands behind the end of the data, up to `ZERO_RUN_SIZE` bytes of zeros.
 
-        Returns:
-            Whether anything was there.
+        Raises:
+            OSError: The disk did not take it.
         """
         segment = self._files.segment_at(self.max_offset)
         if segment is None:
-            return False
-        found = False
-        for at in range(self.max_offset - segment.start, segment.size, ZERO_CHUNK_SIZE):
-            size = min(ZERO_CHUNK_SIZE, segment.size - at)
-            zeros = _ZEROS[:size]
-            if segment.file.read(at, size) != zeros:
+            return
+        zero_run = 0
+        at = self.max_offset - segment.start
+        while at < segment.size and zero_run < ZERO_RUN_SIZE:
+            zeros = _ZEROS[: segment.size - at]
+            if segment.file.read(at, len(zeros)) == zeros:
+                zero_run += len(zeros)
+            else:
                 segment.file.write(at, zeros)
-                found = True
-        return found
+                zero_run = 0
+            at += len(zeros)
 
     def sync_now(self, first: int) -> None:
         """Make everything from a position on durable, and the names of the segments (blocking)."""

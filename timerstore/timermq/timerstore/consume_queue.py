@@ -1,15 +1,15 @@
 """Consume queues: for each topic and queue, where its messages stand in the commit log.
 
-A queue is a row of 20-byte units in files ``consumequeue/<topic>/<queueId>/<20 digits>``; the unit of
-queue offset n stands at byte 20 n:
+A queue is a row of 20-byte units in files ``consumequeue/<topic>/<queueId>/<20 digits>``; the
+unit of queue offset n stands at byte 20 n:
 
     +----------------+----------+----------------+
     | phy offset i64 | size i32 | tags code i64  |
     +----------------+----------+----------------+
 
 Queues are derived data: recovery makes their newest part again from the log. A segment is created
-sparse, so an all-zero unit is one that was never written. A queue whose first message is not number 0
-(older segments of the log are gone) starts with filler units that no reader sees.
+sparse, so an all-zero unit is one that was never written. A queue whose first message is not
+number 0 (older segments of the log are gone) starts with filler units that no reader sees.
 
 Corresponds to RocketMQ's ConsumeQueue.
 """
@@ -237,15 +237,11 @@ class ConsumeQueue:
         segments = self._files.segments[-RECOVER_SEGMENT_COUNT:]
         self.min_offset = self._files.min_offset // UNIT.size
         end = segments[0].start // UNIT.size if segments else self.min_offset
-        for valid in self._valid_runs(end):
-            end += len(valid)
-            last = valid[-1]
-            if last["size"] != FILLER_SIZE:
-                self.max_physic_offset = int(last["phy_offset"] + last["size"])
+        end += sum(self._valid_counts(end))
         self._set_end(end)
 
-    def _valid_runs(self, first: int) -> Iterator[Units]:
-        """Units from ``first`` on up to the first one that cannot be true."""
+    def _valid_counts(self, first: int) -> Iterator[int]:
+        """Counts of units from ``first`` on, up to the first one that cannot be true."""
         phy_end = 0
         while True:
             data = self._read(first, SCAN_COUNT)
@@ -256,9 +252,7 @@ class ConsumeQueue:
             ends = np.where(is_filler, 0, phy + size)
             before = np.concatenate(([phy_end], ends[:-1]))
             bad = np.flatnonzero((size <= 0) | (phy < before))
-            valid = units[: bad[0]] if len(bad) else units
-            if len(valid):
-                yield valid
+            yield int(bad[0]) if len(bad) else len(units)
             if len(bad) or not len(units):
                 return
             first += len(units)
@@ -269,6 +263,7 @@ class ConsumeQueue:
         self.min_offset = min(self.min_offset, end)
         self._files.set_end(end * UNIT.size)
         self._tail_first = end
+        self.max_physic_offset = self._last_physic_offset()
 
     def cut(self, phy_offset: int) -> None:
         """Remove the units whose records stand at or after a position; their place is zeroed.
@@ -283,10 +278,9 @@ class ConsumeQueue:
         if not self._read_only:
             self._zero(end * UNIT.size, self.max_offset * UNIT.size)
         self._set_end(end)
-        self.max_physic_offset = self._last_physic_offset()
 
     def _zero(self, begin: int, end: int) -> None:
-        """Zero what stands in the segment that holds ``begin``; later segments are removed anyway."""
+        """Zero units in the segment of ``begin``; later segments are removed anyway."""
         segment = self._files.segment_at(begin)
         if segment is not None:
             end = min(end, segment.start + self._segment_size)
@@ -306,7 +300,10 @@ class ConsumeQueue:
         self.min_offset = self.find_phy_offset(min_phy_offset, self.min_offset, self.max_offset)
 
     def delete_before(self, min_phy_offset: int) -> int:
-        """Remove segments whose records the log no longer holds, never the newest; the count removed.
+        """Remove segments whose records the log no longer holds, never the newest.
+
+        Returns:
+            How many.
 
         Source: MappedFileQueue.deleteExpiredFileByOffset.
         """
@@ -320,14 +317,17 @@ class ConsumeQueue:
         await self._files.flush()
 
     def _remove_files(self) -> None:
-        """Remove every segment; the queue starts again from an empty directory."""
+        """Remove every segment, durably: none may come back beside later ones (blocking)."""
         self._files.close()
-        for name in self._disk.list_dir(self.directory):
+        names = self._disk.list_dir(self.directory)
+        for name in names:
             self._disk.remove(f"{self.directory}/{name}")
+        if names:
+            self._disk.sync_dir_now(self.directory)
         self._files = self._new_files()
 
     def remove(self) -> None:
-        """Remove the files and their directory."""
+        """Remove the files and their directory (blocking)."""
         self._remove_files()
         self._disk.remove_dir(self.directory)
 

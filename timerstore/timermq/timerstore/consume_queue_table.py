@@ -104,16 +104,24 @@ class ConsumeQueueTable:
             self._unnamed.discard(queue)
 
     def delete_before(self, min_phy_offset: int) -> int:
-        """Remove what points to records that the log no longer holds; the count of files removed."""
+        """Remove files that point to records which the log no longer holds; how many."""
         return sum(queue.delete_before(min_phy_offset) for queue in self)
 
+    def remove(self, queue: ConsumeQueue) -> None:
+        """Remove one queue and its files, durably (blocking)."""
+        del self._queues[queue.topic][queue.queue_id]
+        self._dirty.pop(queue, None)
+        self._unnamed.discard(queue)
+        queue.remove()
+
     def delete_topic(self, topic: str) -> None:
-        """Remove the queues of a topic and their files."""
-        for queue in self._queues.pop(topic, {}).values():
-            self._dirty.pop(queue, None)
-            self._unnamed.discard(queue)
-            queue.remove()
+        """Remove the queues of a topic and their files, durably (blocking)."""
+        for queue in list(self._queues.get(topic, {}).values()):
+            self.remove(queue)
+        self._queues.pop(topic, None)
         self._disk.remove_dir(f"{self._directory}/{topic}")
+        if self._disk.is_dir(self._directory):
+            self._disk.sync_dir_now(self._directory)
 
     def close(self) -> None:
         """Give the files back; nothing is written."""

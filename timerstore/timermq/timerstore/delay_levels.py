@@ -7,7 +7,8 @@ the hash of the tags, so whoever writes consume queues must know the levels.
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 
 UNKNOWN_LEVEL_DELAY_MS = 1000
-"""Delay of a level that the table does not have (ScheduleMessageService.computeDeliverTimestamp)."""
+"""Delay of a level that the table does not have
+(ScheduleMessageService.computeDeliverTimestamp)."""
 
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 

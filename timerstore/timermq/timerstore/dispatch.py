@@ -4,11 +4,11 @@ A put hands over the units of its batch together with the batch's end in the log
 they go to their queues at once; with SYNC_FLUSH only when the log is durable up to there, so that
 nobody reads by queue what a power cut could still take back. Batches stay in the order of the log.
 
-If a queue cannot be written (disk full), its batch and all later ones wait here and are tried again;
-the messages themselves are safe in the log.
+If a queue cannot be written (disk full), its batch and all later ones wait here and are tried
+again; the messages themselves are safe in the log.
 
-Corresponds to RocketMQ's DefaultMessageStore.ReputMessageService, but for its own reading of the log:
-what was just encoded need not be parsed again.
+Corresponds to RocketMQ's DefaultMessageStore.ReputMessageService, but for its own reading of the
+log: what was just encoded need not be parsed again.
 """
 
 from collections import deque
@@ -20,10 +20,9 @@ from .consume_queue import ConsumeQueue, QueueUnits
 from .consume_queue_table import ConsumeQueueTable
 from .delay_levels import level_deliver_ms
 from .java_hash import tags_code
-from .properties import find
+from .properties import DELAY, TAGS_NAME, find
 
-_DELAY = b"DELAY"
-_TAGS = b"TAGS"
+_DELAY = DELAY.encode()
 
 
 def unit_tags_code(
@@ -44,8 +43,8 @@ def unit_tags_code(
         level = find(properties, _DELAY)
         if level is not None and level.isdigit() and (number := int(level)) > 0:
             return level_deliver_ms(levels_ms, number, store_ms)
-    tags = find(properties, _TAGS)
-    return 0 if tags is None else tags_code(tags)
+    tags = find(properties, TAGS_NAME)
+    return tags_code(tags) if tags else 0
 
 
 @attrs.define(eq=False)
@@ -70,7 +69,8 @@ class Dispatcher:
         self.dispatched_to = dispatched_to
         """Log position up to which the queues are complete."""
         self.failure: OSError | None = None
-        """Why the oldest waiting batch could not be written, None when it was not tried or worked."""
+        """Why the oldest waiting batch could not be written, None when it was not tried or
+        worked."""
         self._queues = queues
         self._waiting: deque[DispatchBatch] = deque()
         self._listeners: list[Callable[[ConsumeQueue], None]] = []

@@ -1,8 +1,8 @@
 """Keeps the key index behind the log: reads records, hands their keys over.
 
 Keys are not looked at while messages are put; the index follows in the background, in slices, and
-catches up when somebody asks for a key. Where it stands is what the index files say, so nothing about
-it has to be recovered.
+catches up when somebody asks for a key. Where it stands is what the index files say, so nothing
+about it has to be recovered.
 
 Corresponds to CommitLogDispatcherBuildIndex and IndexService.buildIndex.
 """

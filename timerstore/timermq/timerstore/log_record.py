@@ -1,4 +1,4 @@
-"""What dispatch, index and recovery need of a record that stands in the log: no body, no objects."""
+"""What dispatch, index and recovery need of a record in the log: no body, no objects."""
 
 from typing import NamedTuple
 

@@ -7,7 +7,7 @@ written and what is durable are two things:
 |---|---|---|---|
 | ``process_kill`` | all that was written (the page cache survives) | all | gone |
 | ``power_cut`` | as of the last sync of the file | as of the last sync of the directory | gone |
-| ``power_cut(draw)`` | each unsynced sector old or new | a part of the changes, in order | gone |
+| ``power_cut(draw)`` | each unsynced sector old or new | the first so many changes | gone |
 
 It is as strict as a real disk may be: a sync covers what was written before it was called, and
 what a failed sync held counts as clean but is not durable. More lenient it is in one thing: a new
@@ -27,6 +27,7 @@ import trio
 
 from .disk import Bytes, DiskUsage, File
 from .errors import StoreLockedError
+from .memory_journal import MemoryJournal, parent
 from .memory_node import BLOCK_SIZE, MemoryNode, MemorySync, block_count
 
 
@@ -120,6 +121,8 @@ class MemoryFile:
         if self._failure is not None:
             raise OSError(errno.EIO, "an earlier sync failed", self.path)
         sync.finish()
+        if sync.size == sync.node.size:
+            self._disk.journal.sync_size(sync.node)
 
     def open_node(self) -> MemoryNode:
         """The file, while the handle is open and its process lives."""
@@ -135,6 +138,7 @@ class MemoryFile:
     def _resize(self, node: MemoryNode, size: int) -> None:
         assert not node.view_count, f"{self.path}: its length changes under a view"
         node.resize(size)
+        self._disk.journal.note_size(node)
         node.modified_ms = self._disk.now_ms()
 
 
@@ -166,30 +170,27 @@ class MemoryDisk:
         """Paths whose syncs fail with EIO; to be set by tests."""
         self.process = 0
         """Counts kills: handles of an earlier process are closed."""
-        self._nodes: dict[str, MemoryNode] = {}
-        self._durable: dict[str, MemoryNode] = {}
-        """Names as of the last sync of their directory."""
-        self._changes: dict[str, list[dict[str, MemoryNode | None]]] = {}
-        """Directory to the changes of names since then, each atomic; None: removed."""
+        self.journal = MemoryJournal()
+        """Names and lengths, for its files."""
         self._dirs: set[str] = {"", "/"}
         self._locks: dict[str, MemoryLock] = {}
         self._blocks_used = 0
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> MemoryFile:
         """Open a file, creating it if asked."""
-        node = self._nodes.get(path)
+        node = self.journal.names.get(path)
         if node is None:
-            if not create or _parent(path) not in self._dirs:
+            if not create or parent(path) not in self._dirs:
                 raise FileNotFoundError(errno.ENOENT, "no such file or directory", path)
             if path in self._dirs:
                 raise IsADirectoryError(errno.EISDIR, "is a directory", path)
             node = MemoryNode(modified_ms=self.now_ms())
-            self._change({path: node})
+            self._change_names({path: node})
         return MemoryFile(self, path, node, read_only=read_only)
 
     def exists(self, path: str) -> bool:
         """Whether something is there."""
-        return path in self._nodes or path in self._dirs
+        return path in self.journal.names or path in self._dirs
 
     def is_dir(self, path: str) -> bool:
         """Whether a directory is there."""
@@ -198,7 +199,7 @@ class MemoryDisk:
     def list_dir(self, path: str) -> list[str]:
         """Sorted names; none when the directory is missing."""
         head = path.rstrip("/") + "/"
-        entries = (*self._nodes, *self._dirs)
+        entries = (*self.journal.names, *self._dirs)
         return sorted({e[len(head) :].split("/")[0] for e in entries if e.startswith(head)} - {""})
 
     def make_dirs(self, path: str) -> list[str]:
@@ -206,22 +207,22 @@ class MemoryDisk:
         changed: list[str] = []
         while path not in self._dirs:
             self._dirs.add(path)
-            path = _parent(path)
+            path = parent(path)
             changed.append(path or "/")
         return changed
 
     def rename(self, source: str, target: str) -> None:
         """Rename in one step."""
-        node = self._nodes.get(source)
+        node = self.journal.names.get(source)
         if node is None:
             raise FileNotFoundError(errno.ENOENT, "no such file or directory", source)
         if source != target:
-            self._change({source: None, target: node})
+            self._change_names({source: None, target: node})
 
     def remove(self, path: str) -> None:
         """Remove a file."""
-        if path in self._nodes:
-            self._change({path: None})
+        if path in self.journal.names:
+            self._change_names({path: None})
 
     def remove_dir(self, path: str) -> None:
         """Remove an empty directory."""
@@ -231,7 +232,7 @@ class MemoryDisk:
 
     def modified_ms(self, path: str) -> int:
         """Modification time."""
-        node = self._nodes.get(path)
+        node = self.journal.names.get(path)
         if node is None:
             raise FileNotFoundError(errno.ENOENT, "no such file or directory", path)
         return node.modified_ms
@@ -269,14 +270,13 @@ class MemoryDisk:
         """Names in the directory are durable."""
         if path not in self._dirs:
             raise FileNotFoundError(errno.ENOENT, "no such file or directory", path)
-        for change in self._changes.pop(path.rstrip("/"), []):
-            _apply(change, self._durable)
+        self.journal.sync_names(path)
 
     def process_kill(self) -> None:
         """The process is gone: its handles and locks with it, everything written stays."""
         self.process += 1
         self._locks.clear()
-        for node in self._nodes.values():
+        for node in self.journal.names.values():
             node.view_count = 0
 
     def power_cut(self, draw: Random | None = None) -> None:
@@ -287,14 +287,10 @@ class MemoryDisk:
                 nothing had.
         """
         self.process_kill()
-        for changes in self._changes.values():
-            for change in changes[: draw.randint(0, len(changes)) if draw else 0]:
-                _apply(change, self._durable)
-        self._changes.clear()
-        self._nodes = dict(self._durable)
+        self.journal.cut(draw)
         self._blocks_used = 0
-        for path, node in self._nodes.items():
-            self.make_dirs(_parent(path))
+        for path, node in self.journal.names.items():
+            self.make_dirs(parent(path))
             node.revert(draw)
             node.is_linked, node.view_count = True, 0
             node.blocks = {block for block in node.blocks if block * BLOCK_SIZE < node.size}
@@ -313,25 +309,11 @@ class MemoryDisk:
         node.blocks -= blocks
         self._blocks_used -= len(blocks) if node.is_linked else 0
 
-    def _change(self, change: dict[str, MemoryNode | None]) -> None:
-        """Change names in one step, not durably."""
-        replaced = [self._nodes[path] for path in change if path in self._nodes]
-        _apply(change, self._nodes)
-        for node in replaced:
-            if node not in change.values() and node.is_linked:
+    def _change_names(self, names: dict[str, MemoryNode | None]) -> None:
+        for node in self.journal.change_names(names):
+            if node.is_linked:
                 node.is_linked = False
                 self._blocks_used -= len(node.blocks)
-        for parent in dict.fromkeys(map(_parent, change)):
-            here = {path: node for path, node in change.items() if _parent(path) == parent}
-            self._changes.setdefault(parent, []).append(here)
-
-
-def _apply(change: dict[str, MemoryNode | None], names: dict[str, MemoryNode]) -> None:
-    for path, node in change.items():
-        if node is None:
-            names.pop(path, None)
-        else:
-            names[path] = node
 
 
 def _begin_syncs(files: Iterable[File]) -> list[tuple[MemoryFile, MemorySync]]:
@@ -345,7 +327,3 @@ def _begin_syncs(files: Iterable[File]) -> list[tuple[MemoryFile, MemorySync]]:
 def _end_syncs(syncs: list[tuple[MemoryFile, MemorySync]]) -> None:
     for file, sync in syncs:
         file.end_sync(sync)
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0]

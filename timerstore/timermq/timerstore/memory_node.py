@@ -68,8 +68,7 @@ class MemoryNode:
     def revert(self, draw: Random | None) -> None:
         """Back to what is durable, but for sectors that ``draw`` lets through."""
         not_durable = self.lost | self.unsynced
-        grown = draw is not None and draw.random() < 0.5
-        size = self.size if grown else self.durable_size
+        size = self.durable_size
         # The contents move to a mapping of their own: views of the dead process are not changed.
         self.replace(size)
         for block, durable in not_durable.items():
@@ -80,7 +79,6 @@ class MemoryNode:
                 is_new = draw is not None and draw.random() < 0.5
                 if self.data is not None and start < end and not is_new:
                     self.data[start:end] = content[at : at + end - start]
-        self.durable_size = size
         self.unsynced.clear()
         self.lost.clear()
 

@@ -7,8 +7,8 @@
                  │ group commit               └ SYNC_FLUSH: only what is synced
                  └──▶ key index (follows in the background)
 
-`put` and all reading are plain functions that do not yield, so there are no locks between them. Only
-making things durable waits for the disk, and is async.
+`put` and all reading are plain functions that do not yield, so there are no locks between them.
+Only making things durable waits for the disk, and is async.
 
 Corresponds to RocketMQ's DefaultMessageStore.
 """
@@ -20,28 +20,24 @@ from collections.abc import Callable, Iterable, Sequence
 import trio
 
 from .cleaning import Cleaner
-from .commit_log import CommitLog, StoreFailedError
 from .consume_queue import ConsumeQueue
-from .consume_queue_table import ConsumeQueueTable
 from .disk import Disk
 from .dispatch import Dispatcher
 from .get_result import GetResult, GetStatus
 from .group_commit import GroupCommit
 from .index_follower import IndexFollower
-from .log_record import STORE_MS_END, store_ms_of
 from .message import Message
-from .offset_by_time import offset_by_time
-from .put_status import PutResult, PutStatus
+from .put_status import PutResult
 from .queue_reader import QueueReader, RecordFilter, TagsFilter
-from .queue_register import QueueRegister
-from .record_check import CheckKind
-from .record_writer import EncodedBatch, RecordWriter
+from .record_writer import RecordWriter
 from .store_checkpoint import StoreCheckpoint
+from .store_files import StoreFiles, checkpoint_path
 from .store_lock import StoreLock
 from .store_maintenance import StoreMaintenance
 from .store_options import StoreOptions
-from .store_recovery import RecoveryReport, StoreFiles, apply_recovery, plan_recovery
+from .store_recovery import RecoveryReport, apply_recovery, plan_recovery
 from .store_statistics import StoreStatistics
+from .store_writer import StoreWriter
 from .topic_queue import TopicQueueTable
 
 CLOSE_TIMEOUT = 60.0
@@ -72,38 +68,38 @@ class MessageStore:
         self.commit_log = log = files.log
         self.recovery = recovery
         """What opening found and did."""
-        self.last_store_ms = recovery.last_store_ms
-        """Store time of the newest message, 0 for an empty log."""
         self.pinned_from: Callable[[], int | None] = lambda: None
         """Lowest log position that a pending timer needs; cleaning never passes it."""
-        self._now_ms = now_ms
         self._lock = lock
         self._read_only = files.read_only
         self._is_closed = False
         self._queues = files.queues
         self._checkpoint = files.checkpoint
         self._register = files.register
-        self._put_count = self._put_size = self._refused_count = 0
         self._topic_queues = TopicQueueTable(files.queues)
-        self._writer = RecordWriter(options, self._topic_queues, store_host)
         self._dispatcher = Dispatcher(files.queues, log.max_offset)
-        self._commit = GroupCommit(log, self._advance)
+        self._commit = GroupCommit(log, lambda: self._maintenance.try_dispatch())
         self._reader = QueueReader(log, options)
         self._index = (
-            IndexFollower.open(
-                disk,
-                root,
-                log,
-                options,
-                now_ms=now_ms,
-                read_only=files.read_only,
-            )
+            IndexFollower.open(disk, root, log, options, now_ms=now_ms, read_only=files.read_only)
             if options.message_index_enable
             else None
         )
         self._cleaner = Cleaner(
             disk, root, options, log=log, queues=files.queues, index=self._index, now_ms=now_ms
         )
+        self._writer = StoreWriter(
+            options,
+            log=log,
+            records=RecordWriter(options, self._topic_queues, store_host),
+            dispatcher=self._dispatcher,
+            commit=self._commit,
+            cleaner=self._cleaner,
+            now_ms=now_ms,
+            last_store_ms=recovery.last_store_ms,
+        )
+        if files.read_only:
+            self._writer.closed = "store is opened read only"
         self._maintenance = StoreMaintenance(
             disk,
             options,
@@ -114,7 +110,7 @@ class MessageStore:
             index=self._index,
             cleaner=self._cleaner,
             checkpoint=files.checkpoint,
-            last_store_ms=lambda: self.last_store_ms,
+            last_store_ms=lambda: self._writer.last_store_ms,
             pinned_from=lambda: self.pinned_from(),
             is_checkpointed=recovery.last_exit_ok,
         )
@@ -150,45 +146,29 @@ class MessageStore:
         """
         lock = StoreLock(disk, root)
         if not read_only:
-            disk.make_dirs(root)
+            for directory in disk.make_dirs(root):
+                disk.sync_dir_now(directory)
             lock.take()
         try:
-            files = StoreFiles(
-                log=CommitLog(
-                    disk,
-                    f"{root}/commitlog",
-                    options.mapped_file_size_commit_log,
-                    read_only=read_only,
-                ),
-                queues=ConsumeQueueTable(
-                    disk,
-                    root,
-                    segment_size=options.mapped_file_size_consume_queue,
-                    read_only=read_only,
-                ),
-                checkpoint=StoreCheckpoint.open(disk, f"{root}/checkpoint", read_only=True),
-                register=QueueRegister(disk, root),
-                options=options,
-                last_exit_ok=lock.last_exit_ok,
-                read_only=read_only,
+            files = StoreFiles.of(
+                disk, root, options, last_exit_ok=lock.last_exit_ok, read_only=read_only
             )
             plan = plan_recovery(files)
             if not read_only:
-                files.checkpoint = StoreCheckpoint.open(disk, f"{root}/checkpoint")
+                files.checkpoint = StoreCheckpoint.open(disk, checkpoint_path(root))
                 lock.mark_running(os.getpid())
             report = apply_recovery(files, plan)
             return cls(
-                files,
-                lock,
-                report,
-                disk=disk,
-                root=root,
-                now_ms=now_ms,
-                store_host=store_host,
+                files, lock, report, disk=disk, root=root, now_ms=now_ms, store_host=store_host
             )
         except BaseException:
             lock.release()
             raise
+
+    @property
+    def last_store_ms(self) -> int:
+        """Store time of the newest message, 0 for an empty log."""
+        return self._writer.last_store_ms
 
     @property
     def last_exit_ok(self) -> bool:
@@ -208,8 +188,7 @@ class MessageStore:
     async def aclose(self) -> None:
         """Close the store: everything is made durable, and the next start need not recover.
 
-        Takes at most a minute, also when cancelled. What cannot be finished then is left to the
-        recovery of the next start.
+        Takes at most a minute, also when cancelled; what is not done then, recovery will do.
 
         Raises:
             StoreFailedError: A sync failed just now.
@@ -218,111 +197,44 @@ class MessageStore:
             await trio.lowlevel.checkpoint()
             return
         self._is_closed = True
+        self._writer.closed = "store is closed"
         try:
             if not self._read_only and self._commit.failure is None:
                 with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
-                    await self._close_cleanly()
+                    await self._maintenance.close(self._register, self._lock)
         finally:
-            self._close_files()
-
-    async def _close_cleanly(self) -> None:
-        await self._maintenance.close_index()
-        await self._maintenance.flush_checkpoint()
-        log = self.commit_log
-        if self._dispatcher.dispatched_to == log.max_offset:
-            self._register.save(self._queues, log_start=log.min_offset, log_end=log.max_offset)
-            self._lock.mark_clean()
-
-    def _close_files(self) -> None:
-        self.commit_log.close()
-        self._queues.close()
-        self._checkpoint.close()
-        if self._index is not None:
-            self._index.close()
-        self._lock.release()
+            self.commit_log.close()
+            self._queues.close()
+            self._checkpoint.close()
+            if self._index is not None:
+                self._index.close()
+            self._lock.release()
 
     # -- writing ------------------------------------------------------------------------------
 
     def put(self, messages: Sequence[Message], *, even_when_full: bool = False) -> list[PutResult]:
-        """Store messages, in their order.
+        """Store messages, in their order; one result for each.
 
-        They are in the page cache when this returns: a process kill does not lose them, and
-        `wait_flushed` says when a power cut does not either. A message that may not be stored does
-        not stop the others; if the disk does not take the batch, none of it is stored.
+        They are in the page cache then: a process kill does not lose them, and `wait_flushed` says
+        when a power cut does not either. A message that may not be stored does not stop the others;
+        if the disk does not take the batch, none of it is stored.
 
         Args:
             messages: What to store; all get the same store time.
             even_when_full: Go on when the disk is nearly full: for messages whose delivery makes
                 room, such as timers that are due.
 
-        Returns:
-            One result for each message.
-
         Source: DefaultMessageStore.asyncPutMessages.
         """
-        refusal = self._refusal(even_when_full=even_when_full)
-        if refusal is not None:
-            self._refused_count += len(messages)
-            return [refusal] * len(messages)
-        log = self.commit_log
-        store_ms = max(self._now_ms(), self.last_store_ms)
-        start = log.max_offset
-        batch = self._writer.encode(messages, start=start, room=log.room, store_ms=store_ms)
-        if not batch.writes:
-            self._refused_count += len(messages)
-            return batch.results
-        try:
-            log.append(batch.segment_starts, batch.writes)
-        except (OSError, StoreFailedError) as error:
-            return self._take_back(batch, error)
-        self.last_store_ms = store_ms
-        self._put_count += batch.count
-        self._put_size += batch.end - start
-        self._refused_count += len(messages) - batch.count
-        self._dispatcher.add(batch.dispatch())
-        self._advance()
-        self._maintenance.wake()
-        return batch.results
-
-    def _take_back(self, batch: EncodedBatch, error: OSError | StoreFailedError) -> list[PutResult]:
-        """Results of a batch that the disk did not take."""
-        batch.take_back()
-        if isinstance(error, StoreFailedError):
-            self._commit.fail(error)
-        self._refused_count += len(batch.results)
-        refusal = PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=f"commit log: {error}")
-        return [
-            refusal if result.status is PutStatus.PUT_OK else result for result in batch.results
-        ]
-
-    def _advance(self) -> None:
-        """Bring to the queues what may be read."""
+        results = self._writer.put(messages, even_when_full=even_when_full)
         self._maintenance.try_dispatch()
+        self._maintenance.wake()
+        return results
 
     def writeable(self) -> str | None:
         """Why sends are refused now, None when they are taken."""
-        refusal = self._refusal(even_when_full=False)
+        refusal = self._writer.refusal(even_when_full=False)
         return None if refusal is None else refusal.remark
-
-    def _refusal(self, *, even_when_full: bool) -> PutResult | None:
-        """What every message gets while the store takes none."""
-        status = PutStatus.SERVICE_NOT_AVAILABLE
-        if self._is_closed or self._read_only:
-            return PutResult(status, remark="store is closed or read only")
-        if self._commit.failure is not None:
-            return PutResult(status, remark=f"store has failed: {self._commit.failure}")
-        if self._dispatcher.failure is not None:
-            return PutResult(status, remark=f"consume queue: {self._dispatcher.failure}")
-        if self._cleaner.refusal is not None and not even_when_full:
-            return PutResult(status, remark=self._cleaner.refusal)
-        log = self.commit_log
-        unflushed = log.max_offset - log.flushed_where
-        if self.options.is_sync_flush and unflushed > self.options.unflushed_size_max:
-            remark = f"{unflushed} bytes await their sync: expected at most "
-            return PutResult(
-                PutStatus.OS_PAGE_CACHE_BUSY, remark=f"{remark}{self.options.unflushed_size_max}"
-            )
-        return None
 
     async def wait_flushed(self, phy_offset: int) -> bool:
         """Wait until the log is durable up to a position: the `end` of a put's last result.
@@ -345,7 +257,7 @@ class MessageStore:
         await self._maintenance.flush()
 
     async def clean(self) -> int:
-        """Remove old segments now, as the background does; returns how many."""
+        """Remove old segments now, as the background does; how many."""
         return await self._maintenance.clean()
 
     async def delete_topic(self, topic: str) -> None:
@@ -378,13 +290,6 @@ class MessageStore:
         """All queues."""
         return list(self._queues)
 
-    def record(self, phy_offset: int) -> bytes | None:
-        """The record at a position, None when none stands there."""
-        found = self.commit_log.check_at(phy_offset, check_crc=False)
-        if found is None or found.kind is not CheckKind.RECORD:
-            return None
-        return self.commit_log.record_at(phy_offset, found.size)
-
     def get(
         self,
         topic: str,
@@ -401,7 +306,7 @@ class MessageStore:
         Args:
             topic: Topic.
             queue_id: Queue.
-            offset: Queue offset of the first message wanted.
+            offset: Where to begin.
             count_max: Most messages; the options' limits hold beside it.
             bytes_max: Most bytes, but for the first message, which comes whatever its size.
             matches: Filter on the tags code, asked first.
@@ -463,34 +368,25 @@ class MessageStore:
     def store_ms_at(self, topic: str, queue_id: int, offset: int) -> int:
         """Store time of a message, -1 when it is not there."""
         queue = self._queues.get(topic, queue_id)
-        return -1 if queue is None else self._store_ms(queue, offset)
-
-    def _store_ms(self, queue: ConsumeQueue, offset: int) -> int:
-        units = queue.units(offset, 1).tolist()
-        if not units:
-            return -1
-        phy_offset, size, _ = units[0]
-        head = self.commit_log.record_at(phy_offset, min(size, STORE_MS_END))
-        return -1 if head is None else store_ms_of(head)
+        return -1 if queue is None else self._reader.store_ms_at(queue, offset)
 
     def offset_by_time(
         self, topic: str, queue_id: int, time_ms: int, *, upper: bool = False
     ) -> int:
-        """The queue offset that belongs to a store time; see `offset_by_time`. 0 without a queue."""
+        """The queue offset that belongs to a store time, 0 without a queue.
+
+        See `QueueReader.offset_by_time` for what belongs to what.
+        """
         queue = self._queues.get(topic, queue_id)
-        if queue is None:
-            return 0
-        return offset_by_time(
-            queue, time_ms, lambda offset: self._store_ms(queue, offset), upper=upper
-        )
+        return 0 if queue is None else self._reader.offset_by_time(queue, time_ms, upper=upper)
 
     def statistics(self) -> StoreStatistics:
         """Counters and positions as they are now."""
         log = self.commit_log
         return StoreStatistics(
-            put_count=self._put_count,
-            put_size=self._put_size,
-            refused_count=self._refused_count,
+            put_count=self._writer.put_count,
+            put_size=self._writer.put_size,
+            refused_count=self._writer.refused_count,
             flush_count=self._commit.flush_count,
             min_phy_offset=log.min_offset,
             max_phy_offset=log.max_offset,
@@ -498,7 +394,7 @@ class MessageStore:
             dispatched_to=self._dispatcher.dispatched_to,
             indexed_to=log.max_offset if self._index is None else self._index.position,
             queue_count=len(self._queues),
-            last_store_ms=self.last_store_ms,
+            last_store_ms=self._writer.last_store_ms,
             disk_used_ratio=self._cleaner.used_ratio,
             refusal=self.writeable(),
         )

@@ -115,6 +115,8 @@ class OsFile:
 
     def sync(self) -> None:
         """Sync, blocking; a failure is remembered and final."""
+        if self._descriptor < 0:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
         if self._failure is not None:
             raise OSError(
                 self._failure.errno, f"an earlier sync failed: {self._failure.strerror}", self.path

@@ -34,8 +34,8 @@ class PutStatus(enum.IntEnum):
         return self <= PutStatus.SLAVE_NOT_AVAILABLE
 
 
-# A plain __init__ with refusing setters: attrs' own frozen classes cost three times as much to make,
-# and one of these is made for every message.
+# A plain __init__ with refusing setters: attrs' own frozen classes cost three times as much to
+# make, and one of these is made for every message.
 @attrs.define(on_setattr=attrs.setters.frozen)
 class PutResult:
     """What became of one message; positions are -1 when it was refused."""

@@ -1,4 +1,4 @@
-"""Reading messages by queue offset: what a pull gets."""
+"""Reading through a consume queue: messages by offset, as a pull gets them, and by store time."""
 
 from collections.abc import Callable
 
@@ -7,6 +7,7 @@ import attrs
 from .commit_log import CommitLog
 from .consume_queue import UNIT, ConsumeQueue
 from .get_result import GetResult, GetStatus
+from .log_record import STORE_MS_END, store_ms_of
 from .store_options import StoreOptions
 
 TagsFilter = Callable[[int], bool]
@@ -20,7 +21,7 @@ RecordFilter = Callable[[bytes], bool]
 class _Batch:
     """What one read has gathered: runs of neighbouring records, and how much."""
 
-    runs: list[tuple[int, int]] = attrs.field(factory=list)
+    runs: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])
     """(position, size) of each run in the commit log."""
     count: int = 0
     size: int = 0
@@ -89,6 +90,51 @@ class QueueReader:
         if batch.count:
             status = GetStatus.FOUND
         return _result(queue, status, next_offset, self._records(batch), batch.count)
+
+    def store_ms_at(self, queue: ConsumeQueue, offset: int) -> int:
+        """Store time of the message at a queue offset, -1 when it is not there."""
+        units = queue.units(offset, 1).tolist()
+        if not units:
+            return -1
+        phy_offset, size, _ = units[0]
+        head = self._log.record_at(phy_offset, min(size, STORE_MS_END))
+        return -1 if head is None else store_ms_of(head)
+
+    def offset_by_time(self, queue: ConsumeQueue, time_ms: int, *, upper: bool) -> int:
+        """Find the queue offset that belongs to a store time, by binary search.
+
+        Store times never decrease along a queue. With stored times 10, 20, 20, 30 (offsets 0 to 3):
+
+        =========  ======  ======
+        time       lower   upper
+        =========  ======  ======
+        5          0       0
+        10         0       0
+        15         1       0
+        20         1       2
+        35         4       3
+        =========  ======  ======
+
+        Args:
+            queue: The queue.
+            time_ms: Store time looked for.
+            upper: Of several fitting messages the last one, and of two neighbours the earlier one;
+                otherwise the first and the later one.
+
+        Returns:
+            An offset in [min_offset, max_offset].
+
+        Source: ConsumeQueue.getOffsetInQueueByTime(timestamp, boundaryType).
+        """
+        first, end = queue.min_offset, queue.max_offset
+        while first < end:
+            middle = (first + end) // 2
+            store_ms = self.store_ms_at(queue, middle)
+            if store_ms < time_ms or (upper and store_ms == time_ms):
+                first = middle + 1
+            else:
+                end = middle
+        return max(first - 1, queue.min_offset) if upper else first
 
     def _is_full(
         self, batch: _Batch, phy_offset: int, size: int, count_max: int, bytes_max: int

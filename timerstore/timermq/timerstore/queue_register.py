@@ -1,9 +1,9 @@
 """``config/consumeQueues.json``: what the log and the queues held when the store was last closed.
 
-A file of ours beside RocketMQ's, so that what goes missing while the store is closed is noticed: a log
-that ends earlier than it did is damaged, a queue that is shorter or gone is made again. When queues are
-made again, the records of a deleted topic, which the log keeps until it is cleaned, must not bring the
-topic back. Losing the file loses these comforts and nothing else.
+A file of ours beside RocketMQ's, so that what goes missing while the store is closed is noticed:
+a log that ends earlier than it did is damaged, a queue that is shorter or gone is made again.
+When queues are made again, the records of a deleted topic, which the log keeps until it is
+cleaned, must not bring the topic back. Losing the file loses these comforts and nothing else.
 
 Written at a clean stop and when a topic is deleted::
 

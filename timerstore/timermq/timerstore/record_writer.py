@@ -1,15 +1,16 @@
 """The hot loop of a put: messages become the bytes of log records and of consume queue units.
 
-Everything here is arithmetic and bytes; nothing is written. What the loop decides (positions, queue
-offsets, where segments end) is carried out by `CommitLog.append` and, if that fails, taken back whole.
+Everything here is arithmetic and bytes; nothing is written. What the loop decides (positions,
+queue offsets, where segments end) is carried out by `CommitLog.append` and, if that fails, taken
+back whole.
 
-Cost: about 2 us for a message of 128 bytes in batches of 16 or more. Parts are joined once per write;
-a larger join than 256 KiB would make the allocator map and unmap memory each time.
+Cost: about 2 us for a message of 128 bytes in batches of 16 or more. Parts are joined once per
+write; a larger join than 256 KiB would make the allocator map and unmap memory each time.
 """
 
 import struct
-import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from zlib import crc32
 
 import attrs
 
@@ -17,16 +18,10 @@ from .commit_log import LogWrite
 from .consume_queue import UNIT, QueueUnits
 from .dispatch import DispatchBatch, unit_tags_code
 from .message import HOST_SIZE_V4, HOST_SIZE_V6, TRANSACTION_MASK, Message, SysFlag
-from .properties import PROPERTIES_SIZE_MAX
+from .properties import INNER_NUM, PROPERTIES_SIZE_MAX
 from .put_status import PutResult, PutStatus
-from .record import (
-    BLANK_SIZE,
-    BODY_AT,
-    RECORD_HEAD,
-    V6_EXTRA,
-    blank_record,
-    encode_record,
-)
+from .record import BLANK_SIZE, blank_record, host_flags
+from .record_layout import BODY_CRC_MASK, HEADS, V6_BITS
 from .store_options import StoreOptions
 from .topic_queue import TopicQueue, TopicQueueTable, queue_refusal
 
@@ -39,14 +34,18 @@ WRITE_SIZE_MAX = 256 << 10
 RECORD_OVERHEAD_MAX = 65_536
 """Bytes that a record may have beyond the largest body."""
 
-_PROPERTIES_LENGTH_SIZE = 2
-_INNER_NUM = b"INNER_NUM\x01"
+_LENGTH_SIZE = 2
+"""Bytes of the length before the properties."""
+
+_INNER_NUM = f"{INNER_NUM}\x01".encode()
 
 # Plain integers: the operators of an IntFlag cost half a microsecond each.
 _INNER_BATCH = int(SysFlag.INNER_BATCH)
-_NOT_V6 = ~int(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6)
-_TRANSACTION_MASK = int(TRANSACTION_MASK)
+_NOT_V6 = ~V6_BITS
 _UNQUEUED = (int(SysFlag.TRANSACTION_PREPARED), int(SysFlag.TRANSACTION_ROLLBACK))
+
+_Head = tuple[Callable[..., bytes], int, int]
+"""How to pack what stands before the body, its size, and the bits for its hosts."""
 
 
 @attrs.define(eq=False)
@@ -178,7 +177,9 @@ class RecordWriter:
                 segment_end += self._segment_size
                 batch.segment_starts.append(pos)
                 write_first = stored
-            elif stored - write_first >= WRITE_COUNT_MAX or pos + size - write_start > WRITE_SIZE_MAX:
+            elif (
+                stored - write_first >= WRITE_COUNT_MAX or pos + size - write_start > WRITE_SIZE_MAX
+            ):
                 batch.close_write(write_start, parts)
                 write_start, write_first = pos, stored
             is_queued = sys_flag & TRANSACTION_MASK not in _UNQUEUED
@@ -218,11 +219,7 @@ class RecordWriter:
                 if not entry.units:
                     touched.append(entry)
                     entry.first_offset = queue_offset
-                if entry.has_levels:
-                    code = unit_tags_code(properties, has_levels=True, store_ms=store_ms, levels_ms=levels)
-                else:
-                    tags = find(properties, TAGS_NAME)
-                    code = tags_code(tags) if tags else 0
+                code = unit_tags_code(properties, entry.has_levels, store_ms, levels)
                 entry.units.append(pack_unit(pos, size, code))
                 entry.next_offset = queue_offset + 1
                 entry.end = pos + size

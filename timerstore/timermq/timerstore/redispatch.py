@@ -1,7 +1,8 @@
 """Making queue units again from the records of the log.
 
-Corresponds to CommitLogDispatcherBuildConsumeQueue as RocketMQ's recovery uses it. In addition queues
-that cannot be continued, because units in between are missing, are found and made from the log's start.
+Corresponds to CommitLogDispatcherBuildConsumeQueue as RocketMQ's recovery uses it. In addition
+queues that cannot be continued, because units in between are missing, are found and made from the
+log's start.
 """
 
 from collections.abc import Callable, Set
@@ -69,15 +70,18 @@ class Redispatch:
         """Walk from a record to the end of the log.
 
         Args:
-            first: Position of a record.
+            first: Position of a record; when ``only`` is not given the log was just scanned from
+                there.
             only: Queues to serve; all when not given.
 
         Raises:
             QueueGapError: Units are missing whose records should be in the log.
         """
-        is_whole_log = first <= self._log.min_offset
-        for phy_offset, size in self._log.scan(first, check_crc=False):
-            record = read_log_record(self._log.read(phy_offset, size))
+        log = self._log
+        is_whole_log = first <= log.min_offset
+        records = log.walk(first) if only is None else log.scan(first, check_crc=False)
+        for phy_offset, size in records:
+            record = read_log_record(log.read(phy_offset, size))
             if not record.is_queued:
                 continue
             topic = record.topic.decode("utf-8", "replace")

@@ -17,6 +17,7 @@ Corresponds to FlushRealTimeService, FlushConsumeQueueService and the scheduled 
 DefaultMessageStore.
 """
 
+import contextlib
 from collections.abc import Awaitable, Callable
 
 import trio
@@ -28,14 +29,17 @@ from .disk import Disk
 from .dispatch import Dispatcher
 from .group_commit import GroupCommit
 from .index_follower import IndexFollower
+from .queue_register import QueueRegister
 from .store_checkpoint import StoreCheckpoint
+from .store_lock import StoreLock
 from .store_options import StoreOptions
 
 INDEX_INTERVAL_MS = 200
 """Time in which records gather for the index, whose hashing works on many at once."""
 
 INDEX_CLOSE_TIMEOUT = 5.0
-"""Seconds at closing for bringing the index up to date; the rest follows when the store is opened."""
+"""Seconds at closing for bringing the index up to date; the rest follows when the store is
+opened."""
 
 
 class StoreMaintenance:
@@ -155,25 +159,28 @@ class StoreMaintenance:
         if pinned is not None:
             needed.append(pinned)
         async with self.files_lock:
-            removed = self._cleaner.clean(min(needed))
-            if removed:
-                await self._disk.sync_dir(log.directory)
-        return removed
+            return self._cleaner.clean(min(needed))
 
-    async def close_index(self) -> None:
-        """Bring the index up to date as far as time allows, and make it durable.
+    async def close(self, register: QueueRegister, lock: StoreLock) -> None:
+        """Make everything durable, and if all queues are complete note that the end was clean.
 
         Raises:
             StoreFailedError: A sync failed, now or before.
         """
-        if self._index is None:
-            return
-        with trio.move_on_after(INDEX_CLOSE_TIMEOUT):
-            await self._index_new_records(self._index)
-        await self._flush_index(self._index)
+        if self._index is not None:
+            with trio.move_on_after(INDEX_CLOSE_TIMEOUT):
+                await self._index_new_records(self._index)
+            await self._flush_index(self._index)
+        await self.flush_checkpoint()
+        log = self._log
+        if self._dispatcher.dispatched_to == log.max_offset:
+            # Without room the old register stays: it says less, but nothing wrong.
+            with contextlib.suppress(OSError):
+                register.save(self._queues, log_start=log.min_offset, log_end=log.max_offset)
+            lock.mark_clean()
 
     def try_dispatch(self) -> None:
-        """Bring to the queues what may be there and is not, because a queue could not be written."""
+        """Bring to the queues what may be readable and is not yet there."""
         is_sync = self._options.is_sync_flush
         self._dispatcher.advance(self._log.flushed_where if is_sync else self._log.max_offset)
 
@@ -198,7 +205,12 @@ class StoreMaintenance:
         self.try_dispatch()
 
     async def _flush_checkpoint_page(self) -> None:
-        await self._checkpoint.flush(self._disk)
+        try:
+            self._checkpoint.write()
+        except OSError:
+            # No room for the page. The old one stays, and recovery would read more of the log.
+            return
+        await self._disk.sync(self._checkpoint.file)
 
     async def _follow_index(self, index: IndexFollower) -> None:
         flush_time = trio.current_time() + self._options.index_flush_interval_ms / 1000

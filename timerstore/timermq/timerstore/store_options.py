@@ -1,4 +1,4 @@
-"""Settings of a store: RocketMQ's keys (MessageStoreConfig) in Python spelling, with their defaults."""
+"""Settings of a store: RocketMQ's keys in Python spelling, with RocketMQ's defaults."""
 
 import enum
 import os
@@ -21,7 +21,8 @@ class FlushDiskType(enum.Enum):
     """When a send is answered."""
 
     ASYNC_FLUSH = "ASYNC_FLUSH"
-    """When the message is in the page cache: a process kill loses nothing, a power cut half a second."""
+    """When the message is in the page cache: a process kill loses nothing, a power cut half a
+    second."""
     SYNC_FLUSH = "SYNC_FLUSH"
     """When the message is on the disk."""
 

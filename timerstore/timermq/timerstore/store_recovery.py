@@ -15,9 +15,9 @@ cut off      the newest segment whose first record is older than the checkpoint'
 none fits    the start of the log
 ===========  ==================================================================================
 
-The walk ends at the first thing that is no record. That is the end of the log, unless the log reached
-further when it was last closed, or good records that must have been durable stand behind it: then it is
-damaged in its middle, and cutting it there would lose acknowledged messages.
+The walk ends at the first thing that is no record. That is the end of the log, unless the log
+reached further when it was last closed, or good records that must have been durable stand behind
+it: then it is damaged in its middle, and cutting it there would lose acknowledged messages.
 
 Queues are derived data. After a cut-off run they are cut where the walk began and made again from
 the records; after a clean one they are only freed from units beyond the log.
@@ -36,31 +36,16 @@ from .consume_queue import ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 from .errors import StoreFormatError
 from .log_record import STORE_MS_END, read_log_record, store_ms_of
-from .queue_register import QueueRegister
 from .record import BLANK_SIZE, MAGIC_V1, MAGIC_V2
 from .record_check import CheckKind
 from .redispatch import QueueKey, Redispatch
-from .store_checkpoint import StoreCheckpoint
-from .store_options import StoreOptions
+from .store_files import StoreFiles
 
 FOREVER_MS = 1 << 62
 """After every store time."""
 
 LMQ_PREFIX = "%LMQ%"
 """Light queues of RocketMQ: their units point to records of other topics."""
-
-
-@attrs.define(eq=False)
-class StoreFiles:
-    """The parts of a store that recovery looks at."""
-
-    log: CommitLog
-    queues: ConsumeQueueTable
-    checkpoint: StoreCheckpoint
-    register: QueueRegister
-    options: StoreOptions
-    last_exit_ok: bool
-    read_only: bool
 
 
 @attrs.frozen(kw_only=True)
@@ -143,7 +128,12 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
         if not store.last_exit_ok:
             log.sync_now(plan.scan_from)
         store.register.limit_deletions(plan.end)
-    for queue in queues:
+    for queue in list(queues):
+        newest = queue.max_physic_offset - 1
+        if newest >= 0 and store.register.is_deleted(queue.topic, newest) and not store.read_only:
+            # The process ended while it removed the topic.
+            queues.remove(queue)
+            continue
         queue.cut(plan.end if store.last_exit_ok else plan.dispatch_from)
         queue.correct_min_offset(log.min_offset)
         _drop_false_units(log, queue)

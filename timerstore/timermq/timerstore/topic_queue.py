@@ -1,7 +1,7 @@
 """Where new messages go: one entry for each topic and queue, with its next queue offset.
 
-The table is RocketMQ's topic-queue table (QueueOffsetOperator, AssignQueueOffset); an entry also holds
-what every record of the queue repeats, so that the hot loop makes it once.
+The table is RocketMQ's topic-queue table (QueueOffsetOperator, AssignQueueOffset); an entry also
+holds what every record of the queue repeats, so that the hot loop makes it once.
 """
 
 import attrs
@@ -54,7 +54,8 @@ class TopicQueue:
     """Whether units carry deliver times of delay levels in place of tags codes."""
     queue: ConsumeQueue
     next_offset: int
-    """Queue offset of the next message put; the queue itself may lag behind until the log is synced."""
+    """Queue offset of the next message put; the queue itself may lag behind until the log is
+    synced."""
     units: list[bytes] = attrs.field(factory=list[bytes])
     """Units of the batch that is being made."""
     first_offset: int = 0

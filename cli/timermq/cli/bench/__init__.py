@@ -31,7 +31,7 @@ READY_SECONDS = 30.0
 PULL_TIMEOUT = 30.0
 STEADY_DELAY_MS = 1_000
 """Delay of each message in the steady question."""
-LOAD_RATE = 15_000
+LOAD_RATE = 5_000
 """Messages a second that loading a burst is expected to reach at least."""
 
 

@@ -1,0 +1,145 @@
+"""The program around the verbs: help, exit codes, and errors of one line."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+
+import pytest
+import trio
+
+from cli.conftest import RunProgram
+from timermq.cli import main as main_module_function
+from timermq.cli.main import VERBS
+from timermq.timerstore.errors import StoreFormatError
+
+
+def test_no_verb(timermq: RunProgram) -> None:
+    """Without a verb nothing is done, and one line says so."""
+    ran = timermq()
+
+    assert (2, "", "timermq: the following arguments are required: VERB\n") == (
+        ran.code,
+        ran.out,
+        ran.err,
+    )
+
+
+def test_unknown_flag(timermq: RunProgram) -> None:
+    """A usage error names the verb."""
+    ran = timermq("cancel", "T", "H", "--force")
+
+    assert (2, "timermq: unrecognized arguments: --force\n") == (ran.code, ran.err)
+
+
+def test_argument_that_does_not_read(timermq: RunProgram) -> None:
+    """The message of the argument's type is kept."""
+    ran = timermq("send", "T", "--delay", "5")
+
+    assert 2 == ran.code
+    assert ran.err == (
+        "timermq: send: argument --delay: duration '5': expected a form like 3d12h, 90s or 250ms\n"
+    )
+
+
+def test_version(timermq: RunProgram) -> None:
+    """The version is that of the installed distribution."""
+    ran = timermq("--version")
+
+    assert (0, f"timermq {importlib.metadata.version('timermq')}\n") == (ran.code, ran.out)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help(timermq: RunProgram, verb: str) -> None:
+    """Every verb explains itself with the docstring of its module."""
+    ran = timermq(verb, "--help")
+    words = (VERBS[verb].__doc__ or "").split()
+
+    assert 0 == ran.code
+    assert words
+    assert " ".join(words[:3]) in " ".join(ran.out.split())
+
+
+def test_list_of_verbs(timermq: RunProgram) -> None:
+    """The help names every verb."""
+    ran = timermq("--help")
+
+    assert 0 == ran.code
+    assert all(verb in ran.out for verb in VERBS)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completion(timermq: RunProgram, shell: str) -> None:
+    """The shell's completion is printed and knows the verbs."""
+    ran = timermq("--print-completion", shell)
+
+    assert 0 == ran.code
+    assert all(verb in ran.out for verb in VERBS)
+
+
+def test_failures_are_one_line(timermq: RunProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of ours is told in one line, also out of a nursery."""
+
+    async def fail() -> None:
+        raise StoreFormatError("f", 7, "a unit", "none")
+
+    async def fail_inside() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fail)
+
+    def run(_: object) -> None:
+        trio.run(fail_inside)
+
+    monkeypatch.setattr(VERBS["cancel"], "run", run)
+    ran = timermq("cancel", "T", "H")
+
+    assert (1, "timermq: f: at 7: expected a unit, found none\n") == (ran.code, ran.err)
+
+
+def test_system_errors_are_one_line(timermq: RunProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the operating system refuses gets our form: place, then what happened."""
+
+    def fail(_: object) -> int:
+        raise FileNotFoundError(2, "No such file or directory", "/nowhere")
+
+    monkeypatch.setattr(VERBS["cancel"], "run", fail)
+    ran = timermq("cancel", "T", "H")
+
+    assert (1, "timermq: /nowhere: no such file or directory\n") == (ran.code, ran.err)
+
+
+def test_interrupt(timermq: RunProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control-C ends with 130 and says nothing."""
+
+    def interrupt(_: object) -> int:
+        raise BaseExceptionGroup("nursery", [KeyboardInterrupt()])
+
+    monkeypatch.setattr(VERBS["cancel"], "run", interrupt)
+    ran = timermq("cancel", "T", "H")
+
+    assert (130, "", "") == (ran.code, ran.out, ran.err)
+
+
+def test_bugs_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that is not ours is not made into a line."""
+
+    def fail(_: object) -> int:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(VERBS["cancel"], "run", fail)
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        main_module_function(("cancel", "T", "H"))
+
+
+@pytest.mark.slow
+def test_reader_that_has_enough() -> None:
+    """A closed pipe is no error: `timermq config show | head -1`."""
+    command = (
+        f"{sys.executable} -m timermq.cli config show --json | head -1; echo ${{PIPESTATUS[0]}}"
+    )
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+
+    assert 2 == len(ran.stdout.splitlines())
+    assert ran.stdout.endswith("\n0\n")
+    assert "" == ran.stderr

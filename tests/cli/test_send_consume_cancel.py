@@ -1,0 +1,177 @@
+"""`timermq send`, `consume` and `cancel` against a broker in another process."""
+
+from __future__ import annotations
+
+import base64
+import io
+import sys
+
+import pytest
+
+from cli.conftest import Ran, RunProgram
+from interop.serving import Broker
+from timermq.cli.moment import format_moment, parse_moment
+from timermq.pipeline.clock import SystemClock
+from timermq.pipeline.recall_handle import decode_handle
+
+pytestmark = pytest.mark.slow
+
+
+def consume(timermq: RunProgram, broker: Broker, topic: str, *flags: str) -> Ran:
+    """What a new group gets of a topic from its first message on."""
+    return timermq(
+        *("consume", topic, "--group", f"G_{topic}", "--from", "first", "--timeout", "10s"),
+        *("--json", "--namesrv", broker.namesrv, *flags),
+    )
+
+
+def test_at_once(timermq: RunProgram, broker: Broker) -> None:
+    """A message without a moment has no handle, and arrives with all that was given."""
+    sent = timermq(
+        *("send", "Plain", "Grüße", "--key", "k1", "--key", "k2", "--tag", "A"),
+        *("--property", "colour=red", "--json", "--namesrv", broker.namesrv),
+    ).rows[0]
+    ran = consume(timermq, broker, "Plain", "--count", "1")
+    row = ran.rows[0]
+
+    assert (0, None, None) == (ran.code, sent["deliver_ms"], sent["recall_handle"])
+    assert {
+        "topic": "Plain",
+        "queue": sent["queue_id"],
+        "offset": 0,
+        "id": sent["message_id"],
+        "keys": ["k1", "k2"],
+        "tags": "A",
+        "body": "Grüße",
+        "body_base64": None,
+        "deliver_ms": None,
+        "lateness_ms": None,
+    } == {
+        key: value
+        for key, value in row.items()
+        if key not in ("properties", "stored_ms", "received_ms")
+    }
+    assert {"colour": "red"}.items() <= dict(row["properties"]).items()  # type: ignore[call-overload]
+
+
+def test_at_a_moment(timermq: RunProgram, broker: Broker) -> None:
+    """The moment is kept to the millisecond: not before, and hardly after."""
+    moment_ms = SystemClock().now_ms() + 1500
+    sent = timermq(
+        *("send", "Moment", "x", "--at", format_moment(moment_ms)),
+        *("--json", "--namesrv", broker.namesrv),
+    ).rows[0]
+    row = consume(timermq, broker, "Moment", "--count", "1").rows[0]
+
+    assert (moment_ms, moment_ms) == (sent["deliver_ms"], row["deliver_ms"])
+    assert 0 <= int(str(row["stored_ms"])) - moment_ms < 500
+    assert int(str(row["received_ms"])) - moment_ms == row["lateness_ms"]
+
+
+def test_delay_and_level(timermq: RunProgram, broker: Broker) -> None:
+    """A delay and a level count from the broker's receiving it."""
+    before_ms = SystemClock().now_ms()
+    moments = [
+        int(
+            str(
+                timermq("send", "Delay", "x", *flags, "--json", "--namesrv", broker.namesrv).rows[
+                    0
+                ]["deliver_ms"]
+            )
+        )
+        for flags in (("--delay", "2h"), ("--level", "18"))
+    ]
+    after_ms = SystemClock().now_ms()
+
+    assert all(before_ms <= moment - 7_200_000 <= after_ms for moment in moments)
+
+
+def test_what_people_see(timermq: RunProgram, broker: Broker) -> None:
+    """The message id, the moment in local time and UTC, and the handle that cancels it."""
+    ran = timermq("send", "Human", "x", "--at", "in 1h", "--namesrv", broker.namesrv)
+    lines = [line.split(maxsplit=2) for line in ran.out.splitlines()]
+    local, utc = lines[1][2].split(" ")
+
+    assert 0 == ran.code
+    assert [["message", "id"], ["deliver", "time"], ["recall", "handle"]] == [
+        line[:2] for line in lines
+    ]
+    assert parse_moment(local, 0) == parse_moment(utc.strip("()"), 0)
+    assert lines[0][2] == decode_handle(lines[2][2]).unique_key
+
+
+def test_body_from_standard_input(
+    timermq: RunProgram, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dash reads the body from standard input; what is no text is printed as Base64."""
+    body = bytes(range(256))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(body)))
+    timermq("send", "Bytes", "-", "--namesrv", broker.namesrv)
+    row = consume(timermq, broker, "Bytes", "--count", "1").rows[0]
+
+    assert (None, body) == (row["body"], base64.b64decode(str(row["body_base64"])))
+
+
+def test_offsets_are_committed(timermq: RunProgram, broker: Broker) -> None:
+    """A group goes on where it stopped; too few messages in time are a failure."""
+    for body in ("one", "two"):
+        timermq("send", "Offsets", body, "--namesrv", broker.namesrv)
+    first = consume(timermq, broker, "Offsets", "--count", "2")
+    second = consume(timermq, broker, "Offsets", "--count", "1", "--timeout", "1s")
+
+    assert (0, {"one", "two"}) == (first.code, {row["body"] for row in first.rows})
+    assert (1, "", "") == (second.code, second.out, second.err)
+
+
+def test_lines_for_people(timermq: RunProgram, broker: Broker) -> None:
+    """A line a message: when, where, which, how late, what."""
+    sent = timermq(
+        *("send", "Lines", "hello", "--delay", "250ms", "--json", "--namesrv", broker.namesrv)
+    ).rows[0]
+    ran = timermq(
+        *("consume", "Lines", "--group", "G", "--from", "first", "--count", "1"),
+        *("--timeout", "10s", "--namesrv", broker.namesrv),
+    )
+    line = ran.out.split()
+
+    assert 0 == ran.code
+    assert f"Lines/{sent['queue_id']}@0" == line[1]
+    assert [sent["message_id"], "ms", "late", "hello"] == [line[2], *line[4:]]
+
+
+def test_cancel(timermq: RunProgram, broker: Broker) -> None:
+    """A handle takes its message back; one for a moment that is past does not."""
+    sent = timermq(
+        *("send", "Cancel", "x", "--delay", "2s", "--json", "--namesrv", broker.namesrv)
+    ).rows[0]
+    handle = str(sent["recall_handle"])
+    ran = timermq("cancel", "Cancel", handle, "--json", "--namesrv", broker.namesrv)
+    arrived = consume(timermq, broker, "Cancel", "--timeout", "3s")
+    late = timermq("cancel", "Cancel", handle, "--namesrv", broker.namesrv)
+
+    assert (0, [{"verdict": "cancelled"}]) == (ran.code, ran.rows)
+    assert (0, []) == (arrived.code, arrived.rows)
+    assert (1, "too_late\n", "") == (late.code, late.out, late.err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (("send", "no blanks", "x"), 1, "refused with code 29: TOPIC_NAME"),
+        (("send", "T", "x", "--at", "in 9d"), 1, "refused with code 13: TIMER_DELAY_TOO_LONG"),
+        (("send", "T", "x", "--property", "K"), 2, "send: argument --property: expected K=V"),
+        (("send", "T", "x", "--key", "a b"), 2, "send: keys: expected texts without blanks"),
+        (("send", "T", "x", "--level", "0"), 2, "send: argument --level: expected a whole number"),
+        (("send", "T", "x", "--at", "now", "--delay", "1s"), 2, "send: argument --delay: not all"),
+        (("cancel", "T", "x"), 1, "refused with code"),
+    ],
+)
+def test_refusals_are_one_line(
+    timermq: RunProgram, broker: Broker, arguments: tuple[str, ...], code: int, reason: str
+) -> None:
+    """Whether program or broker refuses, one line says why."""
+    ran = timermq(*arguments, "--namesrv", broker.namesrv)
+
+    assert (code, "") == (ran.code, ran.out)
+    assert ran.err.startswith(f"timermq: {reason}")
+    assert 1 == len(ran.err.splitlines())

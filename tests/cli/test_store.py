@@ -1,0 +1,168 @@
+"""`timermq store stats|dump|check`: RocketMQ's stores seen from outside."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import RunProgram
+from golden_stores import NAMES, GoldenStores, LogRecord
+
+pytestmark = pytest.mark.slow
+
+COMPRESSED = 1
+"""The flag that Java takes away when it decompresses, and so does the manifest."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dump(timermq: RunProgram, golden_stores: GoldenStores, name: str) -> None:
+    """A dump has one line a record, with every field as Java read it."""
+    golden = golden_stores[name]
+    ran = timermq("store", "dump", golden.root, "--json")
+    expected = [dump_row(one) for one in golden.manifest.state.records if not one.blank]
+
+    assert (0, "") == (ran.code, ran.err)
+    assert expected == [
+        {**row, "sys_flag": int(str(row["sys_flag"])) & ~COMPRESSED} for row in ran.rows
+    ]
+
+
+def dump_row(record: LogRecord) -> dict[str, object]:
+    """A record of the manifest under the names of a dump, in their order."""
+    properties = record.properties
+    return {
+        "phy_offset": record.phy_offset,
+        "size": record.size,
+        "magic": record.magic,
+        "body_crc": record.body_crc,
+        "topic": record.topic,
+        "queue_id": record.queue_id,
+        "queue_offset": record.queue_offset,
+        "flag": record.flag,
+        "sys_flag": record.sys_flag,
+        "born_ms": record.born_ms,
+        "born_host": record.born_host,
+        "store_ms": record.store_ms,
+        "store_host": record.store_host,
+        "reconsume_times": record.reconsume_times,
+        "prepared_transaction_offset": record.prepared_transaction_offset,
+        "unique_id": record.uniq_key,
+        "keys": properties.get("KEYS", ""),
+        "tags": properties.get("TAGS", ""),
+        "properties": properties,
+        "body_size": record.body_size,
+        "body_sha256": record.body_sha256,
+    }
+
+
+def test_dump_for_people(timermq: RunProgram, golden_stores: GoldenStores) -> None:
+    """The table shows where each message is and whose it is."""
+    golden = golden_stores["g5"]
+    lines = timermq("store", "dump", golden.root).out.splitlines()
+
+    assert lines[0].split()[:4] == ["phy_offset", "size", "topic", "queue_id"]
+    assert len(golden.manifest.state.records) == len(lines) - 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_stats(timermq: RunProgram, golden_stores: GoldenStores, name: str) -> None:
+    """The sizes of the files are found out, and every part has its row."""
+    golden = golden_stores[name]
+    state = golden.manifest.state
+    ran = timermq("store", "stats", golden.root, "--json")
+    log, *others = ran.rows
+    queues = {row["name"]: (row["min"], row["max"]) for row in others if row["part"] == "queue"}
+
+    assert (0, "") == (ran.code, ran.err)
+    assert ("commit log", 0, state.max_phy_offset, 1_048_576) == (
+        log["part"],
+        log["min"],
+        log["max"],
+        log["segment_size"],
+    )
+    assert sum(not one.blank for one in state.records) == log["count"]
+    assert {
+        f"{one.topic}/{one.queue_id}": (one.min_offset, one.max_offset) for one in state.queues
+    } == queues
+    assert ["index", "timer log", "timers"] == list(
+        dict.fromkeys(row["part"] for row in others if row["part"] != "queue")
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_check(timermq: RunProgram, golden_stores: GoldenStores, name: str) -> None:
+    """RocketMQ's stores are sound, that of the killed broker too."""
+    golden = golden_stores[name]
+    ran = timermq("store", "check", golden.root)
+
+    assert (0, f"{golden.root}: nothing found\n", "") == (ran.code, ran.out, ran.err)
+
+
+def damage(path: Path, at: int, data: bytes) -> None:
+    """Write over some bytes of a file."""
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as view:
+        view[at : at + len(data)] = data
+
+
+def test_check_finds_damage(
+    timermq: RunProgram, golden_stores: GoldenStores, tmp_path: Path
+) -> None:
+    """Each damaged part is named with its place, what was expected and what was found."""
+    root = Path(golden_stores.unpack_copy("g5", tmp_path))
+    queue = root / "consumequeue" / "Six_b8b8" / "1" / ("0" * 20)
+    index = next((root / "index").iterdir())
+    damage(queue, 16, b"\xff")  # the tags code of the first unit
+    damage(index, 40 + 400 + 20, b"\x00\x00\x00\x07")  # the hash of the first entry
+    damage(root / "timerlog" / ("0" * 20), 676 + 16, b"\x00" * 8)  # the write time of the last unit
+    (root / "config" / "topics.json").write_text("{")
+    (root / "config" / "topics.json.bak").write_text("")
+    ran = timermq("store", "check", str(root), "--json")
+    places = {(row["place"], row["at"]) for row in ran.rows}
+
+    assert 1 == ran.code
+    assert {
+        ("consumequeue/Six_b8b8/1", 0),
+        (f"index/{index.name}", 1),
+        ("timerlog", 676),
+        ("config/topics.json", 0),
+    } == places
+    assert all(row["expected"] != row["found"] for row in ran.rows)
+
+
+def test_check_finds_a_damaged_record(
+    timermq: RunProgram, golden_stores: GoldenStores, tmp_path: Path
+) -> None:
+    """A body that does not fit its checksum is found where it stands, with all behind it."""
+    root = Path(golden_stores.unpack_copy("g1", tmp_path))
+    damage(root / "commitlog" / ("0" * 20), 419 + 100, b"\xff\xff")
+    ran = timermq("store", "check", str(root), "--json")
+
+    assert 1 == ran.code
+    assert {
+        "place": "commitlog",
+        "at": 419,
+        "expected": "records up to 2383262",
+    } == {key: ran.rows[0][key] for key in ("place", "at", "expected")}
+    assert str(ran.rows[0]["found"]).startswith("body checksum: expected ")
+
+
+@pytest.mark.parametrize("verb", ["stats", "dump", "check"])
+def test_no_store(timermq: RunProgram, tmp_path: Path, verb: str) -> None:
+    """A directory without a commit log is no store, and none is made there."""
+    ran = timermq("store", verb, str(tmp_path))
+
+    assert 1 == ran.code
+    assert f"timermq: {tmp_path}: expected a store, found no folder commitlog\n" == ran.err
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_sizes_that_do_not_fit(timermq: RunProgram, golden_stores: GoldenStores) -> None:
+    """A size that somebody has set counts more than the files, and the mismatch is told."""
+    golden = golden_stores["g5"]
+    ran = timermq("store", "dump", golden.root, "--set", "mapped_file_size_commit_log=1000000")
+
+    assert 1 == ran.code
+    assert "1000000" in ran.err
+    assert 1 == len(ran.err.splitlines())

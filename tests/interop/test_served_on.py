@@ -1,0 +1,91 @@
+"""A store that a killed Java broker left is served on: each pending timer once, on its millisecond."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+import trio
+
+from fakes import VirtualClock
+from golden_stores import GoldenStore, GoldenStores
+from simulation.staged_service import ROOT, Arrival, arrivals_everywhere, running
+from timermq.pipeline import TIMER_TOPIC, TimerOptions
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.store_options import StoreOptions
+
+DAY_MS = 86_400_000
+
+pytestmark = pytest.mark.slow
+
+
+def loaded(store: GoldenStore, clock: VirtualClock) -> MemoryDisk:
+    """A memory disk with the files of a store; virtual time and real threads do not go together."""
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    for folder, _, names in os.walk(store.root):
+        target = ROOT + folder.removeprefix(store.root)
+        disk.make_dirs(target)
+        for name in names:
+            data = (Path(folder) / name).read_bytes()
+            file = disk.open(f"{target}/{name}", create=True)
+            file.truncate(len(data))
+            file.write(0, data)
+            disk.sync_now(file)
+        disk.sync_dir_now(target)
+    return disk
+
+
+@pytest.mark.parametrize("outage_ms", [1_000, 10 * DAY_MS], ids=["at once", "after ten days"])
+async def test_killed_java_store(
+    autojump_clock: trio.testing.MockClock, golden_stores: GoldenStores, outage_ms: int
+) -> None:
+    """What was pending arrives at its moment, once, also what Java's recovery delivers twice."""
+    store = golden_stores["g3"]
+    manifest = store.manifest
+    start_ms = manifest.times["stopSignalMs"] + outage_ms
+    clock = VirtualClock(start_ms)
+    disk = loaded(store, clock)
+    end_py = manifest.state.max_phy_offset
+    async with running(
+        disk,
+        clock,
+        store_options=StoreOptions(
+            mapped_file_size_commit_log=1 << 20,
+            mapped_file_size_consume_queue=1000,
+            max_hash_slot_num=100,
+            max_index_num=400,
+            file_reserved_time_hours=24 * 30,
+            flush_interval_commit_log_ms=60_000,
+            flush_interval_consume_queue_ms=60_000,
+        ),
+        timer_options=TimerOptions(
+            mapped_file_size_timer_log=5200,
+            clock_check_interval_ms=DAY_MS,
+            timer_flush_interval_ms=60_000,
+        ),
+    ) as service:
+        await trio.sleep(3 * 86_400)
+        found = [
+            one
+            for one in arrivals_everywhere(service.store)
+            if one.phy_offset >= end_py and one.topic != TIMER_TOPIC
+        ]
+        statistics = service.statistics()
+    arrived: defaultdict[str, list[Arrival]] = defaultdict(list)
+    for one in found:
+        arrived[one.unique_id].append(one)
+    pending = {one.msg_id: one for one in manifest.messages if one.state.startswith("pending")}
+    expected_ms = {
+        key: max(one.deliver_ms or 0, start_ms) for key, one in pending.items() if one.deliver_ms
+    }
+
+    assert len(pending) > 90
+    assert dict.fromkeys(pending, 1) == {key: len(rows) for key, rows in arrived.items()}
+    assert {} == {
+        key: (arrived[key][0].stored_ms, moment)
+        for key, moment in expected_ms.items()
+        if arrived[key][0].stored_ms != moment
+    }
+    assert 0 == statistics.early

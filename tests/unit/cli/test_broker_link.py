@@ -1,0 +1,22 @@
+"""The brokers that a name server knows."""
+
+from __future__ import annotations
+
+import pytest
+
+from timermq.cli.broker_link import master_addresses
+
+
+@pytest.mark.parametrize("zero", ['"0"', "0"])
+def test_masters(zero: str) -> None:
+    """The masters' addresses are found whether or not the broker numbers are quoted."""
+    body = (
+        '{"brokerAddrTable":{"a":{"brokerAddrs":{0:"h:1",1:"h:2"}},"b":{"brokerAddrs":{1:"h:3"}}}}'
+    )
+
+    assert ["h:1"] == master_addresses(body.replace("0:", f"{zero}:").encode())
+
+
+def test_nobody() -> None:
+    """A name server without brokers names none."""
+    assert [] == master_addresses(b"{}")

@@ -1,0 +1,174 @@
+"""The configuration: its three layers, and what is said about keys that nobody knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import platformdirs
+import pytest
+
+from timermq.cli.configuration import (
+    FILE_SIZE_MAX,
+    SECTIONS,
+    configure,
+    default_store_directory,
+    environment_layer,
+    flag_layer,
+    read_file,
+)
+from timermq.cli.settings import ConfigurationError, Source, keys_of
+from timermq.timerstore.store_options import FlushDiskType
+
+
+def test_defaults() -> None:
+    """Without layers nothing but loopback is bound, and the store is in the user's directory."""
+    configuration = configure([])
+
+    assert "127.0.0.1" == configuration.broker.listen_host
+    assert "127.0.0.1" == configuration.broker.namesrv_listen_host
+    assert default_store_directory() == configuration.serve.store_path_root_dir
+    assert {Source.DEFAULT} == {one.source for one in configuration.settings}
+
+
+def test_default_store_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The platform says where data belongs."""
+
+    def user_data_dir(name: str, *, appauthor: bool) -> str:
+        return f"/data/{name}" if not appauthor else ""
+
+    monkeypatch.setattr(platformdirs, "user_data_dir", user_data_dir)
+
+    assert "/data/timermq/store" == default_store_directory()
+
+
+@pytest.mark.parametrize(
+    ("key", "sections"), [item for item in keys_of(SECTIONS).items() if len(item[1]) > 1]
+)
+def test_a_key_in_two_sections_is_one_setting(key: str, sections: tuple[str, ...]) -> None:
+    """Type and default are the same, for it has one value."""
+    fields = [attrs.fields_dict(SECTIONS[section])[key] for section in sections]
+
+    assert 1 == len({(str(field.type), field.default) for field in fields})
+
+
+def test_layers() -> None:
+    """Environment over file, flags over both; a key in two sections reaches both."""
+    configuration = configure(
+        [
+            environment_layer(
+                {"TIMERMQ_FLUSH_DISK_TYPE": "SYNC_FLUSH", "TIMERMQ_LISTEN_PORT": "1", "HOME": "/"}
+            ),
+            flag_layer({"listen_port": ("--listen", "2")}, ["message_delay_level=1s 2s"]),
+        ]
+    )
+
+    assert FlushDiskType.SYNC_FLUSH is configuration.store.flush_disk_type
+    assert 2 == configuration.broker.listen_port
+    assert "1s 2s" == configuration.store.message_delay_level
+    assert "1s 2s" == configuration.timer.message_delay_level
+
+
+def test_own_flags_win_over_set() -> None:
+    """`--listen` is the nearer word for it than `--set listen_port`."""
+    layer = flag_layer({"listen_port": ("--listen", "2")}, ["listen_port=3"])
+
+    assert ("2", "--listen") == (
+        layer.values["listen_port"].value,
+        layer.values["listen_port"].where,
+    )
+
+
+def test_flags_that_are_not_given() -> None:
+    """A flag without a value leaves the setting alone."""
+    assert {} == flag_layer({"listen_port": ("--listen", None)}).values
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("listen_port", "--set: expected KEY=VALUE, found 'listen_port'"),
+        ("lisen_port=1", "--set: lisen_port is not a known setting; the nearest is listen_port"),
+    ],
+)
+def test_assignments_that_are_refused(assignment: str, message: str) -> None:
+    """`--set` needs a known key and a value."""
+    with pytest.raises(ConfigurationError) as refused:
+        flag_layer({}, [assignment])
+
+    assert message == str(refused.value)
+
+
+def test_unknown_variable() -> None:
+    """A variable with our prefix that names nothing is an error, not a silent default."""
+    with pytest.raises(ConfigurationError) as refused:
+        environment_layer({"TIMERMQ_LISTEN_PROT": "1"})
+
+    assert str(refused.value) == (
+        "environment: TIMERMQ_LISTEN_PROT is not a known setting; "
+        "the nearest is TIMERMQ_LISTEN_PORT"
+    )
+
+
+def test_toml(tmp_path: Path) -> None:
+    """A table a section, values with their own types."""
+    file = tmp_path / "timermq.toml"
+    file.write_text('[broker]\nbroker_name = "b"\n[timer]\ntimer_wheel_enable = false\n')
+    layer, ignored = read_file(str(file))
+    configuration = configure([layer])
+
+    assert () == ignored
+    assert ("b", False) == (
+        configuration.broker.broker_name,
+        configuration.timer.timer_wheel_enable,
+    )
+    assert not configuration.is_default("broker_name")
+    assert configuration.is_default("listen_port")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[brokr]\n", "[brokr] is not a known setting; the nearest is broker"),
+        (
+            "[timer]\nlisten_port = 1\n",
+            "[timer] listen_port is not a known setting",
+        ),
+        ("broker = 1\n", "broker: expected a table, found 1"),
+        ("[timer]\ntimer_precision_ms = '100'\n", None),
+        ("[timer\n", None),
+    ],
+)
+def test_toml_that_is_refused(tmp_path: Path, text: str, message: str | None) -> None:
+    """Each message begins with the file."""
+    file = tmp_path / "t.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigurationError) as refused:
+        configure([read_file(str(file))[0]])
+
+    assert str(refused.value).startswith(f"{file}: ")
+    if message is not None:
+        assert f"{file}: {message}" == str(refused.value)
+
+
+def test_files_of_another_kind(tmp_path: Path) -> None:
+    """What is no text, or far too long, is no configuration."""
+    binary, long = tmp_path / "binary.conf", tmp_path / "long.conf"
+    binary.write_bytes(b"a=\xff\n")
+    long.write_bytes(b"#" * (FILE_SIZE_MAX + 1))
+    with pytest.raises(ConfigurationError, match=r"expected UTF-8, found a bad byte at 2$"):
+        read_file(str(binary))
+    with pytest.raises(ConfigurationError, match=r"expected at most 1048576 bytes, found more$"):
+        read_file(str(long))
+
+
+def test_broker_conf_that_is_refused(tmp_path: Path) -> None:
+    """A known key with a bad value is named as RocketMQ names it."""
+    file = tmp_path / "broker.conf"
+    file.write_text("timerPrecisionMs=7\n")
+    with pytest.raises(ConfigurationError) as refused:
+        configure([read_file(str(file))[0]])
+
+    assert str(refused.value) == (
+        f"{file}: timerPrecisionMs: timer_precision_ms: expected 100, 200, 500 or 1000, found 7"
+    )

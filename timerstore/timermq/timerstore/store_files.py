@@ -1,0 +1,59 @@
+"""The files of a store, before anything is known about what they hold."""
+
+import attrs
+
+from .commit_log import CommitLog
+from .consume_queue_table import ConsumeQueueTable
+from .disk import Disk
+from .queue_register import QueueRegister
+from .store_checkpoint import StoreCheckpoint
+from .store_options import StoreOptions
+
+
+@attrs.define(eq=False, kw_only=True)
+class StoreFiles:
+    """The parts of a store that recovery looks at."""
+
+    log: CommitLog
+    queues: ConsumeQueueTable
+    checkpoint: StoreCheckpoint
+    """As it was found; nothing is written to it before recovery has judged the store."""
+    register: QueueRegister
+    options: StoreOptions
+    last_exit_ok: bool
+    """Whether the last process closed the store."""
+    read_only: bool
+
+    @classmethod
+    def of(
+        cls, disk: Disk, root: str, options: StoreOptions, *, last_exit_ok: bool, read_only: bool
+    ) -> "StoreFiles":
+        """The parts of the store in a directory; no file but the checkpoint is looked at.
+
+        Raises:
+            StoreFormatError: The checkpoint is none.
+        """
+        return cls(
+            log=CommitLog(
+                disk,
+                f"{root}/commitlog",
+                options.mapped_file_size_commit_log,
+                read_only=read_only,
+            ),
+            queues=ConsumeQueueTable(
+                disk,
+                root,
+                segment_size=options.mapped_file_size_consume_queue,
+                read_only=read_only,
+            ),
+            checkpoint=StoreCheckpoint.open(disk, checkpoint_path(root), read_only=True),
+            register=QueueRegister(disk, root),
+            options=options,
+            last_exit_ok=last_exit_ok,
+            read_only=read_only,
+        )
+
+
+def checkpoint_path(root: str) -> str:
+    """Where a store keeps its checkpoint."""
+    return f"{root}/checkpoint"

@@ -1,0 +1,111 @@
+"""Putting messages: whether the store takes them now, and the way from batch to log and queues.
+
+Corresponds to DefaultMessageStore.asyncPutMessages and CommitLog.asyncPutMessages.
+"""
+
+from collections.abc import Callable, Sequence
+
+from .cleaning import Cleaner
+from .commit_log import CommitLog, StoreFailedError
+from .dispatch import Dispatcher
+from .group_commit import GroupCommit
+from .message import Message
+from .put_status import PutResult, PutStatus
+from .record_writer import EncodedBatch, RecordWriter
+from .store_options import StoreOptions
+
+
+class StoreWriter:
+    """The only one that appends to the log of a store.
+
+    Args:
+        options: Limits.
+        log: The log.
+        records: Encodes batches.
+        dispatcher: Gets what was stored.
+        commit: Says whether the log has failed.
+        cleaner: Says whether the disk is full.
+        now_ms: Wall clock.
+        last_store_ms: Store time of the newest record, 0 for an empty log.
+    """
+
+    def __init__(
+        self,
+        options: StoreOptions,
+        *,
+        log: CommitLog,
+        records: RecordWriter,
+        dispatcher: Dispatcher,
+        commit: GroupCommit,
+        cleaner: Cleaner,
+        now_ms: Callable[[], int],
+        last_store_ms: int,
+    ) -> None:
+        self.last_store_ms = last_store_ms
+        """Store time of the newest message; it never goes back, whatever the clock does."""
+        self.put_count = 0
+        """Messages stored."""
+        self.put_size = 0
+        """Bytes that the log grew by."""
+        self.refused_count = 0
+        self.closed: str | None = None
+        """Why nothing is stored any more."""
+        self._options = options
+        self._log = log
+        self._records = records
+        self._dispatcher = dispatcher
+        self._commit = commit
+        self._cleaner = cleaner
+        self._now_ms = now_ms
+
+    def put(self, messages: Sequence[Message], *, even_when_full: bool) -> list[PutResult]:
+        """Store a batch and hand its queue units to the dispatcher; see `MessageStore.put`."""
+        refusal = self.refusal(even_when_full=even_when_full)
+        if refusal is not None:
+            self.refused_count += len(messages)
+            return [refusal] * len(messages)
+        log = self._log
+        start = log.max_offset
+        store_ms = max(self._now_ms(), self.last_store_ms)
+        batch = self._records.encode(messages, start=start, room=log.room, store_ms=store_ms)
+        try:
+            log.append(batch.segment_starts, batch.writes)
+        except (OSError, StoreFailedError) as error:
+            return self._take_back(batch, error)
+        self.refused_count += len(messages) - batch.count
+        if batch.writes:
+            self.last_store_ms = store_ms
+            self.put_count += batch.count
+            self.put_size += batch.end - start
+            self._dispatcher.add(batch.dispatch())
+        return batch.results
+
+    def refusal(self, *, even_when_full: bool) -> PutResult | None:
+        """What every message gets while the store takes none."""
+        status = PutStatus.SERVICE_NOT_AVAILABLE
+        if self.closed is not None:
+            return PutResult(status, remark=self.closed)
+        if self._commit.failure is not None:
+            return PutResult(status, remark=f"store has failed: {self._commit.failure}")
+        if self._dispatcher.failure is not None:
+            return PutResult(status, remark=f"consume queue: {self._dispatcher.failure}")
+        if self._cleaner.refusal is not None and not even_when_full:
+            return PutResult(status, remark=self._cleaner.refusal)
+        if self._options.is_sync_flush:
+            unflushed = self._log.max_offset - self._log.flushed_where
+            limit = self._options.unflushed_size_max
+            if unflushed > limit:
+                remark = f"{unflushed} bytes await their sync: expected at most {limit}"
+                return PutResult(PutStatus.OS_PAGE_CACHE_BUSY, remark=remark)
+        return None
+
+    def _take_back(self, batch: EncodedBatch, error: OSError | StoreFailedError) -> list[PutResult]:
+        """Results of a batch that the disk did not take."""
+        batch.take_back()
+        if isinstance(error, StoreFailedError):
+            self._commit.fail(error)
+        self.refused_count += len(batch.results)
+        refusal = PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=f"commit log: {error}")
+        return [
+            refusal if result.status is PutStatus.PUT_OK else result for result in batch.results
+        ]
