@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test lint types check bench soak clean
+.PHONY: help demo test lint types check bench docs kill clean
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -37,3 +37,6 @@ bench: $(STAMP)  ## send → pulled and burst on this machine
 
 clean:           ## remove what make made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+docs: $(STAMP)   ## the tables of docs/format.md, from the declarations
+	$(BIN)/python docs/format_tables.py

@@ -2,42 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator
-from typing import cast
+from collections.abc import Iterator
 
-import attrs
 import pytest
 import structlog
 
+from cli.program import SMALL_FILES, Ran, RunProgram
 from interop.serving import Broker, serving
 from timermq.cli import main
-
-SMALL_FILES = (
-    "--set=mapped_file_size_commit_log=16777216",
-    "--set=mapped_file_size_timer_log=1048576",
-    "--set=max_hash_slot_num=1000",
-    "--set=max_index_num=4000",
-)
-"""A gigabyte that nobody fills takes time to reserve."""
-
-
-@attrs.frozen
-class Ran:
-    """What one run of the program left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def rows(self) -> list[dict[str, object]]:
-        """The JSON lines."""
-        return [cast("dict[str, object]", json.loads(line)) for line in self.out.splitlines()]
-
-
-RunProgram = Callable[..., Ran]
 
 
 @pytest.fixture

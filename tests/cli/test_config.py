@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import RunProgram
+from cli.program import RunProgram
 
 
 def test_sources(timermq: RunProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.conftest import RunProgram
+from cli.program import RunProgram
 from timermq.cli.demo import Outcome, Sent, judge, plan
 from timermq.client import ReceivedMessage
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 import trio
 
-from cli.conftest import RunProgram
+from cli.program import RunProgram
 from timermq.cli import main as main_module_function
 from timermq.cli.main import VERBS
 from timermq.timerstore.errors import StoreFormatError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.conftest import RunProgram
+from cli.program import RunProgram
 from golden_stores import NAMES, GoldenStore, GoldenStores
 from interop.serving import Broker
 from timermq.pipeline.timer_record import TIMER_TOPIC

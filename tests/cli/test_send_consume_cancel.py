@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from cli.conftest import Ran, RunProgram
+from cli.program import Ran, RunProgram
 from interop.serving import Broker
 from timermq.cli.moment import format_moment, parse_moment
 from timermq.pipeline.clock import SystemClock

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import SMALL_FILES, RunProgram
+from cli.program import SMALL_FILES, RunProgram
 from interop.serving import serving, start
 
 pytestmark = pytest.mark.slow

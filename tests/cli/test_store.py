@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import RunProgram
+from cli.program import RunProgram
 from golden_stores import NAMES, GoldenStores, LogRecord
 
 pytestmark = pytest.mark.slow

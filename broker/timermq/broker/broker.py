@@ -139,8 +139,8 @@ class Broker:
             address=endpoint.address,
             store_host=endpoint.store_host,
         )
-        self._dispatcher = self.processors.dispatcher(self.tables)
-        self._server = Server(options, self._connect, self.tables.clients)
+        self.dispatcher = self.processors.dispatcher(self.tables)
+        self.server = Server(options, self._connect, self.tables.clients)
         self.store.on_arrival(self.tables.long_polling.notify_message_arriving)
 
     @classmethod
@@ -222,15 +222,15 @@ class Broker:
         tables, send = self.tables, self.processors.send
         return BrokerStatistics(
             now_ms=self._clock.now_ms(),
-            connections=self._server.connections,
-            connections_accepted=self._server.accepted,
-            connections_turned_away=self._server.turned_away,
+            connections=self.server.connections,
+            connections_accepted=self.server.accepted,
+            connections_turned_away=self.server.turned_away,
             held_pulls=tables.long_polling.held,
             unflushed_answers=tables.durable.waiting,
             topics=sum(1 for _ in tables.topics.all()),
             subscription_groups=sum(1 for _ in tables.groups.all()),
             consumer_groups_online=len(tables.clients.consumer_groups()),
-            requests=dict(self._dispatcher.requests),
+            requests=dict(self.dispatcher.requests),
             send_messages=send.messages,
             send_requests_refused=send.refused,
             store=self.store.statistics(),
@@ -248,7 +248,7 @@ class Broker:
                 await services.start(self.tables.durable.run, name="durable answers")
                 await services.start(self.tables.long_polling.run, self.processors.pull.run_again)
                 await services.start(self._saver.run, name="config saver")
-                await services.start(self._server.run, self.endpoint.listeners, name="server")
+                await services.start(self.server.run, self.endpoint.listeners, name="server")
                 task_status.started()
                 await self._stop_requested.wait()
                 await self._stop_services()
@@ -266,7 +266,7 @@ class Broker:
     async def _stop_services(self) -> None:
         """Let requests and timers finish, each within its share of the time."""
         with trio.move_on_after(self._stop_timeout * REQUESTS_SHARE) as requests:
-            await self._server.stop()
+            await self.server.stop()
         self.timer_store.request_stop()
         with trio.move_on_after(self._stop_timeout * TIMERS_SHARE) as timers:
             await self._timers_done.wait()
@@ -282,7 +282,7 @@ class Broker:
             stream,
             remote,
             options=self.options,
-            dispatcher=self._dispatcher,
+            dispatcher=self.dispatcher,
             durable=self.tables.durable,
         )
 

@@ -66,11 +66,17 @@ class Server:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Accept and serve until cancelled; the listeners are closed then, connections as well."""
+        """Accept and serve until cancelled; the listeners are closed then, connections as well.
+
+        Args:
+            listeners: Bound sockets; without any, streams come through ``serve`` alone.
+            task_status: Started when connections are accepted.
+        """
         self._connections_max = room_for_connections(self._options.connections_max)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._sweep, name="idle sweep")
-            await nursery.start(self._accept, listeners, nursery)
+            if listeners:
+                await nursery.start(self._accept, listeners, nursery)
             task_status.started()
 
     async def stop(self) -> None:
@@ -97,25 +103,28 @@ class Server:
             async with trio.open_nursery() as accepting:
                 await accepting.start(
                     partial(
-                        trio.serve_listeners, self._serve, list(listeners), handler_nursery=nursery
+                        trio.serve_listeners,
+                        self._serve_accepted,
+                        list(listeners),
+                        handler_nursery=nursery,
                     )
                 )
                 task_status.started()
 
-    async def _serve(self, stream: trio.SocketStream) -> None:
-        """Serve one connection; whatever happens to it stays with it."""
-        try:
-            remote = stream.socket.getpeername()
-        except OSError:  # reset before it was accepted
-            await trio.aclose_forcefully(stream)
-            return
+    async def serve(self, stream: trio.abc.Stream, remote: tuple[str, int]) -> None:
+        """Serve one connection until it ends; whatever happens to it stays with it.
+
+        Args:
+            stream: The bytes; closed at the end.
+            remote: Host and port of the peer.
+        """
         if len(self._connections) >= self._connections_max:
             self.turned_away += 1
             log.warning("connection turned away", remote=remote[0], open=len(self._connections))
             await trio.aclose_forcefully(stream)
             return
         self.accepted += 1
-        connection = self._connect(stream, (remote[0], remote[1]))
+        connection = self._connect(stream, remote)
         self._connections.add(connection)
         try:
             await connection.run()
@@ -123,6 +132,14 @@ class Server:
             self._connections.discard(connection)
             if not self._connections:
                 self._all_closed.set()
+
+    async def _serve_accepted(self, stream: trio.SocketStream) -> None:
+        try:
+            host, port = stream.socket.getpeername()[:2]
+        except OSError:  # reset before it was accepted
+            await trio.aclose_forcefully(stream)
+        else:
+            await self.serve(stream, (host, port))
 
     async def _sweep(self) -> None:
         idle = self._options.server_channel_max_idle_time_seconds

@@ -18,7 +18,8 @@ import attrs
 import platformdirs
 import shtab
 
-from timermq.broker.options import BrokerOptions
+from timermq.broker import BrokerOptions
+from timermq.broker.broker import STOP_TIMEOUT_MS
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.timerstore.store_options import StoreOptions
 
@@ -55,7 +56,7 @@ class ServeOptions:
     store_path_root_dir: str = attrs.field(factory=default_store_directory)
     """The store's directory."""
     log_format: LogFormat = LogFormat.AUTO
-    stop_timeout_ms: int = attrs.field(default=10_000, validator=attrs.validators.ge(1))
+    stop_timeout_ms: int = attrs.field(default=STOP_TIMEOUT_MS, validator=attrs.validators.ge(1))
     """How long a graceful stop may take before what is left is cut off."""
 
 
@@ -82,9 +83,9 @@ class Configuration:
     ignored: tuple[str, ...]
     """Keys of a ``broker.conf`` that have no meaning here."""
 
-    def is_default(self, key: str) -> bool:
-        """Whether nobody has named the key."""
-        return any(one.key == key and one.source is Source.DEFAULT for one in self.settings)
+    def configured(self) -> list[str]:
+        """The keys that somebody has named."""
+        return [one.key for one in self.settings if one.source is not Source.DEFAULT]
 
 
 def add_configuration_flags(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,6 @@ from timermq.timerstore.os_disk import OsDisk
 
 from .config import warn_of_ignored
 from .configuration import add_configuration_flags, load_configuration
-from .settings import Source
 from .store_sizes import measure
 
 
@@ -108,7 +107,7 @@ def open_offline(args: argparse.Namespace, directory: str) -> Generator[OfflineS
         root,
         configuration.store,
         configuration.timer,
-        [one.key for one in configuration.settings if one.source is not Source.DEFAULT],
+        configuration.configured(),
     )
     now_ms = SystemClock().now_ms
     # The index is looked at file by file: a damaged one must not hide the rest.

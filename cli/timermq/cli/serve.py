@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncIterator, Mapping
 
 import shtab
+import structlog
 import trio
 
 from timermq.broker import Broker
@@ -15,9 +16,10 @@ from timermq.pipeline.clock import SystemClock
 from timermq.timerstore.os_disk import OsDisk
 
 from .arguments import OneLineParser, address
-from .config import warn_of_ignored
 from .configuration import Configuration, add_configuration_flags, load_configuration
 from .log_output import configure_logs
+
+log = structlog.get_logger("timermq.cli.serve")
 
 FILES_MARGIN = 1024
 """Open files beside the connections: segments, and what the interpreter holds."""
@@ -46,7 +48,8 @@ def run(args: argparse.Namespace) -> int:
     """Serve until a signal; a second one cuts the graceful stop off."""
     configuration = load_configuration(args, _flags(args))
     configure_logs(configuration.serve.log_format)
-    warn_of_ignored(configuration)
+    if configuration.ignored:
+        log.warning("broker.conf has keys that are not known here", keys=configuration.ignored)
     _allow_files(configuration.broker.connections_max + FILES_MARGIN)
     return trio.run(serve, configuration)
 

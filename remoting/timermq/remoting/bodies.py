@@ -14,12 +14,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
+import msgspec
 
 from .codes import ResponseCode
 from .errors import RemoteProtocolError
 
 ITEMS_MAX = 10_000
 """Groups or subscriptions in one heartbeat."""
+_INT64 = range(-(2**63), 2**63)
 
 CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
 MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
@@ -275,7 +277,7 @@ def _dump(value: object) -> bytes:
 
 def _load(body: bytes, what: str) -> object:
     try:
-        return json.loads(body)
+        return msgspec.json.decode(body)  # unlike json: no half surrogates, no NaN
     except (ValueError, RecursionError) as error:
         raise BodyFormatError(what, "JSON", str(error)) from None
 
@@ -304,10 +306,10 @@ def _text(fields: dict[str, object], name: str, default: str | None = None) -> s
 def _number(fields: dict[str, object], name: str) -> int:
     """A number, bare or as text; 0 when it is missing."""
     value = fields.get(name, 0)
-    if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) < 20:
-        return int(value)
-    if type(value) is not int:
-        raise BodyFormatError(name, "a number", ascii(value))
+    if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= 20:
+        value = int(value)
+    if type(value) is not int or value not in _INT64:
+        raise BodyFormatError(name, "a 64-bit number", ascii(value))
     return value
 
 

@@ -114,6 +114,7 @@ class FrameConnection:
     def _next_command(self) -> Command | None:
         buffer, at = self._buffer, self._at
         if len(buffer) - at < _FRONT.size:
+            self._compact()
             return None
         size, word = _FRONT.unpack_from(buffer, at)
         header_size = word & 0xFFFFFF

@@ -11,7 +11,6 @@ Source: Java ``RemotingSerializable``, ``RocketMQSerializable``.
 from __future__ import annotations
 
 import struct
-from io import BytesIO
 from typing import Any
 
 import cbor2
@@ -20,11 +19,10 @@ import msgspec
 from .codes import LanguageCode, ResponseCode
 from .command import Coding, Command
 from .errors import LocalProtocolError, RemoteProtocolError
+from .plain_cbor import PlainCborError, decode_plain
 
 EXT_COUNT_MAX = 256
 """Parameters of one command; the largest request in use has 18."""
-TEXT_SIZE_MAX = 1 << 20
-"""Bytes of one parameter or remark."""
 
 _BINARY = struct.Struct(">hBhiii")
 _INT32 = range(-(2**31), 2**31)
@@ -60,10 +58,13 @@ def decode_header(coding: int, data: bytes) -> Command:
             command = _decode_cbor(data)
         else:
             raise _malformed(f"coding: expected 0, 1 or 2, found {coding}")
-    except (msgspec.DecodeError, struct.error, UnicodeError, cbor2.CBORDecodeError) as error:
+    except (msgspec.DecodeError, struct.error, UnicodeError, PlainCborError) as error:
         raise _malformed(str(error)) from None
-    if command.opaque not in _INT32 or command.code not in _INT32:
-        raise _malformed("code and opaque: expected 32-bit numbers")
+    except RecursionError:
+        raise _malformed("nested too deeply") from None
+    numbers = (command.code, command.version, command.opaque, command.flag)
+    if not all(number in _INT32 for number in numbers):
+        raise _malformed(f"expected 32-bit code, version, opaque and flag, found {numbers}")
     return command
 
 
@@ -71,13 +72,16 @@ def encode_header(command: Command) -> bytes:
     """The header of ``command`` in its coding.
 
     Raises:
-        LocalProtocolError: A code or text that the coding cannot carry.
+        LocalProtocolError: A number or text that the coding cannot carry.
     """
-    if command.coding == Coding.JSON:
-        return _encode_json(command)
-    if command.coding == Coding.ROCKETMQ:
-        return _encode_binary(command)
-    return _encode_cbor(command)
+    try:
+        if command.coding == Coding.JSON:
+            return _encode_json(command)
+        if command.coding == Coding.ROCKETMQ:
+            return _encode_binary(command)
+        return _encode_cbor(command)
+    except (struct.error, UnicodeEncodeError, cbor2.CBOREncodeError) as error:
+        raise LocalProtocolError(f"code {command.code}: {error}") from None
 
 
 def _malformed(text: str) -> RemoteProtocolError:
@@ -177,9 +181,8 @@ def _encode_binary(command: Command) -> bytes:
 
 
 def _decode_cbor(data: bytes) -> Command:
-    stream = BytesIO(data)
-    items = cbor2.CBORDecoder(stream).decode()
-    if stream.tell() != len(data) or not isinstance(items, list) or len(items) != 7:
+    items = decode_plain(data)
+    if not isinstance(items, list) or len(items) != 7:
         raise _malformed("CBOR: expected one array of 7 items")
     code, language, version, opaque, flag, remark, ext = items
     numbers = (code, language, version, opaque, flag)

@@ -9,13 +9,13 @@ order; each succeeds or fails on its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from io import BytesIO
 
 import attrs
 import cbor2
 
 from .codes import ResponseCode
 from .errors import RemoteProtocolError
+from .plain_cbor import PlainCborError, decode_plain
 
 ITEM_COUNT_MAX = 32_768
 _INT32 = range(-(2**31), 2**31)
@@ -136,13 +136,12 @@ def _rows(body: bytes, count_max: int) -> list[object]:
     count = _array_count(body)
     if not 0 < count <= count_max:
         raise _malformed(f"expected an array of 1 to {count_max} items, found {count}")
-    stream = BytesIO(body)
     try:
-        rows = cbor2.CBORDecoder(stream).decode()
-    except (cbor2.CBORDecodeError, RecursionError, UnicodeError) as error:
+        rows = decode_plain(body)
+    except PlainCborError as error:
         raise _malformed(str(error)) from None
-    if not isinstance(rows, list) or stream.tell() != len(body):
-        raise _malformed("expected one array and nothing behind it")
+    if not isinstance(rows, list):
+        raise _malformed("expected an array")
     return rows
 
 

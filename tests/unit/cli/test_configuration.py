@@ -122,8 +122,7 @@ def test_toml(tmp_path: Path) -> None:
         configuration.broker.broker_name,
         configuration.timer.timer_wheel_enable,
     )
-    assert not configuration.is_default("broker_name")
-    assert configuration.is_default("listen_port")
+    assert ["broker_name", "timer_wheel_enable"] == configuration.configured()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,26 @@
+"""The format page says what the code does."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def load() -> ModuleType:
+    """The script that writes the tables."""
+    spec = importlib.util.spec_from_file_location("format_tables", DOCS / "format_tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_tables_are_those_of_the_declarations() -> None:
+    """Every table of docs/format.md is the one that its declaration makes."""
+    page = (DOCS / "format.md").read_text()
+
+    assert load().with_tables(page) == page
