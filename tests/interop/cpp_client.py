@@ -15,13 +15,8 @@ import os
 import sys
 import threading
 import time
-from typing import Any
 
-from rocketmq.client import (  # type: ignore[import-untyped]  # the package has no types
-    Message,
-    Producer,
-    PushConsumer,
-)
+from rocketmq.client import Message, Producer, PushConsumer, RecvMessage
 
 LEVEL_DELAYS_MS = (1_000, 5_000, 10_000, 30_000, 60_000, 120_000)
 
@@ -54,7 +49,7 @@ def main(name_server: str, topic: str, group: str, seconds: float, level_max: in
 
     done = threading.Event()
 
-    def received(one: Any) -> int:  # noqa: ANN401 - the package has no types
+    def received(one: RecvMessage) -> int:
         emit(
             f"GOT {one.body.decode()} {one.id} {now_ms()} {one.store_timestamp} {one.tags.decode()}"
         )

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import attrs
@@ -65,7 +65,7 @@ def start(store: Path, *flags: str, listen: str = "", namesrv: str = "") -> Brok
 
 
 @contextlib.contextmanager
-def serving(store: Path, *flags: str) -> Iterator[Broker]:
+def serving(store: Path, *flags: str) -> Generator[Broker]:
     """A broker for the length of a block; stopped by SIGTERM at its end."""
     broker = start(store, *flags)
     try:

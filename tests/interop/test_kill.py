@@ -11,18 +11,19 @@ import os
 import random
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import attrs
 import pytest
 import trio
-from timermq.timerstore.os_disk import OsDisk
-from timermq.timerstore.record import decode_record
-from timermq.timerstore.store_options import StoreOptions
 
 from interop.serving import Broker, free_port, start
 from timermq.client import ClientError, OutgoingMessage, Producer
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.os_disk import OsDisk
+from timermq.timerstore.record import decode_record
+from timermq.timerstore.store_options import StoreOptions
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
@@ -35,9 +36,9 @@ TOPIC = "KillTopic"
 class Ledger:
     """What the producer knows."""
 
-    acknowledged: dict[str, int] = attrs.Factory(dict)
+    acknowledged: dict[str, int] = attrs.Factory(dict[str, int])
     """Body to the moment asked for."""
-    sent: dict[str, int] = attrs.Factory(dict)
+    sent: dict[str, int] = attrs.Factory(dict[str, int])
     """The same for everything sent, answered or not."""
     number: int = 0
 
@@ -78,9 +79,8 @@ async def kill_and_restart(broker: Broker, draw: random.Random, flags: tuple[str
     for _ in range(ROUNDS):
         await trio.sleep(0.4 + draw.random() * 2)
         broker.kill()
-        broker = await trio.to_thread.run_sync(
-            lambda old=broker: start(old.store, *flags, listen=old.listen, namesrv=old.namesrv)
-        )
+        again = partial(start, broker.store, *flags, listen=broker.listen, namesrv=broker.namesrv)
+        broker = await trio.to_thread.run_sync(again)
     return broker
 
 
@@ -106,9 +106,7 @@ def delivered(store: Path) -> list[tuple[str, int]]:
     "flags", [(), ("--set", "flush_disk_type=SYNC_FLUSH")], ids=["async", "sync"]
 )
 async def test_kill(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    """Every acknowledged message is on its topic once, not before its moment, whatever was
-    killed.
-    """
+    """Every acknowledged message is on its topic once, and not before its moment."""
     draw = random.Random(SEED)
     ledger = Ledger()
     broker = start(

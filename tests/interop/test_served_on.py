@@ -1,4 +1,4 @@
-"""A store that a killed Java broker left is served on: each pending timer once, on its millisecond."""
+"""A store that a killed Java broker left is served on: each pending timer on its millisecond."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ class IndexModel:
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(
     slots=st.sampled_from([1, 3, 300]),
     entries=st.integers(2, 12),

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import attrs
 import trio
-from timermq.timerstore.memory_disk import MemoryDisk
-from timermq.timerstore.message import Message, pack_host
-from timermq.timerstore.record import decode_record
 
 from fakes import VirtualClock
 from timermq.pipeline import TimerMessageStore, TimerOptions
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.record import decode_record
 from timermq.timerstore.store_options import FlushDiskType, StoreOptions
 
 ROOT = "/store"
@@ -53,14 +53,14 @@ async def running(
     store_options: StoreOptions = SMALL_FILES,
     timer_options: TimerOptions = SMALL_WHEEL,
     stop: bool = True,
-) -> AsyncIterator[TimerMessageStore]:
+) -> AsyncGenerator[TimerMessageStore]:
     """The service for the length of a block; then stopped in order, or left as a kill leaves it."""
     store = MessageStore.open(disk, ROOT, store_options, now_ms=clock.now_ms, store_host=HOST)
     service = TimerMessageStore(store, timer_options, clock)
     async with trio.open_nursery() as nursery:
-        await nursery.start(lambda task_status: store.run(task_status=task_status))
+        await nursery.start(_run, store)
         async with trio.open_nursery() as stages:
-            await stages.start(lambda task_status: service.run(task_status=task_status))
+            await stages.start(_run, service)
             yield service
             if stop:
                 service.request_stop()
@@ -69,6 +69,14 @@ async def running(
         if stop:
             await store.aclose()
         nursery.cancel_scope.cancel()
+
+
+async def _run(
+    part: MessageStore | TimerMessageStore,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    await part.run(task_status=task_status)
 
 
 def timed(body: str, deliver_ms: int, *, topic: str = "T", queue_id: int = 0) -> Message:
@@ -98,7 +106,7 @@ def arrivals_everywhere(store: MessageStore) -> list[Arrival]:
     return [
         Arrival(
             body=record.body.decode("utf-8", "replace"),
-            unique_id=record.unique_id,
+            unique_id=record.unique_id or "",
             topic=record.topic,
             queue_id=record.queue_id,
             stored_ms=record.store_ms,

@@ -8,7 +8,6 @@ from collections import Counter
 import attrs
 import pytest
 import trio
-from timermq.timerstore.memory_disk import MemoryDisk
 
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import (
@@ -22,6 +21,7 @@ from simulation.staged_service import (
 )
 from timermq.pipeline import TimerOptions
 from timermq.timerstore.consume_queue import ConsumeQueue
+from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.put_status import PutStatus
 
 DAY_MS = 86_400_000

@@ -111,6 +111,10 @@ class LongPolling:
         for pull in list(self._by_session.get(session, ())):
             self._forget(pull)
 
+    def pulls(self) -> list[HeldPull]:
+        """The pulls held now."""
+        return [pull for pulls in self._by_session.values() for pull in pulls]
+
     async def run(
         self,
         run_again: Callable[[HeldPull], Command],

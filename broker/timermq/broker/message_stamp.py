@@ -50,10 +50,10 @@ class MessageStamp:
                 properties = remove(properties, key)
         if properties and not properties.endswith(b"\x02"):
             properties += b"\x02"
-        unique_key = find(properties, _UNIQ_KEY) if _UNIQ_KEY in properties else None
-        if unique_key:
-            return properties + self._own, unique_key.decode("utf-8", "replace")
-        if unique_key is not None:
+        if _UNIQ_KEY in properties:
+            unique_key = find(properties, _UNIQ_KEY)
+            if unique_key is not None:
+                return properties + self._own, unique_key.decode("utf-8", "replace")
             properties = remove(properties, _UNIQ_KEY)
         made = self._unique_ids.next()
         return b"%b%b\x01%b\x02%b" % (properties, _UNIQ_KEY, made.encode(), self._own), made

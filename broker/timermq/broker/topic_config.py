@@ -31,7 +31,6 @@ from .topic_validator import (
     SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
     SYSTEM_TOPIC_PREFIX,
-    TRANS_CHECK_MAX_TIME_TOPIC,
     TRANS_HALF_TOPIC,
     TRANS_OP_HALF_TOPIC,
     topic_fault,
@@ -278,7 +277,6 @@ def _system_topics(options: BrokerOptions, level_max: int) -> list[TopicConfig]:
         topic(f"{SYSTEM_TOPIC_PREFIX}SYNC_BROKER_MEMBER_{broker}", 1, PERM_INHERIT),
         topic(TRANS_HALF_TOPIC, 1),
         topic(TRANS_OP_HALF_TOPIC, 1),
-        topic(TRANS_CHECK_MAX_TIME_TOPIC, 1),
         topic(TIMER_TOPIC, 1),
     ]
     if options.auto_create_topic_enable:

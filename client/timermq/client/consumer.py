@@ -36,7 +36,7 @@ from timermq.remoting.stored_message import decode_messages
 from .errors import BrokerRefusedError, ClientError
 from .link import Links, OpenStream
 from .message import ReceivedMessage
-from .route import Routes, TopicQueue
+from .route import Routes, TopicQueue, name_servers
 from .wall_clock import now_ms
 
 log = structlog.get_logger("timermq.client.consumer")
@@ -92,7 +92,7 @@ class Consumer:
         open_stream: OpenStream = trio.open_tcp_stream,
         clock_ms: Callable[[], int] = now_ms,
     ) -> None:
-        self._namesrv = namesrv
+        self._servers = name_servers(namesrv)
         self._group = group
         self._clock_ms = clock_ms
         self._topics = dict(topics)
@@ -110,7 +110,7 @@ class Consumer:
         """Register with the brokers and begin to pull, as soon as there are queues."""
         self._nursery = await self._stack.enter_async_context(trio.open_nursery())
         self._links = Links(self._nursery, self._on_request, self._open_stream)
-        self._routes = Routes(self._links, self._namesrv, trio.current_time)
+        self._routes = Routes(self._links, self._servers, trio.current_time)
         self._nursery.start_soon(self._run_every, HEARTBEAT_SECONDS, self._heartbeat)
         self._nursery.start_soon(self._run_every, REBALANCE_SECONDS, self._rebalance)
         self._nursery.start_soon(self._run_every, COMMIT_SECONDS, self._commit_all)

@@ -18,7 +18,7 @@ from timermq.remoting.send_batch import SendItem, SendItemResult, decode_results
 from .errors import BrokerRefusedError, ConnectionLostError, RequestTimeoutError
 from .link import Links, OpenStream
 from .message import OutgoingMessage, SendReceipt, Verdict
-from .route import Routes, TopicQueue
+from .route import Routes, TopicQueue, name_servers
 from .wall_clock import now_ms
 
 SEND_ATTEMPTS_MAX = 3
@@ -61,7 +61,7 @@ class Producer:
         open_stream: OpenStream = trio.open_tcp_stream,
         clock_ms: Callable[[], int] = now_ms,
     ) -> None:
-        self._namesrv = namesrv
+        self._servers = name_servers(namesrv)
         self._group = group
         self._timeout = request_timeout
         self._open_stream = open_stream
@@ -76,7 +76,7 @@ class Producer:
         nursery = await self._stack.enter_async_context(trio.open_nursery())
         self._stack.callback(nursery.cancel_scope.cancel)
         self._links = Links(nursery, lambda _address, _command: None, self._open_stream)
-        self._routes = Routes(self._links, self._namesrv, trio.current_time)
+        self._routes = Routes(self._links, self._servers, trio.current_time)
         return self
 
     async def __aexit__(

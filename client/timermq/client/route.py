@@ -34,22 +34,32 @@ class TopicQueue:
     address: str
 
 
+def name_servers(text: str) -> list[str]:
+    """The addresses of ``host:port;host:port``.
+
+    Raises:
+        ValueError: There is none.
+    """
+    servers = [one.strip() for one in text.split(";") if one.strip()]
+    if not servers:
+        raise ValueError(f"name servers: expected host:port, found {text!r}")
+    return servers
+
+
 class Routes:
     """The routes of one client.
 
     Args:
         links: Its connections.
-        namesrv: ``host:port``, several separated by ``;``.
+        servers: Name servers, ``host:port`` each.
         clock: Seconds of a clock that never steps.
     """
 
-    def __init__(self, links: Links, namesrv: str, clock: Callable[[], float]) -> None:
+    def __init__(self, links: Links, servers: list[str], clock: Callable[[], float]) -> None:
         self._links = links
-        self._servers = [one.strip() for one in namesrv.split(";") if one.strip()]
+        self._servers = servers
         self._clock = clock
         self._known: dict[str, tuple[float, list[QueueRoute]]] = {}
-        if not self._servers:
-            raise ValueError("namesrv: expected host:port, found none")
 
     async def find(self, topic: str) -> list[QueueRoute]:
         """The brokers of a topic.

@@ -123,9 +123,9 @@ class DequeueGet:
         """Wait until whatever belongs into this slot is linked there.
 
         A roll of an earlier slot may bring a message, or the delete of one, into this slot: it has
-        to be written and enqueued first. So has what was stored before the slot began: a delete that
-        was acknowledged is then known before anything of the slot leaves. All of this takes as long
-        as the other stages are behind. A full ring or disk does not hold it up.
+        to be written and enqueued first. So has what was stored before the slot began: a delete
+        that was acknowledged is then known before anything of the slot leaves. All of this takes as
+        long as the other stages are behind. A full ring or disk does not hold it up.
         """
         state = self.state
         while self._rolls_sent and state.commit_read_ms < slot.slot_ms and not state.stopping:
@@ -148,7 +148,11 @@ class DequeueGet:
         due_ms = slot.next_due_ms()
         now_ms = self.clock.now_ms()
         next_ms = self.wheel.next_live(slot.slot_ms + self.options.timer_precision_ms)
-        if next_ms == end_ms - 1 and end_ms - self.options.read_ahead_ms <= now_ms:
+        if (
+            next_ms is not None
+            and next_ms == end_ms - 1
+            and end_ms - self.options.read_ahead_ms <= now_ms
+        ):
             await self._join(self._slot(next_ms))
         elif next_ms == end_ms - 1:
             due_ms = min(due_ms or end_ms, end_ms - self.options.read_ahead_ms)
@@ -162,6 +166,8 @@ class DequeueGet:
             wait_ms = min(max(until_ms - self.clock.now_ms(), 0), longest_ms)
         self.state.awaited_ms = slot_ms
         await self.state.slots_changed.wait_at_most(wait_ms / 1000)
+        # Awake, every change counts: one that comes between the next look and the next sleep too.
+        self.state.awaited_ms = None
 
     async def _advance(
         self, sink: trio.MemorySendChannel[DequeueBatch | ReadMark], read_ms: int

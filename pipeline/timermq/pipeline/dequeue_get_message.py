@@ -62,7 +62,7 @@ class DequeueGetMessage:
         self.store.commit_log.will_need(zip(offsets, sizes, strict=True))
         found: dict[int, bytes] = {}
         record_at = self.store.commit_log.record_at
-        for index in np.argsort(requests["offset_py"], kind="stable").tolist():
+        for index in sorted(range(len(offsets)), key=offsets.__getitem__):
             record = record_at(offsets[index], sizes[index])
             if record is None or int.from_bytes(record[:4], "big") != sizes[index]:
                 self.counts.missing += 1

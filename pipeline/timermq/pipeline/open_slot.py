@@ -61,7 +61,7 @@ class OpenSlot:
     """Units up to this timer-log position have been read."""
     _base_pos: int = NO_POS
     """Where the chain began when the slot was opened: what passes over a large slot walk again."""
-    _runs: list[Requests] = attrs.field(factory=list, init=False)
+    _runs: list[Requests] = attrs.field(factory=list[Requests], init=False)
     _complete_to: tuple[int, int] = attrs.field(default=_LAST_KEY, init=False)
     """(deliver_ms, order_py) up to which the runs hold the base chain entirely."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import msgspec
@@ -285,15 +285,18 @@ def _load(body: bytes, what: str) -> object:
 def _object(value: object, what: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise BodyFormatError(what, "an object", type(value).__name__)
-    return value
+    return cast("dict[str, object]", value)
 
 
 def _items(value: object, what: str) -> list[object]:
     if value is None:
         return []
-    if not isinstance(value, list) or len(value) > ITEMS_MAX:
-        raise BodyFormatError(what, f"a list of at most {ITEMS_MAX}", type(value).__name__)
-    return value
+    if not isinstance(value, list):
+        raise BodyFormatError(what, "a list", type(value).__name__)
+    items = cast("list[object]", value)
+    if len(items) > ITEMS_MAX:
+        raise BodyFormatError(what, f"at most {ITEMS_MAX} items", str(len(items)))
+    return items
 
 
 def _text(fields: dict[str, object], name: str, default: str | None = None) -> str:

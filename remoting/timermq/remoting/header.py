@@ -11,7 +11,7 @@ Source: Java ``RemotingSerializable``, ``RocketMQSerializable``.
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, cast
 
 import cbor2
 import msgspec
@@ -62,9 +62,13 @@ def decode_header(coding: int, data: bytes) -> Command:
         raise _malformed(str(error)) from None
     except RecursionError:
         raise _malformed("nested too deeply") from None
-    numbers = (command.code, command.version, command.opaque, command.flag)
-    if not all(number in _INT32 for number in numbers):
-        raise _malformed(f"expected 32-bit code, version, opaque and flag, found {numbers}")
+    if not (
+        command.code in _INT32
+        and command.opaque in _INT32
+        and command.flag in _INT32
+        and command.version in _INT32
+    ):
+        raise _malformed("code, version, opaque and flag: expected 32-bit numbers")
     return command
 
 
@@ -181,18 +185,19 @@ def _encode_binary(command: Command) -> bytes:
 
 
 def _decode_cbor(data: bytes) -> Command:
-    items = decode_plain(data)
-    if not isinstance(items, list) or len(items) != 7:
-        raise _malformed("CBOR: expected one array of 7 items")
-    code, language, version, opaque, flag, remark, ext = items
-    numbers = (code, language, version, opaque, flag)
-    if not all(type(number) is int for number in numbers):
-        raise _malformed("CBOR: expected numbers for code, language, version, opaque and flag")
-    if not (remark is None or isinstance(remark, str)):
-        raise _malformed("CBOR: expected text or null for the remark")
-    if not isinstance(ext, dict) or len(ext) > EXT_COUNT_MAX:
-        raise _malformed(f"CBOR: expected a map of at most {EXT_COUNT_MAX} parameters")
-    if not all(isinstance(text, str) for pair in ext.items() for text in pair):
+    array = decode_plain(data)
+    items = cast("list[object]", array) if isinstance(array, list) else []
+    numbers, rest = items[:5], items[5:]
+    if len(rest) != 2 or not all(type(number) is int for number in numbers):
+        raise _malformed("CBOR: expected [code, language, version, opaque, flag, remark, map]")
+    code, language, version, opaque, flag = cast("list[int]", numbers)
+    remark, parameters = rest
+    if not (remark is None or isinstance(remark, str)) or not isinstance(parameters, dict):
+        raise _malformed("CBOR: expected text or null for the remark, a map of parameters")
+    ext = cast("dict[object, object]", parameters)
+    if len(ext) > EXT_COUNT_MAX:
+        raise _malformed(f"expected at most {EXT_COUNT_MAX} parameters, found {len(ext)}")
+    if not all(type(text) is str for pair in ext.items() for text in pair):
         raise _malformed("CBOR: expected texts as parameters")
     return Command(
         code=code,
@@ -201,7 +206,7 @@ def _decode_cbor(data: bytes) -> Command:
         language=LanguageCode.of_number(language),
         version=version,
         remark=remark,
-        ext=ext,
+        ext=cast("dict[str, str]", ext),
         coding=Coding.CBOR,
     )
 

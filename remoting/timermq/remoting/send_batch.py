@@ -9,6 +9,7 @@ order; each succeeds or fails on its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import attrs
 import cbor2
@@ -142,7 +143,7 @@ def _rows(body: bytes, count_max: int) -> list[object]:
         raise _malformed(str(error)) from None
     if not isinstance(rows, list):
         raise _malformed("expected an array")
-    return rows
+    return cast("list[object]", rows)
 
 
 def _array_count(body: bytes) -> int:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
-from timermq.timerstore.message import Message
 
 from timermq.pipeline.admission import Admitted, Refusal, TimerAdmission
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.pipeline.timer_record import TIMER_TOPIC
+from timermq.timerstore.message import Message
 from timermq.timerstore.put_status import PutStatus
 
 NOW_MS = 1_700_000_000_500
@@ -19,28 +18,28 @@ def props(**pairs: str) -> bytes:
     return "".join(f"{name}\x01{value}\x02" for name, value in pairs.items()).encode()
 
 
-def admission(*, congested: bool = False, **options: object) -> TimerAdmission:
-    """An admission routine whose slots are congested or not."""
-    return TimerAdmission(attrs.evolve(TimerOptions(), **options), lambda _: congested)
+def admission(*, congested: bool = False, wheel: bool = True) -> TimerAdmission:
+    """An admission routine whose slots are congested or not, with the wheel on or off."""
+    return TimerAdmission(TimerOptions(timer_wheel_enable=wheel), lambda _: congested)
 
 
-def admit(properties: bytes, **options: object) -> Admitted | Refusal:
+def admit(properties: bytes, *, congested: bool = False, wheel: bool = True) -> Admitted | Refusal:
     """The decision on a message with these properties."""
     message = Message(topic="T", queue_id=3, body=b"x", properties=properties)
-    return admission(**options).admit(message, NOW_MS)
+    return admission(congested=congested, wheel=wheel).admit(message, NOW_MS)
 
 
-def admitted(properties: bytes, **options: object) -> Admitted:
+def admitted(properties: bytes) -> Admitted:
     """The decision, which must be to let the message in."""
-    decision = admit(properties, **options)
+    decision = admit(properties)
 
     assert isinstance(decision, Admitted), decision
     return decision
 
 
-def refused(properties: bytes, **options: object) -> Refusal:
+def refused(properties: bytes, *, congested: bool = False, wheel: bool = True) -> Refusal:
     """The decision, which must be a refusal."""
-    decision = admit(properties, **options)
+    decision = admit(properties, congested=congested, wheel=wheel)
 
     assert isinstance(decision, Refusal), decision
     return decision
@@ -182,7 +181,7 @@ def test_exactly_the_maximum_is_allowed() -> None:
 
 def test_wheel_disabled() -> None:
     """With the wheel switched off a delay is refused by a status of its own."""
-    refusal = refused(props(TIMER_DELAY_MS="5"), timer_wheel_enable=False)
+    refusal = refused(props(TIMER_DELAY_MS="5"), wheel=False)
 
     assert refusal.status == PutStatus.WHEEL_TIMER_NOT_ENABLE
 

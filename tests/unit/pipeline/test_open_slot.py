@@ -22,7 +22,7 @@ SLOT_MS = 1_000_000
 class Chain:
     """Units of one slot as a list: position = index, newest last."""
 
-    units: list[tuple[int, int, int]] = attrs.Factory(list)
+    units: list[tuple[int, int, int]] = attrs.Factory(list[tuple[int, int, int]])
     """(milliseconds behind the slot's first, order, magic)"""
     walks: int = 0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from timermq.timerstore.errors import (
     StoreError,
     StoreFormatError,
-    StoreFullError,
     StoreLockedError,
 )
 
@@ -25,6 +24,6 @@ def test_a_format_error_is_one_line_with_its_facts() -> None:
 
 def test_one_root() -> None:
     """Whoever handles ``StoreError`` handles them all."""
-    found = {leaf.__base__ for leaf in (StoreFormatError, StoreLockedError, StoreFullError)}
+    found = {leaf.__base__ for leaf in (StoreFormatError, StoreLockedError)}
 
     assert found == {StoreError}

@@ -221,6 +221,37 @@ async def test_a_flush_counts_what_was_there_when_it_began() -> None:
     assert find(file, 4) == [20, 20, 10]
 
 
+async def test_the_header_comes_last() -> None:
+    """Entries and slots are durable before the header that counts them is written."""
+    counts: list[int] = []
+    disk = BusyDisk(lambda: counts.append(HEADER.unpack(file.file.read(0, HEADER.size))[5]))
+    file = create(disk)
+    append(file, (4, 10, STORE_MS))
+    await file.flush(disk)
+
+    assert counts == [0, 2]
+
+
+async def test_a_file_of_a_killed_process_is_made_durable() -> None:
+    """What a killed process wrote may be in the page cache only: the first flush syncs it again."""
+    disk = MemoryDisk()
+    file = create(disk)
+    append(file, (4, 10, STORE_MS))
+    await disk.sync_dir("/index")
+    syncs = iter([None])
+    disk.fail_syncs_of = lambda _: next(syncs, disk) is not None
+    with pytest.raises(OSError, match="sync failed"):
+        await file.flush(disk)
+    disk.fail_syncs_of = lambda _: False
+    disk.process_kill()
+    again = reopen(disk, filling=True)
+    assert not again.is_written
+    await again.flush(disk)
+    disk.power_cut()
+
+    assert find(reopen(disk, filling=True), 4) == [10]
+
+
 async def test_a_full_file_gives_up_its_table() -> None:
     """When a full file is flushed its slots are read from the disk."""
     disk = MemoryDisk()

@@ -23,7 +23,3 @@ class StoreFormatError(StoreError):
 
 class StoreLockedError(StoreError):
     """Another process serves this store; the operator stops it or takes another directory."""
-
-
-class StoreFullError(StoreError):
-    """The disk is full; the operator makes room, sends are refused until then."""

@@ -42,6 +42,7 @@ class IndexFile:
         slot_count: Slots.
         entry_count_max: Entries, entry 0 included.
         table: Slots of a file that is being filled; None: they are read from the file.
+        written_header: The header that is durable for certain.
     """
 
     def __init__(
@@ -52,14 +53,14 @@ class IndexFile:
         slot_count: int,
         entry_count_max: int,
         table: SlotTable | None,
+        written_header: IndexHeader | None,
     ) -> None:
         self.file = file
         self.header = header
         self.slot_count = slot_count
         self.entry_count_max = entry_count_max
         self._table = table
-        self._written_header = header
-        """The header on the disk."""
+        self._written_header = written_header
 
     @classmethod
     def create(
@@ -89,6 +90,7 @@ class IndexFile:
             slot_count=slot_count,
             entry_count_max=entry_count_max,
             table=SlotTable(slot_count),
+            written_header=header,
         )
 
     @classmethod
@@ -104,6 +106,9 @@ class IndexFile:
     ) -> IndexFile:
         """Open a file; ``filling`` brings its slots into memory and checks them.
 
+        What is read may stand in the page cache only: the process before was killed before it had
+        synced, or its sync failed. So the first flush writes the header once more.
+
         Raises:
             StoreFormatError: Its length is not that of the settings, or its header is not one.
         """
@@ -113,7 +118,14 @@ class IndexFile:
         except StoreFormatError:
             file.close()
             raise
-        made = cls(file, header, slot_count=slot_count, entry_count_max=entry_count_max, table=None)
+        made = cls(
+            file,
+            header,
+            slot_count=slot_count,
+            entry_count_max=entry_count_max,
+            table=None,
+            written_header=None,
+        )
         if filling:
             made._table, made.header = recover_slots(file, header, slot_count)
         return made
@@ -135,7 +147,7 @@ class IndexFile:
 
     @property
     def is_written(self) -> bool:
-        """Whether header and slots on the disk are those in memory."""
+        """Whether header and slots in memory are durable."""
         is_dirty = self._table is not None and self._table.is_dirty
         return self.header == self._written_header and not is_dirty
 

@@ -109,6 +109,8 @@ class IndexService:
         if newest is not None:
             self._files = [*(self._open(name, filling=False) for name in names[:-1]), newest]
             self._last_name = names[-1]
+            # The process before may have been killed before it had synced these names.
+            self._unsynced_directories.add(self._directory)
         self._flushed_ms = self.last_update_ms
 
     @property

@@ -14,6 +14,10 @@ _PREPARED = int(SysFlag.TRANSACTION_PREPARED)
 _ROLLBACK = int(SysFlag.TRANSACTION_ROLLBACK)
 
 
+SECTOR_SIZE = 512
+"""What a disk writes whole or not at all, bytes."""
+
+
 class LogRecord(NamedTuple):
     """The fields of a checked record; a tuple, because millions are made while a store recovers."""
 
@@ -59,3 +63,26 @@ def read_log_record(data: bytes) -> LogRecord:
         store_ms_of(data),
         data[topic_end + 2 : properties_end],
     )
+
+
+def is_torn(data: bytes, position: int) -> bool:
+    """Whether a power cut took a sector from the topic or the properties of a whole record.
+
+    The checksum guards the body alone, and what is lost of the head makes the lengths disagree. A
+    lost sector is zero, because zeros are what the log is written over; text holds none.
+
+    Args:
+        data: The record.
+        position: Where it stands in its file.
+    """
+    _, topic_at, topic_end, end = record_spans(data)
+    if 0 not in data[topic_at:topic_end] and 0 not in data[topic_end + 2 : end]:
+        return False
+    for start, stop in ((topic_at, topic_end), (topic_end + 2, end)):
+        at = start
+        while at < stop:
+            sector_end = min(at + SECTOR_SIZE - (position + at) % SECTOR_SIZE, stop)
+            if not any(data[at:sector_end]):
+                return True
+            at = sector_end
+    return False

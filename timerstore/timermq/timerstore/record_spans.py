@@ -99,7 +99,8 @@ def record_spans(
     end = len(data) if limit is None else limit
     if end - at < FIXED_SIZE_V1:
         raise RecordError(f"record: expected {FIXED_SIZE_V1} bytes or more, found {end - at}")
-    magic, flags, body_size = _PEEK.unpack_from(data, at)
+    peeked: tuple[int, int, int] = _PEEK.unpack_from(data, at)
+    magic, flags, body_size = peeked
     # The way of nearly all records, in a third of the time; whatever does not fit goes the other.
     if magic == MAGIC_V1 and not flags & V6_BITS and 0 <= body_size <= end - at - FIXED_SIZE_V1:
         body_end = at + BODY_AT + body_size

@@ -35,7 +35,7 @@ from .commit_log import CommitLog, LogScan
 from .consume_queue import ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 from .errors import StoreFormatError
-from .log_record import STORE_MS_END, read_log_record, store_ms_of
+from .log_record import STORE_MS_END, is_torn, read_log_record, store_ms_of
 from .record import BLANK_SIZE, MAGIC_V1, MAGIC_V2
 from .record_check import CheckKind
 from .redispatch import QueueKey, Redispatch
@@ -94,7 +94,12 @@ def plan_recovery(store: StoreFiles) -> RecoveryPlan:
     scan_from, dispatch_from = _scan_start(store)
     scan = store.log.scan(scan_from, check_crc=store.options.check_crc_on_recover)
     count, newest = 0, None
-    for phy_offset, _ in scan:
+    for phy_offset, size in scan:
+        if not store.last_exit_ok:
+            position = phy_offset % store.log.segment_size
+            if is_torn(store.log.read(phy_offset, size), position):
+                scan.reason = "a record that lacks a sector"
+                break
         count += 1
         newest = phy_offset
     _check_end(store, scan, found_any=count > 0)
@@ -125,7 +130,6 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
         # be followed by them.
         if not store.last_exit_ok or not _is_zero(log, plan.end):
             log.zero_tail()
-        if not store.last_exit_ok:
             log.sync_now(plan.scan_from)
         store.register.limit_deletions(plan.end)
     for queue in list(queues):

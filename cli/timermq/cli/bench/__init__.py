@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -142,14 +142,19 @@ class _Meter:
 
 
 @contextmanager
-def _broker(flush: str) -> Iterator[_Broker]:
+def _broker(flush: str) -> Generator[_Broker]:
     """A broker on a throw-away store."""
     with tempfile.TemporaryDirectory(prefix="timermq-bench-") as folder:
         port, namesrv_port = _free_port(), _free_port()
         log = Path(folder) / "broker.log"
         command = [sys.executable, "-m", "timermq.cli", "serve", "--store", f"{folder}/store"]
         command += ["--listen", f"127.0.0.1:{port}"]
-        command += ["--namesrv-listen", f"127.0.0.1:{namesrv_port}", "--set", f"flush_disk_type={flush}"]
+        command += [
+            "--namesrv-listen",
+            f"127.0.0.1:{namesrv_port}",
+            "--set",
+            f"flush_disk_type={flush}",
+        ]
         with log.open("wb") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output)  # noqa: S603 - ours
         try:

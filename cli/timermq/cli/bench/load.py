@@ -48,7 +48,7 @@ def send(shot: Shot) -> float:
     sockets = [_connect(shot.address) for _ in range(shot.connections)]
     buffers = [b"" for _ in sockets]
     awaited = [0] * len(sockets)
-    frames = _send_frames(shot)
+    frames = send_frames(shot)
     started = time.perf_counter()
     sent, turn = 0, 0
     while sent < shot.count:
@@ -101,7 +101,7 @@ def _connect(address: tuple[str, int]) -> socket.socket:
     return made
 
 
-def _send_frames(shot: Shot) -> Iterator[bytes]:
+def send_frames(shot: Shot) -> Iterator[bytes]:
     """Frames of code 310, each with a key of its own."""
     asked = (
         f"TIMER_DELIVER_MS\x01{shot.deliver_ms}\x02"

@@ -1,0 +1,74 @@
+"""Tests of saving the tables."""
+
+import trio
+from trio.testing import MockClock
+
+from broker_rig import BROKER, ROOT
+from fakes import START_MS
+from timermq.broker.config_table import ConfigSaver
+from timermq.broker.consumer_offset import ConsumerOffsetTable
+from timermq.broker.topic_config import TopicConfigTable
+from timermq.timerstore.config_file import load_json
+from timermq.timerstore.memory_disk import MemoryDisk
+
+TOPICS = f"{ROOT}/config/topics.json"
+OFFSETS = f"{ROOT}/config/consumerOffset.json"
+
+
+class Tables:
+    """A prompt and a periodic table with their saver."""
+
+    def __init__(self, disk: MemoryDisk) -> None:
+        disk.make_dirs(ROOT)
+        self.topics = TopicConfigTable(BROKER, now_ms=lambda: START_MS, level_max=18)
+        self.offsets = ConsumerOffsetTable(now_ms=lambda: START_MS, version_step=500)
+        self.saver = ConfigSaver(
+            disk, ROOT, prompt=(self.topics,), periodic=(self.offsets,), interval_ms=5_000
+        )
+        self.saver.load()
+        self.topics.on_change = self.saver.changed
+
+
+async def test_topics_are_saved_at_once_and_offsets_at_the_interval(
+    autojump_clock: MockClock,
+) -> None:
+    """A new topic is on the disk before its producer's next message; offsets may wait."""
+    disk = MemoryDisk()
+    tables = Tables(disk)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(tables.saver.run)
+        tables.topics.create_in_send_back("%RETRY%g", 1)
+        tables.offsets.commit(group="g", topic="T", queue_id=0, offset=7)
+        await trio.sleep(0.001)
+
+        assert "%RETRY%g" in (load_json(disk, TOPICS) or {})["topicConfigTable"]
+        assert load_json(disk, OFFSETS) is None
+        await trio.sleep(5)
+        assert (load_json(disk, OFFSETS) or {})["offsetTable"] == {"T@g": {0: 7}}
+        nursery.cancel_scope.cancel()
+
+
+async def test_only_what_changed_is_written(autojump_clock: MockClock) -> None:
+    """An interval in which nothing happened writes no file."""
+    disk = MemoryDisk()
+    tables = Tables(disk)
+    tables.offsets.commit(group="g", topic="T", queue_id=0, offset=7)
+    await tables.saver.save()
+    disk.remove(OFFSETS)
+    await tables.saver.save()
+
+    assert not disk.exists(OFFSETS)
+
+
+async def test_saved_tables_are_loaded_again() -> None:
+    """What the last process knew, the next one knows."""
+    disk = MemoryDisk()
+    first = Tables(disk)
+    first.topics.create_in_send("T", default_topic="TBW102", default_topic_queue_nums=4)
+    first.offsets.commit(group="g", topic="T", queue_id=3, offset=7)
+    await first.saver.save()
+    second = Tables(disk)
+
+    assert second.topics.get("T") == first.topics.get("T")
+    assert second.topics.data_version == first.topics.data_version
+    assert second.offsets.query(group="g", topic="T", queue_id=3) == 7

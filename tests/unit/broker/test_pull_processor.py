@@ -1,0 +1,258 @@
+"""Tests of pulls: the decision table, the checks in order, and holding."""
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from broker_rig import PROPERTIES, RecordingSession, Rig, pull_ext, running_broker, send_ext
+from timermq.broker.options import BrokerOptions
+from timermq.remoting import LanguageCode
+from timermq.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
+from timermq.timerstore.record import decode_record
+
+TAG_A = PROPERTIES + "TAGS\x01TagA\x02"
+TAG_B = PROPERTIES + "TAGS\x01TagB\x02"
+
+
+def heartbeat(sub_string: str = "TagA", version: int = 5, model: str = "CLUSTERING") -> bytes:
+    """A consumer of T in group G."""
+    subscription = SubscriptionData(topic="T", sub_string=sub_string, sub_version=version)
+    consumer = ConsumerData(group_name="G", message_model=model, subscriptions=[subscription])
+    return HeartbeatData(client_id="c1", consumers=[consumer]).encode()
+
+
+async def test_messages_are_answered_with_their_bytes() -> None:
+    """The body holds the records as the store has them, and the fields say where to go on."""
+    rig = Rig()
+    rig.send("T", b"one")
+    rig.send("T", b"two")
+    answer = rig.call(11, pull_ext("T"))
+
+    assert answer.code == 0
+    assert answer.ext == {
+        "suggestWhichBrokerId": "0",
+        "nextBeginOffset": "2",
+        "minOffset": "0",
+        "maxOffset": "2",
+    }
+    size = int.from_bytes(answer.body[:4], "big")
+    assert decode_record(answer.body[:size]).body == b"one"
+    assert decode_record(answer.body[size:]).body == b"two"
+
+
+@pytest.mark.parametrize(
+    ("offset", "code", "next_offset"),
+    [("2", 19, "2"), ("3", 21, "2"), ("-1", 21, "0")],
+)
+async def test_offsets_outside(offset: str, code: int, next_offset: str) -> None:
+    """At the end there is nothing yet (19); beyond and before it the offset is moved (21)."""
+    rig = Rig()
+    rig.send("T")
+    rig.send("T")
+    answer = rig.call(11, pull_ext("T", queueOffset=offset))
+
+    assert (answer.code, answer.ext["nextBeginOffset"]) == (code, next_offset)
+
+
+@pytest.mark.parametrize(("offset", "code"), [("0", 19), ("7", 21)])
+async def test_a_queue_without_messages(offset: str, code: int) -> None:
+    """Nothing is there yet for offset 0, and any other offset is moved to 0."""
+    rig = Rig()
+    rig.send("T")
+    answer = rig.call(11, pull_ext("T", queueId="1", queueOffset=offset))
+
+    assert (answer.code, answer.ext["nextBeginOffset"]) == (code, "0")
+
+
+async def test_tags_of_the_request() -> None:
+    """With its flag set the expression of the request counts; what does not match is passed by."""
+    rig = Rig()
+    rig.send("T", b"a", TAG_A)
+    rig.send("T", b"b", TAG_B)
+    some = rig.call(361, pull_ext("T", subscription="TagB"))
+    none = rig.call(11, pull_ext("T", subscription="TagC"))
+
+    assert decode_record(some.body).body == b"b"
+    assert some.ext["nextBeginOffset"] == "2"
+    assert (none.code, none.ext["nextBeginOffset"], none.body) == (20, "2", b"")
+
+
+async def test_tags_of_the_heartbeat() -> None:
+    """Without the flag the group's subscription counts."""
+    rig = Rig()
+    rig.send("T", b"b", TAG_B)
+    rig.send("T", b"a", TAG_A)
+    rig.call(34, body=heartbeat())
+    answer = rig.call(11, pull_ext("T", sysFlag="0", subVersion="5"))
+
+    assert decode_record(answer.body).body == b"a"
+
+
+async def test_registrations_are_needed_without_an_expression() -> None:
+    """An unknown group or topic is 24, a subscription older than the pull's 25."""
+    rig = Rig()
+    rig.send("T")
+    nobody = rig.call(11, pull_ext("T", sysFlag="0"))
+    rig.call(34, body=heartbeat())
+    rig.send("U")
+    no_topic = rig.call(11, pull_ext("U", sysFlag="0"))
+    newer = rig.call(11, pull_ext("T", sysFlag="0", subVersion="6"))
+
+    assert (nobody.code, nobody.remark) == (
+        24,
+        "GROUP_NOT_ONLINE: no consumer of group G is registered",
+    )
+    assert (no_topic.code, no_topic.remark) == (
+        24,
+        "SUBSCRIPTION_NOT_EXIST: group G has no subscription of U",
+    )
+    assert newer.code == 25
+
+
+@pytest.mark.parametrize(
+    ("ext", "code", "rule"),
+    [
+        ({"topic": "none"}, 17, "TOPIC_NOT_EXIST"),
+        ({"topic": "../T"}, 17, "TOPIC_NOT_EXIST"),
+        ({"queueId": "4"}, 29, "QUEUE_ID"),
+        ({"queueId": "-1"}, 29, "QUEUE_ID"),
+        ({"consumerGroup": "a/b"}, 29, "GROUP_NAME"),
+        ({"topic": "rmq_sys_SYNC_BROKER_MEMBER_broker-a"}, 16, "TOPIC_NOT_READABLE"),
+        ({"subscription": "||"}, 23, "FILTER_EXPRESSION"),
+        ({"expressionType": "SQL92"}, 1, "FILTER_TYPE"),
+        ({"queueOffset": "x"}, 1, "FIELD"),
+        ({"queueOffset": "99999999999999999999"}, 1, "FIELD"),
+    ],
+)
+async def test_errors(ext: dict[str, str], code: int, rule: str) -> None:
+    """Each check has its code, and the remark names the rule."""
+    rig = Rig()
+    rig.send("T")
+    answer = rig.call(11, {**pull_ext("T"), **ext})
+
+    assert answer.code == code
+    assert answer.remark is not None
+    assert answer.remark.startswith(f"{rule}: ")
+
+
+async def test_permissions() -> None:
+    """A broker that lets nothing out says so (16), and so does one without new groups (26)."""
+    closed = Rig(options=BrokerOptions(broker_permission=2))
+    strict = Rig(options=BrokerOptions(auto_create_subscription_group=False))
+
+    assert closed.call(11, pull_ext("TBW102")).code == 16
+    assert strict.call(11, pull_ext("TBW102")).code == 26
+
+
+async def test_offsets_are_committed_with_a_pull() -> None:
+    """Only with the flag, and never a negative one."""
+    rig = Rig()
+    rig.send("T")
+    offsets = rig.broker.tables.offsets
+    rig.call(11, pull_ext("T", commitOffset="1"))
+    assert offsets.query(group="G", topic="T", queue_id=0) is None
+    rig.call(11, pull_ext("T", sysFlag="5", commitOffset="1"))
+
+    assert offsets.query(group="G", topic="T", queue_id=0) == 1
+    rig.call(11, pull_ext("T", sysFlag="5", commitOffset="-1"))
+    assert offsets.query(group="G", topic="T", queue_id=0) == 1
+
+
+async def test_a_held_pull_is_answered_when_a_message_arrives(autojump_clock: MockClock) -> None:
+    """The consumer has it the moment it is stored; an unwanted tag does not wake it."""
+    async with running_broker() as running:
+        consumer, producer = running.connect(), running.connect()
+        await producer.call(10, send_ext("T"), b"first")
+        start = trio.current_time()
+        wanted = pull_ext("T", sysFlag="6", queueOffset="1", subscription="TagA")
+        with trio.move_on_after(3):
+            await consumer.call(11, wanted)
+            raise AssertionError("an empty queue was answered")
+        await producer.call(10, send_ext("T", TAG_B), b"b")
+        with trio.move_on_after(3):
+            await consumer.receive()
+            raise AssertionError("an unwanted tag was answered")
+        await producer.call(10, send_ext("T", TAG_A), b"a")
+        answer = await consumer.receive()
+
+    assert answer is not None
+    assert answer.code == 0
+    assert answer.ext["nextBeginOffset"] == "3"
+    assert decode_record(answer.body).body == b"a"
+    assert trio.current_time() == start + 6
+
+
+async def test_a_pull_is_never_left_unanswered(autojump_clock: MockClock) -> None:
+    """When its time is up, or twenty seconds are, it is told to ask again."""
+    async with running_broker() as running:
+        consumer, producer = running.connect(), running.connect()
+        await producer.call(10, send_ext("T"))
+        start = trio.current_time()
+        wanted = pull_ext("T", sysFlag="6", queueOffset="1", subscription="TagA")
+        short = await consumer.call(11, wanted)
+        assert 14.8 < trio.current_time() - start <= 15
+        await producer.call(10, send_ext("T", TAG_B))
+        start = trio.current_time()
+        long = await consumer.call(
+            11, {**wanted, "queueOffset": "1", "suspendTimeoutMillis": "999999"}
+        )
+
+    assert (short.code, short.ext["nextBeginOffset"]) == (19, "1")
+    assert (long.code, long.ext["nextBeginOffset"]) == (20, "2")
+    assert trio.current_time() - start < 0.1
+
+
+async def test_a_held_pull_moves_past_what_does_not_match(autojump_clock: MockClock) -> None:
+    """When its time is up the client goes on behind the messages it does not want."""
+    async with running_broker() as running:
+        consumer, producer = running.connect(), running.connect()
+        await producer.call(10, send_ext("T"))
+        async with trio.open_nursery() as nursery:
+
+            async def send_later() -> None:
+                await trio.sleep(5)
+                await producer.call(10, send_ext("T", TAG_B))
+
+            nursery.start_soon(send_later)
+            answer = await consumer.call(
+                11, pull_ext("T", sysFlag="6", queueOffset="1", subscription="TagA")
+            )
+
+    assert (answer.code, answer.ext["nextBeginOffset"]) == (20, "2")
+
+
+async def test_errors_towards_cpp_are_held_back(autojump_clock: MockClock) -> None:
+    """C++ asks again without a pause: its errors wait a second, and 21 does not."""
+    async with running_broker() as running:
+        consumer = running.connect()
+        start = trio.current_time()
+        answer = await consumer.call(11, pull_ext("none"), language=LanguageCode.CPP)
+        assert 0.9 <= trio.current_time() - start <= 1
+        other = await consumer.call(11, pull_ext("none"))
+
+    assert (answer.code, other.code) == (17, 17)
+
+
+async def test_a_topic_that_goes_away_wakes_nobody_into_an_error() -> None:
+    """A held pull whose topic is deleted is answered with that when it runs again."""
+    rig = Rig()
+    rig.send("T")
+    assert rig.handle(rig.command(11, pull_ext("T", sysFlag="6", queueOffset="1"))) == []
+    rig.broker.tables.topics.delete("T")
+    (pull,) = rig.broker.tables.long_polling.pulls()
+
+    assert rig.broker.processors.pull.run_again(pull).code == 17
+
+
+async def test_too_many_held_pulls_are_busy() -> None:
+    """A pull without room is answered with SYSTEM_BUSY: clients then wait before they ask again."""
+    rig = Rig(options=BrokerOptions(held_pulls_max=1))
+    rig.send("T")
+    wanted = pull_ext("T", sysFlag="6", queueOffset="1")
+    rig.handle(rig.command(11, wanted))
+    (answer,) = rig.handle(rig.command(11, wanted), peer=RecordingSession())
+
+    assert (answer.code, answer.remark) == (
+        2,
+        "HELD_PULLS_MAX: [OVERLOAD] 1 pulls are held, no room for another",
+    )

@@ -1,0 +1,218 @@
+"""Headers as RocketMQ's clients were seen to send them, in all three codings."""
+
+from __future__ import annotations
+
+import json
+
+import cbor2
+import pytest
+
+from timermq.remoting.codes import LanguageCode, ResponseCode
+from timermq.remoting.command import Coding, Command
+from timermq.remoting.errors import LocalProtocolError, RemoteProtocolError
+from timermq.remoting.header import EXT_COUNT_MAX, decode_header, encode_header
+
+CPP_ROUTE_REQUEST = (
+    b'{"code":105,"extFields":{"AccessKey":"","OnsChannel":"ALIYUN",'
+    b'"Signature":"Sf55A+YZN21izFtJZ+36oINzoLw=","topic":"TopicA"},"flag":0,"language":"CPP",'
+    b'"opaque":0,"remark":"","version":63}\n'
+)
+JAVA_ANSWER = (
+    b'{"code":0,"flag":1,"language":"JAVA","opaque":0,"serializeTypeCurrentRPC":"JSON",'
+    b'"version":479}'
+)
+SEND_ANSWER = (
+    b'{"code":0,"extFields":{"MSG_REGION":"DefaultRegion","TRACE_ON":"true",'
+    b'"msgId":"7F00000100002A9F0000000000000000","queueId":"0","queueOffset":"0"},"flag":1,'
+    b'"language":"JAVA","opaque":1,"serializeTypeCurrentRPC":"JSON","version":479}'
+)
+SEND_ANSWER_COMMAND = Command(
+    code=0,
+    opaque=1,
+    flag=1,
+    language=LanguageCode.JAVA,
+    ext={
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+        "msgId": "7F00000100002A9F0000000000000000",
+        "queueId": "0",
+        "queueOffset": "0",
+    },
+)
+BINARY = bytes.fromhex(
+    "0069 01 003f 00000007 00000001"  # code 105, C++, version 63, opaque 7, a response
+    "00000002 6e6f"  # remark "no"
+    "00000014 0005 746f706963 00000001 54  0001 6b 00000001 76"  # topic=T, k=v
+)
+BINARY_COMMAND = Command(
+    code=105,
+    opaque=7,
+    flag=1,
+    language=LanguageCode.CPP,
+    version=63,
+    remark="no",
+    ext={"topic": "T", "k": "v"},
+    coding=Coding.ROCKETMQ,
+)
+CBOR = bytes.fromhex("87 1869 01 183f 07 01 626e6f a2 65746f706963 6154 616b 6176")
+CBOR_COMMAND = Command(
+    code=105,
+    opaque=7,
+    flag=1,
+    language=LanguageCode.CPP,
+    version=63,
+    remark="no",
+    ext={"topic": "T", "k": "v"},
+    coding=Coding.CBOR,
+)
+
+
+def test_cpp_request_is_read() -> None:
+    """C++ ends its JSON with a newline and sends an empty remark."""
+    command = decode_header(Coding.JSON, CPP_ROUTE_REQUEST)
+
+    expected = Command(
+        code=105,
+        language=LanguageCode.CPP,
+        version=63,
+        remark="",
+        ext={
+            "AccessKey": "",
+            "OnsChannel": "ALIYUN",
+            "Signature": "Sf55A+YZN21izFtJZ+36oINzoLw=",
+            "topic": "TopicA",
+        },
+    )
+    assert expected == command
+
+
+def test_answer_without_parameters_is_read() -> None:
+    """An answer may leave out remark and parameters, and say what codes it."""
+    command = decode_header(Coding.JSON, JAVA_ANSWER)
+
+    assert Command(code=0, flag=1, language=LanguageCode.JAVA) == command
+
+
+@pytest.mark.parametrize(
+    ("data", "command"),
+    [(SEND_ANSWER, SEND_ANSWER_COMMAND), (BINARY, BINARY_COMMAND), (CBOR, CBOR_COMMAND)],
+    ids=["json", "binary", "cbor"],
+)
+def test_vectors_in_both_directions(data: bytes, command: Command) -> None:
+    """Each coding writes the very bytes that it reads."""
+    assert command == decode_header(command.coding, data)
+    assert data == encode_header(command)
+
+
+def test_answer_always_has_parameters() -> None:
+    """C++ dies of an answer without ``extFields``, so it is there even when it is empty."""
+    header = json.loads(encode_header(Command(code=0, opaque=1).answer(1, remark="no")))
+
+    assert {} == header["extFields"]
+    assert "no" == header["remark"]
+
+
+def test_bare_parameters_become_text() -> None:
+    """Numbers and booleans among the parameters are the text that they stand for."""
+    data = b'{"code":1,"extFields":{"a":4,"b":-7,"c":true,"d":false,"e":null,"f":1.5}}'
+
+    expected = {"a": "4", "b": "-7", "c": "true", "d": "false", "f": "1.5"}
+    assert expected == decode_header(Coding.JSON, data).ext
+
+
+def test_unknown_keys_and_languages_are_ignored() -> None:
+    """A newer client may add keys and name a language that we do not know."""
+    command = decode_header(Coding.JSON, b'{"code":1,"language":"ZIG","new":[{"a":1}]}')
+
+    assert Command(code=1, language=LanguageCode.OTHER, version=0) == command
+
+
+def test_binary_takes_the_last_of_a_name() -> None:
+    """Java with signing lists a parameter twice."""
+    data = BINARY.replace(b"\x00\x05topic\x00\x00\x00\x01T", b"\x00\x01k\x00\x00\x00\x05first")
+
+    assert {"k": "v"} == decode_header(Coding.ROCKETMQ, data).ext
+
+
+@pytest.mark.parametrize(
+    ("coding", "data"),
+    [
+        (0, b""),
+        (0, b"[]"),
+        (0, b"{}"),
+        (0, JAVA_ANSWER[:-1]),
+        (0, JAVA_ANSWER + b"x"),
+        (0, b'{"code":"1"}'),
+        (0, b'{"code":1,"remark":"\xff"}'),
+        (0, b'{"code":1,"remark":"\\ud800"}'),
+        (0, b'{"code":1,"extFields":{"a":[]}}'),
+        (0, b'{"code":1,"unknown":' + b"[" * 100_000),
+        (0, b'{"code":2147483648}'),
+        (0, b'{"code":1,"opaque":2147483648}'),
+        (0, b'{"code":1,"flag":2147483648}'),
+        (0, b'{"code":1,"version":-2147483649}'),
+        (1, b""),
+        (1, BINARY[:-1]),
+        (1, BINARY + b"\x00"),
+        (1, BINARY.replace(b"no", b"\xff\xff")),
+        (1, BINARY.replace(b"\x00\x00\x00\x02no", b"\xff\xff\xff\xffno")),
+        (1, BINARY.replace(b"\x00\x01k", b"\x7f\xffk")),
+        (2, b""),
+        (2, b"\x80"),
+        (2, CBOR[:-1]),
+        (2, CBOR + b"\x00"),
+        (2, CBOR.replace(b"\x07", b"\xf5")),
+        (2, CBOR.replace(b"\x62no", b"\x42no")),
+        (2, CBOR.replace(b"\x61v", b"\x41v")),
+        (2, CBOR.replace(b"\x07", b"\x1b" + b"\xff" * 8)),
+        (2, b"\x81" * 100_000),
+        (2, b"\x9b" + b"\x7f" * 8),
+        (3, b"{}"),
+    ],
+)
+def test_malformed_header_closes(coding: int, data: bytes) -> None:
+    """Without its ``opaque`` a request cannot be answered: the connection is closed."""
+    with pytest.raises(RemoteProtocolError, match="^HEADER: ") as caught:
+        decode_header(coding, data)
+
+    assert (ResponseCode.SYSTEM_ERROR, True) == (caught.value.code, caught.value.close)
+
+
+@pytest.mark.parametrize("coding", list(Coding))
+@pytest.mark.parametrize("count", [EXT_COUNT_MAX, EXT_COUNT_MAX + 1])
+def test_parameters_are_counted(coding: Coding, count: int) -> None:
+    """A command has at most 256 parameters."""
+    command = Command(code=1, ext={str(i): "" for i in range(count)}, coding=coding)
+    data = encode_header(command)
+    if count <= EXT_COUNT_MAX:
+        assert command == decode_header(coding, data)
+        return
+
+    with pytest.raises(RemoteProtocolError, match="expected at most 256 parameters"):
+        decode_header(coding, data)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        Command(code=1 << 15, coding=Coding.ROCKETMQ),
+        Command(code=1, opaque=1 << 31, coding=Coding.ROCKETMQ),
+        Command(code=1, ext={"n" * (1 << 15): ""}, coding=Coding.ROCKETMQ),
+        Command(code=1, ext={"n": "\ud800"}, coding=Coding.ROCKETMQ),
+        Command(code=1, ext={"n": "\ud800"}, coding=Coding.JSON),
+        Command(code=1, ext={"n": "\ud800"}, coding=Coding.CBOR),
+    ],
+)
+def test_what_a_coding_cannot_carry_is_refused(command: Command) -> None:
+    """A code above 15 bits, a name above 32 KiB and half a surrogate are our own mistakes."""
+    with pytest.raises(LocalProtocolError):
+        encode_header(command)
+
+
+def test_tags_are_refused_before_they_are_computed() -> None:
+    """A decimal fraction with a long mantissa would hold up everybody for seconds."""
+    mantissa = cbor2.dumps(b"\xf7" * 200_000)
+    data = b"\x87" + bytes(5) + b"\xf6\xa1\x61k\xc4\x82\x00\xc2" + mantissa
+
+    with pytest.raises(RemoteProtocolError, match="expected no tags"):
+        decode_header(Coding.CBOR, data)
