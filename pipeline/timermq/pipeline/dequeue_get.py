@@ -147,15 +147,13 @@ class DequeueGet:
         end_ms = slot.slot_ms + self.options.timer_precision_ms + 1
         due_ms = slot.next_due_ms()
         now_ms = self.clock.now_ms()
-        next_ms = self.wheel.next_live(slot.slot_ms + self.options.timer_precision_ms)
-        if (
-            next_ms is not None
-            and next_ms == end_ms - 1
-            and end_ms - self.options.read_ahead_ms <= now_ms
-        ):
-            await self._join(self._slot(next_ms))
-        elif next_ms == end_ms - 1:
-            due_ms = min(due_ms or end_ms, end_ms - self.options.read_ahead_ms)
+        next_ms = slot.slot_ms + self.options.timer_precision_ms
+        if self.wheel.next_live(next_ms) == next_ms:
+            read_ms = end_ms - self.options.read_ahead_ms
+            if read_ms <= now_ms:
+                await self._join(self._slot(next_ms))
+            else:
+                due_ms = read_ms if due_ms is None else min(due_ms, read_ms)
         await self._sleep(slot.slot_ms, end_ms if due_ms is None else due_ms)
 
     async def _sleep(self, slot_ms: int | None, until_ms: int | None) -> None:

@@ -65,7 +65,7 @@ async def test_time_up_is_answered_in_time(autojump_clock: MockClock) -> None:
     polling.hold(make_pull(peer), 15)
     await run_for(polling, answers(ResponseCode.PULL_NOT_FOUND), 14.8)
     assert peer.sent == []
-    await run_for(polling, answers(ResponseCode.PULL_NOT_FOUND), 0.2)
+    await run_for(polling, answers(ResponseCode.PULL_NOT_FOUND), 0.3)
 
     assert [one.code for one in peer.sent] == [19]
     assert polling.held == 0
