@@ -132,6 +132,7 @@ class SendReader:
 
     def _read_item(self, session: Session, item: SendItem) -> Addressed | RefusedError:
         try:
+            _check_text(item.properties)
             target = self._checks.check(
                 session,
                 SendTarget(
@@ -202,6 +203,18 @@ def _target(header: SendHeader) -> SendTarget:
         reconsume_times=header.reconsume_times,
         max_reconsume_times=header.max_reconsume_times,
     )
+
+
+def _check_text(properties: bytes) -> None:
+    """Bytes from outside, which the other forms bring as text already."""
+    try:
+        properties.decode()
+    except UnicodeDecodeError as error:
+        raise RefusedError(
+            ResponseCode.MESSAGE_ILLEGAL,
+            "PROPERTY_TEXT",
+            f"expected UTF-8, found another byte at {error.start}",
+        ) from error
 
 
 def _waits(properties: bytes) -> bool:

@@ -186,12 +186,12 @@ async def test_a_pull_is_never_left_unanswered(autojump_clock: MockClock) -> Non
     """When its time is up, or twenty seconds are, it is told to ask again."""
     async with running_broker() as running:
         consumer, producer = running.connect(), running.connect()
-        await producer.call(10, send_ext("T"))
+        await producer.call(10, send_ext("T"), b"x")
         start = trio.current_time()
         wanted = pull_ext("T", sysFlag="6", queueOffset="1", subscription="TagA")
         short = await consumer.call(11, wanted)
         assert 14.8 < trio.current_time() - start <= 15
-        await producer.call(10, send_ext("T", TAG_B))
+        await producer.call(10, send_ext("T", TAG_B), b"x")
         start = trio.current_time()
         long = await consumer.call(
             11, {**wanted, "queueOffset": "1", "suspendTimeoutMillis": "999999"}
@@ -206,12 +206,12 @@ async def test_a_held_pull_moves_past_what_does_not_match(autojump_clock: MockCl
     """When its time is up the client goes on behind the messages it does not want."""
     async with running_broker() as running:
         consumer, producer = running.connect(), running.connect()
-        await producer.call(10, send_ext("T"))
+        await producer.call(10, send_ext("T"), b"x")
         async with trio.open_nursery() as nursery:
 
             async def send_later() -> None:
                 await trio.sleep(5)
-                await producer.call(10, send_ext("T", TAG_B))
+                await producer.call(10, send_ext("T", TAG_B), b"x")
 
             nursery.start_soon(send_later)
             answer = await consumer.call(

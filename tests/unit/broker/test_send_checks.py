@@ -1,0 +1,193 @@
+"""Tests of the checks of a send: each has its code, and the first that fails counts."""
+
+import attrs
+import pytest
+
+from broker_rig import RecordingSession, Rig
+from timermq.broker.options import BrokerOptions
+from timermq.broker.topic_config import TopicConfig
+from timermq.remoting import LanguageCode
+from timermq.timerstore.message import format_host
+
+
+@pytest.mark.parametrize("topic", ["", "../T", "a/b", "a.b", "T\x00", "naïve", "x" * 128])
+async def test_illegal_topics(topic: str) -> None:
+    """A name that could be a path, is empty or too long is an invalid parameter (29)."""
+    rig = Rig()
+    answer = rig.send(topic)
+
+    assert answer.code == 29
+    assert answer.remark is not None
+    assert answer.remark.startswith("TOPIC_NAME: the topic ")
+    assert rig.broker.tables.topics.get(topic) is None
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "SCHEDULE_TOPIC_XXXX",
+        "rmq_sys_wheel_timer",
+        "rmq_sys_new",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+    ],
+)
+async def test_internal_topics(topic: str) -> None:
+    """Nobody outside writes what the broker writes (16), the timer topic included."""
+    answer = Rig().send(topic)
+
+    assert (answer.code, answer.remark) == (
+        16,
+        f"TOPIC_NOT_ALLOWED: {topic} takes no messages from outside",
+    )
+
+
+async def test_unknown_topics() -> None:
+    """Without a template that allows it, an unknown topic does not come to be (17)."""
+    answer = Rig().send("T", defaultTopic="none")
+    off = Rig(options=BrokerOptions(auto_create_topic_enable=False)).send("T")
+
+    assert (answer.code, answer.remark) == (
+        17,
+        "TOPIC_NOT_EXIST: topic T does not exist, and 'none' does not let it be made",
+    )
+    assert off.code == 17
+
+
+@pytest.mark.parametrize("queue_id", ["4", "2147483647"])
+async def test_bad_queues(queue_id: str) -> None:
+    """A queue that the topic does not have is an invalid parameter (29)."""
+    answer = Rig().send("T", queueId=queue_id)
+
+    assert (answer.code, answer.remark) == (
+        29,
+        f"QUEUE_ID: topic T has 4 queues, found queue {queue_id} from group 'PID'",
+    )
+
+
+async def test_a_negative_queue_is_the_broker_s_choice() -> None:
+    """The broker takes the queues in turn."""
+    rig = Rig()
+
+    assert [rig.send("T", queueId="-1").ext["queueId"] for _ in range(5)] == list("01230")
+
+
+async def test_not_accepting_yet() -> None:
+    """Before its start time the broker takes nothing (1)."""
+    rig = Rig(options=BrokerOptions(start_accept_send_request_time_stamp=1_700_000_000_001))
+
+    assert rig.send("T").code == 1
+    rig.clock.time_ms += 1
+    assert rig.send("T").code == 0
+
+
+async def test_order_topics_of_a_closed_broker() -> None:
+    """A broker that is not writeable refuses order topics; clients keep away from the others."""
+    rig = Rig(options=BrokerOptions(broker_permission=4))
+    rig.broker.tables.topics.put(TopicConfig(topic_name="Ordered", order=True))
+
+    assert rig.send("Ordered").code == 16
+    assert rig.send("T").code == 0
+
+
+@pytest.mark.parametrize(
+    ("properties", "ext"),
+    [
+        ("TRAN_MSG\x01true\x02UNIQ_KEY\x01K\x02", {}),
+        ("UNIQ_KEY\x01K\x02", {"sysFlag": "4"}),
+        ("UNIQ_KEY\x01K\x02", {"sysFlag": "8"}),
+        ("UNIQ_KEY\x01K\x02", {"sysFlag": "12"}),
+    ],
+)
+async def test_transactions_are_refused(properties: str, ext: dict[str, str]) -> None:
+    """A half message stored like any other would be delivered uncommitted (16)."""
+    answer = Rig().send("T", properties=properties, **ext)
+
+    assert (answer.code, answer.remark) == (
+        16,
+        "TRANSACTION_MESSAGE: this broker takes no transactional messages",
+    )
+
+
+async def test_flags_that_the_broker_sets() -> None:
+    """Inner batches are refused (13); marks of IPv6 hosts follow from the hosts alone."""
+    rig = Rig()
+
+    assert rig.send("T", sysFlag="128").code == 13
+    assert rig.send("T", sysFlag="49").code == 0
+    (record,) = rig.records("T")
+    assert record.sys_flag == 1
+    assert format_host(record.born_host) == "127.0.0.1:40000"
+
+
+async def test_compaction_topics_need_keys() -> None:
+    """Their messages are found by key only (13)."""
+    rig = Rig()
+    rig.broker.tables.topics.put(
+        TopicConfig(topic_name="C", attributes={"cleanup.policy": "COMPACTION"})
+    )
+
+    assert rig.send("C").code == 13
+    assert rig.send("C", properties="KEYS\x01k\x02").code == 0
+
+
+async def test_a_retry_topic_is_made_with_its_group() -> None:
+    """A consumer that sends a message to its retry topic needs nothing prepared."""
+    rig = Rig()
+
+    assert rig.send("%RETRY%g").code == 0
+    config = rig.broker.tables.topics.get("%RETRY%g")
+    assert config is not None
+    assert (config.read_queue_nums, config.perm) == (1, 6)
+    strict = Rig(options=BrokerOptions(auto_create_subscription_group=False))
+    assert strict.send("%RETRY%g").code == 26
+    assert rig.send("%RETRY%a/b").code == 29
+
+
+async def test_a_message_tried_too_often_is_a_dead_letter() -> None:
+    """Beyond its tries it goes to the group's dead letters, at once whatever it asks for."""
+    rig = Rig()
+    properties = "UNIQ_KEY\x01K\x02DELAY\x013\x02"
+
+    assert rig.send("%RETRY%g", properties=properties, reconsumeTimes="17").code == 0
+    (record,) = rig.records("%DLQ%g")
+    assert record.reconsume_times == 17
+    assert b"DELAY" not in record.properties
+    assert rig.records("%RETRY%g") == []
+
+
+@pytest.mark.parametrize(
+    ("language", "version", "stated", "topic"),
+    [
+        (LanguageCode.JAVA, 479, "2", "%DLQ%g"),
+        (LanguageCode.JAVA, 479, "3", "%RETRY%g"),
+        (LanguageCode.JAVA, 479, "0", "%DLQ%g"),
+        (LanguageCode.GO, 317, "0", "%RETRY%g"),
+        (LanguageCode.CPP, 63, "2", "%RETRY%g"),
+    ],
+)
+async def test_tries_that_the_client_states(
+    language: LanguageCode, version: int, stated: str, topic: str
+) -> None:
+    """Recent clients say how often; Go always says 0 and means nothing, C++ is too old."""
+    rig, peer = Rig(), RecordingSession(language=language)
+    peer.session.version = version
+    ext = {"topic": "%RETRY%g", "queueId": "0", "reconsumeTimes": "3", "maxReconsumeTimes": stated}
+
+    assert rig.call(10, ext, b"x", peer=peer).code == 0
+    assert len(rig.records(topic)) == 1
+
+
+async def test_the_group_s_own_limit_counts() -> None:
+    """An operator can set fewer tries for a group."""
+    rig = Rig()
+    groups = rig.broker.tables.groups
+    groups.put(attrs.evolve(groups.find("g"), retry_max_times=1))
+    rig.send("%RETRY%g", reconsumeTimes="1")
+    rig.send("%RETRY%g", reconsumeTimes="2")
+
+    assert len(rig.records("%RETRY%g")) == 1
+    assert len(rig.records("%DLQ%g")) == 1
