@@ -32,6 +32,8 @@ EPOCH_MS_MAX = 9_999_999_999_999
 
 _STEERING = (b"TIMER_", b"DELAY\x01", b"REAL_TOPIC\x01", b"REAL_QID\x01")
 """How the properties begin that steer timers."""
+_SAFE_DIGITS = 18
+"""Any number of so many digits fits 64 bits."""
 _DIGITS = re.compile(rb"\+?[0-9]{1,40}")
 
 _REQUESTS = ((b"TIMER_DELAY_SEC", 1000), (b"TIMER_DELAY_MS", 1), (b"TIMER_DELIVER_MS", 0))
@@ -122,8 +124,8 @@ class TimerAdmission:
         steering = _steering(message.properties)
         if not steering:
             return Admitted(message=message)
-        forbidden = _FORBIDDEN.intersection(steering)
-        if forbidden:
+        if not _FORBIDDEN.isdisjoint(steering):
+            forbidden = _FORBIDDEN.intersection(steering)
             names = ", ".join(sorted(name.decode() for name in forbidden))
             raise _RefusedError("INTERNAL_PROPERTY", f"only the broker sets {names}")
         level = self._level(steering)
@@ -155,7 +157,7 @@ class TimerAdmission:
         for key, unit_ms in _REQUESTS:
             value = steering.get(key)
             if value is not None:
-                number = _number(key.decode(), value)
+                number = _number(key, value)
                 asked = now_ms + number * unit_ms if unit_ms else number
                 if asked > INT64_MAX:
                     raise _RefusedError(
@@ -253,7 +255,14 @@ def _own_properties(properties: bytes, *, by_level: bool) -> bytes:
     return properties
 
 
-def _number(key: str, value: bytes) -> int:
+def _number(key: bytes, value: bytes) -> int:
+    if value.isdigit() and len(value) <= _SAFE_DIGITS:
+        return int(value)
+    return _odd_number(key.decode(), value)
+
+
+def _odd_number(key: str, value: bytes) -> int:
+    """A number with a sign or of many digits, or the reason why it is none."""
     if value.startswith(b"-") and _DIGITS.fullmatch(value[1:]):
         raise _RefusedError("TIMER_NEGATIVE", f"{key} {_shown(value)} is negative")
     if not _DIGITS.fullmatch(value):
