@@ -267,6 +267,12 @@ class RunningBroker:
         self.nursery.start_soon(self.broker.server.serve, ours, ("127.0.0.1", 40_000))
         return Peer(theirs)
 
+    def connect_lockstep(self) -> Peer:
+        """A new connection without any buffer: what the peer does not read, the broker keeps."""
+        ours, theirs = trio.testing.lockstep_stream_pair()
+        self.nursery.start_soon(self.broker.server.serve, ours, ("127.0.0.1", 40_001))
+        return Peer(theirs)
+
 
 @asynccontextmanager
 async def running_broker(

@@ -222,6 +222,8 @@ class StoreMachine(RuleBasedStateMachine):
         directory = f"{ROOT}/consumequeue/{one.topic}/{one.queue_id}"
         for name in self.disk.list_dir(directory):
             self.disk.remove(f"{directory}/{name}")
+        if self.disk.is_dir(directory):
+            self.disk.sync_dir_now(directory)
         self.open()
         self.flushed_end = self.store.commit_log.max_offset
 

@@ -127,6 +127,7 @@ class Broker:
         self.store = timer_store.store
         self._clock = clock
         self._stop_timeout = stop_timeout_ms / 1000
+        self._services = trio.CancelScope(shield=True)
         self._stop_requested = trio.Event()
         self._timers_done = trio.Event()
         self.tables = _make_tables(options, timer_store, clock)
@@ -191,6 +192,14 @@ class Broker:
         """Begin a graceful stop; ``run`` returns when it is done."""
         self._stop_requested.set()
 
+    def abort(self) -> None:
+        """End at once, as a kill does: nothing is flushed, saved or marked, and recovery follows.
+
+        For whoever cannot wait for a graceful stop; files and lock are left to the process's end.
+        """
+        self._services.cancel()
+        self._stop_requested.set()
+
     async def run(
         self, *, task_status: trio.TaskStatus[Endpoint] = trio.TASK_STATUS_IGNORED
     ) -> None:
@@ -241,7 +250,7 @@ class Broker:
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """The services; shielded, so that a cancelled ``run`` still stops in order."""
-        with trio.CancelScope(shield=True):
+        with self._services:
             async with trio.open_nursery() as services:
                 await services.start(self.store.run, name="store")
                 await services.start(self._run_timers, name="timers")

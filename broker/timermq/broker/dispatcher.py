@@ -52,7 +52,8 @@ class Dispatcher:
         long_polling: LongPolling,
     ) -> None:
         self._send = send
-        self._handlers = handlers
+        self.handlers = dict(handlers)
+        """Request code to processor."""
         self._clients = clients
         self._long_polling = long_polling
         self.requests: Counter[int] = Counter()
@@ -98,7 +99,7 @@ class Dispatcher:
             return [_failed(command) for command in sends if not command.is_oneway]
 
     def _handle_one(self, session: Session, command: Command) -> Command | None:
-        handler = self._handlers.get(command.code)
+        handler = self.handlers.get(command.code)
         if handler is None:
             self.requests[-1] += 1
             return unsupported_answer(command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import resource
 import signal
 from collections.abc import AsyncIterator, Mapping
@@ -20,6 +21,10 @@ from .configuration import Configuration, add_configuration_flags, load_configur
 from .log_output import configure_logs
 
 log = structlog.get_logger("timermq.cli.serve")
+
+COLLECT_THRESHOLD = 50_000
+"""New objects between two collections. A batch makes some thousands and drops them again without a
+cycle; Python's 700 would look through them ten times a batch, for a fifth of the broker's time."""
 
 FILES_MARGIN = 1024
 """Open files beside the connections: segments, and what the interpreter holds."""
@@ -71,11 +76,19 @@ async def serve(configuration: Configuration) -> int:
             clock=SystemClock(),
             stop_timeout_ms=configuration.serve.stop_timeout_ms,
         )
+        _calm_collector()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_stop_on_signal, broker, signals)
             await broker.run()
             nursery.cancel_scope.cancel()
     return 0
+
+
+def _calm_collector() -> None:
+    """Collect cycles rarely, and never look at what was made while starting."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_THRESHOLD)
 
 
 async def _stop_on_signal(broker: Broker, signals: AsyncIterator[int]) -> None:

@@ -44,7 +44,7 @@ def integer(command: Command, name: str, *, default: int | None = None) -> int:
         raise FieldError(command, name, "a 64-bit number", ascii(value[:64]))
     number = int(value)
     if not -(2**63) <= number < 2**63:
-        raise FieldError(command, name, "a 64-bit number", value)
+        raise FieldError(command, name, "a 64-bit number", ascii(value))
     return number
 
 

@@ -133,11 +133,11 @@ async def test_a_delay_of_the_batch_counts_for_its_parts() -> None:
     assert answer.code == 0
     assert "recallHandle" not in answer.ext
     waiting = rig.records("rmq_sys_wheel_timer")
-    assert [record.properties_dict["TIMER_DELIVER_MS"] for record in waiting] == [
+    assert [record.properties_dict()["TIMER_DELIVER_MS"] for record in waiting] == [
         "1700000005000",
         "1700000010000",
     ]
-    assert [record.properties_dict["REAL_TOPIC"] for record in waiting] == ["T", "T"]
+    assert [record.properties_dict()["REAL_TOPIC"] for record in waiting] == ["T", "T"]
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_no_integers(value: str) -> None:
         integer(command(value), "name")
 
     remark = f"FIELD: request 11: name: expected a 64-bit number, found {value[:64]!a}"
-    assert remark == caught.value.remark.replace("found 9", "found '9").replace("808", "808'")
+    assert remark == caught.value.remark
 
 
 @pytest.mark.parametrize(

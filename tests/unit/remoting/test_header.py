@@ -172,7 +172,7 @@ def test_binary_takes_the_last_of_a_name() -> None:
 )
 def test_malformed_header_closes(coding: int, data: bytes) -> None:
     """Without its ``opaque`` a request cannot be answered: the connection is closed."""
-    with pytest.raises(RemoteProtocolError, match="^HEADER: ") as caught:
+    with pytest.raises(RemoteProtocolError, match=r"^HEADER: ") as caught:
         decode_header(coding, data)
 
     assert (ResponseCode.SYSTEM_ERROR, True) == (caught.value.code, caught.value.close)

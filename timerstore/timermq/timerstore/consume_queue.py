@@ -110,6 +110,11 @@ class ConsumeQueue:
         """With read_only: the units from _tail_first on, which no file holds."""
         self._tail_first = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no unit is readable."""
+        return self.min_offset >= self.max_offset
+
     def __repr__(self) -> str:
         return f"<ConsumeQueue {self.topic}/{self.queue_id} {self.min_offset}..{self.max_offset}>"
 
@@ -182,13 +187,20 @@ class ConsumeQueue:
         Source: ConsumeQueue.putMessagePositionInfo.
         """
         repeated = self.max_offset - first_offset
-        if repeated > 0:
+        if self.is_empty and repeated:
+            self._start_at(first_offset)
+        elif repeated > 0:
             units = units[repeated * UNIT.size :]
             if not units:
                 return
             first_offset += repeated
         elif repeated < 0:
-            self._start_at(first_offset)
+            raise QueueGapError(
+                self.directory,
+                self.max_offset * UNIT.size,
+                f"unit {self.max_offset}",
+                f"unit {first_offset}",
+            )
         if self._read_only:
             self._tail += units
         else:
@@ -204,20 +216,14 @@ class ConsumeQueue:
             units = units[room:]
 
     def _start_at(self, first_offset: int) -> None:
-        """Let a queue without readable units begin at a later offset, behind filler units."""
-        if self.min_offset < self.max_offset:
-            raise QueueGapError(
-                self.directory,
-                self.max_offset * UNIT.size,
-                f"unit {self.max_offset}",
-                f"unit {first_offset}",
-            )
+        """Let a queue without readable units begin at another offset, behind filler units."""
         if self._read_only:
             self._tail.clear()
             self._tail_first = first_offset
         else:
-            segment_start = first_offset * UNIT.size // self._segment_size * self._segment_size
-            if segment_start > self._files.wrote or not self._files.segments:
+            first = first_offset * UNIT.size
+            segment_start = first - first % self._segment_size
+            if not segment_start <= self._files.wrote <= first or not self._files.segments:
                 self._remove_files()
             filled = max(segment_start, self._files.wrote)
             self._write(filled, FILLER * (first_offset - filled // UNIT.size))
@@ -287,7 +293,7 @@ class ConsumeQueue:
             self._files.write(begin, bytes(end - begin))
 
     def _last_physic_offset(self) -> int:
-        if self.min_offset >= self.max_offset:
+        if self.is_empty:
             return -1
         phy_offset, size, _ = UNIT.unpack(self._read(self.max_offset - 1, 1))
         return -1 if size == FILLER_SIZE else phy_offset + size

@@ -94,9 +94,12 @@ class Redispatch:
                     self.notes.append(f"record at {phy_offset} is in no queue: {refusal}")
                 continue
             queue = self._queues.find_or_create(*key)
-            if not is_whole_log and self._next_offset(queue) < record.queue_offset:
+            ahead = record.queue_offset - self._next_offset(queue)
+            # Where an empty queue begins the log knows best: its files may be what is left of it.
+            is_unknown = queue.is_empty and queue not in self._gathered
+            if not is_whole_log and (ahead > 0 or (is_unknown and ahead)):
                 self.incomplete.add(key)
-            elif self._next_offset(queue) <= record.queue_offset:
+            elif ahead >= 0 or is_unknown:
                 self._gather(queue, record, topic, phy_offset, size)
         self._write()
 
@@ -121,7 +124,7 @@ class Redispatch:
         )
         unit = UNIT.pack(phy_offset, size, code)
         if self._next_offset(queue) < record.queue_offset:
-            # A gap: written alone, so that the queue says whether it may begin here.
+            # A gap: what comes before is written first, so that the queue says whether it may begin here.
             self._write()
         gathered = self._gathered.get(queue)
         if gathered is None:

@@ -1,0 +1,188 @@
+"""Tests of connections: chunks, broken frames, slow peers, half-closed peers, silence."""
+
+import contextlib
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from broker_rig import BROKER, STORE, RunningBroker, pull_ext, running_broker, send_ext
+from timermq.remoting import Coding, Command, encode_frame
+from timermq.timerstore.store_options import FlushDiskType
+
+
+async def test_frames_in_pieces(autojump_clock: MockClock) -> None:
+    """A request that arrives byte by byte is answered like any other."""
+    async with running_broker() as running:
+        peer = running.connect()
+        for byte in encode_frame(Command(105, opaque=7, ext={"topic": "TBW102"})):
+            await peer.stream.send_all(bytes([byte]))
+        answer = await peer.receive()
+
+    assert answer is not None
+    assert (answer.opaque, answer.code) == (7, 0)
+
+
+@pytest.mark.parametrize("coding", list(Coding))
+async def test_answers_follow_the_coding_of_the_request(
+    autojump_clock: MockClock, coding: Coding
+) -> None:
+    """JSON is answered in JSON, and so on."""
+    async with running_broker() as running:
+        answer = await running.connect().call(105, {"topic": "none"}, coding=coding)
+
+    assert (answer.coding, answer.code) == (coding, 17)
+
+
+async def test_a_chunk_is_answered_together(autojump_clock: MockClock) -> None:
+    """A hundred pipelined sends are one put and all answered."""
+    async with running_broker() as running:
+        peer = running.connect()
+        commands = [Command(10, opaque=n, ext=send_ext("T"), body=b"x") for n in range(100)]
+        await peer.send(*commands)
+        answers = [await peer.receive() for _ in commands]
+
+    assert [one and one.opaque for one in answers] == list(range(100))
+    assert {one and one.code for one in answers} == {0}
+
+
+async def end_of(running: RunningBroker, data: bytes) -> list[Command]:
+    """What the broker answers to some bytes before it closes the connection."""
+    peer = running.connect()
+    await peer.stream.send_all(data)
+    answers: list[Command] = []
+    while (answer := await peer.receive()) is not None:
+        answers.append(answer)
+    return answers
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        bytes(8),
+        b"\xff\xff\xff\xff\x00\x00\x00\x00",
+        b"\x7f\xff\xff\xff\x00\x00\x00\x10",
+        b"\x00\x00\x00\x05\x00\x00\x00\x05x",
+        b"\x00\x00\x00\x06\x00\x00\x00\x02{]",
+        b"\x00\x00\x00\x06\x07\x00\x00\x02{}",
+        b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n",
+    ],
+)
+async def test_broken_frames_end_the_connection(autojump_clock: MockClock, broken: bytes) -> None:
+    """Where the next frame begins is unknown; the requests before it are answered."""
+    good = encode_frame(Command(105, opaque=1, ext={"topic": "TBW102"}))
+    async with running_broker() as running:
+        answers = await end_of(running, good + broken)
+        other = await running.connect().call(105, {"topic": "TBW102"})
+
+    assert [(one.opaque, one.code) for one in answers] == [(1, 0)]
+    assert other.code == 0
+
+
+async def test_an_oversized_frame_is_not_waited_for(autojump_clock: MockClock) -> None:
+    """Its length alone ends the connection, before anything is kept for it."""
+    options = attrs.evolve(BROKER, frame_size_max=1_024)
+    frame = encode_frame(Command(10, ext=send_ext("T"), body=bytes(2_000)))
+    async with running_broker(options=options) as running:
+        assert await end_of(running, frame[:8]) == []
+
+
+async def test_a_peer_that_has_said_all_still_hears_the_answer(autojump_clock: MockClock) -> None:
+    """A closed sending side is no closed connection: flushed answers and pages still come."""
+    sync = attrs.evolve(STORE, flush_disk_type=FlushDiskType.SYNC_FLUSH)
+    async with running_broker(store_options=sync) as running:
+        peer = running.connect()
+        await peer.send(
+            Command(10, opaque=1, ext=send_ext("T"), body=b"x"), Command(9002, opaque=2)
+        )
+        assert isinstance(peer.stream, trio.StapledStream)
+        await peer.stream.send_stream.aclose()
+        answers = [await peer.receive(), await peer.receive()]
+        assert await peer.receive() is None
+
+    assert {one and one.opaque for one in answers} == {1, 2}
+    assert {one and one.code for one in answers} == {0}
+
+
+async def test_a_peer_that_goes_leaves_nothing_behind(autojump_clock: MockClock) -> None:
+    """Its held pull and its registration end with the connection."""
+    async with running_broker() as running:
+        peer = running.connect()
+        await peer.call(10, send_ext("T"), b"x")
+        await peer.call(34, body=b'{"clientID":"c","producerDataSet":[{"groupName":"P"}]}')
+        await peer.send(Command(11, ext=pull_ext("T", sysFlag="6", queueOffset="1")))
+        await wait_all_tasks_blocked()
+        assert running.broker.statistics().held_pulls == 1
+        await peer.stream.aclose()
+        await wait_all_tasks_blocked()
+
+        statistics = running.broker.statistics()
+        assert (statistics.held_pulls, statistics.connections) == (0, 0)
+        assert running.broker.tables.clients.producers("P") == {}
+
+
+async def test_a_peer_that_does_not_read_is_cut_off(autojump_clock: MockClock) -> None:
+    """What it leaves unread is bounded: it is not read from, then closed for its silence."""
+    options = attrs.evolve(BROKER, unread_output_size_max=65_536)
+    async with running_broker(options=options) as running:
+        peer = running.connect_lockstep()
+        async with trio.open_nursery() as nursery:
+
+            async def ask_for_ever() -> None:
+                with contextlib.suppress(trio.BrokenResourceError):
+                    while True:
+                        await peer.send(Command(206))
+
+            nursery.start_soon(ask_for_ever)
+            await trio.sleep(60)
+            assert running.broker.statistics().connections == 1
+            assert running.broker.statistics().requests[206] < 100
+            await trio.sleep(80)
+
+            assert running.broker.statistics().connections == 0
+
+
+async def test_held_answers_beyond_the_limit_close_the_connection(
+    autojump_clock: MockClock,
+) -> None:
+    """What was held for a peer that does not read does not pile up either."""
+    options = attrs.evolve(BROKER, unread_output_size_max=65_536)
+    async with running_broker(options=options) as running:
+        slow, producer = running.connect_lockstep(), running.connect()
+        await producer.call(10, send_ext("T"), b"x")
+        wanted = Command(11, ext=pull_ext("T", sysFlag="6", queueOffset="1"))
+        await slow.send(*[wanted] * 10)
+        await wait_all_tasks_blocked()
+        await producer.call(10, send_ext("T"), bytes(30_000))
+        await wait_all_tasks_blocked()
+
+        assert running.broker.statistics().connections == 1
+
+
+async def test_silence_ends_a_connection(autojump_clock: MockClock) -> None:
+    """Two minutes without a byte in either direction, and not before."""
+    async with running_broker() as running:
+        peer = running.connect()
+        await peer.call(105, {"topic": "TBW102"})
+        await trio.sleep(115)
+        assert running.broker.statistics().connections == 1
+        await trio.sleep(20)
+
+        assert running.broker.statistics().connections == 0
+        assert await peer.receive() is None
+
+
+async def test_a_silent_client_is_forgotten_though_its_connection_lives(
+    autojump_clock: MockClock,
+) -> None:
+    """Requests without heartbeats do not keep a registration."""
+    async with running_broker() as running:
+        peer = running.connect()
+        await peer.call(34, body=b'{"clientID":"c","producerDataSet":[{"groupName":"P"}]}')
+        while running.broker.statistics().connections and trio.current_time() < 200:
+            await peer.call(105, {"topic": "TBW102"})
+            await trio.sleep(5)
+        closed_at = trio.current_time()
+
+    assert 120 <= closed_at <= 135

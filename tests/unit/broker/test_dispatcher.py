@@ -1,0 +1,105 @@
+"""Tests of bringing requests to processors."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from broker_rig import RecordingSession, Rig, pull_ext, send_ext
+from timermq.remoting import Command, LanguageCode
+
+
+@pytest.mark.parametrize("code", [0, -1, 36, 37, 41, 42, 17, 28, 103, 324, 325, 200_050])
+async def test_codes_that_nobody_serves(code: int) -> None:
+    """They are answered with 3, never left without an answer."""
+    answer = Rig().call(code)
+
+    assert (answer.code, answer.remark) == (
+        3,
+        f"REQUEST_CODE: request type {code} is not supported",
+    )
+
+
+async def test_one_way_requests_are_never_answered() -> None:
+    """Neither done, nor refused, nor unknown ones."""
+    rig = Rig()
+    rig.send("T")
+    commit = {"topic": "T", "queueId": "0", "consumerGroup": "G", "commitOffset": "1"}
+
+    assert rig.handle(rig.command(15, commit, flag=2)) == []
+    assert rig.handle(rig.command(15, {}, flag=2)) == []
+    assert rig.handle(rig.command(999, flag=2)) == []
+    assert rig.broker.tables.offsets.query(group="G", topic="T", queue_id=0) == 1
+
+
+async def test_answers_to_our_own_calls_are_ignored() -> None:
+    """Nobody here waits for them."""
+    rig = Rig()
+
+    assert rig.handle(rig.command(0, flag=1)) == []
+
+
+async def test_a_chunk_is_one_batch() -> None:
+    """Sends go first, together; every other request of the chunk sees what they stored."""
+    rig = Rig()
+    answers = rig.handle(
+        rig.command(30, {"topic": "T", "queueId": "0"}),
+        rig.command(10, send_ext("T"), b"one"),
+        rig.command(11, pull_ext("T")),
+        rig.command(10, send_ext("T"), b"two"),
+    )
+
+    assert [one.opaque for one in answers] == [2, 4, 1, 3]
+    assert answers[2].ext == {"offset": "2"}
+    assert answers[3].ext["nextBeginOffset"] == "2"
+
+
+async def test_who_asks_is_known_from_the_newest_request() -> None:
+    """Language and version of a connection are those of its client."""
+    rig = Rig()
+    rig.handle(rig.command(999, language=LanguageCode.CPP, version=63))
+
+    assert rig.peer.session.is_cpp
+    assert rig.peer.session.version == 63
+
+
+async def test_requests_are_counted_by_code() -> None:
+    """Codes that nobody serves share one count: they cannot make the table grow."""
+    rig = Rig()
+    rig.send("T")
+    rig.call(999)
+    rig.call(998)
+
+    assert rig.broker.statistics().requests == {10: 1, -1: 2}
+
+
+async def test_our_own_mistakes_are_answered_and_logged() -> None:
+    """A processor that fails does not take the connection or the other requests with it."""
+    rig = Rig()
+    await rig.broker.store.aclose()
+    rig.broker.dispatcher.handlers[30] = _fail
+    with capture_logs() as logs:
+        answer = rig.call(30)
+
+    assert (answer.code, answer.remark) == (
+        1,
+        "SYSTEM_ERROR: the broker failed, see its log",
+    )
+    assert [(one["event"], one["code"]) for one in logs] == [("request failed", 30)]
+
+
+def _fail(_session: object, _command: Command) -> Command:
+    raise ZeroDivisionError
+
+
+async def test_the_end_of_a_connection_is_the_end_of_its_pulls_and_registrations() -> None:
+    """What belonged to it is forgotten at once."""
+    rig, peer = Rig(), RecordingSession()
+    rig.send("T")
+    heartbeat = b'{"clientID":"c","producerDataSet":[{"groupName":"P"}]}'
+    rig.call(34, body=heartbeat, peer=peer)
+    wanted = pull_ext("T", sysFlag="6", queueOffset="1")
+    assert rig.handle(rig.command(11, wanted), peer=peer) == []
+    rig.broker.dispatcher.close(peer.session)
+
+    assert not peer.session.is_open
+    assert rig.broker.tables.long_polling.held == 0
+    assert rig.broker.tables.clients.producers("P") == {}

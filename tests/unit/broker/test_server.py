@@ -1,0 +1,136 @@
+"""Tests of the listening side, on real loopback sockets."""
+
+import resource
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import attrs
+import pytest
+import trio
+
+from broker_rig import BROKER, STORE, TIMER, Peer
+from timermq.broker.broker import Broker
+from timermq.broker.options import BrokerOptions
+from timermq.broker.server import bind, room_for_connections
+from timermq.pipeline import SystemClock
+from timermq.timerstore.memory_disk import MemoryDisk
+
+
+@asynccontextmanager
+async def listening_broker(options: BrokerOptions = BROKER) -> AsyncGenerator[Broker, None]:
+    """A broker on free ports."""
+    broker = await Broker.open(
+        disk=MemoryDisk(),
+        root="/store",
+        options=options,
+        store_options=STORE,
+        timer_options=TIMER,
+        clock=SystemClock(),
+    )
+    async with trio.open_nursery() as nursery:
+        await nursery.start(broker.run)
+        yield broker
+        broker.request_stop()
+
+
+async def connect(address: str | None) -> Peer:
+    """A connection to ``host:port``."""
+    assert address is not None
+    host, _, port = address.rpartition(":")
+    return Peer(await trio.open_tcp_stream(host, int(port)))
+
+
+async def test_both_ports_speak_for_both_roles() -> None:
+    """Name server and broker share one dispatcher; ports are free ones when asked for."""
+    async with listening_broker() as broker:
+        endpoint = broker.endpoint
+        assert endpoint.namesrv_listen != endpoint.listen
+        assert endpoint.address == endpoint.listen
+        for address in (endpoint.listen, endpoint.namesrv_listen):
+            peer = await connect(address)
+            route = await peer.call(105, {"topic": "TBW102"})
+            assert endpoint.address.encode() in route.body
+            assert (await peer.call(30, {"topic": "T", "queueId": "0"})).code == 0
+            await peer.stream.aclose()
+
+
+async def test_the_name_server_s_port_can_be_left_out() -> None:
+    """The broker's port answers both roles anyway."""
+    async with listening_broker(attrs.evolve(BROKER, namesrv_listen_enable=False)) as broker:
+        assert broker.endpoint.namesrv_listen is None
+        peer = await connect(broker.endpoint.listen)
+        assert (await peer.call(105, {"topic": "TBW102"})).code == 0
+        await peer.stream.aclose()
+
+
+async def test_one_connection_too_many_is_turned_away() -> None:
+    """It is closed at once; the others go on, and room that is free again is used."""
+    async with listening_broker(attrs.evolve(BROKER, connections_max=2)) as broker:
+        peers = [await connect(broker.endpoint.listen) for _ in range(2)]
+        for peer in peers:
+            await peer.call(105, {"topic": "TBW102"})
+        extra = await connect(broker.endpoint.namesrv_listen)
+        assert await extra.receive() is None
+        await extra.stream.aclose()
+        assert broker.statistics().connections_turned_away == 1
+        assert (await peers[0].call(105, {"topic": "TBW102"})).code == 0
+        await peers[0].stream.aclose()
+        while broker.statistics().connections == 2:
+            await trio.lowlevel.checkpoint()
+        again = await connect(broker.endpoint.listen)
+        assert (await again.call(105, {"topic": "TBW102"})).code == 0
+        await again.stream.aclose()
+        await peers[1].stream.aclose()
+
+
+async def test_a_port_in_use_is_named() -> None:
+    """Nothing is touched when the address cannot be had."""
+    listener = await bind("127.0.0.1", 0)
+    port = listener.socket.getsockname()[1]
+    with pytest.raises(OSError, match=f"listen on 127.0.0.1:{port}: Address already in use"):
+        await bind("127.0.0.1", port)
+    await listener.aclose()
+
+
+async def test_a_broker_whose_second_port_is_taken_gives_the_first_back() -> None:
+    """A failed start leaves no socket and no store behind."""
+    taken = await bind("127.0.0.1", 0)
+    port = taken.socket.getsockname()[1]
+    disk = MemoryDisk()
+    with pytest.raises(OSError, match=f"listen on 127.0.0.1:{port}"):
+        await Broker.open(
+            disk=disk,
+            root="/store",
+            options=attrs.evolve(BROKER, namesrv_listen_port=port),
+            store_options=STORE,
+            timer_options=TIMER,
+            clock=SystemClock(),
+        )
+    await taken.aclose()
+
+    assert not disk.exists("/store/lock")
+
+
+def test_the_limit_of_open_files_bounds_connections() -> None:
+    """As many connections as the process may have files for, less those of the store."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1_000), hard))
+        assert room_for_connections(100) == 100
+        assert room_for_connections(1 << 30) == max(hard - 512, 1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.slow
+async def test_two_thousand_connections() -> None:
+    """They fit, are served, and go away."""
+    async with listening_broker() as broker:
+        peers: list[Peer] = []
+        for _ in range(2_000):
+            peers.append(await connect(broker.endpoint.listen))
+        for peer in peers:
+            assert (await peer.call(105, {"topic": "TBW102"})).code == 0
+        assert broker.statistics().connections == 2_000
+        for peer in peers:
+            await peer.stream.aclose()

@@ -1,0 +1,149 @@
+"""Stored messages as clients get them."""
+
+from __future__ import annotations
+
+import zlib
+
+import attrs
+import lz4.frame
+import pytest
+import zstandard
+
+from golden_vectors import RECORD_V1
+from timermq.remoting.errors import RemoteProtocolError
+from timermq.remoting.stored_message import (
+    MAGIC_V2,
+    StoredMessage,
+    decode_messages,
+    parse_properties,
+    property_text,
+)
+
+MESSAGE = StoredMessage(
+    topic="T",
+    queue_id=3,
+    queue_offset=7,
+    phy_offset=0,
+    flag=0,
+    born_ms=1700000000000,
+    stored_ms=1700000000123,
+    reconsume_times=0,
+    body=b"hello",
+    properties={"TAGS": "TagA"},
+    offset_message_id="7F00000100002A9F0000000000000000",
+)
+
+
+def record(*, body: bytes = b"hello", sys_flag: int = 0) -> bytes:
+    """The golden record with another body."""
+    data = RECORD_V1[4:36] + sys_flag.to_bytes(4, "big") + RECORD_V1[40:84]
+    data += len(body).to_bytes(4, "big") + body + RECORD_V1[93:]
+    return (len(data) + 4).to_bytes(4, "big") + data
+
+
+def test_golden_record() -> None:
+    """A message has the fields of its record in the commit log."""
+    assert [MESSAGE] == decode_messages(RECORD_V1)
+
+
+def test_one_behind_the_other() -> None:
+    """A body may hold any number of messages."""
+    assert [] == decode_messages(b"")
+    assert [MESSAGE] * 3 == decode_messages(RECORD_V1 * 3)
+
+
+def test_long_topic() -> None:
+    """The second magic has two bytes for the length of the topic."""
+    data = RECORD_V1[4:93] + bytes([0, 1]) + RECORD_V1[94:]
+    data = MAGIC_V2.to_bytes(4, "big", signed=True) + data[4:]
+
+    assert [MESSAGE] == decode_messages((len(data) + 4).to_bytes(4, "big") + data)
+
+
+def test_hosts_of_twenty_bytes() -> None:
+    """IPv6 hosts have 16 bytes more each, and so has the message id."""
+    host = bytes(15) + b"\x01" + RECORD_V1[60:64]
+    data = RECORD_V1[4:36] + (0x30).to_bytes(4, "big") + RECORD_V1[40:48] + host
+    data += RECORD_V1[56:64] + host + RECORD_V1[72:]
+
+    expected = attrs.evolve(MESSAGE, offset_message_id=(host + bytes(8)).hex().upper())
+    assert [expected] == decode_messages((len(data) + 4).to_bytes(4, "big") + data)
+
+
+@pytest.mark.parametrize(
+    ("sys_flag", "body"),
+    [
+        (0x001, zlib.compress(b"hello")),
+        (0x301, zlib.compress(b"hello")),
+        (0x101, lz4.frame.compress(b"hello")),
+        (0x201, zstandard.compress(b"hello")),
+    ],
+)
+def test_compressed_bodies_are_unpacked(sys_flag: int, body: bytes) -> None:
+    """Two flags stand for zlib, one each for LZ4 and Zstandard."""
+    assert [MESSAGE] == decode_messages(record(sys_flag=sys_flag, body=body))
+
+
+@pytest.mark.parametrize("sys_flag", [0x001, 0x101, 0x201, 0x301])
+def test_bodies_that_do_not_unpack(sys_flag: int) -> None:
+    """What is not compressed as the flag says is refused."""
+    with pytest.raises(RemoteProtocolError, match=r"^MESSAGE: body does not unpack: "):
+        decode_messages(record(sys_flag=sys_flag))
+
+
+@pytest.mark.parametrize(
+    ("sys_flag", "body"),
+    [
+        (0x001, zlib.compress(b"hello")),
+        (0x101, lz4.frame.compress(b"hello")),
+        (0x201, zstandard.compress(b"hello")),
+    ],
+)
+def test_cut_bodies(sys_flag: int, body: bytes) -> None:
+    """A body of which the end is missing is refused, not handed out in part."""
+    for size in range(len(body)):
+        with pytest.raises(RemoteProtocolError, match=r"^MESSAGE: body does not unpack: "):
+            decode_messages(record(sys_flag=sys_flag, body=body[:size]))
+
+
+@pytest.mark.parametrize(
+    ("data", "remark"),
+    [
+        (RECORD_V1[:3], "3 bytes behind the last message"),
+        (RECORD_V1 + b"\0", "1 bytes behind the last message"),
+        (RECORD_V1[:-1], "size: expected 91 to 106, found 107"),
+        (bytes(91), "size: expected 91 to 91, found 0"),
+        (RECORD_V1[:4] + bytes(4) + RECORD_V1[8:], "magic 0, 0 bytes behind the properties"),
+        (RECORD_V1[:84] + b"\xff" * 4 + RECORD_V1[88:], "a length of -1 leads outside the message"),
+        (RECORD_V1[:93] + b"\xff" + RECORD_V1[94:], "a length of 255 leads outside the message"),
+        (
+            RECORD_V1.replace(b"\x00\x0aTAGS", b"\x00\x09TAGS"),
+            "magic -626843481, 1 bytes behind the properties",
+        ),
+        (
+            RECORD_V1.replace(b"TagA", b"Tag\xff"),
+            "'utf-8' codec can't decode byte 0xff in position 8: invalid start byte",
+        ),
+    ],
+)
+def test_malformed_messages(data: bytes, remark: str) -> None:
+    """Lengths must fit into each other; the connection goes on."""
+    with pytest.raises(RemoteProtocolError) as caught:
+        decode_messages(data)
+
+    assert f"MESSAGE: {remark}" == caught.value.remark
+    assert not caught.value.close
+
+
+def test_properties_in_both_directions() -> None:
+    """Properties are pairs; pieces that are none are left out."""
+    assert b"A\x01b\x02C\x01d\x02" == property_text({"A": "b", "C": "d"})
+    assert {"A": "b", "C": "d"} == parse_properties("A\x01b\x02C\x01d")
+    assert {} == parse_properties("A\x02\x01b\x02C\x01\x02")
+
+
+@pytest.mark.parametrize("pair", [("", "v"), ("a\x01", "v"), ("a", "v\x02")])
+def test_separators_in_properties(pair: tuple[str, str]) -> None:
+    """A separator inside a name or value would make other pairs of it."""
+    with pytest.raises(ValueError, match="expected no 0x01 and no 0x02"):
+        property_text(dict([pair]))
