@@ -199,12 +199,46 @@ class StoreMachine(RuleBasedStateMachine):
     def kill(self) -> None:
         """A process kill keeps everything that was put."""
         self.disk.process_kill()
+        self.look_on()
         self.open()
+
+    def look_on(self) -> None:
+        """Opened read only, a store that was cut off shows the same, and nothing is written."""
+        before = self.contents()
+        self.store = MessageStore.open(
+            self.disk,
+            ROOT,
+            self.options,
+            now_ms=self.clock.now_ms,
+            store_host=HOST,
+            read_only=True,
+        )
+        self.stored = [one for one in self.stored if one.end <= self.store.commit_log.max_offset]
+        self.shows_what_was_stored()
+        if self.stored:
+            self.check_keys(self.stored[len(self.stored) // 2])
+        trio.run(self.store.aclose)
+
+        assert before == self.contents()
+
+    def contents(self, path: str = ROOT) -> dict[str, bytes]:
+        """All files of the store."""
+        if not self.disk.is_dir(path):
+            file = self.disk.open(path, read_only=True)
+            try:
+                return {path: file.read(0, file.size())}
+            finally:
+                file.close()
+        found: dict[str, bytes] = {}
+        for name in self.disk.list_dir(path):
+            found |= self.contents(f"{path}/{name}")
+        return found
 
     @rule(seed=st.none() | st.integers(0, 1 << 16))
     def cut_power(self, seed: int | None) -> None:
         """A power cut keeps what was acknowledged, and of the rest a beginning."""
         self.disk.power_cut(None if seed is None else Random(seed))
+        self.look_on()
         self.open()
         end = self.store.commit_log.max_offset
         note(f"{self.store.recovery}")
@@ -253,7 +287,9 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def find_by_key(self, data: st.DataObject) -> None:
         """A query by key gives the messages with this key, in the order of the log."""
-        one = data.draw(st.sampled_from(self.stored))
+        self.check_keys(data.draw(st.sampled_from(self.stored)))
+
+    def check_keys(self, one: Stored) -> None:
         expected = [
             other.phy_offset
             for other in self.stored
@@ -320,5 +356,5 @@ class StoreMachine(RuleBasedStateMachine):
 
 TestStore = StoreMachine.TestCase
 TestStore.settings = settings(
-    max_examples=400, stateful_step_count=30, deadline=None, report_multiple_bugs=False
+    max_examples=40, stateful_step_count=25, deadline=None, report_multiple_bugs=False
 )

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from timermq.remoting import Command, RemoteProtocolError, ResponseCode
+
+if TYPE_CHECKING:
+    from .message import SendReceipt
+
 
 class ClientError(Exception):
     """The root of the client's errors."""
 
+    outcomes: Sequence[SendReceipt | ClientError | None] = ()
+    """From ``send_batch``: what became of each message, in order; None: it was not sent."""
+
 
 class BrokerRefusedError(ClientError):
-    """The broker refused the request; its remark names the rule. The caller mends the request."""
+    """The server refused the request and did nothing; its remark names the rule.
+
+    The caller mends the request, or waits where the rule speaks of load.
+    """
 
     def __init__(self, code: int, remark: str) -> None:
         super().__init__(f"refused with code {code}: {remark}")
@@ -26,13 +41,52 @@ class NoRouteError(ClientError):
     """No name server knows the topic, and it may not be created; the operator creates it."""
 
 
-class ConnectionLostError(ClientError):
-    """No connection, or it broke while an answer was awaited.
+class MalformedAnswerError(ClientError):
+    """The server's answer is not what the protocol says; the server is to blame: report it.
 
-    The request may have been carried out: a send may have stored the message. Sending it again with
-    the same message id lets consumers recognise the second one.
+    The request may have been carried out.
     """
 
 
-class RequestTimeoutError(ClientError):
-    """No answer in time; what holds for ``ConnectionLostError`` holds here."""
+class NoAnswerError(ClientError):
+    """There is no answer; network or server are to blame.
+
+    Where ``may_have_arrived`` is set the request may have been carried out: a send may have stored
+    the message. Otherwise nothing of it has left this program, and sending again is safe.
+    """
+
+    def __init__(self, text: str, *, may_have_arrived: bool) -> None:
+        super().__init__(text)
+        self.may_have_arrived = may_have_arrived
+
+
+class ConnectionLostError(NoAnswerError):
+    """No connection, or it broke while an answer was awaited; try again later."""
+
+
+class RequestTimeoutError(NoAnswerError):
+    """No answer in time; try again later, or with a longer time."""
+
+
+def check_answer(answer: Command) -> Command:
+    """The answer, when it says success.
+
+    Raises:
+        BrokerRefusedError: It does not.
+    """
+    if answer.code != ResponseCode.SUCCESS:
+        raise BrokerRefusedError(answer.code, answer.remark or "")
+    return answer
+
+
+@contextmanager
+def reading_answer(what: str) -> Iterator[None]:
+    """The one place where the protocol's errors become the client's.
+
+    Raises:
+        MalformedAnswerError: The block found the answer malformed.
+    """
+    try:
+        yield
+    except RemoteProtocolError as error:
+        raise MalformedAnswerError(f"{what}: {error.remark}") from error

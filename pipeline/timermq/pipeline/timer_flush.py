@@ -40,6 +40,9 @@ class TimerFlush:
     _last: tuple[int, int, int] | None = attrs.field(default=None, init=False)
     """Read time, queue offset and timer-log end of the last checkpoint."""
 
+    _collected_py: int = attrs.field(default=0, init=False)
+    """Start of the commit log when garbage was last collected."""
+
     async def run(self) -> None:
         """Write a checkpoint every ``timer_flush_interval_ms`` for ever.
 
@@ -48,6 +51,7 @@ class TimerFlush:
         while True:
             await trio.sleep(self.options.timer_flush_interval_ms / 1000)
             await self.flush()
+            self._collect_garbage()
             self._keep_moving()
 
     async def flush(self) -> None:
@@ -77,6 +81,19 @@ class TimerFlush:
         await files.disk.sync(files.checkpoint.file)
         await files.metrics.save(metrics)
         self._last = now
+
+    def _collect_garbage(self) -> None:
+        """Remove timer-log segments whose messages the commit log has let go of.
+
+        The log keeps the body of every pending timer, so no chain that is still to be read needs
+        them.
+
+        Source: Java ``TimerMessageStore`` start, ``deleteExpiredFileByOffsetForTimerLog``.
+        """
+        min_py = self.store.commit_log.min_offset
+        if min_py > self._collected_py:
+            self.files.timer_log.delete_before_phy(min_py)
+            self._collected_py = min_py
 
     def _keep_moving(self) -> None:
         """Have an idle reader pass the empty slots, so that a restart need not read a long tail.

@@ -23,6 +23,10 @@ MAGIC_V1 = -626843481
 MAGIC_V2 = -626843477
 BODY_SIZE_MAX = 64 << 20
 """Bytes that a body may unpack to."""
+_WINDOW_SIZE_MAX = 1 << 27
+"""What Java's decoder takes."""
+_ZSTD_STEP_SIZE = 256
+"""Bytes taken at a time: 64 blocks at most, which unpack to no more than 8 MiB."""
 
 _COMPRESSED = 0x1
 _BORN_V6 = 0x10
@@ -97,6 +101,8 @@ def _decode(data: bytes) -> StoredMessage:
     store = 20 if sys_flag & _STORE_V6 else 8
     try:
         head = struct.unpack_from(f">iiiiiqqiq{born}sq{store}siqi", data)
+        if head[1] not in (MAGIC_V1, MAGIC_V2):
+            raise _malformed(f"magic: expected {MAGIC_V1} or {MAGIC_V2}, found {head[1]}")
         at = struct.calcsize(f">iiiiiqqiq{born}sq{store}siqi")
         body, at = _take(data, at, head[14])
         width = 1 if head[1] == MAGIC_V1 else 2
@@ -105,8 +111,8 @@ def _decode(data: bytes) -> StoredMessage:
         topic_text, properties = topic.decode(), text.decode()
     except (struct.error, UnicodeDecodeError) as error:
         raise _malformed(str(error)) from None
-    if head[1] not in (MAGIC_V1, MAGIC_V2) or at != len(data):
-        raise _malformed(f"magic {head[1]}, {len(data) - at} bytes behind the properties")
+    if at != len(data):
+        raise _malformed(f"{len(data) - at} bytes behind the properties")
     return StoredMessage(
         topic=topic_text,
         queue_id=head[3],
@@ -132,16 +138,37 @@ def _unpack(body: bytes, sys_flag: int) -> bytes:
     kind = sys_flag & _KIND_MASK
     try:
         if kind == _LZ4:
-            unpacked = bytes(lz4.frame.LZ4FrameDecompressor().decompress(body, BODY_SIZE_MAX + 1))
+            unpacked, is_whole = _unpack_lz4(body)
         elif kind == _ZSTD:
-            unpacked = zstandard.ZstdDecompressor().stream_reader(body).read(BODY_SIZE_MAX + 1)
+            unpacked, is_whole = _unpack_zstd(body)
         else:
-            unpacked = zlib.decompressobj().decompress(body, BODY_SIZE_MAX + 1)
+            stream = zlib.decompressobj()
+            unpacked, is_whole = stream.decompress(body, BODY_SIZE_MAX + 1), stream.eof
     except (zlib.error, zstandard.ZstdError, RuntimeError) as error:
         raise _malformed(f"body does not unpack: {error}") from None
     if len(unpacked) > BODY_SIZE_MAX:
         raise _malformed(f"body: expected at most {BODY_SIZE_MAX} bytes unpacked")
+    if not is_whole:
+        raise _malformed("body does not unpack: its end is missing")
     return unpacked
+
+
+def _unpack_lz4(body: bytes) -> tuple[bytes, bool]:
+    frame = lz4.frame.LZ4FrameDecompressor()
+    return bytes(frame.decompress(body, BODY_SIZE_MAX + 1)), bool(frame.eof)
+
+
+def _unpack_zstd(body: bytes) -> tuple[bytes, bool]:
+    """Unpack in steps: the library has no limit of its own."""
+    frame = zstandard.ZstdDecompressor(max_window_size=_WINDOW_SIZE_MAX).decompressobj()
+    pieces: list[bytes] = []
+    size = 0
+    for at in range(0, len(body), _ZSTD_STEP_SIZE):
+        pieces.append(frame.decompress(body[at : at + _ZSTD_STEP_SIZE]))
+        size += len(pieces[-1])
+        if frame.eof or size > BODY_SIZE_MAX:
+            break
+    return b"".join(pieces), frame.eof
 
 
 def _malformed(text: str) -> RemoteProtocolError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 
 import attrs
 import lz4.frame
@@ -12,6 +13,7 @@ import zstandard
 from golden_vectors import RECORD_V1
 from timermq.remoting.errors import RemoteProtocolError
 from timermq.remoting.stored_message import (
+    BODY_SIZE_MAX,
     MAGIC_V2,
     StoredMessage,
     decode_messages,
@@ -106,6 +108,20 @@ def test_cut_bodies(sys_flag: int, body: bytes) -> None:
             decode_messages(record(sys_flag=sys_flag, body=body[:size]))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sys_flag", "compress"),
+    [(0x001, zlib.compress), (0x101, lz4.frame.compress), (0x201, zstandard.compress)],
+)
+def test_unpacked_size_is_limited(sys_flag: int, compress: Callable[[bytes], bytes]) -> None:
+    """A small body that stands for a huge one is not unpacked to the end."""
+    body = compress(bytes(BODY_SIZE_MAX + 1))
+
+    with pytest.raises(RemoteProtocolError) as caught:
+        decode_messages(record(sys_flag=sys_flag, body=body))
+    assert "MESSAGE: body: expected at most 67108864 bytes unpacked" == caught.value.remark
+
+
 @pytest.mark.parametrize(
     ("data", "remark"),
     [
@@ -113,12 +129,15 @@ def test_cut_bodies(sys_flag: int, body: bytes) -> None:
         (RECORD_V1 + b"\0", "1 bytes behind the last message"),
         (RECORD_V1[:-1], "size: expected 91 to 106, found 107"),
         (bytes(91), "size: expected 91 to 91, found 0"),
-        (RECORD_V1[:4] + bytes(4) + RECORD_V1[8:], "magic 0, 0 bytes behind the properties"),
+        (
+            RECORD_V1[:4] + bytes(4) + RECORD_V1[8:],
+            "magic: expected -626843481 or -626843477, found 0",
+        ),
         (RECORD_V1[:84] + b"\xff" * 4 + RECORD_V1[88:], "a length of -1 leads outside the message"),
         (RECORD_V1[:93] + b"\xff" + RECORD_V1[94:], "a length of 255 leads outside the message"),
         (
             RECORD_V1.replace(b"\x00\x0aTAGS", b"\x00\x09TAGS"),
-            "magic -626843481, 1 bytes behind the properties",
+            "1 bytes behind the properties",
         ),
         (
             RECORD_V1.replace(b"TagA", b"Tag\xff"),

@@ -124,7 +124,7 @@ class Redispatch:
         )
         unit = UNIT.pack(phy_offset, size, code)
         if self._next_offset(queue) < record.queue_offset:
-            # A gap: what comes before is written first, so that the queue says whether it may begin here.
+            # A gap: what comes before is written first; the queue says whether it may begin here.
             self._write()
         gathered = self._gathered.get(queue)
         if gathered is None:
