@@ -19,7 +19,13 @@ from collections.abc import Awaitable, Callable
 import attrs
 import trio
 
-from timermq.remoting import Command, FrameConnection, RemoteProtocolError, encode_frame
+from timermq.remoting import (
+    Command,
+    FrameConnection,
+    LocalProtocolError,
+    RemoteProtocolError,
+    encode_frame,
+)
 
 from .errors import ConnectionLostError, NoAnswerError, RequestTimeoutError
 
@@ -94,7 +100,7 @@ class Link:
         """
         try:
             stream = await self._connect()
-        except (OSError, ValueError, trio.TooSlowError) as error:
+        except (OSError, trio.TooSlowError) as error:
             self.failures += 1
             self._lose(f"cannot connect: {str(error) or 'no connection in time'}")
             return
@@ -139,17 +145,14 @@ class Link:
         reason = f"no answer within {timeout} s"
         if self.lost is not None:
             error, reason = ConnectionLostError, self.lost
-        text = f"{self._address}: request {command.code}: {reason}"
+        text = f"{self._address}: {reason} (request {command.code})"
         raise error(text, may_have_arrived=request.is_sent)
 
     async def _connect(self) -> trio.abc.Stream:
-        host, mark, port = self._address.rpartition(":")
-        if not (host and mark and port.isascii() and port.isdecimal()):
-            raise ValueError(f"expected host:port, found {self._address!r}")
         if self.failures:
             await trio.sleep(reconnect_pause(self.failures))
         with trio.fail_after(CONNECT_TIMEOUT):
-            stream = await self._open_stream(host.removeprefix("[").removesuffix("]"), int(port))
+            stream = await self._open_stream(*split_address(self._address))
         self.is_connected = True
         self.failures = 0
         return stream
@@ -248,10 +251,11 @@ class Links:
         Raises:
             ConnectionLostError: No connection, or it broke.
             RequestTimeoutError: No answer in time.
-            LocalProtocolError: The command cannot be carried.
+            LocalProtocolError: The address is none, or the command cannot be carried.
 
         Cancellation: the request may be carried out; its answer is dropped.
         """
+        split_address(address)
         return await self._link(address).call(command, timeout)
 
     def addresses(self) -> list[str]:
@@ -274,6 +278,18 @@ class Links:
             self._on_request(address, command)
 
         return receive
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of ``host:port``; an IPv6 host stands in brackets.
+
+    Raises:
+        LocalProtocolError: It is something else.
+    """
+    host, _, port = address.rpartition(":")
+    if not (host and port.isascii() and port.isdecimal() and int(port[:6]) < 65_536):
+        raise LocalProtocolError(f"address: expected host:port, found {address[:300]!r}")
+    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def reconnect_pause(failures: int) -> float:

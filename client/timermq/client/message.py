@@ -10,22 +10,25 @@ import attrs
 
 from timermq.remoting.stored_message import StoredMessage, property_text
 
+DELIVER_MS_DIGITS_MAX = 19
+"""Digits of a 64-bit number."""
+
 
 @attrs.frozen(kw_only=True)
 class OutgoingMessage:
     """A message to send; at most one of ``at``, ``delay`` and ``level``.
 
     Raises:
-        ValueError: More than one of the three, a moment without a time zone, a negative delay, or a
-            key or property with a control character.
+        ValueError: More than one of the three, a moment without a time zone, a negative delay, a
+            level below 1, or a key that is empty or holds a blank.
     """
 
     topic: str
     body: bytes
     at: datetime.datetime | int | None = None
-    """The moment: an aware datetime or epoch milliseconds."""
+    """The moment: an aware datetime or epoch milliseconds; microseconds count as one more."""
     delay: datetime.timedelta | None = None
-    """From the broker's receiving it."""
+    """From the broker's receiving it; microseconds count as one more millisecond."""
     level: int | None = None
     """One of RocketMQ's delay levels, 1 and up."""
     keys: Sequence[str] = ()
@@ -43,11 +46,17 @@ class OutgoingMessage:
             raise ValueError(f"at: expected a datetime with a time zone, found {self.at}")
         if self.delay is not None and self.delay < datetime.timedelta(0):
             raise ValueError(f"delay: expected 0 or more, found {self.delay}")
+        if self.level is not None and self.level < 1:
+            raise ValueError(f"level: expected 1 or more, found {self.level}")
         if any(" " in key or not key for key in self.keys):
             raise ValueError("keys: expected texts without blanks")
 
     def encode_properties(self, unique_key: str) -> bytes:
-        """RocketMQ's property text, with the message's id."""
+        """RocketMQ's property text, with the message's id.
+
+        Raises:
+            ValueError: A key, tag or property holds a separator or is not UTF-8 text.
+        """
         pairs = dict(self.properties)
         if self.keys:
             pairs["KEYS"] = " ".join(self.keys)
@@ -56,7 +65,7 @@ class OutgoingMessage:
         if self.at is not None:
             pairs["TIMER_DELIVER_MS"] = str(epoch_ms(self.at))
         if self.delay is not None:
-            pairs["TIMER_DELAY_MS"] = str(self.delay // datetime.timedelta(milliseconds=1))
+            pairs["TIMER_DELAY_MS"] = str(_whole_ms(self.delay))
         if self.level is not None:
             pairs["DELAY"] = str(self.level)
         pairs["UNIQ_KEY"] = unique_key
@@ -70,8 +79,10 @@ class SendReceipt:
     message_id: str
     """The unique key: what users see and look messages up by."""
     offset_message_id: str
+    """The broker's own id of it, made of its address and the position."""
     queue_id: int
     queue_offset: int
+    """Of a delayed message: its place among those that wait."""
     deliver_ms: int | None
     """The moment it waits for, epoch milliseconds; None when it is not delayed or the broker does
     not say."""
@@ -114,6 +125,8 @@ class ReceivedMessage:
     deliver_ms: int | None
     """The moment that was asked for; None without one."""
     reconsume_times: int
+    broker_name: str = ""
+    """Where its queue is: queues of one number are on several brokers."""
 
     @property
     def lateness_ms(self) -> int | None:
@@ -121,10 +134,11 @@ class ReceivedMessage:
         return None if self.deliver_ms is None else self.received_ms - self.deliver_ms
 
     @classmethod
-    def of(cls, stored: StoredMessage, received_ms: int) -> ReceivedMessage:
+    def of(
+        cls, stored: StoredMessage, received_ms: int, *, broker_name: str = ""
+    ) -> ReceivedMessage:
         """From what a pull brought."""
         properties = stored.properties
-        deliver = properties.get("TIMER_DELIVER_MS", "")
         return cls(
             topic=stored.topic,
             queue_id=stored.queue_id,
@@ -138,16 +152,17 @@ class ReceivedMessage:
             born_ms=stored.born_ms,
             stored_ms=stored.stored_ms,
             received_ms=received_ms,
-            deliver_ms=int(deliver) if deliver.isdecimal() else None,
+            deliver_ms=_deliver_ms(properties.get("TIMER_DELIVER_MS", "")),
             reconsume_times=stored.reconsume_times,
+            broker_name=broker_name,
         )
 
 
 def epoch_ms(when: datetime.datetime | int) -> int:
-    """Epoch milliseconds of a moment, rounded down."""
+    """Epoch milliseconds of a moment; microseconds count as one more, lest it be early."""
     if isinstance(when, int):
         return when
-    return (when - _EPOCH) // datetime.timedelta(milliseconds=1)
+    return _whole_ms(when - _EPOCH)
 
 
 def moment(time_ms: int) -> datetime.datetime:
@@ -155,4 +170,16 @@ def moment(time_ms: int) -> datetime.datetime:
     return _EPOCH + datetime.timedelta(milliseconds=time_ms)
 
 
+def _whole_ms(duration: datetime.timedelta) -> int:
+    """Milliseconds, rounded up."""
+    return -(-duration // _MILLISECOND)
+
+
+def _deliver_ms(text: str) -> int | None:
+    """The moment in a property; anybody may have written it, so it may be anything."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= DELIVER_MS_DIGITS_MAX
+    return int(text) if is_number else None
+
+
+_MILLISECOND = datetime.timedelta(milliseconds=1)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

@@ -4,52 +4,58 @@ from __future__ import annotations
 
 import datetime
 import itertools
-import os
-import secrets
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from types import TracebackType
 
 import trio
 
-from timermq.remoting import Coding, Command, RequestCode, ResponseCode
-from timermq.remoting.send_batch import SendItem, SendItemResult, decode_results, encode_items
+from timermq.remoting import Command, RequestCode, ResponseCode
+from timermq.remoting.send_batch import SendItemResult, decode_results
 
-from .errors import BrokerRefusedError, ConnectionLostError, RequestTimeoutError
-from .link import Links, OpenStream
+from .background import BackgroundTasks
+from .errors import (
+    BrokerRefusedError,
+    ClientError,
+    MalformedAnswerError,
+    NoAnswerError,
+    check_answer,
+    reading_answer,
+)
+from .link import REQUEST_TIMEOUT, Links, OpenStream
 from .message import OutgoingMessage, SendReceipt, Verdict
+from .recall import broker_of, verdict_of
 from .route import Routes, TopicQueue, name_servers
+from .send_frames import Addressed, SendFrame, address_message, cut_frames
+from .unique_key import UniqueKeys
 from .wall_clock import now_ms
 
-SEND_ATTEMPTS_MAX = 3
-"""Attempts while no connection can be made; once a request is out it is not sent again."""
-RETRY_PAUSE = 0.1
-"""Seconds between two attempts."""
-BATCH_COUNT_MAX = 1024
-"""Messages in one frame; longer lists go in several."""
-BATCH_SIZE_MAX = 1 << 20
-"""Bytes of bodies in one frame; a larger message goes alone."""
+ATTEMPTS_MAX = 3
+"""Attempts while the request cannot leave; once it is out it is not sent again."""
 STORED = (
     ResponseCode.SUCCESS,
     ResponseCode.FLUSH_DISK_TIMEOUT,
     ResponseCode.SLAVE_NOT_AVAILABLE,
     ResponseCode.FLUSH_SLAVE_TIMEOUT,
 )
+"""Codes of messages that are in the broker's log."""
 
 
 class Producer:
     """Sends to a cluster; use it as an async context manager.
 
-    Sends may run concurrently: they share one connection to each broker. A send that ends with
-    ``ConnectionLostError`` or ``RequestTimeoutError`` may have been stored; it is never repeated
-    here.
+    Sends may run concurrently: they share one connection to each broker. A send is tried again only
+    while nothing of it has left; one that ends with a ``NoAnswerError`` whose ``may_have_arrived``
+    is set may have been stored, and it is for the caller to send it a second time.
 
     Args:
         namesrv: ``host:port`` of the name server, several separated by ``;``.
         group: Producer group.
-        request_timeout: Seconds for one request.
+        request_timeout: Seconds for one request, connecting included.
         open_stream: Opens a TCP stream.
         clock_ms: The wall clock.
+
+    Raises:
+        ValueError: ``namesrv`` is no list of addresses.
     """
 
     def __init__(
@@ -57,7 +63,7 @@ class Producer:
         namesrv: str,
         *,
         group: str = "timermq-producer",
-        request_timeout: float = 5.0,
+        request_timeout: float = REQUEST_TIMEOUT,
         open_stream: OpenStream = trio.open_tcp_stream,
         clock_ms: Callable[[], int] = now_ms,
     ) -> None:
@@ -67,14 +73,13 @@ class Producer:
         self._open_stream = open_stream
         self._unique_keys = UniqueKeys(clock_ms)
         self._turn = itertools.count()
-        self._stack = AsyncExitStack()
+        self._background = BackgroundTasks()
         self._links: Links | None = None
         self._routes: Routes | None = None
 
     async def __aenter__(self) -> Producer:
         """Nothing is sent before the first message."""
-        nursery = await self._stack.enter_async_context(trio.open_nursery())
-        self._stack.callback(nursery.cancel_scope.cancel)
+        nursery = await self._background.__aenter__()
         self._links = Links(nursery, lambda _address, _command: None, self._open_stream)
         self._routes = Routes(self._links, self._servers, trio.current_time)
         return self
@@ -85,8 +90,8 @@ class Producer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool | None:
-        """Close the connections; the broker notices."""
-        return await self._stack.__aexit__(kind, error, trace)
+        """Close the connections; the broker notices. Requests under way fail."""
+        return await self._background.__aexit__(kind, error, trace)
 
     async def send(
         self,
@@ -96,6 +101,7 @@ class Producer:
         at: datetime.datetime | int | None = None,
         delay: datetime.timedelta | None = None,
         level: int | None = None,
+        key: str | None = None,
         keys: Sequence[str] = (),
         tag: str = "",
         properties: Mapping[str, str] | None = None,
@@ -103,12 +109,25 @@ class Producer:
     ) -> SendReceipt:
         """Send one message; at most one of ``at``, ``delay`` and ``level``.
 
+        Args:
+            topic: Where it is to appear; it may be made by this.
+            body: At most what the broker allows, by default 4 MiB.
+            at: The moment: an aware datetime or epoch milliseconds.
+            delay: From the broker's receiving it.
+            level: One of RocketMQ's delay levels, 1 and up.
+            key: A text to look it up by; one of ``keys``.
+            keys: More of them.
+            tag: What consumers may filter by.
+            properties: The message's own.
+            queue_id: None: queues take turns.
+
         Raises:
-            ValueError: The arguments do not go together.
+            ValueError: The arguments do not go together; nothing is sent.
             BrokerRefusedError: The broker did not store it; ``rule`` says why.
             NoRouteError: The topic is unknown and may not be created.
-            ConnectionLostError: It may or may not be stored.
-            RequestTimeoutError: It may or may not be stored.
+            NoAnswerError: ``ConnectionLostError`` or ``RequestTimeoutError``: it is stored or not,
+                see ``may_have_arrived``.
+            MalformedAnswerError: It may be stored.
 
         Cancellation: it may be stored.
         """
@@ -118,7 +137,7 @@ class Producer:
             at=at,
             delay=delay,
             level=level,
-            keys=keys,
+            keys=(*keys,) if key is None else (key, *keys),
             tag=tag,
             properties=properties or {},
             queue_id=queue_id,
@@ -128,58 +147,69 @@ class Producer:
     async def send_batch(self, messages: Sequence[OutgoingMessage]) -> list[SendReceipt]:
         """Send many messages, of any topics and moments, in as few frames as may be.
 
+        Each message is stored or refused on its own. After a frame without an answer no further one
+        is sent.
+
         Returns:
             One receipt a message, in order.
 
         Raises:
-            BrokerRefusedError: A message was refused; those before it in its frame, and the frames
-                before, are stored.
-            NoRouteError: As for ``send``; so are the other errors.
+            ValueError: As for ``send``; nothing is sent.
+            NoRouteError: For one of the topics; nothing is sent.
+            ClientError: One of those of ``send``: what happened to the first message that was not
+                stored. Its ``outcomes`` say it for every message: the receipt, the error, or None
+                for one that was not sent.
+
+        Cancellation: frames that were answered are stored, the one under way may be, the others
+            are not.
         """
-        receipts: list[SendReceipt] = []
-        for part in _frames(messages):
-            receipts += await self._send_frame(part)
-        return receipts
+        addressed = await self._address(messages)
+        outcomes: list[SendReceipt | ClientError | None] = [None] * len(messages)
+        for frame in cut_frames(addressed):
+            if not await self._send_frame(frame, outcomes):
+                break
+        receipts = [one for one in outcomes if isinstance(one, SendReceipt)]
+        if len(receipts) == len(messages):
+            return receipts
+        error = next(one for one in outcomes if isinstance(one, ClientError))
+        error.outcomes = outcomes
+        raise error
 
     async def cancel(self, topic: str, recall_handle: str) -> Verdict:
         """Take a message back that waits for its moment.
 
         Raises:
             BrokerRefusedError: The handle is none, or cancelling is switched off.
-            ConnectionLostError: It may or may not be cancelled; asking again does no harm.
+            NoRouteError: The topic is unknown.
+            NoAnswerError: It may or may not be cancelled; asking again does no harm.
+
+        Cancellation: the message may be cancelled.
         """
-        queue = (await self._routes_now().writable(topic))[0]
-        command = Command(
-            RequestCode.RECALL_MESSAGE,
-            ext={"producerGroup": self._group, "topic": topic, "recallHandle": recall_handle},
+        queues = await self._routes_now().writable(topic)
+        broker_name = broker_of(recall_handle)
+        address = next(
+            (queue.address for queue in queues if queue.broker_name == broker_name),
+            queues[0].address,  # which says what is wrong with the handle
         )
-        answer = await self._call(queue.address, command)
-        if answer.code == ResponseCode.SUCCESS:
-            return Verdict.CANCELLED
-        rule = BrokerRefusedError(answer.code, answer.remark or "")
-        verdict = _VERDICTS.get(rule.rule)
-        if verdict is None:
-            raise rule
-        return verdict
+        ext = {"producerGroup": self._group, "topic": topic, "recallHandle": recall_handle}
+        return verdict_of(
+            await self._call(address, lambda: Command(RequestCode.RECALL_MESSAGE, ext=ext))
+        )
 
-    async def _send_frame(self, messages: Sequence[OutgoingMessage]) -> list[SendReceipt]:
-        unique_keys = [self._unique_keys.next() for _ in messages]
-        queues = [await self._pick(message) for message in messages]
-        results: dict[int, SendItemResult] = {}
-        for address in dict.fromkeys(queue.address for queue in queues):
-            indexes = [i for i, queue in enumerate(queues) if queue.address == address]
-            items = [_item(messages[i], queues[i], unique_keys[i]) for i in indexes]
-            command = Command(
-                RequestCode.SEND_MESSAGES, body=encode_items(items), coding=Coding.CBOR
+    async def _address(self, messages: Sequence[OutgoingMessage]) -> list[Addressed]:
+        """Give each message its id and queue; a topic is looked up once."""
+        topics: dict[str, list[TopicQueue]] = {}
+        for message in messages:
+            if message.topic not in topics:
+                topics[message.topic] = await self._routes_now().writable(message.topic)
+        return [
+            address_message(
+                index, message, self._pick(message, topics[message.topic]), self._unique_keys.next()
             )
-            answer = await self._call(address, command)
-            if answer.code != ResponseCode.SUCCESS:
-                raise BrokerRefusedError(answer.code, answer.remark or "")
-            results.update(zip(indexes, decode_results(answer.body), strict=True))
-        return [_receipt(results[i], unique_keys[i]) for i in range(len(messages))]
+            for index, message in enumerate(messages)
+        ]
 
-    async def _pick(self, message: OutgoingMessage) -> TopicQueue:
-        queues = await self._routes_now().writable(message.topic)
+    def _pick(self, message: OutgoingMessage, queues: list[TopicQueue]) -> TopicQueue:
         if message.queue_id is None:
             return queues[next(self._turn) % len(queues)]
         for queue in queues:
@@ -187,19 +217,37 @@ class Producer:
                 return queue
         raise ValueError(f"topic {message.topic} has no queue {message.queue_id}")
 
-    async def _call(self, address: str, command: Command) -> Command:
-        """One request, tried again only while no connection can be made."""
+    async def _send_frame(
+        self, frame: SendFrame, outcomes: list[SendReceipt | ClientError | None]
+    ) -> bool:
+        """Send one frame and write down what became of its messages; False when none were taken."""
+        try:
+            answer = check_answer(await self._call(frame.address, frame.command))
+            with reading_answer("answer to a batch"):
+                results = decode_results(answer.body)
+            if len(results) != len(frame.messages):
+                raise MalformedAnswerError(
+                    f"answer to a batch: expected {len(frame.messages)} results, "
+                    f"found {len(results)}"
+                )
+        except ClientError as error:
+            for one in frame.messages:
+                self._routes_now().doubt(one.item.topic)
+                outcomes[one.index] = error
+            return False
+        for one, result in zip(frame.messages, results, strict=True):
+            outcomes[one.index] = _outcome(one, result)
+        return True
+
+    async def _call(self, address: str, command: Callable[[], Command]) -> Command:
+        """One request, tried again only while it cannot leave; the link waits in between."""
         assert self._links is not None, "used outside its context"
         for attempt in itertools.count(1):
             try:
-                return await self._links.call(address, command, self._timeout)
-            except RequestTimeoutError:
-                raise
-            except ConnectionLostError as error:
-                refused = "cannot connect" in str(error)
-                if not refused or attempt >= SEND_ATTEMPTS_MAX:
+                return await self._links.call(address, command(), self._timeout)
+            except NoAnswerError as error:
+                if error.may_have_arrived or attempt >= ATTEMPTS_MAX:
                     raise
-                await trio.sleep(RETRY_PAUSE)
         raise AssertionError("unreachable")
 
     def _routes_now(self) -> Routes:
@@ -207,59 +255,11 @@ class Producer:
         return self._routes
 
 
-_VERDICTS = {
-    "RECALL_TOO_LATE": Verdict.TOO_LATE,
-    "RECALL_NOT_FOUND": Verdict.NOT_FOUND,
-}
-"""Rules of the broker's refusals that are answers, not errors."""
-
-
-class UniqueKeys:
-    """Message ids of one producer: random for the process, then time and count.
-
-    RocketMQ's form of 32 hexadecimal digits; where Java puts its address and class loader there is
-    randomness, so two producers on one host never meet.
-    """
-
-    def __init__(self, clock_ms: Callable[[], int]) -> None:
-        self._prefix = secrets.token_bytes(4) + (os.getpid() & 0xFFFF).to_bytes(2, "big")
-        self._clock_ms = clock_ms
-        self._count = itertools.count()
-
-    def next(self) -> str:
-        """An id that no other message has."""
-        moment = self._clock_ms().to_bytes(6, "big")
-        count = (next(self._count) & 0xFFFFFFFF).to_bytes(4, "big")
-        return (self._prefix + moment + count).hex().upper()
-
-
-def _frames(messages: Sequence[OutgoingMessage]) -> list[list[OutgoingMessage]]:
-    frames: list[list[OutgoingMessage]] = []
-    size = BATCH_SIZE_MAX
-    for message in messages:
-        if size + len(message.body) > BATCH_SIZE_MAX or len(frames[-1]) >= BATCH_COUNT_MAX:
-            frames.append([])
-            size = 0
-        frames[-1].append(message)
-        size += len(message.body)
-    return frames
-
-
-def _item(message: OutgoingMessage, queue: TopicQueue, unique_key: str) -> SendItem:
-    return SendItem(
-        topic=message.topic,
-        queue_id=queue.queue_id,
-        flag=message.flag,
-        properties=message.encode_properties(unique_key),
-        body=message.body,
-    )
-
-
-def _receipt(result: SendItemResult, unique_key: str) -> SendReceipt:
+def _outcome(sent: Addressed, result: SendItemResult) -> SendReceipt | BrokerRefusedError:
     if result.code not in STORED:
-        raise BrokerRefusedError(result.code, result.remark or "")
+        return BrokerRefusedError(result.code, result.remark or "")
     return SendReceipt(
-        message_id=unique_key,
+        message_id=sent.unique_key,
         offset_message_id=result.msg_id,
         queue_id=result.queue_id,
         queue_offset=result.queue_offset,

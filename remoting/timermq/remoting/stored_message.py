@@ -124,7 +124,7 @@ def _decode(data: bytes) -> StoredMessage:
         reconsume_times=head[12],
         body=_unpack(body, sys_flag) if sys_flag & _COMPRESSED else body,
         properties=parse_properties(properties),
-        offset_message_id=(head[11] + head[6].to_bytes(8, "big")).hex().upper(),
+        offset_message_id=(head[11] + data[28:36]).hex().upper(),
     )
 
 

@@ -1,6 +1,5 @@
 """Tests of the broker as a whole: what it promises across start, stop and kill."""
 
-
 import attrs
 import pytest
 import trio
@@ -158,21 +157,18 @@ async def test_a_stop_answers_what_is_under_way(autojump_clock: MockClock) -> No
 
 
 async def test_a_stop_has_a_bound(autojump_clock: MockClock) -> None:
-    """A peer that takes its answers never does not keep the broker from stopping."""
+    """A peer that never takes its answers does not keep the broker from stopping."""
+    clock = VirtualClock()
+    broker = open_broker(clock)
     async with trio.open_nursery() as nursery:
-        clock = VirtualClock()
-        broker = open_broker(clock)
         await nursery.start(broker.run)
-        running = RunningBroker(broker, clock, nursery)
-        peer = running.connect_lockstep()
+        peer = RunningBroker(broker, clock, nursery).connect_lockstep()
         await peer.send(Command(206))
         await wait_all_tasks_blocked()
         start = trio.current_time()
         broker.request_stop()
-        while broker.statistics().connections:
-            await trio.sleep(0.1)
 
-        assert trio.current_time() - start <= 5
+    assert 0 < trio.current_time() - start <= 10
 
 
 async def test_cancelling_is_a_graceful_stop(autojump_clock: MockClock) -> None:

@@ -126,9 +126,7 @@ def test_the_limit_of_open_files_bounds_connections() -> None:
 async def test_two_thousand_connections() -> None:
     """They fit, are served, and go away."""
     async with listening_broker() as broker:
-        peers: list[Peer] = []
-        for _ in range(2_000):
-            peers.append(await connect(broker.endpoint.listen))
+        peers = [await connect(broker.endpoint.listen) for _ in range(2_000)]
         for peer in peers:
             assert (await peer.call(105, {"topic": "TBW102"})).code == 0
         assert broker.statistics().connections == 2_000

@@ -48,6 +48,15 @@ def test_golden_record() -> None:
     assert [MESSAGE] == decode_messages(RECORD_V1)
 
 
+def test_any_physical_offset_has_an_id() -> None:
+    """An offset that is negative, which no broker writes, still makes a message."""
+    data = RECORD_V1[:28] + b"\xff" * 8 + RECORD_V1[36:]
+
+    (message,) = decode_messages(data)
+    assert -1 == message.phy_offset
+    assert "7F00000100002A9FFFFFFFFFFFFFFFFF" == message.offset_message_id
+
+
 def test_one_behind_the_other() -> None:
     """A body may hold any number of messages."""
     assert [] == decode_messages(b"")

@@ -15,7 +15,7 @@ from .disk import Disk
 from .errors import StoreError
 from .mapped_file_queue import MappedFile, MappedFileQueue
 from .record_check import CheckKind, CheckResult, check_record
-from .record_layout import BLANK, BLANK_MAGIC
+from .record_layout import BLANK, BLANK_MAGIC, FIXED_SIZE_V1
 
 ZERO_CHUNK_SIZE = 1 << 20
 """Bytes examined or zeroed in one step behind the log's end."""
@@ -185,7 +185,9 @@ class CommitLog:
         return LogScan(self, first, check_crc=check_crc)
 
     def walk(self, first: int) -> Iterator[tuple[int, int]]:
-        """Walk over records that a scan has just found good, three times as fast: (position, size).
+        """Walk over records that were put or found good before, three times as fast as a scan.
+
+        Gives (position, size); ends where the data ends, or where a size cannot be one.
 
         Args:
             first: Position of a record.
@@ -201,6 +203,8 @@ class CommitLog:
                 if magic == BLANK_MAGIC:
                     offset = segment.end
                     break
+                if not FIXED_SIZE_V1 <= size <= limit - offset:
+                    return
                 yield offset, size
                 offset += size
 

@@ -13,8 +13,9 @@ from .commit_log import CommitLog
 from .disk import Disk
 from .index_file import IndexFile
 from .index_service import QUERY_COUNT_MAX, IndexEntry, IndexService
-from .log_record import LogRecord, read_log_record
+from .log_record import LogRecord, is_rollback, read_log_record, store_ms_of
 from .properties import KEYS_NAME, KEYS_SEPARATOR, UNIQ_KEY_NAME, find
+from .record import record_spans
 from .record_check import CheckKind
 from .store_options import StoreOptions
 
@@ -27,11 +28,16 @@ def record_keys(record: LogRecord) -> list[bytes]:
 
     Source: IndexService.buildIndex.
     """
+    return keys_in(record.properties)
+
+
+def keys_in(properties: bytes) -> list[bytes]:
+    """The keys in a property text, see ``record_keys``."""
     keys: list[bytes] = []
-    unique_key = find(record.properties, UNIQ_KEY_NAME)
+    unique_key = find(properties, UNIQ_KEY_NAME)
     if unique_key:
         keys.append(unique_key)
-    user_keys = find(record.properties, KEYS_NAME)
+    user_keys = find(properties, KEYS_NAME) if KEYS_NAME in properties else None
     if user_keys:
         keys += [key for key in user_keys.split(KEYS_SEPARATOR) if key]
     return keys
@@ -112,19 +118,17 @@ class IndexFollower:
         """
         log = self._log
         start = position = max(self.position, log.min_offset)
-        scan = log.scan(start, check_crc=False)
         entries: list[IndexEntry] = []
-        for count, (phy_offset, size) in enumerate(scan, 1):
-            record = read_log_record(log.read(phy_offset, size))
-            if not record.is_rollback:
-                topic = record.topic.decode("utf-8", "replace")
-                keys = record_keys(record)
-                entries.append(IndexEntry(topic, keys, phy_offset, record.store_ms))
+        for count, (phy_offset, size) in enumerate(log.walk(start), 1):
+            data = log.read(phy_offset, size)
+            _, topic_at, topic_end, end = record_spans(data)
+            if not is_rollback(data):
+                topic = data[topic_at:topic_end].decode("utf-8", "replace")
+                keys = keys_in(data[topic_end + 2 : end])
+                entries.append(IndexEntry(topic, keys, phy_offset, store_ms_of(data)))
             position = phy_offset + size
             if count == count_max:
                 break
-        else:
-            position = scan.end
         self._index.add_batch(entries)
         if position == start:
             # A record that rotted on the disk. Nothing in its segment can be found behind it.

@@ -40,6 +40,11 @@ class LogRecord(NamedTuple):
         return self.transaction == _ROLLBACK
 
 
+def is_rollback(data: bytes) -> bool:
+    """Whether a record is the rollback of a transaction."""
+    return data[SYS_FLAG_AT + 3] & _TRANSACTION_MASK == _ROLLBACK
+
+
 def store_ms_of(data: bytes) -> int:
     """Store time of a record of which at least `STORE_MS_END` bytes (or all) are given."""
     at = STORE_MS_AT

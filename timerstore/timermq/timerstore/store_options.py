@@ -88,9 +88,11 @@ class StoreOptions:
     """Percent of the disk above which sends are refused."""
 
     max_transfer_bytes_on_message_in_memory: int = attrs.field(default=262_144, validator=_positive)
-    max_transfer_count_on_message_in_memory: int = attrs.field(default=32, validator=_positive)
+    max_transfer_count_on_message_in_memory: int = attrs.field(default=1024, validator=_positive)
+    """Messages of one pull; a client asks for 32 unless it wants more. RocketMQ never gives more."""
     max_transfer_bytes_on_message_in_disk: int = attrs.field(default=65_536, validator=_positive)
-    max_transfer_count_on_message_in_disk: int = attrs.field(default=8, validator=_positive)
+    max_transfer_count_on_message_in_disk: int = attrs.field(default=64, validator=_positive)
+    """The same for old messages, which have to be read from the disk. RocketMQ gives 8."""
     access_message_in_memory_max_ratio: int = attrs.field(default=40, validator=_percentage)
     """Percent of the machine's memory: records nearer to the log's end count as being in memory."""
     max_filter_message_size: int = attrs.field(default=16_000, validator=_positive)
