@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import attrs
 import trio
@@ -195,6 +196,12 @@ def pull_ext(topic: str, group: str = "G", **more: str) -> dict[str, str]:
     }
 
 
+def as_object(value: object) -> dict[str, Any]:
+    """A parsed or to be printed JSON object, for tests to look into."""
+    assert isinstance(value, dict)
+    return cast("dict[str, Any]", value)
+
+
 def split_records(run: bytes) -> list[bytes]:
     """The records that stand one after the other."""
     records: list[bytes] = []
@@ -217,6 +224,13 @@ class Peer:
     async def send(self, *commands: Command) -> None:
         """Send some requests in one piece."""
         await self.stream.send_all(b"".join(map(self.frames.encode, commands)))
+
+    async def send_end(self) -> None:
+        """Close the sending side; the broker's answers still arrive."""
+        stream = cast(
+            "trio.StapledStream[trio.abc.SendStream, trio.abc.ReceiveStream]", self.stream
+        )
+        await stream.send_stream.aclose()
 
     async def receive(self) -> Command | None:
         """The next command from the broker; None at the end."""

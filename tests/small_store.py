@@ -1,4 +1,4 @@
-"""A message store with tiny files, for tests: segments of a few records, queue files of five units."""
+"""A message store with tiny files: segments of a few records, queue files of five units."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOST = pack_host("127.0.0.1", 10911)
 EVERYTHING = 1 << 20
 
 
-def small_options(**changes: Any) -> StoreOptions:
+def small_options(**changes: Any) -> StoreOptions:  # noqa: ANN401 - passed on
     """Settings with tiny files."""
     settings: dict[str, Any] = {
         "mapped_file_size_commit_log": SEGMENT_SIZE,
@@ -50,7 +50,11 @@ def open_store(
 
 
 def message(
-    body: str = "x", topic: str = "T", queue_id: int = 0, properties: bytes = b"", **fields: Any
+    body: str = "x",
+    topic: str = "T",
+    queue_id: int = 0,
+    properties: bytes = b"",
+    **fields: Any,  # noqa: ANN401 - passed on
 ) -> Message:
     """A message to be stored."""
     return Message(

@@ -1,9 +1,11 @@
 """One client connection: bytes in, requests to the dispatcher, answers out.
 
-Two tasks share it. One receives, takes all complete frames of what came, and hands them to the
-dispatcher together. The other sends whatever is queued, joined. Answers are queued from anywhere,
-by plain code: what a peer leaves unread is bounded, and a peer that goes beyond is cut off. A
-peer that is only slow is not read from meanwhile, so it cannot cause more.
+Two tasks share it. One receives, takes all complete frames of what came, hands them to the
+dispatcher together and sends the answers, joined. The other sends what is queued from elsewhere:
+held pulls, flushed sends, notifications. Only one of them sends at a time, and whoever does takes
+what the other has queued along. Queuing is plain code: what a peer leaves unread is bounded, and a
+peer that goes beyond is cut off. A peer that is only slow is not read from meanwhile, so it cannot
+cause more.
 
 A peer that has closed its sending side still gets the answers that are under way, for a short time.
 """
@@ -66,6 +68,10 @@ class Connection:
         self._output_sent = trio.Event()
         self._task_count = 0
         self._tasks: trio.Nursery | None = None
+        self._is_sending = False
+        self._is_stopping = False
+        self._sends_itself = False
+        """The receiving task is sending: to cancel it now would cut a frame in two."""
         self._receiving = trio.CancelScope()
         self._whole = trio.CancelScope()
         self._reason = ""
@@ -103,9 +109,12 @@ class Connection:
             log.debug("closed", remote=self.session.remote_address, reason=self._reason)
 
     def stop(self) -> None:
-        """Receive nothing more; what is queued is still sent."""
+        """Receive nothing more; what is under way is still sent, for a short time."""
         self._reason = self._reason or "broker stops"
-        self._receiving.cancel()
+        self._is_stopping = True
+        self._whole.deadline = trio.current_time() + LINGER
+        if not self._sends_itself:
+            self._receiving.cancel()
 
     def close(self, reason: str) -> None:
         """End the connection at once."""
@@ -117,7 +126,7 @@ class Connection:
     async def _receive(self) -> None:
         receive_size = self._options.receive_size
         rest_size = self._options.unread_output_size_max // REST_DIVISOR
-        while True:
+        while not self._is_stopping:
             data = await self._stream.receive_some(receive_size)
             if not data:
                 self._reason = self._reason or "closed by peer"
@@ -128,16 +137,25 @@ class Connection:
                 # Once more after the last frame: what follows it may be broken.
                 while commands := self._frames.events():
                     for answer in self._dispatcher.handle(self.session, commands):
-                        self._send(answer)
+                        self._queue(answer)
             except RemoteProtocolError as error:
                 self._reason = error.remark
                 log.warning("broken frame", remote=self.session.remote_address, reason=error.remark)
                 return
+            if self._output and not self._is_sending:
+                self._sends_itself = True
+                await self._send_queued()
+                self._sends_itself = False
             await self._durable.wait_room()
             while self._output_size > rest_size:
                 await self._output_sent.wait()
 
     def _send(self, command: Command) -> None:
+        self._queue(command)
+        if not self._is_sending:
+            self._output_added.set()
+
+    def _queue(self, command: Command) -> None:
         if self._whole.cancel_called:
             return
         try:
@@ -152,18 +170,23 @@ class Connection:
             return
         self._output.append(data)
         self._output_size += len(data)
-        self._output_added.set()
 
     async def _send_output(self) -> None:
         while True:
             await self._output_added.wait()
             self._output_added = trio.Event()
-            while self._output:
-                data = self._take_output()
-                await self._stream.send_all(data)
-                self._output_size -= len(data)
-                self.active_at = trio.current_time()
-                self._tell_sent()
+            if not self._is_sending:
+                await self._send_queued()
+
+    async def _send_queued(self) -> None:
+        self._is_sending = True
+        while self._output:
+            data = self._take_output()
+            await self._stream.send_all(data)
+            self._output_size -= len(data)
+            self.active_at = trio.current_time()
+            self._tell_sent()
+        self._is_sending = False
 
     def _tell_sent(self) -> None:
         self._output_sent.set()
@@ -184,6 +207,7 @@ class Connection:
 
     async def _wait_sent(self) -> None:
         """Wait for the answers under way: queued, awaiting their flush, or being worked out."""
+        self._output_added.set()
         while self._output_size or self.session.unflushed or self._task_count:
             await self._output_sent.wait()
 

@@ -90,8 +90,7 @@ class Dispatcher:
         self._long_polling.drop(session)
 
     def _handle_sends(self, session: Session, sends: list[Command]) -> list[Command]:
-        for command in sends:
-            self.requests[command.code] += 1
+        self.requests.update(command.code for command in sends)
         try:
             return self._send.handle(session, sends)
         except Exception:

@@ -23,6 +23,7 @@ from timermq.pipeline.pending import PendingTimer
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
+from timermq.remoting.plain_cbor import PlainCborError, decode_plain
 
 from .answers import refusal_answer
 from .options import BrokerOptions
@@ -126,8 +127,8 @@ def _take(rows: Iterator[PendingTimer], count: int) -> list[PendingTimer] | None
 
 def _decode(body: bytes, limit_max: int) -> PendingQuery:
     try:
-        fields: object = cbor2.loads(body) if body else {}
-    except (cbor2.CBORDecodeError, ValueError, RecursionError) as error:
+        fields: object = decode_plain(body) if body else {}
+    except PlainCborError as error:
         raise _malformed(f"expected a CBOR map: {error}") from error
     if not isinstance(fields, dict):
         raise _malformed(f"expected a CBOR map, found {type(fields).__name__}")

@@ -218,7 +218,7 @@ def _check_text(properties: bytes) -> None:
 
 
 def _waits(properties: bytes) -> bool:
-    return b"WAIT\x01" not in properties or find(properties, b"WAIT") != b"false"
+    return b"WAIT\x01false" not in properties or find(properties, b"WAIT") != b"false"
 
 
 def _never_congested(slot_ms: int) -> bool:  # noqa: ARG001 - flow control counts only real puts

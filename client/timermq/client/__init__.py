@@ -4,6 +4,8 @@ from .consumer import Consumer as Consumer
 from .errors import BrokerRefusedError as BrokerRefusedError
 from .errors import ClientError as ClientError
 from .errors import ConnectionLostError as ConnectionLostError
+from .errors import MalformedAnswerError as MalformedAnswerError
+from .errors import NoAnswerError as NoAnswerError
 from .errors import NoRouteError as NoRouteError
 from .errors import RequestTimeoutError as RequestTimeoutError
 from .message import OutgoingMessage as OutgoingMessage

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -80,7 +80,7 @@ def check_answer(answer: Command) -> Command:
 
 
 @contextmanager
-def reading_answer(what: str) -> Iterator[None]:
+def reading_answer(what: str) -> Generator[None]:
     """The one place where the protocol's errors become the client's.
 
     Raises:

@@ -294,4 +294,4 @@ def split_address(address: str) -> tuple[str, int]:
 
 def reconnect_pause(failures: int) -> float:
     """Seconds before connecting again after so many failures in a row."""
-    return min(RECONNECT_PAUSE_MIN * 2 ** min(failures - 1, 10), RECONNECT_PAUSE_MAX)
+    return min(RECONNECT_PAUSE_MIN * 2.0 ** min(failures - 1, 10), RECONNECT_PAUSE_MAX)

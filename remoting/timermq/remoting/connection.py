@@ -16,7 +16,7 @@ import struct
 
 from .codes import ResponseCode
 from .command import Command
-from .errors import RemoteProtocolError
+from .errors import LocalProtocolError, RemoteProtocolError
 from .header import decode_header, encode_header
 
 FRAME_SIZE_MAX = 16 << 20
@@ -108,7 +108,7 @@ class FrameConnection:
         return commands
 
     def encode(self, command: Command) -> bytes:
-        """The frame of ``command``."""
+        """The frame of ``command``; see ``encode_frame``."""
         return encode_frame(command)
 
     def _next_command(self) -> Command | None:
@@ -152,7 +152,19 @@ class FrameConnection:
 
 
 def encode_frame(command: Command) -> bytes:
-    """The frame of ``command``."""
+    """The frame of ``command``.
+
+    Raises:
+        LocalProtocolError: Header or frame are larger than the peer would take, or hold what the
+            coding cannot carry.
+    """
     header = encode_header(command)
-    front = _FRONT.pack(4 + len(header) + len(command.body), command.coding << 24 | len(header))
+    size = 4 + len(header) + len(command.body)
+    # A header of 16 MiB would even spill into the byte of the coding.
+    if len(header) > HEADER_SIZE_MAX or size > FRAME_SIZE_MAX:
+        raise LocalProtocolError(
+            f"code {command.code}: expected a header of at most {HEADER_SIZE_MAX} bytes in a frame "
+            f"of at most {FRAME_SIZE_MAX}, found {len(header)} in {size}"
+        )
+    front = _FRONT.pack(size, command.coding << 24 | len(header))
     return b"".join((front, header, command.body))

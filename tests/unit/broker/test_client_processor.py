@@ -8,7 +8,7 @@ from broker_rig import RecordingSession, Rig
 from timermq.broker.options import BrokerOptions
 from timermq.remoting.bodies import decode_consumer_list
 
-JAVA = {
+JAVA: dict[str, object] = {
     "clientID": "192.0.2.2@10843#3497247162357",
     "consumerDataSet": [
         {
@@ -34,7 +34,7 @@ JAVA = {
     "producerDataSet": [{"groupName": "CLIENT_INNER_PRODUCER"}],
     "withoutSub": False,
 }
-CPP = {
+CPP: dict[str, object] = {
     "clientID": "13994-127.0.0.1@DEFAULT",
     "consumerDataSet": [
         {

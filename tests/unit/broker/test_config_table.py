@@ -3,7 +3,7 @@
 import trio
 from trio.testing import MockClock
 
-from broker_rig import BROKER, ROOT
+from broker_rig import BROKER, ROOT, as_object
 from fakes import START_MS
 from timermq.broker.config_table import ConfigSaver
 from timermq.broker.consumer_offset import ConsumerOffsetTable
@@ -41,10 +41,10 @@ async def test_topics_are_saved_at_once_and_offsets_at_the_interval(
         tables.offsets.commit(group="g", topic="T", queue_id=0, offset=7)
         await trio.sleep(0.001)
 
-        assert "%RETRY%g" in (load_json(disk, TOPICS) or {})["topicConfigTable"]
+        assert "%RETRY%g" in as_object(load_json(disk, TOPICS))["topicConfigTable"]
         assert load_json(disk, OFFSETS) is None
         await trio.sleep(5)
-        assert (load_json(disk, OFFSETS) or {})["offsetTable"] == {"T@g": {0: 7}}
+        assert as_object(load_json(disk, OFFSETS))["offsetTable"] == {"T@g": {0: 7}}
         nursery.cancel_scope.cancel()
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from broker_rig import as_object
 from fakes import START_MS
 from golden_stores import GoldenStores
 from timermq.broker.consumer_offset import ConsumerOffsetTable
@@ -61,13 +62,14 @@ def test_the_file_has_java_s_shape() -> None:
 
 def test_a_java_file_is_read(golden_stores: GoldenStores) -> None:
     """What Java committed is where the group goes on, and written back alike."""
-    data = parse_json(Path(golden_stores["g4"].root, "config/consumerOffset.json").read_text())
+    data = as_object(
+        parse_json(Path(golden_stores["g4"].root, "config/consumerOffset.json").read_text())
+    )
     table = make_table()
     table.load(data)
 
     assert table.offsets(group="G_work_5ed1", topic="Work_4bbf") == {0: 6, 1: 7}
-    written = table.to_json()
-    assert isinstance(written, dict)
+    written = as_object(table.to_json())
     assert written["dataVersion"] == data["dataVersion"]
     assert {group: sorted(topics) for group, topics in data["groupTopicMap"].items()} == written[
         "groupTopicMap"

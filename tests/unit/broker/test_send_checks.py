@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from broker_rig import RecordingSession, Rig
+from broker_rig import RecordingSession, Rig, send_ext
 from timermq.broker.options import BrokerOptions
 from timermq.broker.topic_config import TopicConfig
 from timermq.remoting import LanguageCode
@@ -104,7 +104,7 @@ async def test_order_topics_of_a_closed_broker() -> None:
 )
 async def test_transactions_are_refused(properties: str, ext: dict[str, str]) -> None:
     """A half message stored like any other would be delivered uncommitted (16)."""
-    answer = Rig().send("T", properties=properties, **ext)
+    answer = Rig().call(10, send_ext("T", properties, **ext), b"x")
 
     assert (answer.code, answer.remark) == (
         16,

@@ -5,7 +5,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from broker_rig import BROKER
+from broker_rig import BROKER, as_object
 from fakes import START_MS
 from golden_stores import GoldenStores
 from timermq.broker.options import BrokerOptions
@@ -78,7 +78,7 @@ def test_a_java_file_goes_through_unchanged(golden_stores: GoldenStores) -> None
 def test_a_new_group_is_written_as_java_writes_one(golden_stores: GoldenStores) -> None:
     """A group made here has the fields and values of one made by Java."""
     text = Path(golden_stores["g4"].root, "config/subscriptionGroup.json").read_text()
-    java = parse_json(text)["subscriptionGroupTable"]["G_work_5ed1"]
+    java = as_object(parse_json(text))["subscriptionGroupTable"]["G_work_5ed1"]
     group = make_table().find("G_work_5ed1")
 
     assert group.to_json() == java

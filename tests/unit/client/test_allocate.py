@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timermq.client.consumer import allocate
+from timermq.client.allocate import allocate
 from timermq.client.route import TopicQueue
 
 

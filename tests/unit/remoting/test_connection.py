@@ -13,12 +13,13 @@ from timermq.remoting.command import Coding, Command
 from timermq.remoting.connection import (
     CLOSED,
     FRAME_SIZE_MAX,
+    HEADER_SIZE_MAX,
     NEED_DATA,
     Event,
     FrameConnection,
     encode_frame,
 )
-from timermq.remoting.errors import RemoteProtocolError
+from timermq.remoting.errors import LocalProtocolError, RemoteProtocolError
 
 HEADER = b'{"code":34,"language":"PYTHON","opaque":7,"version":479}'
 FRAME = struct.pack(">iI", 4 + len(HEADER) + 2, len(HEADER)) + HEADER + b"hi"
@@ -173,3 +174,18 @@ def test_limits_are_settable() -> None:
         small.events()
     with pytest.raises(RemoteProtocolError, match=r"^HEADER_SIZE: "):
         narrow.events()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        Command(code=1, body=bytes(FRAME_SIZE_MAX)),
+        Command(code=1, ext={"a": "x" * HEADER_SIZE_MAX}),
+        Command(code=1, ext={"a": "x" * (1 << 24)}),
+    ],
+    ids=["frame", "header", "into the coding"],
+)
+def test_what_no_peer_takes_is_not_sent(command: Command) -> None:
+    """A frame or header above the limit is our own mistake, found before it leaves."""
+    with pytest.raises(LocalProtocolError, match=r"^code 1: expected a header of at most 1048576"):
+        encode_frame(command)

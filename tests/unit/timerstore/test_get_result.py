@@ -8,7 +8,7 @@ from timermq.timerstore.get_result import GetResult, GetStatus
 def test_ordinals_are_those_of_rocketmq() -> None:
     """In the order of GetMessageStatus."""
     assert list(range(10)) == [int(status) for status in GetStatus]
-    assert GetStatus.OFFSET_OVERFLOW_ONE == 5
+    assert int(GetStatus.OFFSET_OVERFLOW_ONE) == 5
 
 
 def test_size_is_that_of_all_items() -> None:

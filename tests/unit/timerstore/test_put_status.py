@@ -10,7 +10,7 @@ from timermq.timerstore.put_status import PutResult, PutStatus
 
 def test_ordinals_are_those_of_rocketmq() -> None:
     """The numbers go over the wire in RocketMQ's tools."""
-    names = "PUT_OK FLUSH_DISK_TIMEOUT FLUSH_SLAVE_TIMEOUT SLAVE_NOT_AVAILABLE".split()
+    names = ["PUT_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"]
 
     assert list(range(16)) == [int(status) for status in PutStatus]
     assert names == [status.name for status in PutStatus if status.is_stored]

@@ -25,7 +25,9 @@ def test_defaults_are_those_of_rocketmq() -> None:
 @pytest.mark.parametrize(("wanted", "size"), [(10, 20), (20, 20), (128, 140)])
 def test_queue_files_hold_whole_units(wanted: int, size: int) -> None:
     """Sizes are rounded up, as RocketMQ does."""
-    assert size == StoreOptions(mapped_file_size_consume_queue=wanted).mapped_file_size_consume_queue
+    assert (
+        size == StoreOptions(mapped_file_size_consume_queue=wanted).mapped_file_size_consume_queue
+    )
 
 
 def test_hours_are_divided_by_semicolons() -> None:

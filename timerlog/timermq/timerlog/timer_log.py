@@ -151,7 +151,7 @@ class TimerLog:
         """
         data = self._queue.read(pos, UNIT.size)
         if len(data) < UNIT.size:
-            raise StoreFormatError(self._directory, pos, "a unit", f"the end at {self.max_pos}")
+            raise StoreFormatError(self._directory, pos, "a unit", f"{len(data)} bytes")
         unit = TimerUnit.decode(data)
         if not unit.is_valid:
             found = f"size {unit.size} and magic {unit.magic}"

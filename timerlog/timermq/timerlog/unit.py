@@ -111,8 +111,8 @@ class TimerUnit:
 
     @property
     def is_valid(self) -> bool:
-        """Whether size and magic are those of a unit."""
-        return self.size == UNIT.size and not self.magic & ~MAGIC_MASK
+        """Whether size, magic and size of the message are those of a unit."""
+        return self.size == UNIT.size and not self.magic & ~MAGIC_MASK and self.size_py > 0
 
 
 def slot_times(units: Units) -> Int64s:
@@ -121,10 +121,14 @@ def slot_times(units: Units) -> Int64s:
 
 
 def are_units(units: Units) -> Flags:
-    """Which entries have the size and the magic of a unit."""
-    return np.asarray(
-        (units["size"] == UNIT.size) & ((units["magic"] & ~MAGIC_MASK) == 0), np.bool_
-    )
+    """Which entries are units: by their size, their magic, and the size of their message.
+
+    The last tells a unit that a power cut has torn: sectors end at multiples of 4 within a unit,
+    and when the second part of a unit is missing without its ``size_py``, what is missing is only
+    what the message tells as well.
+    """
+    marked = (units["size"] == UNIT.size) & ((units["magic"] & ~MAGIC_MASK) == 0)
+    return np.asarray(marked & (units["size_py"] > 0), np.bool_)
 
 
 def pack_exact(order_py: Int64s | int, behind_ms: Int64s | int) -> Int64s:

@@ -65,10 +65,11 @@ class Cleaner:
         """Look how full the disk is."""
         usage = self._disk.usage(self._root)
         self.used_ratio = usage.used / usage.total if usage.total else 0.0
+        used_percent = self.used_ratio * 100
         limit = self._options.disk_space_warning_level_ratio
         self.refusal = (
-            f"disk of {self._root} is full: {self.used_ratio:.1%} used, expected at most {limit} %"
-            if self.used_ratio * 100 > limit
+            f"disk of {self._root} is full: {used_percent:.1f} % used, expected at most {limit} %"
+            if used_percent > limit
             else None
         )
 

@@ -15,7 +15,7 @@ from .index_file import IndexFile
 from .index_service import QUERY_COUNT_MAX, IndexEntry, IndexService
 from .log_record import LogRecord, is_rollback, read_log_record, store_ms_of
 from .properties import KEYS_NAME, KEYS_SEPARATOR, UNIQ_KEY_NAME, find
-from .record import record_spans
+from .record import RecordError, record_spans
 from .record_check import CheckKind
 from .store_options import StoreOptions
 
@@ -83,7 +83,7 @@ class IndexFollower:
         """
         directory = f"{root}/index"
         if not read_only:
-            for name in reversed(disk.list_dir(directory)):
+            for name in sorted(filter(str.isdigit, disk.list_dir(directory)), reverse=True):
                 path = f"{directory}/{name}"
                 if not _is_beyond(disk, path, options, log.max_offset):
                     break
@@ -121,7 +121,10 @@ class IndexFollower:
         entries: list[IndexEntry] = []
         for count, (phy_offset, size) in enumerate(log.walk(start), 1):
             data = log.read(phy_offset, size)
-            _, topic_at, topic_end, end = record_spans(data)
+            try:
+                _, topic_at, topic_end, end = record_spans(data)
+            except RecordError:
+                break
             if not is_rollback(data):
                 topic = data[topic_at:topic_end].decode("utf-8", "replace")
                 keys = keys_in(data[topic_end + 2 : end])

@@ -51,6 +51,8 @@ class QueueRegister:
         """Read the file; a damaged one counts as none, for everything in it can be found again."""
         try:
             found = load_json(self._disk, self._path)
+            if found is not None and not isinstance(found, dict):
+                raise TypeError("expected an object")
             if found is not None:
                 self._content = cattrs.structure(found, _Content)
         except (StoreFormatError, cattrs.BaseValidationError, TypeError, ValueError) as error:

@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from .cleaning import Cleaner
-from .commit_log import CommitLog
+from .commit_log import CommitLog, StoreFailedError
 from .consume_queue_table import ConsumeQueueTable
 from .disk import Disk
 from .dispatch import Dispatcher
@@ -103,26 +103,15 @@ class StoreMaintenance:
         Raises:
             StoreFailedError: A sync failed.
         """
-        options = self._options
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._raise_failure, name="watch for failed syncs")
-            nursery.start_soon(
-                self._whenever,
-                lambda: self._log.flushed_where < self._log.max_offset,
-                options.flush_interval_commit_log_ms,
-                self._flush_log,
-                name="flush_log",
-            )
-            nursery.start_soon(
-                self._whenever,
-                lambda: self._checkpointed_to < self._log.max_offset,
-                options.flush_interval_consume_queue_ms,
-                self.flush_checkpoint,
-                name="flush_queues",
-            )
-            if self._index is not None:
-                nursery.start_soon(self._follow_index, self._index, name="follow_index")
-            nursery.start_soon(self._clean_regularly, name="clean")
+            nursery.start_soon(self._raise_failure, name="raise_failure")
+            for name, task in (
+                ("flush_log", self._flush_log_regularly),
+                ("flush_queues", self._flush_queues_regularly),
+                ("follow_index", self._follow_index),
+                ("clean", self._clean_regularly),
+            ):
+                nursery.start_soon(self._until_failure, task, name=name)
             task_status.started()
 
     async def flush(self) -> None:
@@ -186,19 +175,28 @@ class StoreMaintenance:
 
     # -- tasks --------------------------------------------------------------------------------
 
-    async def _whenever(
-        self, is_due: Callable[[], bool], interval_ms: int, work: Callable[[], Awaitable[object]]
-    ) -> None:
-        """Do some work, an interval after it is due for the first time."""
-        while True:
-            while not is_due():
-                await self._appended.park()
-            await trio.sleep(interval_ms / 1000)
-            await work()
-
     async def _raise_failure(self) -> None:
         await self._commit.failed.wait()
         self._commit.check()
+
+    async def _until_failure(self, task: Callable[[], Awaitable[None]]) -> None:
+        """Run a task; when the store fails it ends in silence, for `_raise_failure` tells."""
+        with contextlib.suppress(StoreFailedError):
+            await task()
+
+    async def _flush_log_regularly(self) -> None:
+        while True:
+            while self._log.flushed_where >= self._log.max_offset:
+                await self._appended.park()
+            await trio.sleep(self._options.flush_interval_commit_log_ms / 1000)
+            await self._flush_log()
+
+    async def _flush_queues_regularly(self) -> None:
+        while True:
+            while self._checkpointed_to >= self._log.max_offset:
+                await self._appended.park()
+            await trio.sleep(self._options.flush_interval_consume_queue_ms / 1000)
+            await self.flush_checkpoint()
 
     async def _flush_log(self) -> None:
         await self._commit.flush(self._log.max_offset)
@@ -212,7 +210,10 @@ class StoreMaintenance:
             return
         await self._disk.sync(self._checkpoint.file)
 
-    async def _follow_index(self, index: IndexFollower) -> None:
+    async def _follow_index(self) -> None:
+        index = self._index
+        if index is None:
+            return
         flush_time = trio.current_time() + self._options.index_flush_interval_ms / 1000
         while True:
             while not index.is_behind:

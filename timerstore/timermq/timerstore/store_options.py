@@ -89,7 +89,7 @@ class StoreOptions:
 
     max_transfer_bytes_on_message_in_memory: int = attrs.field(default=262_144, validator=_positive)
     max_transfer_count_on_message_in_memory: int = attrs.field(default=1024, validator=_positive)
-    """Messages of one pull; a client asks for 32 unless it wants more. RocketMQ never gives more."""
+    """Messages of one pull; most clients ask for 32, and RocketMQ never gives more."""
     max_transfer_bytes_on_message_in_disk: int = attrs.field(default=65_536, validator=_positive)
     max_transfer_count_on_message_in_disk: int = attrs.field(default=64, validator=_positive)
     """The same for old messages, which have to be read from the disk. RocketMQ gives 8."""

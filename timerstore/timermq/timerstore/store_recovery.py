@@ -32,7 +32,7 @@ from collections.abc import Iterator
 import attrs
 
 from .commit_log import CommitLog, LogScan
-from .consume_queue import ConsumeQueue
+from .consume_queue import SCAN_COUNT, ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 from .errors import StoreFormatError
 from .log_record import STORE_MS_END, is_torn, read_log_record, store_ms_of
@@ -223,9 +223,8 @@ def _check_end(store: StoreFiles, scan: LogScan, *, found_any: bool) -> None:
     for beyond in _records_beyond(store, end):
         store_ms = _record_store_ms(log, beyond)
         if store_ms is not None and store_ms < durable_ms:
-            raise StoreFormatError(
-                path, at, f"a record, for good ones follow at {beyond}", scan.reason
-            )
+            expected = f"a record, for what stands at {beyond} was durable"
+            raise StoreFormatError(path, at, expected, scan.reason)
 
 
 def _records_beyond(store: StoreFiles, end: int) -> Iterator[int]:
@@ -236,9 +235,9 @@ def _records_beyond(store: StoreFiles, end: int) -> Iterator[int]:
     for queue in store.queues:
         if queue.max_physic_offset > end:
             first = queue.find_phy_offset(end, queue.min_offset, queue.max_offset)
-            units = queue.units(first, 1)
-            if len(units):
-                yield int(units[0]["phy_offset"])
+            while len(units := queue.units(first, SCAN_COUNT)):
+                yield from units["phy_offset"].tolist()
+                first += len(units)
 
 
 def _drop_false_units(log: CommitLog, queue: ConsumeQueue) -> None:

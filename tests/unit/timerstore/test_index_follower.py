@@ -1,0 +1,200 @@
+"""Tests of the index that follows the log."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from fakes import ManualClock
+from small_store import ROOT, message, open_store, put_bodies, small_options
+from timermq.timerstore.index_follower import SLICE_COUNT, IndexFollower, record_keys
+from timermq.timerstore.log_record import LogRecord
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.message import SysFlag
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.record import decode_record
+
+OPTIONS = small_options(mapped_file_size_commit_log=1 << 16, max_index_num=1000)
+
+
+def follower(store: MessageStore, disk: MemoryDisk) -> IndexFollower:
+    """A follower of its own beside the store's."""
+    return IndexFollower.open(
+        disk, ROOT, store.commit_log, OPTIONS, now_ms=ManualClock().now_ms, read_only=False
+    )
+
+
+def put_keys(store: MessageStore, *texts: str, topic: str = "T", flag: int = 0) -> None:
+    """Messages with these KEYS, and the text as body."""
+    for text in texts:
+        properties = f"UNIQ_KEY\x01u{text}\x02KEYS\x01{text}\x02".encode()
+        store.put([message(text, topic, properties=properties, sys_flag=flag)])
+
+
+def found(store: MessageStore, key: str, *, unique: bool = False, count_max: int = 9) -> list[str]:
+    """Bodies of the messages with a key."""
+    records = store.query("T", key, count_max=count_max, unique=unique)
+    return [decode_record(record).body.decode() for record in records]
+
+
+@pytest.mark.parametrize(
+    ("properties", "keys"),
+    [
+        (b"", []),
+        (b"UNIQ_KEY\x01u\x02", [b"u"]),
+        (b"KEYS\x01a  b \x02UNIQ_KEY\x01u\x02", [b"u", b"a", b"b"]),
+        (b"UNIQ_KEY\x01u\x02UNIQ_KEY\x01w\x02", [b"w"]),
+    ],
+)
+def test_keys_of_a_message(properties: bytes, keys: list[bytes]) -> None:
+    """The unique key first, then the user's."""
+    assert keys == record_keys(LogRecord(b"T", 0, 0, 0, 0, properties))
+
+
+def test_a_query_is_up_to_date() -> None:
+    """What was just put is found, by each of its keys."""
+    store = open_store(MemoryDisk(), options=OPTIONS)
+    put_keys(store, "a", "b", "a b")
+
+    assert [["a", "a b"], ["b", "a b"], []] == [found(store, key) for key in ("a", "b", "c")]
+    assert store.statistics().indexed_to == store.commit_log.max_offset
+
+
+def test_topic_and_kind_of_key_are_compared() -> None:
+    """A unique key is no user's key."""
+    store = open_store(MemoryDisk(), options=OPTIONS)
+    put_keys(store, "a", "ua")
+    put_keys(store, "a", topic="U")
+
+    assert (["a", "ua"], ["a"]) == (found(store, "ua"), found(store, "ua", unique=True))
+    assert [] == found(store, "a", unique=True)
+
+
+def test_keys_with_equal_hashes_are_told_apart() -> None:
+    """Java gives Aa and BB the same hash."""
+    store = open_store(MemoryDisk(), options=OPTIONS)
+    put_keys(store, "Aa", "BB", "Aa")
+
+    assert ["BB"] == found(store, "BB")
+
+
+def test_the_newest_messages_count() -> None:
+    """Given in the order of the log."""
+    store = open_store(MemoryDisk(), options=OPTIONS)
+    put_keys(store, *[f"k {number}" for number in range(5)])
+
+    assert ["k 3", "k 4"] == found(store, "k", count_max=2)
+
+
+def test_times_are_exact() -> None:
+    """Though the index knows seconds only."""
+    clock = ManualClock(1_700_000_000_900)
+    store = open_store(MemoryDisk(), clock, OPTIONS)
+    for _ in range(3):
+        put_keys(store, "k")
+        clock.time_ms += 150
+
+    records = store.query(
+        "T", "k", count_max=9, begin_ms=1_700_000_000_901, end_ms=1_700_000_001_050
+    )
+
+    assert [1_700_000_001_050] == [decode_record(record).store_ms for record in records]
+
+
+def test_rollbacks_are_not_indexed() -> None:
+    """Half messages and commits are."""
+    store = open_store(MemoryDisk(), options=OPTIONS)
+    put_keys(store, "a", flag=SysFlag.TRANSACTION_PREPARED)
+    put_keys(store, "b", flag=SysFlag.TRANSACTION_ROLLBACK)
+    put_keys(store, "c", flag=SysFlag.TRANSACTION_COMMIT)
+
+    assert [["a"], [], ["c"]] == [found(store, key) for key in "abc"]
+
+
+def test_a_slice_is_bounded() -> None:
+    """The event loop goes on between slices."""
+    disk = MemoryDisk()
+    store = open_store(disk, options=OPTIONS)
+    for _ in range(2):
+        store.put([message(properties=b"KEYS\x01k\x02")] * SLICE_COUNT)
+    index = follower(store, disk)
+    index.index_slice()
+
+    assert index.is_behind
+    assert index.position == store.commit_log.max_offset // 2
+
+    index.catch_up()
+
+    assert not index.is_behind
+
+
+def test_records_without_keys_are_passed_over() -> None:
+    """They are done with all the same."""
+    disk = MemoryDisk()
+    store = open_store(disk, options=OPTIONS)
+    put_bodies(store, "a", "b")
+    index = follower(store, disk)
+    index.catch_up()
+
+    assert not index.is_behind
+
+
+def test_what_was_not_flushed_is_indexed_again() -> None:
+    """After a power cut the index goes on where its files say that it is."""
+    disk = MemoryDisk()
+    store = open_store(disk, options=OPTIONS)
+    put_keys(store, "a", "b")
+    found(store, "a")
+    trio.run(store.flush)
+    disk.power_cut()
+
+    store = open_store(disk, options=OPTIONS)
+
+    assert [["a"], ["b"]] == [found(store, key) for key in "ab"]
+
+
+def test_an_index_file_beyond_the_log_is_removed() -> None:
+    """Else new records at the lost positions would count as indexed."""
+    disk = MemoryDisk()
+    store = open_store(disk, options=OPTIONS)
+    put_keys(store, "a")
+    trio.run(store.flush)
+    put_keys(store, "lost")
+    index = follower(store, disk)
+    index.catch_up()
+    trio.run(index.flush)  # without the log: as RocketMQ may leave it
+    disk.power_cut()
+
+    store = open_store(disk, options=OPTIONS)
+    put_keys(store, "new")
+
+    assert [["a"], [], ["new"]] == [found(store, key) for key in ("a", "lost", "new")]
+
+
+def test_a_full_disk_does_not_hide_messages() -> None:
+    """What is not in the index is looked through."""
+    disk = MemoryDisk()
+    store = open_store(disk, options=OPTIONS)
+    put_keys(store, "a")
+    disk.total = disk.usage(ROOT).used
+
+    assert ["a"] == found(store, "a")
+
+
+def test_a_rotten_record_does_not_stop_the_index() -> None:
+    """What stands behind it in its segment cannot be found, later segments can."""
+    disk = MemoryDisk()
+    store = open_store(disk, options=small_options(max_index_num=1000))
+    put_keys(store, *"abcdefghijkl")
+    disk.open(f"{ROOT}/commitlog/{0:020d}").write(4, b"rot")
+
+    assert ([], ["l"]) == (found(store, "a"), found(store, "l"))
+
+
+def test_without_an_index_nothing_is_found() -> None:
+    """It can be switched off."""
+    store = open_store(MemoryDisk(), options=small_options(message_index_enable=False))
+    put_keys(store, "a")
+
+    assert [] == found(store, "a")
+    assert store.statistics().indexed_to == store.commit_log.max_offset

@@ -1,0 +1,201 @@
+"""Tests of reading through a consume queue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fakes import ManualClock
+from small_store import EVERYTHING, SEGMENT_SIZE, message, open_store, put_bodies, small_options
+from timermq.timerstore.get_result import GetResult, GetStatus
+from timermq.timerstore.java_hash import tags_code
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.record import decode_record
+
+
+def new_store(**changes: Any) -> MessageStore:  # noqa: ANN401 - passed on
+    """An empty store."""
+    return open_store(MemoryDisk(), options=small_options(**changes))
+
+
+def read(store: MessageStore, offset: int = 0, **limits: Any) -> GetResult:  # noqa: ANN401 - passed on
+    """Read queue 0 of topic T."""
+    arguments: dict[str, Any] = {"count_max": 100, "bytes_max": EVERYTHING}
+    return store.get("T", 0, offset, **arguments | limits)
+
+
+NO_CODE = -1
+"""A tags code that no message here has."""
+
+
+def no_tag(code: int) -> bool:
+    """A filter that passes nothing."""
+    return code == NO_CODE
+
+
+def outcome(result: GetResult) -> tuple[GetStatus, int, int]:
+    """Status, next offset and count."""
+    return result.status, result.next_offset, result.count
+
+
+def test_a_queue_that_never_was() -> None:
+    """RocketMQ's answer for an unknown queue."""
+    assert (GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0) == outcome(read(new_store(), 5))
+
+
+def test_a_queue_without_messages() -> None:
+    """A queue may be known before its first message."""
+    store = new_store()
+    store.put([message(flag=1 << 40)])
+
+    assert (GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0) == outcome(read(store, 5))
+
+
+@pytest.mark.parametrize(
+    ("offset", "status", "next_offset"),
+    [
+        (3, GetStatus.OFFSET_OVERFLOW_ONE, 3),
+        (4, GetStatus.OFFSET_OVERFLOW_BADLY, 3),
+        (-1, GetStatus.OFFSET_TOO_SMALL, 0),
+    ],
+)
+def test_offsets_outside_the_queue(offset: int, status: GetStatus, next_offset: int) -> None:
+    """Each case says where to read next."""
+    store = new_store()
+    put_bodies(store, "a", "b", "c")
+
+    assert (status, next_offset, 0) == outcome(read(store, offset))
+
+
+def test_neighbours_are_one_item() -> None:
+    """Records that stand side by side in the log are read in one piece."""
+    store = new_store()
+    for queue_id in (0, 0, 1, 0):
+        put_bodies(store, "x", queue_id=queue_id)
+
+    result = read(store)
+    size = decode_record(result.records[1]).size
+
+    assert (GetStatus.FOUND, 3, 3) == outcome(result)
+    assert [2 * size, size] == [len(item) for item in result.records]
+    assert result.size == 3 * size
+
+
+@pytest.mark.parametrize(
+    ("options", "limits", "count"),
+    [
+        ({}, {}, 5),
+        ({}, {"count_max": 2}, 2),
+        ({}, {"bytes_max": 250}, 2),
+        ({}, {"bytes_max": 1}, 1),
+        ({"max_transfer_count_on_message_in_memory": 3}, {}, 3),
+        ({"max_transfer_bytes_on_message_in_memory": 350}, {}, 3),
+        ({"physical_memory_size": 1, "max_transfer_count_on_message_in_disk": 2}, {}, 2),
+        ({"physical_memory_size": 1, "max_transfer_bytes_on_message_in_disk": 150}, {}, 1),
+    ],
+)
+def test_limits(options: dict[str, int], limits: dict[str, int], count: int) -> None:
+    """A read stays within the caller's limits and the store's; its first message comes always."""
+    store = new_store(mapped_file_size_consume_queue=1000, **options)
+    put_bodies(store, *["x" * 8] * 5)  # records of 100 bytes
+
+    assert (GetStatus.FOUND, count, count) == outcome(read(store, **limits))
+
+
+def test_a_read_ends_where_a_segment_of_the_queue_ends() -> None:
+    """The reader asks again."""
+    store = new_store()
+    put_bodies(store, *"abcdefg")
+
+    assert [(GetStatus.FOUND, 5, 5), (GetStatus.FOUND, 7, 2)] == [
+        outcome(read(store, offset)) for offset in (0, 5)
+    ]
+
+
+def test_filters() -> None:
+    """The tags code is asked first, the record only if it may match."""
+    store = new_store()
+    for number, tag in enumerate((b"red", b"blue", b"red", b"red")):
+        store.put([message(str(number), properties=b"TAGS\x01" + tag + b"\x02")])
+    asked: list[bytes] = []
+
+    def is_red(code: int) -> bool:
+        return code == tags_code(b"red")
+
+    def matches_record(record: bytes) -> bool:
+        body = decode_record(record).body
+        asked.append(body)
+        return body != b"2"
+
+    result = read(store, matches=is_red, matches_record=matches_record)
+
+    assert (GetStatus.FOUND, 4, 2) == outcome(result)
+    assert [b"0", b"2", b"3"] == asked
+    assert (GetStatus.NO_MATCHED_MESSAGE, 4, 0) == outcome(read(store, matches=no_tag))
+
+
+def test_a_filter_examines_a_bounded_part_of_the_queue() -> None:
+    """A filter that never matches must not walk the whole queue in one call."""
+    store = new_store(mapped_file_size_consume_queue=1000, max_filter_message_size=60)
+    put_bodies(store, *"abcdefg")
+
+    nothing = read(store, count_max=1, matches=no_tag)
+
+    assert (GetStatus.NO_MATCHED_MESSAGE, 3, 0) == outcome(nothing)
+
+
+def test_messages_whose_records_are_gone() -> None:
+    """The units of a removed segment are passed over."""
+    store = new_store(mapped_file_size_consume_queue=1000)
+    put_bodies(store, *["x" * 200] * 4)
+    store.commit_log.delete_before(SEGMENT_SIZE)
+
+    assert (GetStatus.FOUND, 4, 1) == outcome(read(store))
+
+    queue = store.queue("T", 0)
+    assert queue is not None
+    queue.cut(SEGMENT_SIZE)
+
+    assert (GetStatus.MESSAGE_WAS_REMOVING, 3, 0) == outcome(read(store))
+
+
+def timed_store() -> MessageStore:
+    """Messages stored at 10, 20, 20 and 30."""
+    clock = ManualClock(10)
+    store = open_store(MemoryDisk(), clock)
+    for time_ms in (10, 20, 20, 30):
+        clock.time_ms = time_ms
+        put_bodies(store, "x")
+    return store
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "lower", "upper"),
+    [(5, 0, 0), (10, 0, 0), (15, 1, 0), (20, 1, 2), (25, 3, 2), (30, 3, 3), (35, 4, 3)],
+)
+def test_offsets_by_time(time_ms: int, lower: int, upper: int) -> None:
+    """The table of the docstring."""
+    store = timed_store()
+
+    assert lower == store.offset_by_time("T", 0, time_ms)
+    assert upper == store.offset_by_time("T", 0, time_ms, upper=True)
+
+
+def test_times_of_what_is_not_there() -> None:
+    """No queue: offset 0; no message: time -1."""
+    store = timed_store()
+
+    assert store.offset_by_time("U", 0, 20) == 0
+    assert [20, -1, -1] == [store.store_ms_at("T", 0, offset) for offset in (2, 4, -1)]
+    assert store.store_ms_at("U", 0, 0) == -1
+
+
+def test_the_time_of_an_ipv6_producers_message() -> None:
+    """Its store time stands twelve bytes further on."""
+    clock = ManualClock(10)
+    store = open_store(MemoryDisk(), clock)
+    store.put([message(born_host=bytes(20))])
+
+    assert store.store_ms_at("T", 0, 0) == 10

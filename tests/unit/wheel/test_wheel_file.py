@@ -1,0 +1,105 @@
+"""The wheel's file: runs, lengths, replacement."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from timermq.timerstore.errors import StoreFormatError
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.wheel.slot import SLOT, SLOT_DTYPE
+from timermq.wheel.wheel_file import GAP_SIZE, DirtySlots, WheelFile, copy_runs
+
+PATH = "/store/timerwheel"
+NEAR = GAP_SIZE // SLOT.size
+
+
+def make_disk() -> MemoryDisk:
+    """A disk with the store's directory."""
+    disk = MemoryDisk()
+    disk.make_dirs("/store")
+    return disk
+
+
+def ring(count: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+    """A ring whose slots hold their index as time."""
+    slots = np.zeros(count, SLOT_DTYPE)
+    slots["time"] = np.arange(count)
+    return slots
+
+
+def test_near_slots_make_one_run_with_the_gap() -> None:
+    """Slots up to 4 KiB apart are written together, what lies between included."""
+    slots = ring(NEAR + 1)
+    runs = copy_runs(slots, np.array([0, NEAR]))
+
+    assert ((0, slots.tobytes()),) == runs
+
+
+def test_far_slots_make_two_runs() -> None:
+    """Slots further apart are written separately."""
+    slots = ring(NEAR + 2)
+    runs = copy_runs(slots, np.array([0, NEAR + 1]))
+
+    assert [(0, 32), ((NEAR + 1) * 32, 32)] == [(offset, len(data)) for offset, data in runs]
+
+
+def test_no_slots_make_no_run() -> None:
+    """Nothing dirty, nothing written."""
+    dirty = DirtySlots(runs=copy_runs(ring(4), np.array([], np.int64)), is_whole=False)
+
+    assert dirty.size == 0
+
+
+def test_a_missing_file_reads_as_zeros_and_is_not_created() -> None:
+    """Opening alone leaves no file behind."""
+    disk = make_disk()
+    file = WheelFile(disk, PATH, 128, read_only=False)
+
+    assert file.is_empty
+    assert bytes(128) == file.read().tobytes()
+    assert not disk.exists(PATH)
+
+
+def test_an_empty_file_is_as_good_as_none() -> None:
+    """A file of length zero holds no slots."""
+    disk = make_disk()
+    disk.open(PATH, create=True)
+
+    assert WheelFile(disk, PATH, 128, read_only=True).is_empty
+
+
+def test_another_length_is_refused() -> None:
+    """A wheel of another size is not opened, and not touched."""
+    disk = make_disk()
+    disk.open(PATH, create=True).write(0, bytes(96))
+
+    with pytest.raises(StoreFormatError) as caught:
+        WheelFile(disk, PATH, 128, read_only=False)
+
+    assert str(caught.value) == f"{PATH}: at 96: expected a wheel of 128 bytes, found 96"
+    assert disk.open(PATH).size() == 96
+
+
+def test_a_whole_ring_replaces_the_file_durably() -> None:
+    """After the write the new ring stands there alone, also after a power cut."""
+    disk = make_disk()
+    old = disk.open(PATH, create=True)
+    old.write(0, b"\x01" * 128)
+    file = WheelFile(disk, PATH, 128, read_only=False)
+    slots = ring(4)
+    file.write(DirtySlots(runs=copy_runs(slots, np.array([1, 2, 3])), is_whole=True))
+    disk.power_cut()
+
+    assert slots.tobytes() == WheelFile(disk, PATH, 128, read_only=False).read().tobytes()
+    assert disk.list_dir("/store") == ["timerwheel"]
+
+
+def test_slots_are_mended_in_place() -> None:
+    """A write that is not whole leaves the other slots alone."""
+    disk = make_disk()
+    file = WheelFile(disk, PATH, 128, read_only=False)
+    file.write(DirtySlots(runs=((0, b"\x01" * 128),), is_whole=True))
+    file.write(DirtySlots(runs=((32, b"\x02" * 32),), is_whole=False))
+
+    assert b"\x01" * 32 + b"\x02" * 32 + b"\x01" * 64 == file.file.read(0, 128)
