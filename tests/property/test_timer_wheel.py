@@ -155,4 +155,4 @@ class WheelBesideDict(RuleBasedStateMachine):
 
 
 TestWheelBesideDict = WheelBesideDict.TestCase
-TestWheelBesideDict.settings = settings(deadline=None, max_examples=60, stateful_step_count=25)
+TestWheelBesideDict.settings = settings(stateful_step_count=30)

@@ -27,8 +27,6 @@ class TimerFiles:
 
     disk: Disk
     wheel: TimerWheel
-    wheel_was_lost: bool
-    """There was no wheel file, or one of another length: it is all zeros now."""
     timer_log: TimerLog
     checkpoint: TimerCheckpoint
     metrics: TimerMetrics
@@ -43,7 +41,6 @@ class TimerFiles:
             StoreFormatError: A file is there but is not what its name says; nothing was changed.
         """
         wheel_path = f"{root}/timerwheel"
-        lost = not disk.exists(wheel_path)
         if not read_only:
             disk.make_dirs(f"{root}/config")
         return cls(
@@ -55,7 +52,6 @@ class TimerFiles:
                 precision_ms=options.timer_precision_ms,
                 read_only=read_only,
             ),
-            wheel_was_lost=lost,
             timer_log=TimerLog.open(
                 disk, f"{root}/timerlog", options.mapped_file_size_timer_log, read_only=read_only
             ),

@@ -155,7 +155,7 @@ def recover(
         read_ms = _first_slot_ms(files, now_ms, options.timer_precision_ms)
     files.wheel.load_live(read_ms)
     fits = (
-        not files.wheel_was_lost and _same_precision(files, options) and _wheel_fits(files, read_ms)
+        not files.wheel.was_lost and _same_precision(files, options) and _wheel_fits(files, read_ms)
     )
     decision = DECISIONS[state, end >= flush_pos, fits]
     queue_offset = _queue_start(decision.queue, files, store)

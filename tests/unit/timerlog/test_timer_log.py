@@ -229,6 +229,16 @@ def test_recovery_makes_durable_what_a_killed_process_had_written() -> None:
     assert opened(disk).max_pos == 354
 
 
+def test_units_that_were_cut_off_do_not_come_back() -> None:
+    """A cut is durable at once, whatever happens next."""
+    disk = MemoryDisk()
+    append_units(opened(disk), [1] * 6, {})
+    opened(disk).cut(52)
+    disk.power_cut()
+
+    assert opened(disk).max_pos == 52
+
+
 async def test_flush_makes_all_segments_durable() -> None:
     """Units in several segments and the names of these survive a power cut."""
     disk = MemoryDisk()

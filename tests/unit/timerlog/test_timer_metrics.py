@@ -82,6 +82,16 @@ def test_counts_never_fall_below_zero() -> None:
     assert metrics.counts() == {"T": 2}
 
 
+def test_counts_made_anew_replace_the_old() -> None:
+    """Topics that are not among them have 0; what is equal is not touched."""
+    metrics = loaded(GOLDEN)
+    metrics.replace({"Alarm_7733": 38, "New": 2})
+
+    assert metrics.counts() == {"Timer_b8db": 0, "Alarm_7733": 38, "New": 2}
+    assert '"counter":321' in metrics.text(1)
+    assert '"Alarm_7733":{"count":38,"timeStamp":1795237590776}' in metrics.text(1)
+
+
 async def test_saved_metrics_are_loaded() -> None:
     """The new file stands beside the backup of the old one."""
     disk = MemoryDisk()

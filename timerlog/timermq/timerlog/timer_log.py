@@ -230,21 +230,16 @@ class TimerLog:
         """
         start = self.segment_start(from_pos)
         end = find_end(self._queue, start)
-        if not self._read_only:
-            clear_behind(self._queue, end)
-        self._queue.set_end(end)
-        if not self._read_only:
-            tail = [segment for segment in self._queue.segments if segment.end > start]
-            if tail:
-                self._disk.sync_now(*(segment.file for segment in tail))
-                self._disk.sync_dir_now(self._directory)
+        self._end_at(end, start)
         return end
 
     def cut(self, pos: int) -> None:
-        """Let the log end at ``pos``, the position of a unit; what stood behind is gone."""
-        if not self._read_only:
-            clear_behind(self._queue, pos)
-        self._queue.set_end(pos)
+        """Let the log end at ``pos``, the position of a unit; what stood behind is gone for good.
+
+        Raises:
+            OSError: The disk failed.
+        """
+        self._end_at(pos, self.segment_start(pos))
 
     def delete_before_phy(self, min_phy: int) -> int:
         """Remove the oldest segments whose messages all stand before ``min_phy``; never the last.
@@ -285,3 +280,13 @@ class TimerLog:
             segment_count=len(self._queue.segments),
             segment_size=self.segment_size,
         )
+
+    def _end_at(self, end: int, sync_from: int) -> None:
+        """Set the end, clear what stands behind, and sync the segments from ``sync_from`` on."""
+        if not self._read_only:
+            clear_behind(self._queue, end)
+        self._queue.set_end(end)
+        tail = [segment for segment in self._queue.segments if segment.end > sync_from]
+        if tail and not self._read_only:
+            self._disk.sync_now(*(segment.file for segment in tail))
+            self._disk.sync_dir_now(self._directory)

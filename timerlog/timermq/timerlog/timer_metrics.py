@@ -70,8 +70,11 @@ class TimerMetrics:
 
     def replace(self, counts: Mapping[str, int]) -> None:
         """Take counts that were made anew; topics that are not among them have 0."""
-        for topic in {*self._metrics, *counts}:
-            self.add(topic, counts.get(topic, 0) - self.counts().get(topic, 0))
+        before = self.counts()
+        for topic in dict.fromkeys((*before, *counts)):
+            change = counts.get(topic, 0) - before.get(topic, 0)
+            if change:
+                self.add(topic, change)
 
     def counts(self) -> dict[str, int]:
         """Waiting messages by topic."""

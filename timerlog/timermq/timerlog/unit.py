@@ -123,9 +123,8 @@ def slot_times(units: Units) -> Int64s:
 def are_units(units: Units) -> Flags:
     """Which entries are units: by their size, their magic, and the size of their message.
 
-    The last tells a unit that a power cut has torn: sectors end at multiples of 4 within a unit,
-    and when the second part of a unit is missing without its ``size_py``, what is missing is only
-    what the message tells as well.
+    The last tells a unit that a power cut has torn: within a unit sectors end at multiples of 4,
+    and a unit that has its ``size_py`` lacks at most what its message tells as well.
     """
     marked = (units["size"] == UNIT.size) & ((units["magic"] & ~MAGIC_MASK) == 0)
     return np.asarray(marked & (units["size_py"] > 0), np.bool_)
