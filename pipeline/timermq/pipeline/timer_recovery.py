@@ -12,10 +12,9 @@ Three observations decide, each with few values; every combination has exactly o
 
 - the checkpoint: ours, Java's (no ``scan_py``), or absent;
 - the timer log: reaches the flushed position, or ends short of it (units that were durable are
-gone);
+  gone, or were cut off because the ring has no place for them);
 - the wheel: fits the log, or is doubtful (missing, of another precision, or with a slot whose last
-unit is
-  not a unit of that slot).
+  unit is not a unit of that slot).
 
 Nothing is skipped because time has passed: reading resumes at ``last_read_time_ms`` however long
 ago that was, and the wheel's live slots from there on are read in order. (RocketMQ jumps to seven
@@ -158,12 +157,14 @@ def recover(
         not files.wheel.was_lost and _same_precision(files, options) and _wheel_fits(files, read_ms)
     )
     decision = DECISIONS[state, end >= flush_pos, fits]
+    while not _relink(files, decision, read_ms, tail_start):
+        # What the ring has no place for was cut off, so the log is short by now.
+        decision = DECISIONS[state, False, fits]
     queue_offset = _queue_start(decision.queue, files, store)
     queue_py = _position_of_entry(store, queue_offset)
     scan_py = min(_scan_start(decision.scan, files, store, read_ms), queue_py)
-    enqueued = _relink(files, decision, read_ms, tail_start)
     done = _read_commit_log(store, scan_py, read_ms, queue_py)
-    done.enqueued = enqueued[enqueued >= queue_py]
+    done.enqueued = _enqueued(files, store, queue_py)
     done.until_slot_ms = max(
         now_ms // options.timer_precision_ms * options.timer_precision_ms, read_ms
     )
@@ -177,7 +178,7 @@ def recover(
         read_ms=read_ms,
         queue_offset=queue_offset,
         scan_py=scan_py,
-        timer_log_end=end,
+        timer_log_end=files.timer_log.max_pos,
         delivered=len(done.origins) + len(done.foreign),
     )
     return Recovered(
@@ -282,23 +283,42 @@ def _segment_stored_before(store: MessageStore, time_ms: int) -> int:
     return store.commit_log.min_offset
 
 
-def _relink(
-    files: TimerFiles, decision: Decision, read_ms: int, tail_start: int
-) -> NDArray[np.int64]:
-    """Link the units that the wheel does not show; returns all units' messages, sorted."""
+def _relink(files: TimerFiles, decision: Decision, read_ms: int, tail_start: int) -> bool:
+    """Link the units that the wheel does not show; False when the ring has no place for one.
+
+    Then the log is cut at that unit, and the wheel has to be built anew: its messages are enqueued
+    again as soon as there is room. A ring has no place when reading resumes more than a turn before
+    the newest timers: after a long outage, without a checkpoint, or with a smaller wheel. Cut off
+    rather than passed over, because a unit that stays would be linked by a later recovery as well.
+    """
     timer_log, wheel = files.timer_log, files.wheel
     if decision.rebuild_wheel:
         wheel.reset(read_ms)
-    enqueued: list[NDArray[np.int64]] = []
     for positions, units in timer_log.scan(
         timer_log.min_pos if decision.rebuild_wheel else tail_start
     ):
-        enqueued.append(units["offset_py"].astype(np.int64))
         targets = slot_times(units)
         wanted = targets >= read_ms
         nums = np.where(units["magic"] & MAGIC_DELETE, -1, 1).astype(np.int32)
-        wheel.relink(targets[wanted], positions[wanted], nums[wanted])
-    return np.unique(np.concatenate(enqueued)) if enqueued else np.empty(0, np.int64)
+        linked = wheel.relink(targets[wanted], positions[wanted], nums[wanted])
+        if not linked.all():
+            timer_log.cut(int(positions[wanted][linked.argmin()]))
+            return False
+    return True
+
+
+def _enqueued(files: TimerFiles, store: MessageStore, queue_py: int) -> NDArray[np.int64]:
+    """Sorted positions of the messages at or behind ``queue_py`` that have a unit.
+
+    Their units may stand anywhere in the log: when enqueueing began at the start of the queue, the
+    checkpoints written meanwhile are behind units that were there all the time.
+    """
+    found = [np.empty(0, np.int64)]
+    if queue_py < store.commit_log.max_offset:
+        for _, units in files.timer_log.scan(files.timer_log.min_pos):
+            offsets = units["offset_py"].astype(np.int64)
+            found.append(offsets[offsets >= queue_py])
+    return np.unique(np.concatenate(found))
 
 
 def _read_commit_log(store: MessageStore, scan_py: int, read_ms: int, queue_py: int) -> AlreadyDone:
