@@ -12,9 +12,9 @@ Three observations decide, each with few values; every combination has exactly o
 
 - the checkpoint: ours, Java's (no ``scan_py``), or absent;
 - the timer log: reaches the flushed position, or ends short of it (units that were durable are
-  gone, or were cut off because the ring has no place for them);
-- the wheel: fits the log, or is doubtful (missing, of another precision, or with a slot whose last
-  unit is not a unit of that slot).
+  gone, or were cut off: damaged, or the ring has no place for them);
+- the wheel: fits the log, or is doubtful (missing, of another precision, or with a slot whose first
+  or last unit is not a unit of that slot).
 
 Nothing is skipped because time has passed: reading resumes at ``last_read_time_ms`` however long
 ago that was, and the wheel's live slots from there on are read in order. (RocketMQ jumps to seven
@@ -33,12 +33,15 @@ import structlog
 from numpy.typing import NDArray
 
 from timermq.timerlog import MAGIC_DELETE, slot_times
+from timermq.timerlog.timer_checkpoint import EXTENSION, EXTENSION_AT
+from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import STORE_MS_AT
 
 from .already_done import AlreadyDone, foreign_key_in, origin_in
 from .timer_files import TimerFiles
+from .timer_log_repair import cut_bodiless, cut_damaged
 from .timer_options import TimerOptions
 from .timer_record import TIMER_TOPIC
 
@@ -142,21 +145,30 @@ def recover(
 
     Runs before the stages, after the message store's own recovery. With files opened read only the
     wheel is mended in memory alone.
+
+    Raises:
+        StoreFormatError: Timers wait that were made with another precision; nothing is lost.
+        OSError: The disk failed.
     """
     checkpoint = files.checkpoint
     flush_pos = checkpoint.last_timer_log_flush_pos
     state = _checkpoint_state(files)
     tail_start = _tail_start(files, flush_pos)
     files.timer_log.recover(tail_start)
-    end = _cut_bodiless(files, store, tail_start)
+    cut_bodiless(files.timer_log, store.commit_log.max_offset, tail_start)
     read_ms = checkpoint.last_read_time_ms
     if state is CheckpointState.ABSENT:
         read_ms = _first_slot_ms(files, now_ms, options.timer_precision_ms)
+    if not _same_precision(files, options):
+        _check_nothing_waits(files, store, options, read_ms)
     files.wheel.load_live(read_ms)
     fits = (
         not files.wheel.was_lost and _same_precision(files, options) and _wheel_fits(files, read_ms)
     )
-    decision = DECISIONS[state, end >= flush_pos, fits]
+    is_whole = files.timer_log.max_pos >= flush_pos
+    if not (fits and store.last_exit_ok):
+        is_whole &= not cut_damaged(files.timer_log, read_ms)
+    decision = DECISIONS[state, is_whole, fits]
     while not _relink(files, decision, read_ms, tail_start):
         # What the ring has no place for was cut off, so the log is short by now.
         decision = DECISIONS[state, False, fits]
@@ -203,6 +215,30 @@ def _same_precision(files: TimerFiles, options: TimerOptions) -> bool:
     return extension is None or extension.precision_ms == options.timer_precision_ms
 
 
+def _check_nothing_waits(
+    files: TimerFiles, store: MessageStore, options: TimerOptions, read_ms: int
+) -> None:
+    """Refuse to change the precision while units or records name slots of the old one.
+
+    Read with another precision a chain would be broken, and a moment would not fit its slot: the
+    message would be set aside.
+
+    Raises:
+        StoreFormatError: Something waits.
+    """
+    timer_log, extension = files.timer_log, files.checkpoint.extension
+    queue = store.queue(TIMER_TOPIC, 0)
+    is_queued = queue is not None and files.checkpoint.last_timer_queue_offset < queue.max_offset
+    scanned = timer_log.scan(timer_log.min_pos)
+    if is_queued or any((slot_times(units) >= read_ms).any() for _, units in scanned):
+        raise StoreFormatError(
+            f"{store.root}/config/timercheck",
+            EXTENSION_AT + EXTENSION.offset_of("precision_ms"),
+            f"timer_precision_ms {extension.precision_ms if extension else 0} until no timer waits",
+            f"{options.timer_precision_ms}",
+        )
+
+
 def _tail_start(files: TimerFiles, flush_pos: int) -> int:
     """Where checking begins: a whole segment before the flushed position, as RocketMQ does.
 
@@ -213,15 +249,12 @@ def _tail_start(files: TimerFiles, flush_pos: int) -> int:
 
 
 def _wheel_fits(files: TimerFiles, read_ms: int) -> bool:
-    """Whether the last unit of every live slot is a unit of that slot (no dangling pointers)."""
+    """Whether first and last unit of every live slot are units of that slot (none dangles)."""
     live = files.wheel.live(read_ms)
-    if not len(live):
-        return True
-    last_pos = live["last_pos"]
-    timer_log = files.timer_log
-    if int(last_pos.max()) >= timer_log.max_pos or int(last_pos.min()) < timer_log.min_pos:
-        return False
-    return bool((timer_log.targets(last_pos) == live["time_ms"]).all())
+    return all(
+        bool((files.timer_log.targets(live[column]) == live["time_ms"]).all())
+        for column in ("first_pos", "last_pos")
+    )
 
 
 def _first_slot_ms(files: TimerFiles, now_ms: int, precision_ms: int) -> int:
@@ -257,21 +290,6 @@ def _position_of_entry(store: MessageStore, queue_offset: int) -> int:
     if units is None or not len(units):
         return store.commit_log.max_offset
     return int(units["phy_offset"][0])
-
-
-def _cut_bodiless(files: TimerFiles, store: MessageStore, start: int) -> int:
-    """Cut off units whose messages a power cut took from the commit log; returns the log's end.
-
-    Positions grow along the timer log, so they are its tail. Left alone they would name whatever
-    message stands at that position next (issues #10668, #10741).
-    """
-    log_end = store.commit_log.max_offset
-    for positions, units in files.timer_log.scan(start):
-        beyond = np.flatnonzero(units["offset_py"].astype(np.int64) + units["size_py"] > log_end)
-        if len(beyond):
-            files.timer_log.cut(int(positions[beyond[0]]))
-            break
-    return files.timer_log.max_pos
 
 
 def _segment_stored_before(store: MessageStore, time_ms: int) -> int:

@@ -196,19 +196,25 @@ class Reopened:
         self.files.checkpoint.write()
 
     def in_slots(self) -> Counter[str]:
-        """Bodies of the messages that the chains of the unread slots lead to, deletes left out."""
-        done = self.recovered.already_done
+        """Bodies of the messages that the chains of the unread slots lead to, deletes left out.
+
+        Each slot must count what its chain holds.
+        """
+        found = self.recovered
         bodies: Counter[str] = Counter()
-        for slot_ms, last_pos in self.files.wheel.live(self.recovered.read_ms)[
-            ["time_ms", "last_pos"]
-        ].tolist():
+        columns = ["time_ms", "last_pos", "num"]
+        for slot_ms, last_pos, num in self.files.wheel.live(found.read_ms)[columns].tolist():
+            units = 0
             for chunk in self.files.timer_log.walk(last_pos, slot_ms=slot_ms):
-                fresh = ~done.dequeue_repeats(chunk.offset_py) & ((chunk.magic & MAGIC_DELETE) == 0)
+                deletes = (chunk.magic & MAGIC_DELETE) != 0
+                units += int(np.where(deletes, -1, 1).sum())
+                fresh = ~found.already_done.dequeue_repeats(chunk.offset_py) & ~deletes
                 for offset_py, size_py in zip(
                     chunk.offset_py[fresh].tolist(), chunk.size_py[fresh].tolist(), strict=True
                 ):
                     record = decode_record(self.store.commit_log.read(offset_py, size_py))
                     bodies[record.body.decode()] += 1
+            assert units == num
         return bodies
 
 

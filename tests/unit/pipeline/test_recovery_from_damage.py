@@ -1,0 +1,234 @@
+"""Recovery from files that are missing, cut or wrong: what waits is found and arrives once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+import attrs
+import pytest
+import trio
+
+from simulation.staged_service import arrivals, running, timed
+from timermq.timerlog import UNIT, ChainError
+from timermq.timerstore.errors import StoreFormatError
+from timermq.timerstore.memory_disk import MemoryDisk
+from unit.pipeline.crashed_store import (
+    CANCELLED,
+    CHECKPOINT,
+    OPTIONS,
+    SEGMENT_SIZE,
+    TIMER_LOG,
+    WHEEL,
+    Crashed,
+    crashed,
+    delivered_in_the_end,
+    lose_units,
+    lose_wheel,
+    reopen,
+    set_in_newest_slot,
+)
+
+FAR_POS = 1 << 40
+"""Behind the end of any timer log here."""
+
+
+def lose_checkpoint(disk: MemoryDisk) -> None:
+    """The checkpoint's file is gone."""
+    disk.remove(CHECKPOINT)
+
+
+def empty_checkpoint(disk: MemoryDisk) -> None:
+    """The checkpoint was created and never written."""
+    disk.open(CHECKPOINT).truncate(0)
+
+
+def lose_timer_log(disk: MemoryDisk) -> None:
+    """All segments of the timer log are gone."""
+    for name in disk.list_dir(TIMER_LOG):
+        disk.remove(f"{TIMER_LOG}/{name}")
+
+
+def lose_all_three(disk: MemoryDisk) -> None:
+    """Only the messages are left."""
+    lose_checkpoint(disk)
+    lose_timer_log(disk)
+    lose_wheel(disk)
+
+
+def empty_wheel(disk: MemoryDisk) -> None:
+    """The wheel's file was created and never written."""
+    disk.open(WHEEL).truncate(0)
+
+
+def tear_checkpoint(disk: MemoryDisk) -> None:
+    """RocketMQ's numbers have changed under our block."""
+    disk.open(CHECKPOINT).write(55, b"\x7f")
+
+
+def tear_last_unit(disk: MemoryDisk) -> None:
+    """The second half of the newest unit never reached the disk."""
+    name = disk.list_dir(TIMER_LOG)[-1]
+    file = disk.open(f"{TIMER_LOG}/{name}")
+    data = file.read(0, SEGMENT_SIZE)
+    last = max(at for at in range(0, 208, 52) if data[at : at + 4] == b"\0\0\0\x34")
+    file.write(last + 24, bytes(28))
+
+
+def write_into_unit(disk: MemoryDisk, number: int, at: int, value: bytes) -> None:
+    """Change one of the units that were durable long before the kill."""
+    segment, index = divmod(number, 4)
+    file = disk.open(f"{TIMER_LOG}/{segment * SEGMENT_SIZE:020}")
+    file.write(index * UNIT.size + at, value)
+
+
+def damaged_unit(number: int) -> Callable[[MemoryDisk], None]:
+    """The unit is zeros. 24, 25 and 26 are those of one slot that waits, oldest first."""
+    return partial(write_into_unit, number=number, at=0, value=bytes(UNIT.size))
+
+
+def linked_to(pos: int) -> Callable[[MemoryDisk], None]:
+    """The second unit of that slot names another one as the one before it."""
+    at = UNIT.offset_of("prev_pos")
+    return partial(write_into_unit, number=25, at=at, value=pos.to_bytes(8, "big"))
+
+
+DAMAGES: dict[str, tuple[Callable[[MemoryDisk], None], str]] = {
+    "no checkpoint": (lose_checkpoint, "no checkpoint"),
+    "empty checkpoint": (empty_checkpoint, "no checkpoint"),
+    "torn checkpoint": (tear_checkpoint, "java"),
+    "no wheel": (lose_wheel, "ours, wheel lost"),
+    "empty wheel": (empty_wheel, "ours, wheel lost"),
+    "last unit behind the end": (
+        partial(set_in_newest_slot, column="last_pos", value=FAR_POS),
+        "ours, wheel lost",
+    ),
+    "last unit of another slot": (
+        partial(set_in_newest_slot, column="last_pos", value=0),
+        "ours, wheel lost",
+    ),
+    "last unit inside a unit": (
+        partial(set_in_newest_slot, column="last_pos", value=53),
+        "ours, wheel lost",
+    ),
+    "last unit negative": (
+        partial(set_in_newest_slot, column="last_pos", value=-5),
+        "ours, wheel lost",
+    ),
+    "first unit behind the end": (
+        partial(set_in_newest_slot, column="first_pos", value=FAR_POS),
+        "ours, wheel lost",
+    ),
+    "first unit of another slot": (
+        partial(set_in_newest_slot, column="first_pos", value=0),
+        "ours, wheel lost",
+    ),
+    "no timer log": (lose_timer_log, "ours, log short, wheel lost"),
+    "short timer log": (lose_units, "ours, log short"),
+    "torn unit": (tear_last_unit, "ours"),
+    "first unit damaged": (damaged_unit(24), "ours, log short, wheel lost"),
+    "unit damaged": (damaged_unit(25), "ours, log short"),
+    "last unit damaged": (damaged_unit(26), "ours, log short, wheel lost"),
+    "read unit damaged": (damaged_unit(5), "ours, log short"),
+    "oldest unit damaged": (damaged_unit(0), "ours, log short"),
+    "link forward": (linked_to(26 // 4 * SEGMENT_SIZE + 26 % 4 * UNIT.size), "ours, log short"),
+    "link to another slot": (linked_to(52), "ours, log short"),
+    "messages alone": (lose_all_three, "no checkpoint, wheel lost"),
+}
+
+
+async def damaged(name: str) -> Crashed:
+    """A killed service with one thing broken."""
+    crash = await crashed()
+    DAMAGES[name][0](crash.disk)
+    return crash
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+async def test_found_once(autojump_clock: trio.testing.MockClock, name: str) -> None:
+    """Each waiting message is in the chains once, and each slot counts what its chain holds."""
+    crash = await damaged(name)
+    store = reopen(crash)
+    store.enqueue()
+    found = Counter({body: n for body, n in store.in_slots().items() if body not in CANCELLED})
+
+    assert DAMAGES[name][1] == store.recovered.decision.label
+    assert Counter(crash.waiting) == found
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+async def test_delivered_once(autojump_clock: trio.testing.MockClock, name: str) -> None:
+    """In the end each message has arrived once, and no cancelled one."""
+    crash = await damaged(name)
+
+    assert Counter(crash.arrived + crash.waiting) == await delivered_in_the_end(crash)
+
+
+async def test_a_chain_that_breaks_later(autojump_clock: trio.testing.MockClock) -> None:
+    """Damage behind a clean stop stops the service where it is met; the next start repairs it."""
+    crash = await crashed()
+    async with running(crash.disk, crash.clock, timer_options=OPTIONS):
+        await trio.sleep(2)
+    DAMAGES["unit damaged"][0](crash.disk)
+    with pytest.RaisesGroup(ChainError, flatten_subgroups=True):
+        await delivered_in_the_end(crash)
+    crash.disk.process_kill()
+
+    assert Counter(crash.arrived + crash.waiting) == await delivered_in_the_end(crash)
+
+
+async def test_a_wheel_of_another_size_is_refused(autojump_clock: trio.testing.MockClock) -> None:
+    """The wheel's file has the length of its ring; another setting does not touch it."""
+    crash = await crashed()
+    before = crash.disk.open(WHEEL).read(0, 1 << 20)
+    with pytest.raises(StoreFormatError) as caught:
+        reopen(crash, attrs.evolve(OPTIONS, slots_total=121))
+
+    assert "/store/timerwheel: at 7680: expected a wheel of 7744 bytes, found 7680" == str(
+        caught.value
+    )
+    assert before == crash.disk.open(WHEEL).read(0, 1 << 20)
+
+
+@pytest.mark.parametrize("precision_ms", [100, 500])
+async def test_another_precision_is_refused_while_timers_wait(
+    autojump_clock: trio.testing.MockClock, precision_ms: int
+) -> None:
+    """Units and records name slots of the precision they were made with."""
+    crash = await crashed()
+    other = attrs.evolve(OPTIONS, timer_precision_ms=precision_ms)
+    with pytest.raises(StoreFormatError) as caught:
+        reopen(crash, other)
+    crash.disk.process_kill()
+
+    assert (
+        "/store/config/timercheck: at 72: expected timer_precision_ms 1000 until no timer waits, "
+        f"found {precision_ms}" == str(caught.value)
+    )
+    assert Counter(crash.arrived + crash.waiting) == await delivered_in_the_end(crash)
+
+
+@pytest.mark.parametrize("precision_ms", [100, 500])
+async def test_another_precision_begins_with_an_empty_wheel(
+    autojump_clock: trio.testing.MockClock, precision_ms: int
+) -> None:
+    """When nothing waits the precision may change."""
+    crash = await crashed()
+    await delivered_in_the_end(crash)
+    other = attrs.evolve(OPTIONS, timer_precision_ms=precision_ms, timer_roll_window_slot=60)
+    async with running(crash.disk, crash.clock, timer_options=other) as service:
+        service.put([timed("new", crash.clock.now_ms() + 3_210)])
+        await trio.sleep(5)
+        found = Counter(one.body for one in arrivals(service.store))
+
+    assert Counter((*crash.arrived, *crash.waiting, "new")) == found
+
+
+async def test_power_cut(autojump_clock: trio.testing.MockClock) -> None:
+    """What was synced arrives once, also what was delivered and is gone from its topic."""
+    crash = await crashed()
+    crash.disk.power_cut()
+    synced = Counter(body for body in crash.arrived + crash.waiting if body[:4] != "last")
+
+    assert synced == await delivered_in_the_end(crash)
