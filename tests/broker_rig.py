@@ -94,6 +94,14 @@ def open_broker(
     )
 
 
+def decoded(frame: bytes) -> Command:
+    """The command in a frame."""
+    connection = FrameConnection()
+    connection.receive_data(frame)
+    (command,) = connection.events()
+    return command
+
+
 class Rig:
     """A broker that stands still: requests go to its dispatcher, and no task runs."""
 
@@ -134,7 +142,8 @@ class Rig:
 
     def handle(self, *commands: Command, peer: RecordingSession | None = None) -> list[Command]:
         """What is answered at once to some requests that come together."""
-        return self.broker.dispatcher.handle((peer or self.peer).session, commands)
+        answers = self.broker.dispatcher.handle((peer or self.peer).session, commands)
+        return [decoded(one) if isinstance(one, bytes) else one for one in answers]
 
     def call(
         self,

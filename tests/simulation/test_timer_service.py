@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-import attrs
 import pytest
 import trio
 
@@ -147,7 +146,8 @@ async def test_poison_is_set_aside(autojump_clock: trio.testing.MockClock) -> No
     clock = VirtualClock()
     expected = {"good": START_MS + 2_000}
     async with running(new_disk(clock), clock) as service:
-        poison = attrs.evolve(timed("poison", START_MS + 1_000), topic="rmq_sys_wheel_timer")
+        poison = timed("poison", START_MS + 1_000)
+        poison.topic = "rmq_sys_wheel_timer"
         service.store.put([poison])
         service.put([timed("good", expected["good"])])
         await trio.sleep(5)

@@ -8,6 +8,9 @@ from timermq.remoting.errors import RemoteProtocolError
 
 from .refusal import RefusedError
 
+Answer = Command | bytes
+"""What a processor gives back: a command, or its frame where a template wrote it."""
+
 
 def refusal_answer(command: Command, error: RefusedError | RemoteProtocolError) -> Command:
     """The answer to a request that is not done, for the reason in ``error``."""

@@ -18,10 +18,10 @@ from functools import partial
 import structlog
 import trio
 
-from timermq.remoting.command import Command
 from timermq.remoting.connection import FrameConnection
 from timermq.remoting.errors import LocalProtocolError, RemoteProtocolError
 
+from .answers import Answer
 from .dispatcher import Dispatcher
 from .durable_answers import DurableAnswers
 from .options import BrokerOptions
@@ -135,8 +135,8 @@ class Connection:
             try:
                 self._frames.receive_data(bytes(data))
                 # Once more after the last frame: what follows it may be broken.
-                while commands := self._frames.events():
-                    for answer in self._dispatcher.handle(self.session, commands):
+                while requests := self._frames.requests():
+                    for answer in self._dispatcher.handle(self.session, requests):
                         self._queue(answer)
             except RemoteProtocolError as error:
                 self._reason = error.remark
@@ -150,16 +150,16 @@ class Connection:
             while self._output_size > rest_size:
                 await self._output_sent.wait()
 
-    def _send(self, command: Command) -> None:
-        self._queue(command)
+    def _send(self, answer: Answer) -> None:
+        self._queue(answer)
         if not self._is_sending:
             self._output_added.set()
 
-    def _queue(self, command: Command) -> None:
+    def _queue(self, answer: Answer) -> None:
         if self._whole.cancel_called:
             return
         try:
-            data = self._frames.encode(command)
+            data = answer if isinstance(answer, bytes) else self._frames.encode(answer)
         except (LocalProtocolError, UnicodeError):
             # Whoever sends from another connection's task must not fall over it.
             log.exception("answer not encoded", remote=self.session.remote_address)

@@ -16,11 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
-from timermq.remoting.codes import ResponseCode
+from timermq.remoting.codes import FLAG_RESPONSE, ResponseCode
 from timermq.remoting.command import Command
+from timermq.remoting.connection import Request
 from timermq.remoting.errors import RemoteProtocolError
+from timermq.remoting.plain_send import PlainSend
 
-from .answers import refusal_answer, unsupported_answer
+from .answers import Answer, refusal_answer, unsupported_answer
 from .client_registry import ClientRegistry
 from .long_polling import LongPolling
 from .refusal import RefusedError
@@ -59,23 +61,27 @@ class Dispatcher:
         self.requests: Counter[int] = Counter()
         """Requests so far by code; codes that nobody serves count as -1."""
 
-    def handle(self, session: Session, commands: Sequence[Command]) -> list[Command]:
+    def handle(self, session: Session, requests: Sequence[Request]) -> list[Answer]:
         """Work on a chunk of requests.
 
         Args:
             session: Whose they are.
-            commands: What was read at once, in order; answers to our own calls are ignored.
+            requests: What was read at once, in order; answers to our own calls are ignored.
 
         Returns:
             The answers that can go now, sends first.
         """
-        sends: list[Command] = []
+        sends: list[Request] = []
         others: list[Command] = []
-        for command in commands:
-            if not command.is_response:
-                (sends if command.code in SEND_CODES else others).append(command)
-        if commands:
-            session.language, session.version = commands[-1].language, commands[-1].version
+        for request in requests:
+            if request.flag & FLAG_RESPONSE:
+                continue
+            if isinstance(request, PlainSend) or request.code in SEND_CODES:
+                sends.append(request)
+            else:
+                others.append(request)
+        if requests:
+            session.language, session.version = requests[-1].language, requests[-1].version
         answers = self._handle_sends(session, sends) if sends else []
         for command in others:
             answer = self._handle_one(session, command)
@@ -89,13 +95,13 @@ class Dispatcher:
         self._clients.drop(session)
         self._long_polling.drop(session)
 
-    def _handle_sends(self, session: Session, sends: list[Command]) -> list[Command]:
-        self.requests.update(command.code for command in sends)
+    def _handle_sends(self, session: Session, sends: list[Request]) -> list[Answer]:
+        self.requests.update([send.code for send in sends])
         try:
             return self._send.handle(session, sends)
         except Exception:
             log.exception("sends failed", remote=session.remote_address, count=len(sends))
-            return [_failed(command) for command in sends if not command.is_oneway]
+            return [_failed(send) for send in sends if not send.is_oneway]
 
     def _handle_one(self, session: Session, command: Command) -> Command | None:
         handler = self.handlers.get(command.code)
@@ -112,7 +118,8 @@ class Dispatcher:
             return _failed(command)
 
 
-def _failed(command: Command) -> Command:
+def _failed(request: Request) -> Command:
+    command = request.to_command() if isinstance(request, PlainSend) else request
     return command.answer(
         ResponseCode.SYSTEM_ERROR, remark="SYSTEM_ERROR: the broker failed, see its log"
     )

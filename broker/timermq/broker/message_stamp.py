@@ -37,15 +37,17 @@ class MessageStamp:
             b"TRACE_ON": trace_on.encode(),
             b"CLUSTER": options.broker_cluster_name.encode(),
         }
-        self._keys = (*values, _POP_CK)
-        self._own = b"".join(b"%b\x01%b\x02" % pair for pair in values.items())
+        self.keys = (*values, _POP_CK)
+        """Names that a message brings in vain: they are removed."""
+        self.own = b"".join(b"%b\x01%b\x02" % pair for pair in values.items())
+        """What every message gets."""
 
     def stamp(self, properties: bytes) -> tuple[bytes, str]:
         """The properties to store, and the message's unique key.
 
         Properties that are not well-formed stay so: admission refuses them.
         """
-        for key in self._keys:
+        for key in self.keys:
             if key in properties:
                 properties = remove(properties, key)
         if properties and not properties.endswith(b"\x02"):
@@ -53,10 +55,10 @@ class MessageStamp:
         if _UNIQ_KEY in properties:
             unique_key = find(properties, _UNIQ_KEY)
             if unique_key is not None:
-                return properties + self._own, unique_key.decode("utf-8", "replace")
+                return properties + self.own, unique_key.decode("utf-8", "replace")
             properties = remove(properties, _UNIQ_KEY)
         made = self._unique_ids.next()
-        return b"%b%b\x01%b\x02%b" % (properties, _UNIQ_KEY, made.encode(), self._own), made
+        return b"%b%b\x01%b\x02%b" % (properties, _UNIQ_KEY, made.encode(), self.own), made
 
 
 def delay_request(properties: bytes) -> bytes:

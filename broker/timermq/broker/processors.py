@@ -26,6 +26,7 @@ from .message_stamp import MessageStamp
 from .offset_processor import OffsetProcessor
 from .options import BrokerOptions
 from .pending_processor import PendingProcessor
+from .plain_reader import PlainReader
 from .pull_processor import PullProcessor
 from .query_processor import QueryProcessor
 from .recall_processor import RecallProcessor
@@ -89,20 +90,23 @@ class Processors:
         unique_ids = UniqueIdGenerator(
             store_host, os.getpid(), instance=now_ms() & 0xFFFFFFFF, now_ms=now_ms
         )
+        checks = SendChecks(options, topics, groups, now_ms)
+        stamp = MessageStamp(options, unique_ids)
         reader = SendReader(
             options,
             message_size_max=store.options.max_message_size,
             timer_options=timer_store.options,
-            checks=SendChecks(options, topics, groups, now_ms),
-            stamp=MessageStamp(options, unique_ids),
+            checks=checks,
+            stamp=stamp,
             now_ms=now_ms,
         )
         return cls(
             send=SendProcessor(
                 timer_store=timer_store,
+                plain=PlainReader(topics, checks, stamp),
                 reader=reader,
                 durable=tables.durable,
-                facts=AnswerFacts(options=options, id_prefix=store_host.hex().upper()),
+                facts=AnswerFacts.of(options, store_host),
             ),
             pull=PullProcessor(
                 options=options,

@@ -81,10 +81,27 @@ class SendChecks:
         self._now_ms = now_ms
         self._turn = itertools.count()
 
+    @property
+    def is_accepting(self) -> bool:
+        """Whether the broker takes sends by now."""
+        return self._now_ms() >= self._options.start_accept_send_request_time_stamp
+
+    def is_usual(self, topic: str, queue_id: int) -> bool:
+        """Whether ``check`` has nothing to say about any send there, until the topic changes."""
+        config = self._topics.get(topic)
+        return (
+            config is not None
+            and 0 <= queue_id < config.queue_nums
+            and not is_not_allowed_send_topic(topic)
+            and not is_retry_topic(topic)
+            and not _is_compacted(config)
+            and (self._options.is_writeable or not config.order)
+        )
+
     def check_accepting(self) -> None:
         """Refuse while the broker does not yet take sends (1)."""
-        start_ms = self._options.start_accept_send_request_time_stamp
-        if self._now_ms() < start_ms:
+        if not self.is_accepting:
+            start_ms = self._options.start_accept_send_request_time_stamp
             raise RefusedError(
                 ResponseCode.SYSTEM_ERROR,
                 "NOT_ACCEPTING_YET",
@@ -179,10 +196,12 @@ class SendChecks:
         return self._topics.create_in_send_back(target.topic, DLQ_QUEUE_NUMS)
 
 
+def _is_compacted(config: TopicConfig) -> bool:
+    return config.attributes.get("cleanup.policy") == "COMPACTION"
+
+
 def _check_compaction(config: TopicConfig, target: SendTarget) -> None:
-    if config.attributes.get("cleanup.policy") == "COMPACTION" and not find(
-        target.properties, b"KEYS"
-    ):
+    if _is_compacted(config) and not find(target.properties, b"KEYS"):
         raise RefusedError(
             ResponseCode.MESSAGE_ILLEGAL,
             "COMPACTION_KEYS",

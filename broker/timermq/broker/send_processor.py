@@ -12,15 +12,19 @@ import attrs
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import RequestCode
 from timermq.remoting.command import Command
+from timermq.remoting.connection import Request
 from timermq.remoting.errors import RemoteProtocolError
+from timermq.remoting.plain_send import PlainSend
 from timermq.timerstore.message import Message
+from timermq.timerstore.put_status import PutStatus
 from timermq.timerstore.store_options import FlushDiskType
 
-from .answers import refusal_answer
+from .answers import Answer, refusal_answer
 from .durable_answers import DurableAnswers, UnflushedAnswer
+from .plain_reader import PlainReader
 from .refusal import RefusedError
 from .send_reader import SendReader
-from .send_request import AnswerFacts, SendRequest
+from .send_request import Addressed, AnswerFacts, SendRequest, SingleSend
 from .session import Session
 
 SEND_CODES = frozenset(
@@ -38,6 +42,7 @@ class SendProcessor:
     """The processor; ``handle`` is plain code."""
 
     timer_store: TimerMessageStore
+    plain: PlainReader
     reader: SendReader
     durable: DurableAnswers
     facts: AnswerFacts
@@ -48,30 +53,66 @@ class SendProcessor:
     refused: int = 0
     """Requests refused before the store."""
 
-    def handle(self, session: Session, commands: Sequence[Command]) -> list[Command]:
-        """Put the messages of all ``commands`` at once.
+    def handle(self, session: Session, requests: Sequence[Request]) -> list[Answer]:
+        """Put the messages of all ``requests`` at once.
 
         Returns:
             The answers that can go now. Those that wait for a flush follow by themselves, and
             one-way requests have none.
         """
-        self.requests += len(commands)
-        answers: list[Command] = []
-        requests: list[tuple[SendRequest, int]] = []
+        self.requests += len(requests)
+        plain = self.plain.read(session, requests)
+        if not self._is_sync:
+            sends = [
+                (request, sent)
+                for request, sent in zip(requests, plain, strict=True)
+                if sent is not None and isinstance(request, PlainSend)
+            ]
+            if len(sends) == len(requests):
+                return self._put_plain(sends)
+        return self._handle_any(session, requests, plain)
+
+    @property
+    def _is_sync(self) -> bool:
+        return self.timer_store.store.options.flush_disk_type is FlushDiskType.SYNC_FLUSH
+
+    def _put_plain(self, sends: list[tuple[PlainSend, Addressed]]) -> list[Answer]:
+        """The way of a busy producer's chunk: nothing unusual in it, nothing to wait for."""
+        self.messages += len(sends)
+        results = self.timer_store.put([sent.message for _, sent in sends])
+        answer, facts = self.facts.plain, self.facts
+        return [
+            answer(send, sent, one)
+            if one.result.status is PutStatus.PUT_OK
+            else SingleSend(command=send.to_command(), sent=sent, waits=True).answer(facts, [one])
+            for (send, sent), one in zip(sends, results, strict=True)
+            if not send.is_oneway
+        ]
+
+    def _handle_any(
+        self, session: Session, requests: Sequence[Request], plain: Sequence[Addressed | None]
+    ) -> list[Answer]:
+        answers: list[Answer] = []
+        read: list[tuple[SendRequest, int]] = []
         messages: list[Message] = []
-        for command in commands:
+        for request, sent in zip(requests, plain, strict=True):
+            command = request.to_command() if isinstance(request, PlainSend) else request
             try:
-                request = self.reader.read(session, command)
+                send = (
+                    self.reader.read(session, command)
+                    if sent is None
+                    else SingleSend(command=command, sent=sent, waits=True)
+                )
             except (RefusedError, RemoteProtocolError) as error:
                 self.refused += 1
                 if not command.is_oneway:
                     answers.append(refusal_answer(command, error))
             else:
-                brought = request.messages
-                requests.append((request, len(brought)))
+                brought = send.messages
+                read.append((send, len(brought)))
                 messages += brought
-        if requests:
-            answers += self._put(session, requests, messages)
+        if read:
+            answers += self._put(session, read, messages)
         return answers
 
     def _put(
@@ -79,7 +120,7 @@ class SendProcessor:
     ) -> list[Command]:
         self.messages += len(messages)
         results = self.timer_store.put(messages)
-        is_sync = self.timer_store.store.options.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        is_sync = self._is_sync
         answers: list[Command] = []
         unflushed: list[UnflushedAnswer] = []
         first = 0

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
+import msgspec
 
 from timermq.pipeline.recall_handle import encode_handle
 from timermq.pipeline.timer_message_store import TimerPutResult
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
+from timermq.remoting.plain_send import PlainAnswerTemplate, PlainSend
 from timermq.remoting.send_batch import SendItemResult, encode_results
 from timermq.timerstore.message import Message
 from timermq.timerstore.put_status import PutStatus
@@ -44,10 +46,8 @@ RESPONSE_CODES = {
 """What a producer is told of a put (Java ``SendMessageProcessor.handlePutMessageResult``)."""
 
 
-# A plain __init__ with refusing setters: attrs' frozen classes cost three times as much to make,
-# and of these there are two for every message.
-@attrs.define(kw_only=True, eq=False, on_setattr=attrs.setters.frozen)
-class Addressed:
+# A structure of msgspec's for the reason given at `Message`.
+class Addressed(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
     """A message ready for the store, with what its answer needs."""
 
     message: Message
@@ -64,6 +64,14 @@ class AnswerFacts:
     options: BrokerOptions
     id_prefix: str
     """Broker's address as upper-case hex: the head of every offset message id."""
+    template: PlainAnswerTemplate
+    """Writes answers to plain sends."""
+
+    @classmethod
+    def of(cls, options: BrokerOptions, store_host: bytes) -> AnswerFacts:
+        """The facts of a broker at ``store_host``, its address as records hold it."""
+        template = PlainAnswerTemplate(region=options.region_id, trace_on=_trace_on(options))
+        return cls(options=options, id_prefix=store_host.hex().upper(), template=template)
 
     def message_id(self, result: TimerPutResult) -> str:
         """The offset message id of a stored message."""
@@ -75,6 +83,17 @@ class AnswerFacts:
             return None
         return encode_handle(
             sent.topic, self.options.broker_name, result.out_ms + 1, sent.unique_key
+        )
+
+    def plain(self, send: PlainSend, sent: Addressed, result: TimerPutResult) -> bytes:
+        """The frame that answers a stored plain send; it says what ``SingleSend.answer`` says."""
+        return self.template.frame(
+            send.opaque,
+            message_id=self.message_id(result),
+            queue_id=sent.queue_id,
+            queue_offset=result.result.queue_offset,
+            unique_key=sent.unique_key,
+            recall_handle=self.recall_handle(sent, result),
         )
 
     def stored(
@@ -89,7 +108,7 @@ class AnswerFacts:
                 "queueOffset": str(offset),
                 "transactionId": first.unique_key,
                 "MSG_REGION": self.options.region_id,
-                "TRACE_ON": "true" if self.options.trace_on else "false",
+                "TRACE_ON": _trace_on(self.options),
             },
         )
 
@@ -188,6 +207,10 @@ class ItemsSend:
 
 SendRequest = SingleSend | BatchSend | ItemsSend
 """A request whose messages are about to be put; its ``answer`` is made of their results."""
+
+
+def _trace_on(options: BrokerOptions) -> str:
+    return "true" if options.trace_on else "false"
 
 
 def _row(facts: AnswerFacts, sent: Addressed, timer_result: TimerPutResult) -> SendItemResult:

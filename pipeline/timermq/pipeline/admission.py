@@ -14,12 +14,13 @@ Source: Java ``HookUtils.handleScheduleMessage``, ``transformTimerMessage``; iss
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import attrs
+import msgspec
 
 from timermq.timerstore.message import Message
-from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, remove, validate
+from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, join_plain, remove, validate
 from timermq.timerstore.put_status import PutStatus
 
 from .delay_level import DelayLevels
@@ -32,6 +33,8 @@ EPOCH_MS_MAX = 9_999_999_999_999
 
 _STEERING = (b"TIMER_", b"DELAY\x01", b"REAL_TOPIC\x01", b"REAL_QID\x01")
 """How the properties begin that steer timers."""
+OWN_PROPERTIES_SIZE_MAX = PROPERTIES_SIZE_MAX - TAIL_SIZE_MAX
+"""Bytes that a producer's properties may have on a message with a moment."""
 _SAFE_DIGITS = 18
 """Any number of so many digits fits 64 bits."""
 _DIGITS = re.compile(rb"\+?[0-9]{1,40}")
@@ -41,11 +44,15 @@ _REQUESTS = ((b"TIMER_DELAY_SEC", 1000), (b"TIMER_DELAY_MS", 1), (b"TIMER_DELIVE
 
 _FORBIDDEN = frozenset(key[:-1] for key in INTERNAL)
 
+_TIMER = b"TIMER_"
+_UNITS_MS = {key + b"\x01": unit_ms for key, unit_ms in _REQUESTS}
+_UNUSUAL = (b"DELAY\x01", b"REAL_TOPIC\x01", b"REAL_QID\x01")
+"""With these, or with other names that begin like a timer's, a text is looked at property by
+property."""
 
-# A plain __init__ with refusing setters: a third of the cost of a frozen class, and one is made for
-# every message.
-@attrs.define(kw_only=True, on_setattr=attrs.setters.frozen)
-class Admitted:
+
+# A structure of msgspec's for the reason given at `Message`.
+class Admitted(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
     """A message that may be stored."""
 
     message: Message
@@ -114,6 +121,53 @@ class TimerAdmission:
             rule = error.refusal.rule
             self.counts.refused[rule] = self.counts.refused.get(rule, 0) + 1
             return error.refusal
+
+    def admit_all(self, messages: Sequence[Message], now_ms: int) -> list[Admitted | Refusal]:
+        """What ``admit`` decides on each of ``messages``.
+
+        Where nothing unusual stands in the properties of all messages together, what ``admit``
+        would look for in each is known to be absent, and only its moment is left to be read.
+        """
+        texts = [message.properties for message in messages]
+        usual = [True] * len(texts) if _are_usual(texts) else [_are_usual([one]) for one in texts]
+        return [
+            (self._admit_usual(message, now_ms) if is_usual else None)
+            or self.admit(message, now_ms)
+            for message, is_usual in zip(messages, usual, strict=True)
+        ]
+
+    def _admit_usual(self, message: Message, now_ms: int) -> Admitted | None:
+        """``_admit`` for usual properties; None where it has more to say than where and when."""
+        properties = message.properties
+        at = properties.find(_TIMER)
+        if message.topic == TIMER_TOPIC or len(properties) > OWN_PROPERTIES_SIZE_MAX:
+            return None
+        if at < 0:
+            return Admitted(message=message)
+        mark = properties.find(b"\x01", at) + 1
+        end = properties.find(b"\x02", mark)
+        name, value = properties[at:mark], properties[mark:end]
+        unit_ms = _UNITS_MS.get(name)
+        if (
+            unit_ms is None
+            or (at and properties[at - 1] != 2)
+            or properties.find(_TIMER, end) >= 0
+            or not (value.isdigit() and len(value) <= _SAFE_DIGITS)
+        ):
+            return None
+        deliver_ms = now_ms + int(value) * unit_ms if unit_ms else int(value)
+        if not now_ms < deliver_ms <= self._latest_ms(now_ms):
+            return None
+        if unit_ms == 0:
+            properties = properties[:at] + properties[end + 1 :]
+        return self._redirected(message, properties, deliver_ms, by_level=False)
+
+    def _latest_ms(self, now_ms: int) -> int:
+        """The last moment that may be asked for, other than by a level; 0 without a wheel."""
+        options = self._options
+        if not options.timer_wheel_enable:
+            return 0
+        return min(now_ms + options.timer_max_delay_sec * 1000, EPOCH_MS_MAX)
 
     def _admit(self, message: Message, now_ms: int) -> Admitted:
         if message.topic == TIMER_TOPIC:
@@ -197,6 +251,20 @@ class TimerAdmission:
                 f"asked for {deliver_ms - now_ms} ms ahead, the maximum is {delay_max_ms} ms",
                 PutStatus.WHEEL_TIMER_MSG_ILLEGAL,
             )
+        own = _own_properties(message.properties, by_level=by_level)
+        if len(own) > OWN_PROPERTIES_SIZE_MAX:
+            raise _RefusedError(
+                "PROPERTIES_SIZE",
+                f"expected at most {OWN_PROPERTIES_SIZE_MAX} bytes, found {len(own)}",
+                PutStatus.PROPERTIES_SIZE_EXCEEDED,
+            )
+        return self._redirected(message, own, deliver_ms, by_level=by_level)
+
+    def _redirected(
+        self, message: Message, own: bytes, deliver_ms: int, *, by_level: bool
+    ) -> Admitted:
+        """The message turned towards the timer topic, unless its slot is too full."""
+        options = self._options
         out_ms = (deliver_ms - 1) // options.timer_precision_ms * options.timer_precision_ms
         if self._congested(out_ms):
             raise _RefusedError(
@@ -204,31 +272,34 @@ class TimerAdmission:
                 f"the slot of {out_ms} is over {options.timer_congest_num_each_slot} messages",
                 PutStatus.WHEEL_TIMER_FLOW_CONTROL,
             )
-        own = _own_properties(message.properties, by_level=by_level)
-        if len(own) + TAIL_SIZE_MAX > PROPERTIES_SIZE_MAX:
-            raise _RefusedError(
-                "PROPERTIES_SIZE",
-                f"expected at most {PROPERTIES_SIZE_MAX - TAIL_SIZE_MAX} bytes, found {len(own)}",
-                PutStatus.PROPERTIES_SIZE_EXCEEDED,
-            )
         self.counts.timers += 1
         tail = timer_tail(
             deliver_ms=deliver_ms, out_ms=out_ms, topic=message.topic, queue_id=message.queue_id
         )
         redirected = Message(
-            topic=TIMER_TOPIC,
-            queue_id=0,
-            body=message.body,
-            properties=own + tail,
-            flag=message.flag,
-            sys_flag=message.sys_flag,
-            born_ms=message.born_ms,
-            born_host=message.born_host,
-            reconsume_times=message.reconsume_times,
-            prepared_offset=message.prepared_offset,
-            body_crc=message.body_crc,
+            TIMER_TOPIC,
+            0,
+            message.body,
+            own + tail,
+            message.flag,
+            message.sys_flag,
+            message.born_ms,
+            message.born_host,
+            message.reconsume_times,
+            message.prepared_offset,
+            message.body_crc,
         )
         return Admitted(message=redirected, deliver_ms=deliver_ms, out_ms=out_ms, by_level=by_level)
+
+
+def _are_usual(texts: Sequence[bytes]) -> bool:
+    """Whether texts are well formed, and all in them that steers timers asks for a moment."""
+    joined = join_plain(texts)
+    return (
+        joined is not None
+        and joined.count(_TIMER) == sum(map(joined.count, _UNITS_MS))
+        and not any(name in joined for name in _UNUSUAL)
+    )
 
 
 def _steering(properties: bytes) -> dict[bytes, bytes]:

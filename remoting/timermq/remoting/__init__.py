@@ -8,8 +8,10 @@ from .command import Command as Command
 from .connection import CLOSED as CLOSED
 from .connection import NEED_DATA as NEED_DATA
 from .connection import FrameConnection as FrameConnection
+from .connection import Request as Request
 from .connection import encode_frame as encode_frame
 from .errors import LocalProtocolError as LocalProtocolError
 from .errors import RemoteProtocolError as RemoteProtocolError
 from .field import FieldError as FieldError
+from .plain_send import PlainSend as PlainSend
 from .send_header import SendHeader as SendHeader

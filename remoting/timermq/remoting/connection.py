@@ -18,6 +18,7 @@ from .codes import ResponseCode
 from .command import Command
 from .errors import LocalProtocolError, RemoteProtocolError
 from .header import decode_header, encode_header
+from .plain_send import PlainSend, decode_plain_send
 
 FRAME_SIZE_MAX = 16 << 20
 """Bytes of a frame without its length field; Java's default."""
@@ -25,6 +26,9 @@ HEADER_SIZE_MAX = 1 << 20
 """Bytes of a header; property texts of 32 KiB in JSON escapes stay far below."""
 
 _FRONT = struct.Struct(">iI")
+
+Request = Command | PlainSend
+"""What a server receives."""
 
 
 class Event(enum.Enum):
@@ -53,6 +57,8 @@ class FrameConnection:
         self._header_size_max = header_size_max
         self._buffer = bytearray()
         self._at = 0
+        self._awaited = 0
+        """Bytes without which ``requests`` would find no whole frame."""
         self._ended = False
         self._failed: RemoteProtocolError | None = None
 
@@ -106,6 +112,45 @@ class FrameConnection:
                 raise
         self._compact()
         return commands
+
+    def requests(self) -> list[Request]:
+        """All requests that are complete now: ``events`` for a server, which gets plain sends.
+
+        The hot loop of receiving: about a third of the cost of ``events`` for each plain send.
+
+        Raises:
+            RemoteProtocolError: As ``next_event``, once the requests before it were given out.
+        """
+        if self._failed is not None:
+            raise self._failed
+        if len(self._buffer) - self._at < self._awaited:
+            return []
+        data = bytes(self._buffer)
+        requests: list[Request] = []
+        at, end, front, unpack = self._at, len(data), _FRONT.size, _FRONT.unpack_from
+        try:
+            while end - at >= front:
+                size, word = unpack(data, at)
+                header_end = at + front + (word & 0xFFFFFF)
+                frame_end = at + 4 + size
+                self._check(size, word & 0xFFFFFF)
+                if frame_end > end:
+                    break
+                header = data[at + front : header_end]
+                request: Request | None = None if word >> 24 else decode_plain_send(header)
+                if request is None:
+                    request = decode_header(word >> 24, header)
+                request.body = data[header_end:frame_end]
+                requests.append(request)
+                at = frame_end
+        except RemoteProtocolError as error:
+            self._failed = error
+            if not requests:
+                raise
+        self._awaited = 4 + unpack(data, at)[0] if end - at >= front else front
+        self._at = at
+        self._compact()
+        return requests
 
     def encode(self, command: Command) -> bytes:
         """The frame of ``command``; see ``encode_frame``."""

@@ -6,7 +6,7 @@ import enum
 import ipaddress
 import struct
 
-import attrs
+import msgspec
 
 NO_HOST = bytes(8)
 """0.0.0.0:0."""
@@ -44,8 +44,9 @@ COMPRESSION_MASK = 0x700
 TRANSACTION_MASK = 0xC
 
 
-@attrs.define(eq=False)
-class Message:
+# A msgspec structure: a sixth of the cost of an attrs class, and several are made a message.
+# `gc=False`: it holds no containers, so the collector need not look at it.
+class Message(msgspec.Struct, eq=False, gc=False):
     """What a producer hands in; position, queue offset and store time come with the append."""
 
     topic: str

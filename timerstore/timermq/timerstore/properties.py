@@ -11,7 +11,7 @@ Source: Java ``MessageDecoder.messageProperties2String``, ``string2messageProper
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 PROPERTIES_SIZE_MAX = 32_767
@@ -45,6 +45,7 @@ _WELL_FORMED = re.compile(
     rb"(?:[^\x00-\x1f\x7f]++\x01[^\x01\x02]*+\x02)*+(?:[^\x00-\x1f\x7f]++\x01[^\x01\x02]*+)?+"
 )
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
+_NO_CONTROLS = bytes(byte for byte in range(256) if byte >= 0x20 and byte != 0x7F)
 _SHOWN_SIZE = 48
 """Bytes of a property that an explanation quotes."""
 
@@ -119,6 +120,25 @@ def validate(data: bytes) -> str | None:
         for index, rule, piece in broken
         if rule is not None
     )
+
+
+def join_plain(texts: Sequence[bytes]) -> bytes | None:
+    r"""All ``texts``, each followed by ``\x00``, if they are plain; None otherwise.
+
+    A plain text is well formed, ends with its separator or is empty, and its values hold no
+    controls: nearly every text. To find out for many at once takes a tenth of ``validate``.
+    """
+    count = len(texts)
+    joined = b"\x00".join((*texts, b""))
+    marks = joined.translate(None, _NO_CONTROLS)
+    is_plain = (
+        marks.replace(b"\x01\x02", b"") == bytes(count)
+        and joined.count(b"\x02\x00") + texts.count(b"") == count
+        and not joined.startswith(b"\x01")
+        and b"\x00\x01" not in joined
+        and b"\x02\x01" not in joined
+    )
+    return joined if is_plain else None
 
 
 @lru_cache(256)

@@ -124,7 +124,8 @@ def send_frames(shot: Shot) -> Iterator[bytes]:
         "n": "broker-a",
     }
     front = {"code": 310, "flag": 0, "language": "JAVA", "version": 479, "extFields": fields}
-    head = json.dumps(front)[:-1] + ',"opaque":%d}'
+    # Without blanks, as all clients write it.
+    head = json.dumps(front, separators=(",", ":"))[:-1] + ',"opaque":%d}'
     body = b"x" * shot.body_size
     unique = time.time_ns() << 32
     for number in range(shot.count):

@@ -1,0 +1,153 @@
+"""The plain send: one message, code 310, JSON header, every parameter a text.
+
+That is what RocketMQ's clients send nearly always. Its header is read in one pass into a structure
+instead of a dictionary, a third of the cost, and its answer is written by a template. Whatever is
+different in any way (another code, a number in place of a text, a parameter missing) is a
+``Command`` like every other request; nothing is decided here.
+
+Source: Java ``SendMessageRequestHeaderV2``.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from .codes import FLAG_ONEWAY, FLAG_RESPONSE, VERSION, LanguageCode, RequestCode
+from .command import Command
+
+_MARK = b'"code":%d,' % RequestCode.SEND_MESSAGE_V2
+"""How clients write the code; another spelling is read as a command."""
+_INT32_END = 2**31
+
+
+class PlainSendFields(msgspec.Struct, gc=False):
+    """The parameters, as texts."""
+
+    topic: str = msgspec.field(name="b")
+    queue_id: str = msgspec.field(name="e")
+    properties: str = msgspec.field(name="i")
+    producer_group: str = msgspec.field(name="a", default="")
+    default_topic: str | None = msgspec.field(name="c", default=None)
+    default_topic_queue_nums: str | None = msgspec.field(name="d", default=None)
+    sys_flag: str = msgspec.field(name="f", default="0")
+    born_ms: str = msgspec.field(name="g", default="0")
+    flag: str = msgspec.field(name="h", default="0")
+    reconsume_times: str = msgspec.field(name="j", default="0")
+    max_reconsume_times: str | None = msgspec.field(name="l", default=None)
+    batch: str = msgspec.field(name="m", default="false")
+
+
+class PlainSend(msgspec.Struct, gc=False):
+    """A send as it came; see the module."""
+
+    code: int
+    opaque: int
+    fields: PlainSendFields = msgspec.field(name="extFields")
+    flag: int = 0
+    language_name: str = msgspec.field(name="language", default="OTHER")
+    version: int = 0
+    body: bytes = b""
+
+    @property
+    def is_response(self) -> bool:
+        """Whether it answers a request: such a thing is nobody's send."""
+        return bool(self.flag & FLAG_RESPONSE)
+
+    @property
+    def is_oneway(self) -> bool:
+        """Whether it must not be answered."""
+        return bool(self.flag & FLAG_ONEWAY)
+
+    @property
+    def language(self) -> LanguageCode:
+        """What the client is written in."""
+        return LanguageCode.of_name(self.language_name)
+
+    def to_command(self) -> Command:
+        """The same as a command, for whoever does not know plain sends."""
+        names = {field.name: field.encode_name for field in _FIELDS}
+        values = {names[name]: getattr(self.fields, name) for name in names}
+        return Command(
+            code=self.code,
+            opaque=self.opaque,
+            flag=self.flag,
+            language=self.language,
+            version=self.version,
+            ext={name: value for name, value in values.items() if value is not None},
+            body=self.body,
+        )
+
+
+_FIELDS = msgspec.structs.fields(PlainSendFields)
+_decoder = msgspec.json.Decoder(PlainSend)
+
+
+def decode_plain_send(header: bytes) -> PlainSend | None:
+    """Read a JSON header as a plain send; None when it is anything else, or broken."""
+    if _MARK not in header:
+        return None
+    try:
+        send = _decoder.decode(header)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    fits = (
+        send.code == RequestCode.SEND_MESSAGE_V2
+        and -_INT32_END <= send.opaque < _INT32_END
+        and 0 <= send.flag < _INT32_END
+        and 0 <= send.version < _INT32_END
+    )
+    return send if fits else None
+
+
+class PlainAnswerTemplate:
+    """Writes the answers to stored plain sends: frames that say the same as commands would.
+
+    Args:
+        region: ``MSG_REGION``.
+        trace_on: ``TRACE_ON``.
+    """
+
+    def __init__(self, *, region: str, trace_on: str) -> None:
+        fixed = f'{{"MSG_REGION":{_json(region)},"TRACE_ON":{_json(trace_on)}'
+        tail = (
+            f'"flag":{FLAG_RESPONSE},"language":"JAVA","opaque":%d,'
+            f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
+        )
+        self._template = (
+            '{"code":0,"extFields":'
+            + fixed.replace("%", "%%")
+            + ',"msgId":"%s","queueId":"%d","queueOffset":"%d","transactionId":%s%s},'
+            + tail
+        )
+
+    def frame(
+        self,
+        opaque: int,
+        *,
+        message_id: str,
+        queue_id: int,
+        queue_offset: int,
+        unique_key: str,
+        recall_handle: str | None,
+    ) -> bytes:
+        """The whole frame of one answer.
+
+        Args:
+            opaque: Of the request.
+            message_id: The offset message id: hexadecimal digits.
+            queue_id: Where the message goes in the end.
+            queue_offset: Its place there, or in the timer topic.
+            unique_key: The message's unique key.
+            recall_handle: What takes it back, Base64; None without one.
+        """
+        key = f'"{unique_key}"' if unique_key.isalnum() else _json(unique_key)
+        handle = "" if recall_handle is None else f',"recallHandle":"{recall_handle}"'
+        header = (
+            self._template % (message_id, queue_id, queue_offset, key, handle, opaque)
+        ).encode()
+        size = len(header)
+        return b"%b%b%b" % ((size + 4).to_bytes(4), size.to_bytes(4), header)
+
+
+def _json(text: str) -> str:
+    return msgspec.json.encode(text).decode()

@@ -1,0 +1,150 @@
+"""Plain sends: their short way through the broker gives what the long way gives."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from broker_rig import Rig, decoded
+from timermq.pipeline.admission import Admitted, Refusal, TimerAdmission
+from timermq.pipeline.timer_options import TimerOptions
+from timermq.remoting import FrameConnection, PlainSend
+from timermq.timerstore.message import Message
+from timermq.timerstore.properties import join_plain, validate
+
+NOW_MS = 1_700_000_000_000
+
+NAMES = [
+    "KEYS", "TAGS", "UNIQ_KEY", "WAIT", "DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS",
+    "TIMER_DELIVER_MS", "TIMER_DEL_UNIQKEY", "TIMER_OUT_MS", "REAL_TOPIC", "REAL_QID", "TRAN_MSG",
+    "MSG_REGION", "TRACE_ON", "CLUSTER", "POP_CK", "INNER_NUM", "XUNIQ_KEY", "XDELAY",
+    "XTIMER_DELAY_MS", "a", "é", "",
+]  # fmt: skip
+VALUES = [
+    "1", "3", "0", "-5", "+7", "1000", "100000000000", str(NOW_MS + 5_000), str(NOW_MS - 1), "true",
+    "false", "K1", "a b", "", "x\x00y", "9" * 18, "9" * 19, "9" * 30, "٣", "TIMER_DELAY_MS", "é",
+]  # fmt: skip
+
+pieces = st.tuples(st.sampled_from(NAMES), st.sampled_from(VALUES)).map("\x01".join)
+odd_pieces = st.sampled_from(["", "\x01", "KEYS", "a\x01b\x01c", "\x7f\x01a"])
+usual_texts = st.tuples(
+    st.sampled_from(["TIMER_DELAY_MS\x011000", f"TIMER_DELIVER_MS\x01{NOW_MS + 5}", "TAGS\x01t"]),
+    st.sampled_from(["UNIQ_KEY\x01AB12", "UNIQ_KEY\x01k\x02WAIT\x01true", "KEYS\x01k"]),
+    st.sampled_from(["", "\x02"]),
+).map(lambda parts: f"{parts[0]}\x02{parts[1]}{parts[2]}")
+texts = st.one_of(
+    usual_texts,
+    st.tuples(usual_texts, pieces).map("\x02".join),
+    st.tuples(pieces, usual_texts).map("\x02".join),
+    st.tuples(st.lists(pieces, max_size=4), st.sampled_from(["", "\x02"])).map(
+        lambda parts: "\x02".join(parts[0]) + parts[1]
+    ),
+    st.lists(odd_pieces | pieces, max_size=4).map("\x02".join),
+)
+
+ODD_FIELDS = {
+    "a": ["", "é"],
+    "b": ["New", "%RETRY%G", "SCHEDULE_TOPIC_XXXX", "a/b"],
+    "c": ["none"],
+    "d": ["x", "1024", ""],
+    "e": ["1", "3", "4", "-1", "+1", "01", "x", "99999999999"],
+    "f": ["1", "4", "16", "128", "x", ""],
+    "g": ["1", "", "-1", "x", "1_0", "9" * 18, "9" * 20],
+    "h": ["-1", "7", "2147483648", ""],
+    "j": ["1", "99", ""],
+    "l": ["0", "16", "x"],
+    "m": ["0", "1", "true", "x", ""],
+}
+odd_field = st.sampled_from(sorted(ODD_FIELDS)).flatmap(
+    lambda name: st.tuples(st.just(name), st.sampled_from(ODD_FIELDS[name]))
+)
+fields = st.tuples(texts, st.lists(odd_field, max_size=1)).map(
+    lambda parts: {"a": "g", "b": "T", "e": "0", "i": parts[0], "j": "0", **dict(parts[1])}
+)
+bodies = st.sampled_from([b"x", b"body", b"body", b"", bytes(70_000)])
+sends = st.tuples(fields, bodies, st.sampled_from([0, 0, 0, 2]))
+
+
+def frame(opaque: int, send: tuple[dict[str, str], bytes, int]) -> bytes:
+    """A send as clients write it."""
+    ext, body, flag = send
+    header = {"code": 310, "extFields": ext, "flag": flag, "language": "JAVA", "opaque": opaque}
+    data = json.dumps({**header, "version": 479}, separators=(",", ":")).encode()
+    return (4 + len(data) + len(body)).to_bytes(4) + len(data).to_bytes(4) + data + body
+
+
+def rig() -> Rig:
+    """A broker that knows the topic T with four queues."""
+    made = Rig()
+    made.send("T")
+    return made
+
+
+def log_of(made: Rig) -> bytes:
+    """Everything in the commit log."""
+    log = made.broker.timer_store.store.commit_log
+    return log.read(0, log.max_offset)
+
+
+@settings(max_examples=500)
+@given(st.lists(sends, min_size=1, max_size=3))
+def test_plain_sends_are_stored_and_answered_like_all_others(
+    chunk: list[tuple[dict[str, str], bytes, int]],
+) -> None:
+    """Answers and log are the same, byte for byte, whichever way a chunk takes."""
+    plain_frames, command_frames = FrameConnection(), FrameConnection()
+    for opaque, send in enumerate(chunk):
+        plain_frames.receive_data(frame(opaque, send))
+        command_frames.receive_data(frame(opaque, send))
+    by_plain, by_command = rig(), rig()
+    requests = plain_frames.requests()
+    answers = by_plain.broker.dispatcher.handle(by_plain.peer.session, requests)
+    commands = by_command.handle(*command_frames.events())
+
+    assert all(isinstance(request, PlainSend) for request in requests)
+    assert commands == [decoded(one) if isinstance(one, bytes) else one for one in answers]
+    assert log_of(by_command) == log_of(by_plain)
+
+
+@given(st.lists(texts.map(str.encode), max_size=5))
+def test_joined_texts_are_plain_only_if_each_is_well_formed(found: list[bytes]) -> None:
+    """No text hides behind its neighbours."""
+    joined = join_plain(found)
+
+    if joined is not None:
+        assert [validate(text) for text in found] == [None] * len(found)
+    for text in found:
+        alone = join_plain([text])
+        assert joined is None or alone is not None
+
+
+@settings(max_examples=500)
+@given(st.lists(texts.map(str.encode), max_size=3))
+@example([b"XTIMER_DELAY_MS\x011000\x02"])
+def test_admission_of_many_is_that_of_each(found: list[bytes]) -> None:
+    """One batch or one by one: the same decisions and counts."""
+    together = TimerAdmission(TimerOptions(), lambda _: False)
+    alone = TimerAdmission(TimerOptions(), lambda _: False)
+    messages = [Message("T", 0, b"x", text) for text in found]
+
+    decisions = together.admit_all(messages, NOW_MS)
+
+    assert [shown(alone.admit(one, NOW_MS)) for one in messages] == [shown(d) for d in decisions]
+    assert alone.counts == together.counts
+
+
+def shown(decision: Admitted | Refusal) -> object:
+    """A decision as something that compares."""
+    if isinstance(decision, Refusal):
+        return decision
+    message = decision.message
+    return (
+        message.topic,
+        message.queue_id,
+        message.properties,
+        decision.deliver_ms,
+        decision.out_ms,
+        decision.by_level,
+    )
