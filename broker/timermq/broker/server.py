@@ -21,8 +21,8 @@ from .options import BrokerOptions
 
 SWEEP_INTERVAL = 10.0
 """Seconds between two looks for silent connections and clients, as in RocketMQ."""
-OTHER_FILES = 512
-"""File descriptors kept free for the store."""
+OTHER_FILES = 1_024
+"""File descriptors kept free for the store's segments and the interpreter."""
 BACKLOG = 1_024
 """Connections that the kernel keeps until they are accepted."""
 
@@ -172,22 +172,30 @@ async def bind(host: str, port: int) -> trio.SocketListener:
     return listeners[0]
 
 
-def room_for_connections(wanted: int) -> int:
+def raise_file_limit(connections: int) -> int:
     """Raise the process's limit of open files as far as needed and allowed.
 
+    Args:
+        connections: How many there are to be, each an open file.
+
     Returns:
-        How many connections fit, at most ``wanted``.
+        How many fit beside `OTHER_FILES`, at most ``connections``.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted + OTHER_FILES
+    needed = connections + OTHER_FILES
     if soft == resource.RLIM_INFINITY or soft >= needed:
-        return wanted
+        return connections
     if hard != resource.RLIM_INFINITY:
         needed = min(needed, hard)
     if needed > soft:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
         soft = needed
-    room = min(wanted, max(soft - OTHER_FILES, 1))
+    return min(connections, max(soft - OTHER_FILES, 1))
+
+
+def room_for_connections(wanted: int) -> int:
+    """How many connections the process can take, at most ``wanted``; said when it is fewer."""
+    room = raise_file_limit(wanted)
     if room < wanted:
-        log.warning("fewer connections than configured", limit=soft, connections=room)
+        log.warning("fewer connections than configured", wanted=wanted, connections=room)
     return room

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import resource
 import signal
 from collections.abc import AsyncIterator, Mapping
 
@@ -13,6 +12,7 @@ import structlog
 import trio
 
 from timermq.broker import Broker
+from timermq.broker.server import raise_file_limit
 from timermq.pipeline.clock import SystemClock
 from timermq.timerstore.os_disk import OsDisk
 
@@ -25,9 +25,6 @@ log = structlog.get_logger("timermq.cli.serve")
 COLLECT_THRESHOLD = 50_000
 """New objects between two collections. A batch makes some thousands and drops them again without a
 cycle; Python's 700 would look through them ten times a batch, for a fifth of the broker's time."""
-
-FILES_MARGIN = 1024
-"""Open files beside the connections: segments, and what the interpreter holds."""
 
 
 def prepare_parser(parser: OneLineParser) -> None:
@@ -55,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
     configure_logs(configuration.serve.log_format)
     if configuration.ignored:
         log.warning("broker.conf has keys that are not known here", keys=configuration.ignored)
-    _allow_files(configuration.broker.connections_max + FILES_MARGIN)
+    # Before the store is opened: each of its segments is an open file.
+    raise_file_limit(configuration.broker.connections_max)
     return trio.run(serve, configuration)
 
 
@@ -110,11 +108,3 @@ def _flags(args: argparse.Namespace) -> Mapping[str, tuple[str, str | None]]:
         "namesrv_listen_host": ("--namesrv-listen", namesrv_listen[0]),
         "namesrv_listen_port": ("--namesrv-listen", namesrv_listen[1]),
     }
-
-
-def _allow_files(count: int) -> None:
-    """Raise the limit of open files as far as this process may: a connection is a file."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -11,7 +11,7 @@ import trio
 from broker_rig import BROKER, STORE, TIMER, Peer
 from timermq.broker.broker import Broker
 from timermq.broker.options import BrokerOptions
-from timermq.broker.server import bind, room_for_connections
+from timermq.broker.server import OTHER_FILES, bind, raise_file_limit, room_for_connections
 from timermq.pipeline import SystemClock
 from timermq.timerstore.memory_disk import MemoryDisk
 
@@ -117,7 +117,21 @@ def test_the_limit_of_open_files_bounds_connections() -> None:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1_000), hard))
         assert room_for_connections(100) == 100
-        assert room_for_connections(1 << 30) == max(hard - 512, 1)
+        assert room_for_connections(1 << 30) == max(hard - OTHER_FILES, 1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_the_store_has_its_files_beside_the_connections() -> None:
+    """The limit is raised by connections and segments together, whoever asks first."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+
+        assert raise_file_limit(100) == 100
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (100 + OTHER_FILES, hard)
+        assert room_for_connections(100) == 100
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (100 + OTHER_FILES, hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
