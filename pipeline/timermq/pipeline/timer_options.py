@@ -8,6 +8,9 @@ from __future__ import annotations
 import attrs
 from attrs import validators
 
+from timermq.timerstore.delay_levels import parse_delay_levels
+from timermq.timerstore.store_options import DEFAULT_DELAY_LEVELS
+
 SLOTS_TOTAL = 7 * 86_400
 """Slots of the wheel's reach, whatever the precision; the file holds twice as many."""
 
@@ -18,6 +21,10 @@ CONGEST_OFF = 2**31 - 1
 def _precision(_: object, attribute: attrs.Attribute[int], value: int) -> None:
     if value not in (100, 200, 500, 1000):
         raise ValueError(f"{attribute.name}: expected 100, 200, 500 or 1000, found {value}")
+
+
+def _levels(_: object, _attribute: attrs.Attribute[str], text: str) -> None:
+    parse_delay_levels(text)
 
 
 @attrs.frozen(kw_only=True)
@@ -46,7 +53,7 @@ class TimerOptions:
         default=104_857_600, validator=validators.and_(validators.ge(120), validators.le(2**31 - 1))
     )
     """Bytes of a timer-log segment."""
-    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    message_delay_level: str = attrs.field(default=DEFAULT_DELAY_LEVELS, validator=_levels)
 
     slots_total: int = attrs.field(default=SLOTS_TOTAL, validator=validators.ge(1))
     """Half the ring. RocketMQ opens only the default; small wheels are for tests."""
