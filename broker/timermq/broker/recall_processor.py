@@ -124,11 +124,12 @@ class RecallProcessor:
         delay_max_ms = self.timer_store.options.timer_max_delay_sec * 1000
         if left_ms <= 0:
             raise _illegal("RECALL_TOO_LATE", f"the moment {handle.timestamp_ms} is past")
-        if left_ms >= delay_max_ms:
+        # RocketMQ refuses exactly the maximum too, which a send may ask for.
+        if left_ms > delay_max_ms:
             raise _illegal(
                 "RECALL_TIME",
                 f"the moment {handle.timestamp_ms} is {left_ms} ms ahead, "
-                f"expected less than {delay_max_ms}",
+                f"expected at most {delay_max_ms}",
             )
         return handle
 

@@ -58,7 +58,7 @@ async def test_a_second_recall_is_as_good_as_the_first() -> None:
         (encode_handle("U", "broker-a", SLOT_MS + 1, "K1"), 604, "RECALL_TOPIC"),
         (encode_handle("T", "broker-b", SLOT_MS + 1, "K1"), 604, "RECALL_BROKER"),
         (encode_handle("T", "broker-a", 1_700_000_000_000, "K1"), 604, "RECALL_TOO_LATE"),
-        (encode_handle("T", "broker-a", 1_700_086_400_000, "K1"), 604, "RECALL_TIME"),
+        (encode_handle("T", "broker-a", 1_700_086_400_001, "K1"), 604, "RECALL_TIME"),
         (encode_handle("T", "broker-a", SLOT_MS + 1, "K2"), 604, "RECALL_NOT_FOUND"),
         (encode_handle("T", "broker-a", SLOT_MS + 1001, "K1"), 604, "RECALL_NOT_FOUND"),
         (encode_handle("T", "broker-a", SLOT_MS + 1, "K0"), 604, "RECALL_TOO_LATE"),
@@ -75,6 +75,18 @@ async def test_handles_that_do_not_fit(handle: str, code: int, rule: str) -> Non
     assert answer.remark is not None
     assert answer.remark.startswith(f"{rule}: ")
     assert len(rig.records("rmq_sys_wheel_timer")) == 1
+
+
+async def test_a_message_at_the_maximum_delay_can_be_recalled() -> None:
+    """What a send may ask for can be taken back at once, to the last millisecond."""
+    rig = Rig()
+    rig.clock.time_ms += 1  # then the moment begins a slot, and the handle says exactly the moment
+    latest_ms = rig.clock.now_ms() + TIMER.timer_max_delay_sec * 1000
+    properties = f"UNIQ_KEY\x01K1\x02TIMER_DELIVER_MS\x01{latest_ms}\x02"
+    handle = rig.send("T", properties=properties).ext["recallHandle"]
+    answer = recall(rig, handle)
+
+    assert (answer.code, answer.remark) == (0, None)
 
 
 async def test_checks_before_the_handle() -> None:
