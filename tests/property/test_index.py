@@ -20,8 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakes import START_MS, ManualClock
+from index_entries import IndexEntry, add_batch
 from timermq.timerstore.index_layout import key_hash
-from timermq.timerstore.index_service import QUERY_COUNT_MAX, IndexEntry, IndexService
+from timermq.timerstore.index_service import QUERY_COUNT_MAX, IndexService
 from timermq.timerstore.java_hash import hash_keys, java_hash
 from timermq.timerstore.memory_disk import MemoryDisk
 
@@ -124,10 +125,10 @@ class IndexModel:
         if step.blocks_left is not None:
             self.disk.total = self.disk.usage("/").used + BLOCK_SIZE * step.blocks_left
         try:
-            self.index.add_batch(batch)
+            add_batch(self.index, batch)
         except OSError:
             self.disk.total = DISK_SIZE
-            self.index.add_batch(batch)
+            add_batch(self.index, batch)
         self.disk.total = DISK_SIZE
 
     def flush(self) -> None:
@@ -152,7 +153,7 @@ class IndexModel:
 
         assert self.index.covered_to >= self.flushed_py or self.flushed_py < self.log_min_py
         start_py = max(self.index.covered_to, self.log_min_py)
-        self.index.add_batch([entry for entry in self.messages if entry.phy_offset >= start_py])
+        add_batch(self.index, [entry for entry in self.messages if entry.phy_offset >= start_py])
 
     def delete(self, step: Delete) -> None:
         """Let the log, and then the index, forget."""
@@ -227,7 +228,7 @@ def test_queries_by_time(
         store_ms += step_ms
         encoded = [key.encode() for key in keys]
         stored.append(IndexEntry("T", encoded, len(stored), store_ms))
-    index.add_batch(stored)
+    add_batch(index, stored)
     begin_ms = START_MS + begin
     end_ms = begin_ms + span
     found = index.query("T", "a", count_max=64, begin_ms=begin_ms, end_ms=end_ms)

@@ -29,7 +29,7 @@ from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.dispatch import unit_tags_code
 from timermq.timerstore.errors import StoreError
-from timermq.timerstore.index_follower import record_keys
+from timermq.timerstore.index_keys import keys_in
 from timermq.timerstore.index_layout import ENTRY, ENTRY_DTYPE, HEADER, SLOT_SIZE, key_hashes
 from timermq.timerstore.log_record import LogRecord, read_log_record
 from timermq.timerstore.record_spans import RecordError
@@ -207,7 +207,7 @@ def _key_hashes(log: CommitLog, phy_offset: int) -> set[int]:
     record = None if checked is None else _record(log, phy_offset, checked.size)
     if record is None:
         return set()
-    keys = [record.topic + b"#" + key for key in record_keys(record)]
+    keys = [record.topic + b"#" + key for key in keys_in(record.properties)]
     return set(key_hashes(keys).tolist())
 
 

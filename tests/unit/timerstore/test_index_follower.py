@@ -7,8 +7,8 @@ import trio
 
 from fakes import ManualClock
 from small_store import ROOT, message, open_store, put_bodies, small_options
-from timermq.timerstore.index_follower import SLICE_COUNT, IndexFollower, record_keys
-from timermq.timerstore.log_record import LogRecord
+from timermq.timerstore.index_follower import SLICE_COUNT, IndexFollower
+from timermq.timerstore.index_keys import keys_in
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import SysFlag
 from timermq.timerstore.message_store import MessageStore
@@ -48,7 +48,7 @@ def found(store: MessageStore, key: str, *, unique: bool = False, count_max: int
 )
 def test_keys_of_a_message(properties: bytes, keys: list[bytes]) -> None:
     """The unique key first, then the user's."""
-    assert keys == record_keys(LogRecord(b"T", 0, 0, 0, 0, properties))
+    assert keys == keys_in(properties)
 
 
 def test_a_query_is_up_to_date() -> None:

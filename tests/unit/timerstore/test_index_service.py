@@ -8,10 +8,11 @@ import pytest
 import trio
 
 from fakes import START_MS, ManualClock
+from index_entries import IndexEntry, add_batch
 from timermq.timerstore import index_service
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.index_layout import file_size
-from timermq.timerstore.index_service import QUERY_COUNT_MAX, IndexEntry, IndexService
+from timermq.timerstore.index_service import QUERY_COUNT_MAX, IndexService
 from timermq.timerstore.memory_disk import MemoryDisk
 
 DIRECTORY = "/store/index"
@@ -54,8 +55,8 @@ def test_an_empty_index() -> None:
     """Without a message nothing is covered, nothing is found and no file is made."""
     disk = MemoryDisk()
     index = opened(disk)
-    index.add_batch([])
-    index.add_batch([entry(0)])
+    add_batch(index, [])
+    add_batch(index, [entry(0)])
 
     assert (-1, 0) == (index.covered_to, index.last_update_ms)
     assert query(index, "k") == []
@@ -65,7 +66,7 @@ def test_an_empty_index() -> None:
 def test_keys_belong_to_their_topic() -> None:
     """A message is found by topic and key, newest first."""
     index = opened(MemoryDisk())
-    index.add_batch([entry(0, "a"), entry(10, "a", "b"), entry(20, "标", topic="U")])
+    add_batch(index, [entry(0, "a"), entry(10, "a", "b"), entry(20, "标", topic="U")])
 
     assert query(index, "a") == [10, 0]
     assert query(index, "b") == [10]
@@ -78,7 +79,7 @@ def test_full_files_are_followed_by_new_ones() -> None:
     """Keys fill file after file, also in the middle of a message; all files are searched."""
     disk = MemoryDisk()
     index = opened(disk)
-    index.add_batch([entry(at, "a", "b", "c") for at in range(0, 100, 10)])
+    add_batch(index, [entry(at, "a", "b", "c") for at in range(0, 100, 10)])
 
     assert len(disk.list_dir(DIRECTORY)) == 8
     assert query(index, "a") == list(range(90, -1, -10))
@@ -92,9 +93,9 @@ def test_names_are_local_times() -> None:
     disk = MemoryDisk()
     clock = ManualClock()
     index = opened(disk, clock)
-    index.add_batch([entry(0, "a", "b", "c", "d", "e")])
+    add_batch(index, [entry(0, "a", "b", "c", "d", "e")])
     clock.time_ms -= 3_600_000
-    index.add_batch([entry(10, "a", "b", "c", "d")])
+    add_batch(index, [entry(10, "a", "b", "c", "d")])
     local = datetime.datetime.fromtimestamp(START_MS // 1000)
     first = f"{local:%Y%m%d%H%M%S}{START_MS % 1000:03d}"
 
@@ -105,8 +106,8 @@ def test_what_is_covered_is_left_out() -> None:
     """Handing over the same messages again, as after a crash, adds nothing."""
     index = opened(MemoryDisk())
     messages = [entry(0, "a"), entry(10, "a", "b", "c", "d", "e", "f")]
-    index.add_batch(messages)
-    index.add_batch(messages)
+    add_batch(index, messages)
+    add_batch(index, messages)
 
     assert query(index, "a") == [10, 0]
     assert index.statistics().entry_count == 7
@@ -115,8 +116,8 @@ def test_what_is_covered_is_left_out() -> None:
 def test_a_message_that_was_half_indexed_is_completed() -> None:
     """The last message may lack keys, which are added; those that are in are not added twice."""
     index = opened(MemoryDisk())
-    index.add_batch([entry(0, "z"), entry(10, "a", "b", "c", "d")])
-    index.add_batch([entry(10, "a", "b", "c", "d", "e"), entry(20, "e")])
+    add_batch(index, [entry(0, "z"), entry(10, "a", "b", "c", "d")])
+    add_batch(index, [entry(10, "a", "b", "c", "d", "e"), entry(20, "e")])
 
     assert query(index, "e") == [20, 10]
     assert index.statistics().entry_count == 7
@@ -125,7 +126,7 @@ def test_a_message_that_was_half_indexed_is_completed() -> None:
 def test_the_beginning_is_widened_by_a_second() -> None:
     """Entries know seconds only: a message is found from a second before its entry's time on."""
     index = opened(MemoryDisk())
-    index.add_batch([entry(0, "x"), entry(10, "a", store_ms=START_MS + 999)])
+    add_batch(index, [entry(0, "x"), entry(10, "a", store_ms=START_MS + 999)])
 
     assert query(index, "a", begin_ms=START_MS + 1000) == [10]
     assert query(index, "a", begin_ms=START_MS + 2001) == []
@@ -136,7 +137,7 @@ def test_the_beginning_is_widened_by_a_second() -> None:
 def test_queries_are_limited() -> None:
     """No more positions are returned than asked for, and never more than a limit."""
     index = opened(MemoryDisk())
-    index.add_batch([entry(at, "a") for at in range(100)])
+    add_batch(index, [entry(at, "a") for at in range(100)])
 
     assert index.query("T", "a", count_max=6, begin_ms=0, end_ms=FOREVER_MS) == [
         99, 98, 97, 96, 95, 94,
@@ -147,7 +148,7 @@ def test_queries_are_limited() -> None:
 def test_each_position_is_returned_once() -> None:
     """A key that a message carries twice, or that collides with another one, counts once."""
     index = opened(MemoryDisk())
-    index.add_batch([entry(0, "Aa", "BB", "Aa")])
+    add_batch(index, [entry(0, "Aa", "BB", "Aa")])
 
     assert query(index, "Aa") == [0]
 
@@ -156,7 +157,7 @@ def test_large_batches_are_added_in_steps(monkeypatch: pytest.MonkeyPatch) -> No
     """However many keys are handed over, only so many are worked on at a time."""
     monkeypatch.setattr(index_service, "STEP_KEYS_MAX", 2)
     index = opened(MemoryDisk())
-    index.add_batch([entry(at, "a", "b", "c") for at in range(5)])
+    add_batch(index, [entry(at, "a", "b", "c") for at in range(5)])
 
     assert query(index, "c") == [4, 3, 2, 1, 0]
 
@@ -165,7 +166,7 @@ async def test_a_flushed_index_survives_a_power_cut() -> None:
     """Everything that was flushed is covered and found."""
     disk = MemoryDisk()
     index = opened(disk)
-    index.add_batch([entry(at, "a", "b", store_ms=START_MS + at) for at in range(5)])
+    add_batch(index, [entry(at, "a", "b", store_ms=START_MS + at) for at in range(5)])
     assert await index.flush()
     disk.power_cut()
     again = opened(disk)
@@ -179,15 +180,15 @@ async def test_what_was_not_flushed_is_not_covered() -> None:
     disk = MemoryDisk()
     index = opened(disk)
     messages = [entry(at, "a", "b") for at in range(9)]
-    index.add_batch(messages[:3])
+    add_batch(index, messages[:3])
     await index.flush()
-    index.add_batch(messages[3:])
+    add_batch(index, messages[3:])
     disk.process_kill()
     again = opened(disk)
 
     assert again.covered_to == 2
     assert query(again, "a") == [2, 1, 0]
-    again.add_batch(messages)
+    add_batch(again, messages)
     assert query(again, "a") == [8, 7, 6, 5, 4, 3, 2, 1, 0]
     assert again.statistics().entry_count == 18
 
@@ -196,7 +197,7 @@ async def test_a_file_without_entries_is_removed() -> None:
     """Files that were begun and never counted, or not even given a length, make room again."""
     disk = MemoryDisk()
     index = opened(disk)
-    index.add_batch([entry(0, "a")])
+    add_batch(index, [entry(0, "a")])
     await index.flush()
     disk.open(f"{DIRECTORY}/20991231235959000", create=True).truncate(file_size(3, 5))
     disk.open(f"{DIRECTORY}/20991231235959001", create=True)
@@ -229,7 +230,7 @@ async def test_flush_in_the_order_of_the_files() -> None:
     """While an earlier file is not durable no later one counts anything."""
     disk = MemoryDisk()
     index = opened(disk)
-    index.add_batch([entry(at, "a") for at in range(9)])
+    add_batch(index, [entry(at, "a") for at in range(9)])
     names = disk.list_dir(DIRECTORY)
     disk.fail_syncs_of = lambda path: path.endswith(names[1])
     with pytest.raises(OSError, match="sync"):
@@ -245,12 +246,12 @@ async def test_a_full_disk_delays_the_index() -> None:
     disk = MemoryDisk()
     index = opened(disk)
     messages = [entry(at, "a", "b", "c") for at in range(9)]
-    index.add_batch(messages[:1])
+    add_batch(index, messages[:1])
     total, disk.total = disk.total, 4096
     with pytest.raises(OSError, match=r"."):
-        index.add_batch(messages)
+        add_batch(index, messages)
     disk.total = total
-    index.add_batch(messages)
+    add_batch(index, messages)
 
     assert await index.flush()
     assert query(index, "c") == [8, 7, 6, 5, 4, 3, 2, 1, 0]
@@ -267,7 +268,7 @@ async def test_a_flush_without_room_is_tried_again() -> None:
         entries_max=5,
         now_ms=ManualClock().now_ms,
     )
-    index.add_batch([entry(0, "a")])
+    add_batch(index, [entry(0, "a")])
     total, disk.total = disk.total, 0
 
     assert not await index.flush()
@@ -281,7 +282,7 @@ async def test_a_cancelled_flush_is_done_again() -> None:
     """After a cancelled flush the next one makes everything durable, names too."""
     disk = MemoryDisk()
     index = opened(disk)
-    index.add_batch([entry(at, "a") for at in range(9)])
+    add_batch(index, [entry(at, "a") for at in range(9)])
     with trio.CancelScope() as scope:
         scope.cancel()
         await index.flush()
@@ -296,7 +297,7 @@ async def test_old_files_are_deleted() -> None:
     """Files that end before a position go, the newest stays."""
     disk = MemoryDisk()
     index = opened(disk)
-    index.add_batch([entry(at, "a") for at in range(9)])
+    add_batch(index, [entry(at, "a") for at in range(9)])
     await index.flush()
 
     assert index.delete_before(4) == 1
@@ -310,9 +311,9 @@ async def test_read_only() -> None:
     """A tool reads the index of a killed broker without changing a byte."""
     disk = MemoryDisk()
     index = opened(disk)
-    index.add_batch([entry(0, "a")])
+    add_batch(index, [entry(0, "a")])
     await index.flush()
-    index.add_batch([entry(1, "a", "b", "c", "d")])
+    add_batch(index, [entry(1, "a", "b", "c", "d")])
     disk.process_kill()
     names = disk.list_dir(DIRECTORY)
     tool = opened(disk, read_only=True)

@@ -12,42 +12,25 @@ from collections.abc import Callable
 from .commit_log import CommitLog
 from .disk import Disk
 from .index_file import IndexFile
-from .index_service import QUERY_COUNT_MAX, IndexEntry, IndexService
-from .log_record import LogRecord, is_rollback, read_log_record, store_ms_of
-from .properties import KEYS_NAME, KEYS_SEPARATOR, UNIQ_KEY_NAME, find
-from .record import RecordError, record_spans
+from .index_keys import KeyColumns, keys_in
+from .index_service import QUERY_COUNT_MAX, IndexService
+from .log_record import LogRecord, read_log_record
+from .properties import UNIQ_KEY_NAME, find
 from .record_check import CheckKind
 from .store_options import StoreOptions
 
 SLICE_COUNT = 256
 """Records that are indexed between two checkpoints of the event loop: about a millisecond."""
 
-
-def record_keys(record: LogRecord) -> list[bytes]:
-    """The keys under which a message can be found: its unique key, then the user's.
-
-    Source: IndexService.buildIndex.
-    """
-    return keys_in(record.properties)
-
-
-def keys_in(properties: bytes) -> list[bytes]:
-    """The keys in a property text, see ``record_keys``."""
-    keys: list[bytes] = []
-    unique_key = find(properties, UNIQ_KEY_NAME)
-    if unique_key:
-        keys.append(unique_key)
-    user_keys = find(properties, KEYS_NAME) if KEYS_NAME in properties else None
-    if user_keys:
-        keys += [key for key in user_keys.split(KEYS_SEPARATOR) if key]
-    return keys
+BLOCK_SIZE = 128 << 10
+"""Bytes of the log that are looked at together."""
 
 
 def has_key(record: LogRecord, key: bytes, *, unique: bool) -> bool:
     """Whether a message has a key, or with ``unique`` whether it is its unique key."""
     if unique:
         return find(record.properties, UNIQ_KEY_NAME) == key
-    return key in record_keys(record)
+    return key in keys_in(record.properties)
 
 
 class IndexFollower:
@@ -117,26 +100,29 @@ class IndexFollower:
             OSError: The disk did not take the entries; the next call tries again.
         """
         log = self._log
-        start = position = max(self.position, log.min_offset)
-        entries: list[IndexEntry] = []
-        for count, (phy_offset, size) in enumerate(log.walk(start), 1):
-            data = log.read(phy_offset, size)
-            try:
-                _, topic_at, topic_end, end = record_spans(data)
-            except RecordError:
-                break
-            if not is_rollback(data):
-                topic = data[topic_at:topic_end].decode("utf-8", "replace")
-                keys = keys_in(data[topic_end + 2 : end])
-                entries.append(IndexEntry(topic, keys, phy_offset, store_ms_of(data)))
-            position = phy_offset + size
-            if count == count_max:
-                break
-        self._index.add_batch(entries)
-        if position == start:
+        start = max(self.position, log.min_offset)
+        keys = KeyColumns()
+        end = self._read_keys(keys, start, count_max)
+        self._index.add(keys)
+        if end == start:
             # A record that rotted on the disk. Nothing in its segment can be found behind it.
-            position = min(log.next_segment_start(start), log.max_offset)
-        self.position = position
+            end = min(log.next_segment_start(start), log.max_offset)
+        self.position = end
+
+    def _read_keys(self, keys: KeyColumns, start: int, count_max: int) -> int:
+        """Read the keys of the next records; returns where what is left begins."""
+        log = self._log
+        data = log.read(start, BLOCK_SIZE)
+        done, is_blank = keys.add_block(data, start, count_max)
+        if is_blank:
+            return min(log.next_segment_start(start), log.max_offset)
+        if not done and len(data) == BLOCK_SIZE:
+            # A record larger than a block.
+            size = int.from_bytes(data[:4], signed=True)
+            if BLOCK_SIZE < size <= log.max_offset - start:
+                record = log.read(start, size)
+                done = size if len(record) == size and keys.add_record(record, start) else 0
+        return start + done
 
     def catch_up(self) -> None:
         """Index everything that is in the log now."""

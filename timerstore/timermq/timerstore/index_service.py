@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 
 import attrs
 import numpy as np
 
 from .disk import Disk
 from .index_file import IndexFile
+from .index_keys import KeyColumns
 from .index_layout import IndexHeader, key_hash, key_hashes
 
 QUERY_COUNT_MAX = 64
@@ -31,18 +32,6 @@ TIME_STEP_MS = 1000
 """Entries know their time to the second, cut off."""
 
 _NAME = re.compile(r"[0-9]{17}")
-
-
-# A plain __init__ with refusing setters: a third of the cost of a frozen class.
-@attrs.define(on_setattr=attrs.setters.frozen)
-class IndexEntry:
-    """The keys of one message; all of them, because a message is covered as a whole."""
-
-    topic: str
-    keys: list[bytes]
-    phy_offset: int
-    """Position of the message."""
-    store_ms: int
 
 
 @attrs.frozen(kw_only=True)
@@ -142,11 +131,12 @@ class IndexService:
             flushed_ms=self._flushed_ms,
         )
 
-    def add_batch(self, entries: Sequence[IndexEntry]) -> None:
+    def add(self, keys: KeyColumns) -> None:
         """Add the keys of messages, in the order of the log; those that are in are left out.
 
         Args:
-            entries: One for each message. Some hundreds at a time are ten times faster than one.
+            keys: All keys of each message, because a message is covered as a whole. Some hundreds
+                at a time are ten times faster than one.
 
         Raises:
             OSError: The disk did not take all; adding the same again adds the rest.
@@ -154,18 +144,12 @@ class IndexService:
         Source: Java ``IndexService.buildIndex``.
         """
         assert not self._read_only
-        texts: list[bytes] = []
-        offsets_py: list[int] = []
-        stores_ms: list[int] = []
-        for entry, keys in self._uncovered(entries):
-            for key in keys:
-                texts.append(_text(entry.topic, key))
-                offsets_py.append(entry.phy_offset)
-                stores_ms.append(entry.store_ms)
-                if len(texts) == STEP_KEYS_MAX:
-                    self._append(texts, offsets_py, stores_ms)
-                    texts, offsets_py, stores_ms = [], [], []
-        self._append(texts, offsets_py, stores_ms)
+        keys = self._uncovered(keys)
+        for start in range(0, len(keys.texts), STEP_KEYS_MAX):
+            end = start + STEP_KEYS_MAX
+            self._append(
+                keys.texts[start:end], keys.offsets_py[start:end], keys.stores_ms[start:end]
+            )
 
     def query(
         self, topic: str, key: str, *, count_max: int, begin_ms: int, end_ms: int
@@ -245,19 +229,23 @@ class IndexService:
         for file in self._files:
             file.file.close()
 
-    def _uncovered(
-        self, entries: Sequence[IndexEntry]
-    ) -> Iterator[tuple[IndexEntry, Sequence[bytes]]]:
-        """The messages that are not covered, each with its keys that are not in."""
+    def _uncovered(self, keys: KeyColumns) -> KeyColumns:
+        """The keys that are not in; nearly always all of them."""
         covered_to = self.covered_to
-        for entry in entries:
-            if entry.phy_offset > covered_to:
-                yield entry, entry.keys
-            elif entry.phy_offset == covered_to:
-                present = self._newest_hashes()
-                hashes = key_hashes([_text(entry.topic, key) for key in entry.keys]).tolist()
-                keys_by_hash = zip(hashes, entry.keys, strict=True)
-                yield entry, [key for found, key in keys_by_hash if found not in present]
+        if not keys.offsets_py or keys.offsets_py[0] > covered_to:
+            return keys
+        present = self._newest_hashes()
+        hashes = key_hashes(keys.texts).tolist()
+        rows = [
+            row
+            for row, (offset_py, key) in enumerate(zip(keys.offsets_py, hashes, strict=True))
+            if offset_py > covered_to or (offset_py == covered_to and key not in present)
+        ]
+        return KeyColumns(
+            [keys.texts[row] for row in rows],
+            [keys.offsets_py[row] for row in rows],
+            [keys.stores_ms[row] for row in rows],
+        )
 
     def _newest_hashes(self) -> set[int]:
         """Key hashes of the last message that is covered."""
@@ -330,7 +318,3 @@ class IndexService:
         local = datetime.datetime.fromtimestamp(now_ms // 1000)
         name = f"{local:%Y%m%d%H%M%S}{now_ms % 1000:03d}"
         return name if name > self._last_name else str(int(self._last_name) + 1)
-
-
-def _text(topic: str, key: bytes) -> bytes:
-    return b"%b#%b" % (topic.encode("utf-8", "replace"), key)

@@ -1,0 +1,57 @@
+"""Keys read from a block of the log are those read record by record."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timermq.timerstore.index_keys import KeyColumns, index_text, keys_in
+from timermq.timerstore.message import Message
+from timermq.timerstore.record import blank_record, encode_record
+from timermq.timerstore.record_spans import record_properties, record_topic
+
+PIECES = [
+    "UNIQ_KEY\x01K1", "UNIQ_KEY\x01é", "UNIQ_KEY\x01", "XUNIQ_KEY\x01x", "KEYS\x01a b", "KEYS\x01",
+    "TAGS\x01t", "a\x01UNIQ_KEY", "", "UNIQ_KEY",
+]  # fmt: skip
+
+messages = st.builds(
+    Message,
+    topic=st.sampled_from(["T", "é", "t" * 127, "%RETRY%" + "t" * 128]),
+    queue_id=st.just(0),
+    body=st.sampled_from([b"", b"x", b"UNIQ_KEY\x01body\x02", bytes(300)]),
+    properties=st.tuples(
+        st.lists(st.sampled_from(PIECES), max_size=3), st.sampled_from(["", "\x02"])
+    ).map(lambda parts: ("\x02".join(parts[0]) + parts[1]).encode()),
+    sys_flag=st.sampled_from([0, 1, 4, 12]),
+    born_host=st.sampled_from([bytes(8), bytes(20)]),
+)
+
+
+@given(st.lists(messages, max_size=4), st.integers(0, 90), st.booleans(), st.integers(1, 5))
+def test_a_block_gives_the_keys_of_its_whole_records(
+    sent: list[Message], rest: int, blank: bool, count_max: int
+) -> None:
+    """Whatever the records hold, and whatever is cut off behind them."""
+    records = [
+        encode_record(one, queue_offset=0, phy_offset=0, store_ms=7 + index, store_host=bytes(8))
+        for index, one in enumerate(sent)
+    ]
+    data = b"".join(records) + (blank_record(100) if blank else (records or [b""])[0][:rest])
+    expected = KeyColumns()
+    position = 1_000
+    for index, record in enumerate(records[:count_max]):
+        if sent[index].sys_flag != 12:
+            for key in keys_in(record_properties(record)):
+                expected.texts.append(index_text(record_topic(record), key))
+                expected.offsets_py.append(position)
+                expected.stores_ms.append(7 + index)
+        position += len(record)
+
+    found = KeyColumns()
+    done, found_blank = found.add_block(data, 1_000, count_max)
+
+    assert position == 1_000 + done
+    assert found_blank == (blank and count_max > len(records))
+    assert (expected.texts, expected.offsets_py) == (found.texts, found.offsets_py)
+    assert expected.stores_ms == found.stores_ms

@@ -1,0 +1,142 @@
+"""The keys of records: which there are, and reading them from a block of the log in one pass.
+
+A key is found by what the index hashes, ``topic#key``. Every message is read here once more after
+it was stored, so this is a hot loop: a block of neighbouring records is taken out of the log in one
+piece, and of each record only the lengths and the end of the properties are looked at.
+
+Source: Java ``IndexService.buildIndex``.
+"""
+
+import struct
+
+import attrs
+
+from .log_record import is_rollback, store_ms_of
+from .message import TRANSACTION_MASK, SysFlag
+from .properties import KEYS_NAME, KEYS_SEPARATOR, UNIQ_KEY_NAME, find
+from .record import RecordError, record_spans
+from .record_layout import (
+    BLANK_MAGIC,
+    BODY_AT,
+    BODY_LENGTH_AT,
+    FIXED_SIZE_V1,
+    MAGIC_AT,
+    MAGIC_V1,
+    STORE_MS_AT,
+    SYS_FLAG_AT,
+    V6_BITS,
+)
+
+_PEEK = struct.Struct(
+    f">ii{SYS_FLAG_AT - 8}xi{STORE_MS_AT - SYS_FLAG_AT - 4}xq{BODY_LENGTH_AT - STORE_MS_AT - 8}xi"
+)
+"""Size, magic, sysFlag, store time and body length of a record with IPv4 hosts."""
+assert _PEEK.size == BODY_AT
+
+_BLANK_MARK = BLANK_MAGIC.to_bytes(4, signed=True)
+_UNIQ_KEY = UNIQ_KEY_NAME + b"\x01"
+_KEYS = KEYS_NAME + b"\x01"
+_END = b"\x02"
+_ROLLBACK = int(SysFlag.TRANSACTION_ROLLBACK)
+_TRANSACTION = int(TRANSACTION_MASK)
+
+
+def keys_in(properties: bytes) -> list[bytes]:
+    """The keys under which a message can be found: its unique key, then the user's."""
+    keys: list[bytes] = []
+    unique_key = find(properties, UNIQ_KEY_NAME)
+    if unique_key:
+        keys.append(unique_key)
+    user_keys = find(properties, KEYS_NAME) if KEYS_NAME in properties else None
+    if user_keys:
+        keys += [key for key in user_keys.split(KEYS_SEPARATOR) if key]
+    return keys
+
+
+def index_text(topic: bytes, key: bytes) -> bytes:
+    """What is hashed for a key; broken UTF-8 as Java reads it."""
+    text = b"%b#%b" % (topic, key)
+    return text if text.isascii() else text.decode("utf-8", "replace").encode()
+
+
+@attrs.define(eq=False)
+class KeyColumns:
+    """The keys of some records, as columns of one row a key."""
+
+    texts: list[bytes] = attrs.field(factory=list[bytes])
+    offsets_py: list[int] = attrs.field(factory=list[int])
+    """Positions of the messages, ascending."""
+    stores_ms: list[int] = attrs.field(factory=list[int])
+    """Their store times."""
+
+    def add_record(self, data: bytes, phy_offset: int) -> bool:
+        """Add the keys of one record; False when it is none."""
+        try:
+            _, topic_at, topic_end, end = record_spans(data)
+        except RecordError:
+            return False
+        if not is_rollback(data):
+            topic, store_ms = data[topic_at:topic_end], store_ms_of(data)
+            for key in keys_in(data[topic_end + 2 : end]):
+                self.texts.append(index_text(topic, key))
+                self.offsets_py.append(phy_offset)
+                self.stores_ms.append(store_ms)
+        return True
+
+    def add_block(self, data: bytes, phy_offset: int, count_max: int) -> tuple[int, bool]:
+        """Add the keys of the records that are whole in a block.
+
+        Args:
+            data: Bytes of the log from a record on.
+            phy_offset: Where the block stands.
+            count_max: Most records.
+
+        Returns:
+            Bytes of the block that are done, and whether a blank follows them.
+        """
+        texts, offsets, stores = self.texts, self.offsets_py, self.stores_ms
+        peek, search = _PEEK.unpack_from, data.find
+        at, end = 0, len(data)
+        for _ in range(count_max):
+            if end - at < FIXED_SIZE_V1:
+                return at, _BLANK_MARK == data[at + MAGIC_AT : at + MAGIC_AT + 4]
+            size, magic, sys_flag, store_ms, body_size = peek(data, at)
+            if magic == BLANK_MAGIC:
+                return at, True
+            if not FIXED_SIZE_V1 <= size <= end - at:
+                break
+            next_at = at + size
+            body_end = at + BODY_AT + body_size
+            is_usual = (
+                magic == MAGIC_V1
+                and not sys_flag & V6_BITS
+                and sys_flag & _TRANSACTION != _ROLLBACK
+                and 0 <= body_size <= size - FIXED_SIZE_V1
+            )
+            if is_usual:
+                topic_end = body_end + 1 + data[body_end]
+                key_at = search(_UNIQ_KEY, topic_end + 2, next_at)
+                key_end = search(_END, key_at, next_at)
+                # Plain texts only: one unique key, no other keys, nothing that begins alike.
+                is_usual = (
+                    topic_end + 2 < key_at < key_end
+                    and data[key_at - 1] == 2
+                    and key_end - key_at > len(_UNIQ_KEY)
+                    and search(_UNIQ_KEY, key_end, next_at) < 0
+                    and search(_KEYS, topic_end + 2, next_at) < 0
+                    and topic_end + 2 + (data[topic_end] << 8 | data[topic_end + 1]) == next_at
+                )
+                text = b"%b#%b" % (
+                    data[body_end + 1 : topic_end],
+                    data[key_at + len(_UNIQ_KEY) : key_end],
+                )
+                if is_usual and text.isascii():
+                    texts.append(text)
+                    offsets.append(phy_offset + at)
+                    stores.append(store_ms)
+                    at = next_at
+                    continue
+            if not self.add_record(data[at:next_at], phy_offset + at):
+                break
+            at = next_at
+        return at, False
