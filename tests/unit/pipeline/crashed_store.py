@@ -26,6 +26,7 @@ from timermq.timerlog.timer_checkpoint import EXTENSION, EXTENSION_AT
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import decode_record
+from timermq.timerstore.record_layout import MAGIC_AT, MAGIC_V1
 from timermq.wheel.slot import SLOT_DTYPE, Slots
 
 WHEEL = f"{ROOT}/timerwheel"
@@ -115,6 +116,15 @@ def lose_units(disk: MemoryDisk) -> None:
         return slots
 
     change_slots(disk, forget)
+
+
+def lose_last_messages(disk: MemoryDisk) -> None:
+    """The four newest messages are gone from the commit log, their units are not."""
+    file = disk.open(f"{ROOT}/commitlog/{0:020}")
+    data = file.read(0, file.size())
+    magic = MAGIC_V1.to_bytes(4, "big", signed=True)
+    start = data.rindex(magic, 0, data.index(b"last0")) - MAGIC_AT
+    file.write(start, bytes(len(data) - start))
 
 
 def lose_wheel(disk: MemoryDisk) -> None:

@@ -9,7 +9,7 @@ import attrs
 import pytest
 import trio
 
-from fakes import VirtualClock
+from fakes import START_MS, VirtualClock
 from simulation.staged_service import arrivals, running, timed
 from timermq.pipeline.timer_recovery import DECISIONS, CheckpointState
 from timermq.timerstore.memory_disk import MemoryDisk
@@ -23,6 +23,7 @@ from unit.pipeline.crashed_store import (
     delivered_in_the_end,
     forget_read_time,
     leave,
+    lose_last_messages,
     lose_units,
     lose_wheel,
     make_checkpoint_javas,
@@ -42,8 +43,9 @@ WHEELS: dict[bool, Damage] = {True: leave, False: lose_wheel}
 
 
 async def staged(row: Row) -> Crashed:
-    """A killed service whose files show what a row of the table names."""
+    """A service killed eight seconds ago, whose files show what a row of the table names."""
     crash = await crashed()
+    crash.clock.step(8_000)
     for damage in (CHECKPOINTS[row[0]], LOGS[row[1]], WHEELS[row[2]]):
         damage(crash.disk)
     return crash
@@ -52,9 +54,12 @@ async def staged(row: Row) -> Crashed:
 def check_found_once(crash: Crashed, store: Reopened) -> None:
     """When the rest is enqueued, each waiting message is in the chains once, and no other."""
     store.enqueue()
-    found = Counter({body: n for body, n in store.in_slots().items() if body not in CANCELLED})
+    in_slots = store.in_slots()
 
-    assert Counter(crash.waiting) == found
+    assert Counter(crash.waiting) == Counter(
+        {body: n for body, n in in_slots.items() if body not in CANCELLED}
+    )
+    assert {"T": in_slots.total()} == store.files.metrics.counts()
 
 
 def label(row: Row) -> str:
@@ -153,3 +158,19 @@ async def test_enqueueing_anew_may_be_cut_short(autojump_clock: trio.testing.Moc
 
     assert "ours" == again.recovered.decision.label
     check_found_once(crash, again)
+
+
+async def test_units_without_a_message_are_cut_off(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """A unit that outlived its message in a power cut says nothing about the next message there."""
+    crash = await crashed()
+    lose_last_messages(crash.disk)
+    async with running(crash.disk, crash.clock, timer_options=OPTIONS) as service:
+        service.put([timed(f"next{n}", START_MS + 15_000) for n in range(4)])
+        await trio.sleep(2)
+    expected = [body for body in crash.arrived + crash.waiting if body[:4] != "last"]
+
+    assert Counter([*expected, *(f"next{n}" for n in range(4))]) == await delivered_in_the_end(
+        crash
+    )
