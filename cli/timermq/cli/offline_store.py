@@ -15,7 +15,7 @@ import shtab
 import trio
 
 from timermq.pipeline.clock import SystemClock
-from timermq.pipeline.pending import PendingTimer, iter_pending
+from timermq.pipeline.pending import PendingTimer, PendingTimers
 from timermq.pipeline.timer_files import TimerFiles
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.pipeline.timer_recovery import Recovered, recover
@@ -51,14 +51,14 @@ class OfflineStore:
 
     def pending(self) -> Iterator[PendingTimer]:
         """What the next start would deliver, in order of slots."""
-        return iter_pending(
-            self.store,
-            self.timer_files,
-            self.timer_options,
+        return PendingTimers(
+            store=self.store,
+            files=self.timer_files,
+            options=self.timer_options,
             read_ms=self.timers.read_ms,
             queue_offset=self.timers.queue_offset,
             already_done=self.timers.already_done,
-        )
+        ).rows()
 
     def index_files(self) -> Iterator[OfflineIndex]:
         """The index files, oldest first.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import cast
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypedDict, cast
 
 import attrs
 import cbor2
@@ -24,6 +24,13 @@ from .output import Row, print_json, print_table
 
 COLUMNS = tuple(field.name for field in attrs.fields(PendingTimer))
 GROUP_COLUMNS = ("from_ms", "count")
+
+
+class _Page(TypedDict):
+    """An answer to LIST_PENDING."""
+
+    rows: list[dict[str, object]]
+    next: object
 
 
 def prepare_parser(parser: OneLineParser) -> None:
@@ -74,26 +81,31 @@ def _offline(args: argparse.Namespace, query: PendingQuery) -> list[Row]:
     """What the next start would deliver, in the order in which it would."""
     with open_offline(args, args.store) as offline:
         timers = [one for one in offline.pending() if query.matches(one)]
-    timers.sort(key=lambda one: (one.deliver_ms, one.phy_offset))
-    return [attrs.asdict(one) for one in timers]
+    return sorted(map(attrs.asdict, timers), key=_due)
 
 
 async def _live(namesrv: str, query: PendingQuery) -> list[Row]:
-    """What waits at each broker, page by page until one is empty."""
+    """What waits at all brokers, in the order in which it will fire."""
     rows: list[Row] = []
     async with call_brokers(namesrv) as brokers:
         for broker in brokers:
-            after: tuple[object, object] | None = None
+            wanted = {"between": query.between, "topic": query.topic, "key": query.key}
+            after: object = None
             while True:
-                wanted = {"between": query.between, "topic": query.topic, "key": query.key}
                 body = cbor2.dumps({**wanted, "after": after})
                 answer = await broker.call(Command(RequestCode.LIST_PENDING, body=body))
-                page = cast("list[dict[str, object]]", cbor2.loads(answer.body))
-                if not page:
+                page = cast("_Page", cbor2.loads(answer.body))
+                rows += page["rows"]
+                after = page["next"]
+                if after is None:
                     break
-                rows += page
-                after = page[-1]["deliver_ms"], page[-1]["phy_offset"]
+    rows.sort(key=_due)
     return rows
+
+
+def _due(row: Mapping[str, object]) -> tuple[int, int]:
+    """When a message fires; of one moment the one sent first."""
+    return cast("int", row["deliver_ms"]), cast("int", row["phy_offset"])
 
 
 def _spans(rows: Iterable[Row], span_ms: int) -> Iterator[Row]:

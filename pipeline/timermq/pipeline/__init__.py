@@ -5,7 +5,7 @@ from .clock import SystemClock as SystemClock
 from .delay_level import DelayLevelError as DelayLevelError
 from .delay_level import DelayLevels as DelayLevels
 from .pending import PendingTimer as PendingTimer
-from .pending import iter_pending as iter_pending
+from .pending import PendingTimers as PendingTimers
 from .recall_handle import HandleError as HandleError
 from .recall_handle import RecallHandle as RecallHandle
 from .recall_handle import decode_handle as decode_handle

@@ -1,8 +1,12 @@
 """What will fire: the pending timers of a store, slot by slot.
 
-Three places hold them: units of slots that are not read yet; entries of the timer topic that have
-no unit yet; and among both the deletes, which take their targets out wherever those wait. All
-deletes are read first, so that what is listed is what will arrive.
+Two places hold them: units of slots that are not read yet, and entries of the timer topic that have
+no unit yet. In both there are deletes, which take their targets out wherever those wait
+(``pending_deletes``): what is listed is what will arrive.
+
+A listing may be read in pieces, by ``PendingPlace``: each piece begins where the last one ended, so
+all together cost one walk. It shows what waited when it began: units and entries from later on are
+left out, and so is what fires meanwhile.
 """
 
 from __future__ import annotations
@@ -12,18 +16,23 @@ from collections.abc import Iterator
 import attrs
 import numpy as np
 
-from timermq.timerlog import MAGIC_DELETE
+from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, NO_POS, UnitChunk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
 
 from .already_done import AlreadyDone, pending_key
+from .pending_deletes import PendingDeletes, queued_entries
 from .timer_files import TimerFiles
 from .timer_options import TimerOptions
-from .timer_record import DELETE, TIMER_TOPIC, TimerRecordError, decode_timer
+from .timer_record import TIMER_TOPIC, TimerRecordError, decode_timer
 
-QUEUE_COUNT = 4096
-"""Entries of the timer topic read at a time."""
+WALK_COUNT = 256
+"""Units of a chain read at a time: a page may end in any of them."""
+
+INT64_MAX = 2**63 - 1
+BEHIND_THE_WHEEL = INT64_MAX
+"""A slot time beyond all slots: the entries of the timer topic are left."""
 
 
 @attrs.frozen(kw_only=True)
@@ -40,106 +49,166 @@ class PendingTimer:
     rolls: int
 
 
-def iter_pending(
-    store: MessageStore,
-    files: TimerFiles,
-    options: TimerOptions,
-    *,
-    read_ms: int,
-    queue_offset: int,
-    already_done: AlreadyDone,
-) -> Iterator[PendingTimer]:
-    """List what waits, in order of slots; within a slot the newest first.
+@attrs.frozen(kw_only=True)
+class PendingPlace:
+    """Where a listing goes on, and what belongs to it."""
 
-    Args:
-        store: Where the records are.
-        files: Wheel and timer log, recovered.
-        options: Precision.
-        read_ms: Slots before it are read.
-        queue_offset: Entries of the timer topic from here on may have no unit yet.
-        already_done: What the last run had handled beyond its checkpoint.
-    """
-    deletes: set[bytes] = set()
-    for entry in _entries(store, files, read_ms, queue_offset, already_done):
-        if entry.may_delete:
-            record = store.commit_log.record_at(entry.offset_py, entry.size_py)
-            key = None if record is None else find(record_properties(record), DELETE[:-1])
-            if key is not None:
-                deletes.add(key)
-    for entry in _entries(store, files, read_ms, queue_offset, already_done):
-        record = store.commit_log.record_at(entry.offset_py, entry.size_py)
-        if record is not None and not already_done.foreign.get(pending_key(record), 0):
-            row = _row(record, entry.offset_py, options.timer_precision_ms, deletes)
-            if row is not None:
-                yield row
+    slot_ms: int
+    """The slot that is being read."""
+    pos: int = NO_POS
+    """The last unit of it that was looked at; `NO_POS` before its first."""
+    log_end: int
+    """Units from this position on came later."""
+    queue_offset: int
+    """The next entry of the timer topic."""
+    queue_end: int
+    """Entries from this offset on came later."""
 
 
-def _row(
-    record: bytes, offset_py: int, precision_ms: int, deletes: set[bytes]
-) -> PendingTimer | None:
-    try:
-        facts = decode_timer(record, offset_py, precision_ms)
-    except TimerRecordError:
-        return None
-    properties = record_properties(record)
-    unique_key = find(properties, b"UNIQ_KEY") or b""
-    topic = facts.destination.topic
-    if facts.is_delete or {unique_key, topic.encode() + b"+" + unique_key} & deletes:
-        return None
-    return PendingTimer(
-        unique_id=unique_key.decode("utf-8", "replace"),
-        topic=topic,
-        queue_id=facts.destination.queue_id,
-        deliver_ms=facts.deliver_ms,
-        keys=(find(properties, b"KEYS") or b"").decode("utf-8", "replace"),
-        tags=(find(properties, b"TAGS") or b"").decode("utf-8", "replace"),
-        phy_offset=offset_py,
-        rolls=facts.rolls,
-    )
+@attrs.frozen(eq=False, kw_only=True)
+class PendingTimers:
+    """The pending timers of a store as it is now."""
 
+    store: MessageStore
+    files: TimerFiles
+    options: TimerOptions
+    read_ms: int
+    """Slots before it are read."""
+    queue_offset: int
+    """Entries of the timer topic from here on may have no unit yet."""
+    already_done: AlreadyDone
+    """What the last run had handled beyond its checkpoint."""
 
-@attrs.frozen
-class _Entry:
-    offset_py: int
-    size_py: int
-    may_delete: bool
+    def deletes(self) -> PendingDeletes:
+        """The deletes, none of them read yet."""
+        return PendingDeletes(
+            store=self.store,
+            files=self.files,
+            already_done=self.already_done,
+            precision_ms=self.options.timer_precision_ms,
+        )
 
+    def learn(self, deletes: PendingDeletes) -> Iterator[None]:
+        """Bring the deletes up to date; yields after each piece of work."""
+        return deletes.learn(read_ms=self.read_ms, queue_offset=self.queue_offset)
 
-def _entries(
-    store: MessageStore,
-    files: TimerFiles,
-    read_ms: int,
-    queue_offset: int,
-    already_done: AlreadyDone,
-) -> Iterator[_Entry]:
-    """Every unit not read yet, then every entry of the timer topic that has no unit."""
-    slot_ms = files.wheel.next_live(read_ms)
-    while slot_ms is not None:
-        slot = files.wheel.slot(slot_ms)
-        if slot is not None:
-            for chunk in files.timer_log.walk(slot.last_pos, slot_ms=slot_ms):
-                fresh = ~already_done.dequeue_repeats(chunk.offset_py)
-                deletes = (chunk.magic & MAGIC_DELETE) != 0
-                yield from map(
-                    _Entry,
-                    chunk.offset_py[fresh].tolist(),
-                    chunk.size_py[fresh].tolist(),
-                    deletes[fresh].tolist(),
+    def start(self) -> PendingPlace:
+        """Where a listing begins."""
+        queue = self.store.queue(TIMER_TOPIC, 0)
+        return PendingPlace(
+            slot_ms=self.read_ms,
+            log_end=self.files.timer_log.max_pos,
+            queue_offset=self.queue_offset,
+            queue_end=0 if queue is None else queue.max_offset,
+        )
+
+    def walk(
+        self,
+        place: PendingPlace,
+        deletes: PendingDeletes,
+        between: tuple[int, int] = (0, INT64_MAX),
+    ) -> Iterator[tuple[PendingTimer | None, PendingPlace]]:
+        """Look at one unit or entry after the other, in order of slots.
+
+        Within a slot the newest comes first. A message that rolls stands where it rolls.
+
+        Args:
+            place: Where to begin.
+            deletes: Up to date.
+            between: Moments, the second exclusive: slots and units that cannot hold any between
+                are passed over, others may still come.
+
+        Returns:
+            A message that will fire, or None for what will not, and the place behind it.
+
+        Raises:
+            ChainError: The chain is not one of this slot (CHAINS_DESCEND).
+        """
+        for offset_py, size_py, behind in self._on_the_wheel(place, between):
+            yield self._row(offset_py, size_py, deletes) if size_py else None, behind
+        behind = attrs.evolve(place, slot_ms=BEHIND_THE_WHEEL, pos=NO_POS)
+        first, end = place.queue_offset, place.queue_end
+        for offset, offset_py, size_py in queued_entries(self.store, first, end, self.already_done):
+            # What got a unit since may have fired since.
+            since_ms = self.read_ms if offset < self.queue_offset else 0
+            row = self._row(offset_py, size_py, deletes, since_ms)
+            yield row, attrs.evolve(behind, queue_offset=offset + 1)
+
+    def rows(self) -> Iterator[PendingTimer]:
+        """Everything that will fire, at one go."""
+        deletes = self.deletes()
+        for _ in self.learn(deletes):
+            pass
+        return (row for row, _ in self.walk(self.start(), deletes) if row is not None)
+
+    def _on_the_wheel(
+        self, place: PendingPlace, between: tuple[int, int]
+    ) -> Iterator[tuple[int, int, PendingPlace]]:
+        """Position and size (0: not wanted) of each unit's record, and the place behind it."""
+        wheel, first_ms = self.files.wheel, max(place.slot_ms, self.read_ms)
+        slot_ms = wheel.next_live(first_ms)
+        # Late units stand in the slot that is open when they come: beyond it all are of the slot.
+        while slot_ms is not None and (slot_ms < between[1] or slot_ms <= self.read_ms):
+            slot = wheel.slot(slot_ms)
+            last_pos = NO_POS if slot is None else slot.last_pos
+            seen_pos = self._seen_pos(place) if slot_ms == place.slot_ms else NO_POS
+            for chunk in self.files.timer_log.walk(
+                last_pos if seen_pos == NO_POS else seen_pos, slot_ms=slot_ms, count_max=WALK_COUNT
+            ):
+                wanted = self._wanted(chunk, slot_ms, between[0]) & (chunk.pos < place.log_end)
+                units = zip(
+                    chunk.pos.tolist(),
+                    chunk.offset_py.tolist(),
+                    np.where(wanted, chunk.size_py, 0).tolist(),
+                    strict=True,
                 )
-        slot_ms = files.wheel.next_live(slot_ms + 1)
-    yield from _queued(store, queue_offset, already_done)
+                for pos, offset_py, size_py in units:
+                    if pos == seen_pos:
+                        continue
+                    yield offset_py, size_py, attrs.evolve(place, slot_ms=slot_ms, pos=pos)
+            slot_ms = wheel.next_live(slot_ms + 1)
 
+    def _seen_pos(self, place: PendingPlace) -> int:
+        """The unit that was looked at last, if it still is one of the slot."""
+        (slot_ms,) = self.files.timer_log.targets(np.array([place.pos], np.int64)).tolist()
+        return place.pos if slot_ms == place.slot_ms else NO_POS
 
-def _queued(store: MessageStore, queue_offset: int, already_done: AlreadyDone) -> Iterator[_Entry]:
-    queue = store.queue(TIMER_TOPIC, 0)
-    while queue is not None and queue_offset < queue.max_offset:
-        queue_offset = max(queue_offset, queue.min_offset)
-        units = queue.units(queue_offset, QUEUE_COUNT)
-        if not len(units):
-            return
-        fresh = units[~already_done.enqueue_repeats(units["phy_offset"].astype(np.int64))]
-        for offset_py, size_py in zip(
-            fresh["phy_offset"].tolist(), fresh["size"].tolist(), strict=True
-        ):
-            yield _Entry(offset_py, size_py, may_delete=True)
-        queue_offset += len(units)
+    def _wanted(
+        self, chunk: UnitChunk, slot_ms: int, from_ms: int
+    ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        wanted = (chunk.magic & MAGIC_DELETE) == 0
+        if slot_ms + self.options.timer_precision_ms < from_ms:
+            wanted &= (chunk.magic & MAGIC_ROLL) != 0
+        return np.asarray(wanted & ~self.already_done.dequeue_repeats(chunk.offset_py), np.bool_)
+
+    def _row(
+        self, offset_py: int, size_py: int, deletes: PendingDeletes, since_ms: int = 0
+    ) -> PendingTimer | None:
+        """The message in a record; None when it will not fire, or its slot is before a time."""
+        record = self.store.commit_log.record_at(offset_py, size_py)
+        if record is None:
+            return None
+        foreign = self.already_done.foreign
+        if foreign and foreign.get(pending_key(record), 0):
+            return None
+        properties = record_properties(record)
+        try:
+            facts = decode_timer(record, offset_py, self.options.timer_precision_ms)
+        except TimerRecordError:
+            return None
+        unique_key = find(properties, b"UNIQ_KEY") or b""
+        topic = facts.destination.topic
+        if facts.is_delete or facts.out_ms < since_ms:
+            return None
+        if deletes.cover(facts.out_ms, topic.encode(), unique_key):
+            return None
+        return PendingTimer(
+            unique_id=unique_key.decode("utf-8", "replace"),
+            topic=topic,
+            queue_id=facts.destination.queue_id,
+            deliver_ms=facts.deliver_ms,
+            keys=(find(properties, b"KEYS") or b"").decode("utf-8", "replace"),
+            tags=(find(properties, b"TAGS") or b"").decode("utf-8", "replace"),
+            phy_offset=offset_py,
+            rolls=facts.rolls,
+        )

@@ -18,7 +18,7 @@ Source: Java ``TimerMessageStore``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import trio
@@ -36,7 +36,7 @@ from .dequeue_put_message import DequeuePutMessage
 from .enqueue_get import EnqueueGet
 from .enqueue_put import EnqueuePut
 from .flow_control import FlowControl
-from .pending import PendingTimer, iter_pending
+from .pending import PendingTimers
 from .timer_counts import LATENESS_BOUNDS_MS, TimerCounts, TimerStatistics
 from .timer_files import TimerFiles
 from .timer_flush import TimerFlush
@@ -193,13 +193,13 @@ class TimerMessageStore:
         nursery.start_soon(bodies.run, dequeue[1], deliver[0], name="dequeue_get_message")
         nursery.start_soon(publish.run, deliver[1], name="dequeue_put_message")
 
-    def pending(self) -> Iterator[PendingTimer]:
-        """What will fire, slot by slot, each slot as it is when its rows are asked for."""
+    def pending(self) -> PendingTimers:
+        """What will fire, as seen from now."""
         state = self.state
-        return iter_pending(
-            self.store,
-            self.files,
-            self.options,
+        return PendingTimers(
+            store=self.store,
+            files=self.files,
+            options=self.options,
             read_ms=state.read_ms,
             queue_offset=state.commit_queue_offset,
             already_done=state.already_done,
