@@ -9,27 +9,30 @@ Source: Java ``TimerMessageStore.convertMessage``, ``convert``.
 
 from __future__ import annotations
 
-import attrs
+import msgspec
 
 from timermq.timerstore.message import Message
 from timermq.timerstore.properties import find, remove
-from timermq.timerstore.record_layout import HEADS, V6_BITS, V6_FLAGS_AT
+from timermq.timerstore.record_layout import BODY_AT, HEADS, RECORD_HEAD, V6_BITS, V6_FLAGS_AT
 from timermq.timerstore.record_spans import record_spans
 
 from .timer_record import (
     DELIVER,
     TIMER_TOPIC,
+    TimerFacts,
     TimerRecordError,
     decode_timer,
     own_properties,
     timer_tail,
 )
 
+_TOPIC_PART = len(TIMER_TOPIC).to_bytes() + TIMER_TOPIC.encode()
+_PROPERTIES_AT = len(_TOPIC_PART) + 2
+"""From the end of the body of a record of the timer topic."""
 
-# A plain __init__ with refusing setters: a third of the cost of a frozen class, and one is made for
-# every message.
-@attrs.define(eq=False, kw_only=True, on_setattr=attrs.setters.frozen)
-class DueMessage:
+
+# A structure of msgspec's for the reason given at `Message`, which is no container either.
+class DueMessage(msgspec.Struct, eq=False, frozen=True, gc=False):
     """A message ready for the store, and what its publishing is checked against."""
 
     message: Message
@@ -53,13 +56,14 @@ def due_message(
     Raises:
         TimerRecordError: The record is not a timer, or its destination is the timer topic itself.
     """
-    body_end, _, topic_end, end = record_spans(record)
-    text = record[topic_end + 2 : end]
-    facts = decode_timer(record, phy_offset, precision_ms, text)
+    facts = decode_timer(record, phy_offset, precision_ms)
     topic, queue_id = facts.destination.topic, facts.destination.queue_id
     if topic == TIMER_TOPIC:
         raise TimerRecordError(f"timer record at {phy_offset}: its REAL_TOPIC is {TIMER_TOPIC}")
-    properties = own_properties(text)
+    if facts.own_end and not is_roll and not record[V6_FLAGS_AT] & V6_BITS:
+        return DueMessage(_own_message(record, facts, origin), facts.deliver_ms, False)
+    body_end, _, topic_end, end = record_spans(record)
+    properties = own_properties(record[topic_end + 2 : end])
     if is_roll:
         properties = remove(properties, DELIVER[:-1]) + timer_tail(
             deliver_ms=facts.deliver_ms,
@@ -91,4 +95,30 @@ def due_message(
     )
     return DueMessage(
         message=message, deliver_ms=0 if is_roll else facts.deliver_ms, is_roll=is_roll
+    )
+
+
+def _own_message(record: bytes, facts: TimerFacts, origin: int) -> Message:
+    """The way of nearly all messages: slices of a record whose parts are where we put them."""
+    head: tuple[int, int, int, int, int, int, int, int, int, bytes, int, bytes, int, int, int] = (
+        RECORD_HEAD.unpack_from(record)
+    )
+    body_end = BODY_AT + head[14]
+    if not BODY_AT <= body_end <= facts.own_end or not record.startswith(_TOPIC_PART, body_end):
+        raise TimerRecordError(
+            f"timer record: expected the topic {TIMER_TOPIC} behind a body of {head[14]} bytes, "
+            f"found {record[BODY_AT:][head[14] :][: len(_TOPIC_PART)]!r}"
+        )
+    return Message(
+        facts.destination.topic,
+        facts.destination.queue_id,
+        record[BODY_AT:body_end],
+        record[body_end + _PROPERTIES_AT : facts.own_end],
+        head[4],
+        head[7],
+        head[8],
+        head[9],
+        head[12],
+        origin,
+        head[2],
     )

@@ -60,17 +60,23 @@ class DequeueGetMessage:
         offsets: list[int] = requests["offset_py"].tolist()
         sizes: list[int] = requests["size_py"].tolist()
         self.store.commit_log.will_need(zip(offsets, sizes, strict=True))
-        found: dict[int, bytes] = {}
-        record_at = self.store.commit_log.record_at
-        for index in sorted(range(len(offsets)), key=offsets.__getitem__):
-            record = record_at(offsets[index], sizes[index])
-            if record is None or int.from_bytes(record[:4], "big") != sizes[index]:
+        order: list[int] = np.argsort(requests["offset_py"], kind="stable").tolist()
+        places = [(offsets[index], sizes[index]) for index in order]
+        records: list[bytes | None] = [None] * len(order)
+        may_be_left_out = bool(deletes or self.state.already_done.foreign)
+        for index, record in zip(order, self.store.commit_log.records_at(places), strict=True):
+            if record is None or int.from_bytes(record[:4]) != sizes[index]:
                 self.counts.missing += 1
                 log.error("due message is gone", phy_offset=offsets[index], size=sizes[index])
-            elif not self._left_out(record, deletes, int(requests["magic"][index])):
-                found[index] = record
-        kept = sorted(found)
-        return DeliverBatch(requests=requests[kept], records=[found[index] for index in kept])
+            elif not may_be_left_out or not self._left_out(
+                record, deletes, int(requests["magic"][index])
+            ):
+                records[index] = record
+        kept = [index for index, record in enumerate(records) if record is not None]
+        return DeliverBatch(
+            requests=requests if len(kept) == len(requests) else requests[kept],
+            records=[record for record in records if record is not None],
+        )
 
     def _left_out(self, record: bytes, deletes: frozenset[bytes], magic: int) -> bool:
         done = self.state.already_done

@@ -88,9 +88,14 @@ class DequeuePutMessage:
         while due:
             now_ms = self.clock.now_ms()
             results = self.store.put([one.message for one in due], even_when_full=True)
-            self._account(due, results, now_ms)
+            stored = [
+                one for one, result in zip(due, results, strict=True) if result.status in STORED
+            ]
+            self._account(stored, now_ms)
             due = [
-                one for one, result in zip(due, results, strict=True) if self._again(one, result)
+                one
+                for one, result in zip(due, results, strict=True)
+                if len(stored) < len(due) and self._again(one, result)
             ]
             if due:
                 self.counts.retried += len(due)
@@ -106,6 +111,7 @@ class DequeuePutMessage:
             ((batch.requests["magic"] & MAGIC_ROLL) != 0).tolist(),
             strict=True,
         )
+        precision_ms = self.options.timer_precision_ms
         for record, offset_py, is_roll in rows:
             try:
                 due.append(
@@ -114,7 +120,7 @@ class DequeuePutMessage:
                         offset_py,
                         is_roll=is_roll,
                         origin=origin_of(offset_py),
-                        precision_ms=self.options.timer_precision_ms,
+                        precision_ms=precision_ms,
                     )
                 )
             except TimerRecordError as error:
@@ -142,17 +148,13 @@ class DequeuePutMessage:
             return False
         return True
 
-    def _account(self, due: list[DueMessage], results: list[PutResult], now_ms: int) -> None:
+    def _account(self, stored: list[DueMessage], now_ms: int) -> None:
         """Count what is stored; by the wall clock, since store times never go back with it."""
-        stored = [
-            (one, result)
-            for one, result in zip(due, results, strict=True)
-            if result.status in STORED
-        ]
-        fired = [(one, result) for one, result in stored if not one.is_roll]
+        fired = [one for one in stored if not one.is_roll]
         self.counts.rolled += len(stored) - len(fired)
         if fired:
-            for topic, count in Counter(one.message.topic for one, _ in fired).items():
+            for topic, count in Counter([one.message.topic for one in fired]).items():
                 self.metrics.add(topic, -count)
-            late_ms = [now_ms - one.deliver_ms for one, _ in fired]
-            self.counts.count_lateness(np.array(late_ms, np.int64))
+            self.counts.count_lateness(
+                now_ms - np.array([one.deliver_ms for one in fired], np.int64)
+            )

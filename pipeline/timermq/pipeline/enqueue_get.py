@@ -94,14 +94,13 @@ class EnqueueGet:
         repeats = done.enqueue_repeats(offset_py).tolist() if done else None
         kept: list[int] = []
         facts: list[TimerFacts] = []
-        record_at = self.store.commit_log.record_at
         precision_ms = self.options.timer_precision_ms
-        entries = zip(offset_py.tolist(), size_py.tolist(), strict=True)
-        for index, (offset, size) in enumerate(entries):
+        entries = list(zip(offset_py.tolist(), size_py.tolist(), strict=True))
+        records = self.store.commit_log.records_at(entries)
+        for index, ((offset, size), record) in enumerate(zip(entries, records, strict=True)):
             if repeats is not None and repeats[index]:
                 self.counts.repeated += 1
                 continue
-            record = record_at(offset, size)
             if record is None:
                 self.counts.missing += 1
                 log.warning("timer record is gone", phy_offset=offset, size=size)

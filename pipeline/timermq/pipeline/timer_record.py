@@ -20,6 +20,7 @@ Source: Java ``TimerMessageStore``, ``HookUtils.transformTimerMessage``.
 from __future__ import annotations
 
 import attrs
+import msgspec
 
 from timermq.timerstore.errors import StoreError
 from timermq.timerstore.java_hash import java_hash
@@ -59,10 +60,9 @@ class Destination:
     """Java's hash of the topic: field 40 of the timer-log unit."""
 
 
-# A plain __init__ with refusing setters: a third of the cost of a frozen class, and one is made for
-# every message.
-@attrs.define(kw_only=True, on_setattr=attrs.setters.frozen)
-class TimerFacts:
+# A structure of msgspec's for the reason given at `Message`; it holds a destination, which is no
+# container either.
+class TimerFacts(msgspec.Struct, frozen=True, gc=False):
     """What the timer service needs to know of one record of the timer topic."""
 
     deliver_ms: int
@@ -75,6 +75,8 @@ class TimerFacts:
     rolls: int
     is_delete: bool
     """The record cancels another one."""
+    own_end: int = 0
+    """Where ``REAL_TOPIC`` begins in a record of ours that was never rolled; 0 for all others."""
 
 
 def timer_tail(
@@ -104,22 +106,34 @@ def timer_tail(
     )
 
 
-def decode_timer(
-    record: bytes, phy_offset: int, precision_ms: int, properties: bytes | None = None
-) -> TimerFacts:
+def decode_timer(record: bytes, phy_offset: int, precision_ms: int) -> TimerFacts:
     """Read one record of the timer topic, ours or Java's.
 
     Args:
         record: The whole record.
         phy_offset: Where it stands.
         precision_ms: Width of a slot; decides what an inexact moment is rounded to.
-        properties: The record's property text, if it is known already.
 
     Raises:
         TimerRecordError: A key is missing, is not a number, or moment and slot do not fit.
     """
-    if properties is None:
-        properties = record_properties(record)
+    # The way of nearly all records, in a fifth of the time: what it is made of stands at the end,
+    # in fixed places around a destination that was seen before. Lengths need not be followed,
+    # because a known destination is whole, with nothing behind it but the slot time.
+    start = record.rfind(_MARKED_REAL_TOPIC)
+    destination = _destinations.get(record[start + 1 : -_MS_DIGITS - 1])
+    if destination is not None and record.startswith(DELIVER, start + 1 - _DELIVER_SIZE):
+        deliver, out = record[start - _MS_DIGITS : start], record[-_MS_DIGITS - 1 : -1]
+        if deliver.isdigit() and out.isdigit() and DELETE not in record:
+            deliver_ms, out_ms = int(deliver), int(out)
+            if out_ms < deliver_ms <= out_ms + precision_ms:
+                return TimerFacts(deliver_ms, out_ms, destination, phy_offset, 0, False, start + 1)
+    return _decode_any(record, phy_offset, precision_ms)
+
+
+def _decode_any(record: bytes, phy_offset: int, precision_ms: int) -> TimerFacts:
+    """``decode_timer`` for all records; says what is wrong."""
+    properties = record_properties(record)
     start = properties.rfind(_MARKED_REAL_TOPIC)
     ours = (
         properties[-_OUT_SIZE : -_MS_DIGITS - 1] == OUT
@@ -169,23 +183,24 @@ INTERNAL = (
 """Keys that only the broker may set, each with the separator that ends it."""
 
 _destinations: dict[bytes, Destination] = {}
+"""By ``REAL_TOPIC…REAL_QID…TIMER_OUT_MS\x01``, as our records have it."""
 DESTINATION_COUNT_MAX = 65_536
 """Remembered destinations; more and the memory of them begins anew."""
 
 
 def _destination(text: bytes) -> Destination | None:
     """Destination of ``REAL_TOPIC…REAL_QID…`` exactly; None when more stands there (a roll)."""
-    known = _destinations.get(text)
+    known = _destinations.get(text + OUT)
     if known is not None:
         return known
     items = text.split(b"\x02")
-    if len(items) != 3 or not items[1].startswith(REAL_QID):
+    if len(items) != 3 or not items[1].startswith(REAL_QID) or items[2]:
         return None
     made = _make_destination(items[0][len(REAL_TOPIC) :], items[1][len(REAL_QID) :])
     if made is not None:
         if len(_destinations) >= DESTINATION_COUNT_MAX:
             _destinations.clear()
-        _destinations[text] = made
+        _destinations[text + OUT] = made
     return made
 
 

@@ -7,6 +7,7 @@ they are begun, written with pwrite and read through read-only maps.
 Corresponds to RocketMQ's CommitLog.
 """
 
+import mmap
 from collections.abc import Generator, Iterable, Iterator, Sequence
 
 import attrs
@@ -154,6 +155,24 @@ class CommitLog:
         """The bytes of one record, or of neighbouring ones; None when they are not in the log."""
         data = self._files.read(phy_offset, size)
         return data if data and len(data) == size else None
+
+    def records_at(self, places: Iterable[tuple[int, int]]) -> Iterator[bytes | None]:
+        """What ``record_at`` gives for many (position, size): half its cost for neighbours."""
+        view: bytes | mmap.mmap = b""
+        start = end = 0
+        for phy_offset, size in places:
+            if not start <= phy_offset < end:
+                segment = self._files.segment_at(phy_offset)
+                if segment is None:
+                    yield None
+                    continue
+                view, start = segment.file.map(), segment.start
+                end = min(segment.end, self.max_offset)
+            yield (
+                view[phy_offset - start : phy_offset - start + size]
+                if (0 < size <= end - phy_offset)
+                else None
+            )
 
     def will_need(self, records: Iterable[tuple[int, int]]) -> None:
         """Announce (position, size) of records that are read next: cold ones come together."""

@@ -99,8 +99,9 @@ class KeyColumns:
         at, end = 0, len(data)
         for _ in range(count_max):
             if end - at < FIXED_SIZE_V1:
-                return at, _BLANK_MARK == data[at + MAGIC_AT : at + MAGIC_AT + 4]
-            size, magic, sys_flag, store_ms, body_size = peek(data, at)
+                return at, data[at + MAGIC_AT : at + MAGIC_AT + 4] == _BLANK_MARK
+            peeked: tuple[int, int, int, int, int] = peek(data, at)
+            size, magic, sys_flag, store_ms, body_size = peeked
             if magic == BLANK_MAGIC:
                 return at, True
             if not FIXED_SIZE_V1 <= size <= end - at:
