@@ -9,6 +9,7 @@ import pytest
 
 from cli.program import RunProgram
 from golden_stores import NAMES, GoldenStores, LogRecord
+from timermq.timerstore.log_record import SECTOR_SIZE
 
 pytestmark = pytest.mark.slow
 
@@ -146,6 +147,28 @@ def test_check_finds_a_damaged_record(
         "expected": "records up to 2383262",
     } == {key: ran.rows[0][key] for key in ("place", "at", "expected")}
     assert str(ran.rows[0]["found"]).startswith("body checksum: expected ")
+
+
+def test_check_finds_a_lost_sector(
+    timermq: RunProgram, golden_stores: GoldenStores, tmp_path: Path
+) -> None:
+    """A record whose properties lost a sector is found, although its body fits its checksum."""
+    root = Path(golden_stores.unpack_copy("g1", tmp_path))
+    rows = timermq("store", "dump", str(root), "--json").rows
+    row = max(rows, key=lambda one: int(str(one["size"])) - int(str(one["body_size"])))
+    torn_at, size = int(str(row["phy_offset"])), int(str(row["size"]))
+    sector_at = (torn_at + size - 2 * SECTOR_SIZE) // SECTOR_SIZE * SECTOR_SIZE
+    segment, at = divmod(sector_at, 1 << 20)
+    damage(root / "commitlog" / f"{segment << 20:020}", at, bytes(SECTOR_SIZE))
+    ran = timermq("store", "check", str(root), "--json")
+
+    assert 1 == ran.code
+    assert {
+        "place": "commitlog",
+        "at": torn_at,
+        "expected": f"a record of {size} bytes",
+        "found": "one that lacks a sector of 512 bytes",
+    } in ran.rows
 
 
 @pytest.mark.parametrize("verb", ["stats", "dump", "check"])

@@ -3,7 +3,8 @@
 =============  ====================================================================================
 part           what must hold
 =============  ====================================================================================
-commit log     records follow each other to the end; each states its position; its checksum fits
+commit log     records follow each other to the end; each states its position; its checksum fits;
+               no sector of its topic or properties is lost
 consume queue  unit n shows a record of that topic and queue that states n, its size and its tags
                code; the newest record of a queue is its last unit
 index          an entry shows a record of which one key has the entry's hash
@@ -31,7 +32,7 @@ from timermq.timerstore.dispatch import unit_tags_code
 from timermq.timerstore.errors import StoreError
 from timermq.timerstore.index_keys import keys_in
 from timermq.timerstore.index_layout import ENTRY, ENTRY_DTYPE, HEADER, SLOT_SIZE, key_hashes
-from timermq.timerstore.log_record import LogRecord, read_log_record
+from timermq.timerstore.log_record import SECTOR_SIZE, LogRecord, is_torn, read_log_record
 from timermq.timerstore.record_spans import RecordError
 
 from .offline_store import OfflineStore
@@ -83,7 +84,15 @@ def find_in_log(log: CommitLog, newest: dict[tuple[str, int], int]) -> Iterator[
     """Walk over the log; ``newest`` gets the position of the last record of each queue."""
     scan = log.scan(log.min_offset, check_crc=True)
     for phy_offset, size in scan:
-        record = read_log_record(log.read(phy_offset, size))
+        data = log.read(phy_offset, size)
+        if is_torn(data, phy_offset % log.segment_size):
+            yield Finding(
+                place="commitlog",
+                at=phy_offset,
+                expected=f"a record of {size} bytes",
+                found=f"one that lacks a sector of {SECTOR_SIZE} bytes",
+            )
+        record = read_log_record(data)
         if record.is_queued:
             newest[record.topic.decode("utf-8", "replace"), record.queue_id] = phy_offset
     if scan.end != log.max_offset:
