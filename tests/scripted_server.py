@@ -152,7 +152,13 @@ def name_server(network: Network, routes: Mapping[str, bytes], address: str = NA
 
 
 def stored(
-    topic: str, queue_offset: int, *, body: bytes = b"", properties: str = "", queue_id: int = 0
+    topic: str,
+    queue_offset: int,
+    *,
+    body: bytes = b"",
+    properties: str = "",
+    queue_id: int = 0,
+    sys_flag: int = 0,
 ) -> bytes:
     """A message as a pull brings it."""
     message = Message(
@@ -160,6 +166,7 @@ def stored(
         queue_id=queue_id,
         body=body or b"%d" % queue_offset,
         properties=properties.encode(),
+        sys_flag=sys_flag,
         born_ms=1,
         born_host=pack_host("127.0.0.1", 1),
     )

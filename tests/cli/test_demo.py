@@ -22,7 +22,7 @@ def received(message_id: str, *, stored_ms: int, received_ms: int) -> ReceivedMe
         keys=(),
         tags="",
         properties={},
-        body=b"",
+        raw_body=b"",
         born_ms=0,
         stored_ms=stored_ms,
         received_ms=received_ms,

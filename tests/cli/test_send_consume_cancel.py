@@ -44,6 +44,7 @@ def test_at_once(timermq: RunProgram, broker: Broker) -> None:
         "tags": "A",
         "body": "Grüße",
         "body_base64": None,
+        "body_error": None,
         "deliver_ms": None,
         "lateness_ms": None,
     } == {

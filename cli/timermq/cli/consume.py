@@ -6,11 +6,12 @@ import argparse
 import base64
 import math
 import sys
+from contextlib import suppress
 from typing import Literal
 
 import trio
 
-from timermq.client import Consumer, ReceivedMessage
+from timermq.client import Consumer, ReceivedMessage, UnreadableBodyError
 
 from .arguments import OneLineParser, add_json, add_namesrv, count, duration
 from .moment import format_moment
@@ -79,11 +80,15 @@ async def _consume(
 
 
 def message_row(message: ReceivedMessage) -> Row:
-    """A message; ``body`` is its text, or None and ``body_base64`` its bytes."""
-    try:
-        text: str | None = message.body.decode()
-    except UnicodeDecodeError:
-        text = None
+    """A message; ``body`` is its text, or None and ``body_base64`` its bytes.
+
+    Of a body that does not unpack these are the packed ones, and ``body_error`` says why.
+    """
+    body, reason = _body(message)
+    text: str | None = None
+    if reason is None:
+        with suppress(UnicodeDecodeError):
+            text = body.decode()
     return {
         "topic": message.topic,
         "queue": message.queue_id,
@@ -93,12 +98,21 @@ def message_row(message: ReceivedMessage) -> Row:
         "tags": message.tags,
         "properties": message.properties,
         "body": text,
-        "body_base64": None if text is not None else base64.b64encode(message.body).decode(),
+        "body_base64": None if text is not None else base64.b64encode(body).decode(),
+        "body_error": reason,
         "deliver_ms": message.deliver_ms,
         "stored_ms": message.stored_ms,
         "received_ms": message.received_ms,
         "lateness_ms": message.lateness_ms,
     }
+
+
+def _body(message: ReceivedMessage) -> tuple[bytes, str | None]:
+    """The body; or its packed bytes, and why they do not unpack."""
+    try:
+        return message.body, None
+    except UnreadableBodyError as error:
+        return message.raw_body, str(error)
 
 
 def _print_message(message: ReceivedMessage, as_json: bool) -> None:
@@ -108,6 +122,7 @@ def _print_message(message: ReceivedMessage, as_json: bool) -> None:
     else:
         late = "" if message.lateness_ms is None else f"  {message.lateness_ms} ms late"
         place = f"{message.topic}/{message.queue_id}@{message.queue_offset}"
-        body = message.body.decode("utf-8", "backslashreplace")
-        print(f"{format_moment(message.received_ms)}  {place}  {message.message_id}{late}  {body}")
+        body, reason = _body(message)
+        text = body.decode("utf-8", "backslashreplace") if reason is None else f"({reason})"
+        print(f"{format_moment(message.received_ms)}  {place}  {message.message_id}{late}  {text}")
     sys.stdout.flush()

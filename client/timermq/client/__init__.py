@@ -8,6 +8,7 @@ from .errors import MalformedAnswerError as MalformedAnswerError
 from .errors import NoAnswerError as NoAnswerError
 from .errors import NoRouteError as NoRouteError
 from .errors import RequestTimeoutError as RequestTimeoutError
+from .errors import UnreadableBodyError as UnreadableBodyError
 from .message import OutgoingMessage as OutgoingMessage
 from .message import ReceivedMessage as ReceivedMessage
 from .message import SendReceipt as SendReceipt

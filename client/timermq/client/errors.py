@@ -48,6 +48,13 @@ class MalformedAnswerError(ClientError):
     """
 
 
+class UnreadableBodyError(ClientError):
+    """The body of a received message does not unpack; the producer is to blame.
+
+    ``raw_body`` of the message has the bytes. Commit it to leave it behind: it will never unpack.
+    """
+
+
 class NoAnswerError(ClientError):
     """There is no answer; network or server are to blame.
 

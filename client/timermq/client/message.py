@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import datetime
 import enum
+import functools
 from collections.abc import Mapping, Sequence
 
 import attrs
 
-from timermq.remoting.stored_message import StoredMessage, property_text
+from timermq.remoting import RemoteProtocolError
+from timermq.remoting.stored_message import StoredMessage, property_text, unpack_body
+
+from .errors import UnreadableBodyError
 
 DELIVER_MS_DIGITS_MAX = 19
 """Digits of a 64-bit number."""
@@ -106,7 +110,7 @@ class Verdict(enum.Enum):
     """The broker knows of no such message."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)  # without slots: a body is kept once it is unpacked
 class ReceivedMessage:
     """A message from a topic; times are epoch milliseconds."""
 
@@ -118,15 +122,35 @@ class ReceivedMessage:
     keys: tuple[str, ...]
     tags: str
     properties: dict[str, str]
-    body: bytes
+    raw_body: bytes
+    """As it is stored: packed if ``sys_flag`` says so."""
     born_ms: int
     stored_ms: int
     received_ms: int
     deliver_ms: int | None
     """The moment that was asked for; None without one."""
     reconsume_times: int
+    sys_flag: int = 0
+    """RocketMQ's flags: 1 packed; 0x100 LZ4, 0x200 Zstandard, else zlib."""
     broker_name: str = ""
     """Where its queue is: queues of one number are on several brokers."""
+
+    @functools.cached_property
+    def body(self) -> bytes:
+        """The body as its producer had it.
+
+        It is unpacked here, not when it arrives: a message that cannot be read is the business of
+        whoever reads it, and those behind it come all the same.
+
+        Raises:
+            UnreadableBodyError: It does not unpack; ``raw_body`` is what there is.
+        """
+        try:
+            return unpack_body(self.raw_body, self.sys_flag)
+        except RemoteProtocolError as error:
+            place = f"message {self.topic}/{self.queue_id}@{self.queue_offset}"
+            reason = (error.remark or "").removeprefix("MESSAGE: ")
+            raise UnreadableBodyError(f"{place}: {reason}") from error
 
     @property
     def lateness_ms(self) -> int | None:
@@ -148,7 +172,8 @@ class ReceivedMessage:
             keys=tuple(properties.get("KEYS", "").split()),
             tags=properties.get("TAGS", ""),
             properties=properties,
-            body=stored.body,
+            raw_body=stored.body,
+            sys_flag=stored.sys_flag,
             born_ms=stored.born_ms,
             stored_ms=stored.stored_ms,
             received_ms=received_ms,

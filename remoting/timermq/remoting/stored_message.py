@@ -1,8 +1,8 @@
 r"""Stored messages as they come in the body of a pull or a lookup: for clients.
 
 One message after the other, no count, no padding; the fields are those of a commit-log record.
-Bodies that a producer compressed are unpacked here. Property texts are ``name \x01 value \x02``
-pairs.
+Property texts are ``name \x01 value \x02`` pairs. Bodies stay as they are: what a producer packed,
+or says that it packed, is unpacked when somebody wants it.
 
 Source: Java ``MessageDecoder``.
 """
@@ -34,6 +34,8 @@ _STORE_V6 = 0x20
 _KIND_MASK = 0x700
 _LZ4 = 0x100
 _ZSTD = 0x200
+_ZLIB = (0, 0x300)
+"""Two values: C++ and Go know no other algorithm and leave the bits out."""
 
 
 @attrs.frozen(kw_only=True)
@@ -48,8 +50,9 @@ class StoredMessage:
     born_ms: int
     stored_ms: int
     reconsume_times: int
+    sys_flag: int
     body: bytes
-    """Unpacked."""
+    """As stored: packed if ``sys_flag`` says so."""
     properties: dict[str, str]
     offset_message_id: str
 
@@ -58,7 +61,7 @@ def decode_messages(data: bytes) -> list[StoredMessage]:
     """All messages of a body.
 
     Raises:
-        RemoteProtocolError: A length does not fit, the magic is unknown, a body does not unpack.
+        RemoteProtocolError: A length does not fit, or the magic is unknown.
     """
     messages: list[StoredMessage] = []
     at = 0
@@ -108,13 +111,13 @@ def _decode(data: bytes) -> StoredMessage:
         width = 1 if head[1] == MAGIC_V1 else 2
         topic, at = _take(data, at + width, int.from_bytes(data[at : at + width], "big"))
         text, at = _take(data, at + 2, int.from_bytes(data[at : at + 2], "big"))
-        topic_text, properties = topic.decode(), text.decode()
-    except (struct.error, UnicodeDecodeError) as error:
+    except struct.error as error:
         raise _malformed(str(error)) from None
     if at != len(data):
         raise _malformed(f"{len(data) - at} bytes behind the properties")
     return StoredMessage(
-        topic=topic_text,
+        # As in Java: a text that is none must not stop the messages behind it.
+        topic=topic.decode(errors="replace"),
         queue_id=head[3],
         queue_offset=head[5],
         phy_offset=head[6],
@@ -122,8 +125,9 @@ def _decode(data: bytes) -> StoredMessage:
         born_ms=head[8],
         stored_ms=head[10],
         reconsume_times=head[12],
-        body=_unpack(body, sys_flag) if sys_flag & _COMPRESSED else body,
-        properties=parse_properties(properties),
+        sys_flag=sys_flag,
+        body=body,
+        properties=parse_properties(text.decode(errors="replace")),
         offset_message_id=(head[11] + data[28:36]).hex().upper(),
     )
 
@@ -134,16 +138,26 @@ def _take(data: bytes, at: int, size: int) -> tuple[bytes, int]:
     return data[at : at + size], at + size
 
 
-def _unpack(body: bytes, sys_flag: int) -> bytes:
+def unpack_body(body: bytes, sys_flag: int) -> bytes:
+    """The body as its producer had it before packing; zlib, LZ4 frames and Zstandard frames.
+
+    Raises:
+        RemoteProtocolError: It is not what ``sys_flag`` says, cut short, of an algorithm that is
+            not known, or larger than `BODY_SIZE_MAX`.
+    """
+    if not sys_flag & _COMPRESSED:
+        return body
     kind = sys_flag & _KIND_MASK
     try:
         if kind == _LZ4:
             unpacked, is_whole = _unpack_lz4(body)
         elif kind == _ZSTD:
             unpacked, is_whole = _unpack_zstd(body)
-        else:
+        elif kind in _ZLIB:
             stream = zlib.decompressobj()
             unpacked, is_whole = stream.decompress(body, BODY_SIZE_MAX + 1), stream.eof
+        else:
+            raise _malformed(f"body: expected compression 0 to 3, found {kind >> 8}")
     except (zlib.error, zstandard.ZstdError, RuntimeError) as error:
         raise _malformed(f"body does not unpack: {error}") from None
     if len(unpacked) > BODY_SIZE_MAX:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import zlib
 
 import attrs
+import lz4.frame
 import pytest
+import zstandard
 
-from timermq.client import OutgoingMessage, ReceivedMessage, SendReceipt
+from timermq.client import OutgoingMessage, ReceivedMessage, SendReceipt, UnreadableBodyError
 from timermq.client.message import epoch_ms, moment
 from timermq.remoting.stored_message import StoredMessage
 
@@ -21,6 +24,7 @@ STORED = StoredMessage(
     born_ms=10,
     stored_ms=20,
     reconsume_times=1,
+    sys_flag=0,
     body=b"hello",
     properties={"UNIQ_KEY": "ID", "KEYS": "a b", "TAGS": "t", "TIMER_DELIVER_MS": "15", "p": "v"},
     offset_message_id="OFFSET",
@@ -113,7 +117,7 @@ def test_received_message() -> None:
         keys=("a", "b"),
         tags="t",
         properties=STORED.properties,
-        body=b"hello",
+        raw_body=b"hello",
         born_ms=10,
         stored_ms=20,
         received_ms=18,
@@ -122,6 +126,33 @@ def test_received_message() -> None:
         broker_name="b",
     ) == (message)
     assert 3 == message.lateness_ms
+
+
+@pytest.mark.parametrize(
+    ("sys_flag", "body"),
+    [
+        (0x001, zlib.compress(b"hello")),
+        (0x301, zlib.compress(b"hello")),
+        (0x101, lz4.frame.compress(b"hello")),
+        (0x201, zstandard.compress(b"hello")),
+    ],
+)
+def test_a_packed_body(sys_flag: int, body: bytes) -> None:
+    """What a Java producer may pack with is unpacked; the stored bytes are there too."""
+    message = ReceivedMessage.of(attrs.evolve(STORED, sys_flag=sys_flag, body=body), 18)
+
+    assert (b"hello", body) == (message.body, message.raw_body)
+    assert message.body is message.body
+
+
+def test_a_body_that_does_not_unpack() -> None:
+    """Only who reads it hears of it, with the place; the stored bytes are there."""
+    message = ReceivedMessage.of(attrs.evolve(STORED, sys_flag=0x401), 18)
+
+    with pytest.raises(UnreadableBodyError) as caught:
+        _ = message.body
+    assert "message T/3@7: body: expected compression 0 to 3, found 4" == str(caught.value)
+    assert b"hello" == message.raw_body
 
 
 def test_received_message_without_properties() -> None:
