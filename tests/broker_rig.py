@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -12,6 +12,7 @@ import trio
 import trio.testing
 
 from fakes import ManualClock, VirtualClock
+from timermq.broker.answers import Answer
 from timermq.broker.broker import Broker, Endpoint
 from timermq.broker.options import BrokerOptions
 from timermq.broker.session import Session, pack_born_host
@@ -94,12 +95,17 @@ def open_broker(
     )
 
 
-def decoded(frame: bytes) -> Command:
-    """The command in a frame."""
-    connection = FrameConnection()
-    connection.receive_data(frame)
-    (command,) = connection.events()
-    return command
+def commands_in(answers: Iterable[Answer]) -> list[Command]:
+    """Answers as commands, whichever form they have."""
+    commands: list[Command] = []
+    for answer in answers:
+        if isinstance(answer, bytes):
+            connection = FrameConnection()
+            connection.receive_data(answer)
+            commands += connection.events()
+        else:
+            commands.append(answer)
+    return commands
 
 
 class Rig:
@@ -143,7 +149,7 @@ class Rig:
     def handle(self, *commands: Command, peer: RecordingSession | None = None) -> list[Command]:
         """What is answered at once to some requests that come together."""
         answers = self.broker.dispatcher.handle((peer or self.peer).session, commands)
-        return [decoded(one) if isinstance(one, bytes) else one for one in answers]
+        return commands_in(answers)
 
     def call(
         self,

@@ -9,7 +9,7 @@ from timermq.remoting.errors import RemoteProtocolError
 from .refusal import RefusedError
 
 Answer = Command | bytes
-"""What a processor gives back: a command, or its frame where a template wrote it."""
+"""What a processor gives back: a command, or frames where a template wrote them."""
 
 
 def refusal_answer(command: Command, error: RefusedError | RemoteProtocolError) -> Command:

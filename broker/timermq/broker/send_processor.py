@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import attrs
 
 from timermq.pipeline.timer_message_store import TimerMessageStore
-from timermq.remoting.codes import RequestCode
+from timermq.remoting.codes import FLAG_ONEWAY, RequestCode
 from timermq.remoting.command import Command
 from timermq.remoting.connection import Request
 from timermq.remoting.errors import RemoteProtocolError
@@ -81,13 +81,17 @@ class SendProcessor:
         self.messages += len(sends)
         results = self.timer_store.put([sent.message for _, sent in sends])
         answer, facts = self.facts.plain, self.facts
-        return [
-            answer(send, sent, one)
-            if one.result.status is PutStatus.PUT_OK
-            else SingleSend(command=send.to_command(), sent=sent, waits=True).answer(facts, [one])
-            for (send, sent), one in zip(sends, results, strict=True)
-            if not send.is_oneway
-        ]
+        frames: list[bytes] = []
+        refusals: list[Answer] = []
+        for (send, sent), one in zip(sends, results, strict=True):
+            if send.flag & FLAG_ONEWAY:
+                continue
+            if one.result.status is PutStatus.PUT_OK:
+                frames.append(answer(send, sent, one))
+            else:
+                refused = SingleSend(command=send.to_command(), sent=sent, waits=True)
+                refusals.append(refused.answer(facts, [one]))
+        return [b"".join(frames), *refusals] if frames else refusals
 
     def _handle_any(
         self, session: Session, requests: Sequence[Request], plain: Sequence[Addressed | None]

@@ -18,6 +18,7 @@ HANDLE_SIZE_MAX = 1024
 """Characters; a topic of 127, a broker name and a key of 56 need about 300."""
 
 _VERSION = "v1"
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 class HandleError(ValueError):
@@ -37,8 +38,8 @@ class RecallHandle:
 
 def encode_handle(topic: str, broker_name: str, timestamp_ms: int, unique_key: str) -> str:
     """The handle of a timer message whose slot time is ``timestamp_ms - 1``."""
-    text = f"{_VERSION} {topic} {broker_name} {timestamp_ms} {unique_key}"
-    return base64.urlsafe_b64encode(text.encode()).decode("ascii")
+    text = f"{_VERSION} {topic} {broker_name} {timestamp_ms} {unique_key}".encode()
+    return binascii.b2a_base64(text, newline=False).translate(_URL_SAFE).decode("ascii")
 
 
 def decode_handle(text: str) -> RecallHandle:

@@ -10,6 +10,8 @@ Source: Java ``SendMessageRequestHeaderV2``.
 
 from __future__ import annotations
 
+import struct
+
 import msgspec
 
 from .codes import FLAG_ONEWAY, FLAG_RESPONSE, VERSION, LanguageCode, RequestCode
@@ -18,6 +20,8 @@ from .command import Command
 _MARK = b'"code":%d,' % RequestCode.SEND_MESSAGE_V2
 """How clients write the code; another spelling is read as a command."""
 _INT32_END = 2**31
+_FRONT = struct.Struct(">ii")
+"""Size of the frame, size of the header with coding 0."""
 
 
 class PlainSendFields(msgspec.Struct, gc=False):
@@ -145,8 +149,7 @@ class PlainAnswerTemplate:
         header = (
             self._template % (message_id, queue_id, queue_offset, key, handle, opaque)
         ).encode()
-        size = len(header)
-        return b"%b%b%b" % ((size + 4).to_bytes(4), size.to_bytes(4), header)
+        return _FRONT.pack(len(header) + 4, len(header)) + header
 
 
 def _json(text: str) -> str:

@@ -12,7 +12,7 @@ import struct
 import attrs
 
 from .log_record import is_rollback, store_ms_of
-from .message import TRANSACTION_MASK, SysFlag
+from .message import TRANSACTION_MASK
 from .properties import KEYS_NAME, KEYS_SEPARATOR, UNIQ_KEY_NAME, find
 from .record import RecordError, record_spans
 from .record_layout import (
@@ -37,8 +37,8 @@ _BLANK_MARK = BLANK_MAGIC.to_bytes(4, signed=True)
 _UNIQ_KEY = UNIQ_KEY_NAME + b"\x01"
 _KEYS = KEYS_NAME + b"\x01"
 _END = b"\x02"
-_ROLLBACK = int(SysFlag.TRANSACTION_ROLLBACK)
-_TRANSACTION = int(TRANSACTION_MASK)
+_END_BYTE = 2
+_UNUSUAL_FLAGS = V6_BITS | int(TRANSACTION_MASK)
 
 
 def keys_in(properties: bytes) -> list[bytes]:
@@ -95,7 +95,8 @@ class KeyColumns:
             Bytes of the block that are done, and whether a blank follows them.
         """
         texts, offsets, stores = self.texts, self.offsets_py, self.stores_ms
-        peek, search = _PEEK.unpack_from, data.find
+        peek, find_last, find_next = _PEEK.unpack_from, data.rfind, data.find
+        has_keys = _KEYS in data
         at, end = 0, len(data)
         for _ in range(count_max):
             if end - at < FIXED_SIZE_V1:
@@ -107,31 +108,26 @@ class KeyColumns:
             if not FIXED_SIZE_V1 <= size <= end - at:
                 break
             next_at = at + size
-            body_end = at + BODY_AT + body_size
-            is_usual = (
+            if (
                 magic == MAGIC_V1
-                and not sys_flag & V6_BITS
-                and sys_flag & _TRANSACTION != _ROLLBACK
+                and not sys_flag & _UNUSUAL_FLAGS
                 and 0 <= body_size <= size - FIXED_SIZE_V1
-            )
-            if is_usual:
-                topic_end = body_end + 1 + data[body_end]
-                key_at = search(_UNIQ_KEY, topic_end + 2, next_at)
-                key_end = search(_END, key_at, next_at)
-                # Plain texts only: one unique key, no other keys, nothing that begins alike.
-                is_usual = (
-                    topic_end + 2 < key_at < key_end
-                    and data[key_at - 1] == 2
-                    and key_end - key_at > len(_UNIQ_KEY)
-                    and search(_UNIQ_KEY, key_end, next_at) < 0
-                    and search(_KEYS, topic_end + 2, next_at) < 0
+            ):
+                topic_at = at + BODY_AT + body_size + 1
+                topic_end = topic_at + data[topic_at - 1]
+                # The last of several counts. What begins alike, or is empty, takes the long way.
+                name_at = find_last(_UNIQ_KEY, topic_end + 2, next_at)
+                key_at = name_at + len(_UNIQ_KEY)
+                key_end = find_next(_END, key_at, next_at)
+                text = data[topic_at:topic_end] + b"#" + data[key_at:key_end]
+                if (
+                    topic_end < name_at
+                    and key_at < key_end
+                    and (data[name_at - 1] == _END_BYTE or name_at == topic_end + 2)
+                    and text.isascii()
+                    and not (has_keys and _KEYS in data[topic_end:next_at])
                     and topic_end + 2 + (data[topic_end] << 8 | data[topic_end + 1]) == next_at
-                )
-                text = b"%b#%b" % (
-                    data[body_end + 1 : topic_end],
-                    data[key_at + len(_UNIQ_KEY) : key_end],
-                )
-                if is_usual and text.isascii():
+                ):
                     texts.append(text)
                     offsets.append(phy_offset + at)
                     stores.append(store_ms)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import attrs
+import numpy as np
 
 from .commit_log import CommitLog
 from .consume_queue import UNIT, ConsumeQueue
@@ -66,6 +67,10 @@ class QueueReader:
         status, next_offset = _position(queue, offset)
         if status is not GetStatus.FOUND:
             return _result(queue, status, next_offset)
+        if matches is None and matches_record is None:
+            found = self._read_all(queue, offset, count_max, bytes_max)
+            if found is not None:
+                return found
         scan_count = max(self._options.max_filter_message_size // UNIT.size, count_max)
         batch = _Batch()
         status = GetStatus.NO_MATCHED_MESSAGE
@@ -90,6 +95,36 @@ class QueueReader:
         if batch.count:
             status = GetStatus.FOUND
         return _result(queue, status, next_offset, self._records(batch), batch.count)
+
+    def _read_all(
+        self, queue: ConsumeQueue, offset: int, count_max: int, bytes_max: int
+    ) -> GetResult | None:
+        """Read without a filter: as many units as fit are one step, and only runs are looked at.
+
+        None when some of the records are gone: then each unit has to be looked at.
+        """
+        units = queue.units(offset, count_max)
+        if not len(units):
+            return None
+        starts = units["phy_offset"]
+        ends = starts + units["size"]
+        count_limit, bytes_limit = self._limits(int(starts[0]), count_max, bytes_max)
+        sizes = np.cumsum(units["size"], dtype=np.int64)
+        count = max(min(int(np.searchsorted(sizes, bytes_limit, "right")), count_limit), 1)
+        is_recent = count == 1 or self._limits(int(starts[count - 1]), count_max, bytes_max) == (
+            count_limit,
+            bytes_limit,
+        )
+        log = self._log
+        if not is_recent or starts[0] < log.min_offset or ends[count - 1] > log.max_offset:
+            return None
+        heads = np.flatnonzero(starts[1:count] != ends[: count - 1]) + 1
+        begins = starts[np.concatenate(([0], heads))].tolist()
+        stops = ends[np.concatenate((heads - 1, [count - 1]))].tolist()
+        records = tuple(
+            log.read(begin, stop - begin) for begin, stop in zip(begins, stops, strict=True)
+        )
+        return _result(queue, GetStatus.FOUND, offset + count, records, count)
 
     def store_ms_at(self, queue: ConsumeQueue, offset: int) -> int:
         """Store time of the message at a queue offset, -1 when it is not there."""
@@ -139,15 +174,20 @@ class QueueReader:
     def _is_full(
         self, batch: _Batch, phy_offset: int, size: int, count_max: int, bytes_max: int
     ) -> bool:
+        count_limit, bytes_limit = self._limits(phy_offset, count_max, bytes_max)
+        return batch.count >= count_limit or batch.size + size > bytes_limit
+
+    def _limits(self, phy_offset: int, count_max: int, bytes_max: int) -> tuple[int, int]:
+        """Records and bytes that one read may give where the record at a position is one of it."""
         options = self._options
         if self._log.max_offset - phy_offset > self._memory_size:
-            count_limit = options.max_transfer_count_on_message_in_disk
-            bytes_limit = options.max_transfer_bytes_on_message_in_disk
-        else:
-            count_limit = options.max_transfer_count_on_message_in_memory
-            bytes_limit = options.max_transfer_bytes_on_message_in_memory
-        return batch.count >= min(count_max, count_limit) or batch.size + size > min(
-            bytes_max, bytes_limit
+            return (
+                min(count_max, options.max_transfer_count_on_message_in_disk),
+                min(bytes_max, options.max_transfer_bytes_on_message_in_disk),
+            )
+        return (
+            min(count_max, options.max_transfer_count_on_message_in_memory),
+            min(bytes_max, options.max_transfer_bytes_on_message_in_memory),
         )
 
     def _records(self, batch: _Batch) -> tuple[bytes, ...]:
