@@ -20,6 +20,8 @@ Source: Java ``PullMessageProcessor``, ``DefaultPullMessageResultHandler``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
 
 from timermq.remoting.codes import RequestCode, ResponseCode
@@ -39,6 +41,7 @@ from .refusal import RefusedError
 from .session import Session
 from .subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
 from .topic_config import TopicConfigTable
+from .zlib_bodies import with_zlib_bodies
 
 FLAG_COMMIT_OFFSET = 1
 FLAG_SUSPEND = 2
@@ -93,7 +96,7 @@ class PullProcessor:
         elif code is ResponseCode.PULL_NOT_FOUND and pull.offset > pull.first_offset:
             # Nothing more, but the client is to go on behind what did not match.
             code = ResponseCode.PULL_RETRY_IMMEDIATELY
-        return _answer(pull.command, code, result)
+        return _answer(pull.session, pull.command, code, result)
 
     def _pull(self, session: Session, command: Command) -> Command | None:
         pull = self._check(session, command)
@@ -108,7 +111,7 @@ class PullProcessor:
         result = self._read(pull)
         code = _code(result, pull.offset)
         if code is not ResponseCode.PULL_NOT_FOUND or not flags & FLAG_SUSPEND:
-            return _answer(command, code, result)
+            return _answer(session, command, code, result)
         suspend_ms = min(
             integer(command, "suspendTimeoutMillis", default=self.options.pull_suspend_ms_max),
             self.options.pull_suspend_ms_max,
@@ -248,16 +251,22 @@ def _code(result: GetResult, offset: int) -> ResponseCode:
     return _STATUS_CODES[result.status]
 
 
-def _answer(command: Command, code: ResponseCode, result: GetResult) -> Command:
+def _answer(session: Session, command: Command, code: ResponseCode, result: GetResult) -> Command:
     """The answer with the fields that clients need for 0, 19, 20 and 21."""
+    records: Sequence[bytes] = result.records
+    next_offset = result.next_offset
+    if records and session.knows_zlib_alone:
+        readable = with_zlib_bodies(records)
+        records = readable.records
+        next_offset = next_offset if readable.next_offset is None else readable.next_offset
     return command.answer(
         code,
         remark=None if code is ResponseCode.SUCCESS else result.status.name,
         ext={
             "suggestWhichBrokerId": "0",
-            "nextBeginOffset": str(result.next_offset),
+            "nextBeginOffset": str(next_offset),
             "minOffset": str(result.min_offset),
             "maxOffset": str(result.max_offset),
         },
-        body=b"".join(result.records),
+        body=b"".join(records),
     )

@@ -53,6 +53,11 @@ class Session:
         """Whether the peer is RocketMQ's Go client."""
         return self.language is LanguageCode.GO
 
+    @property
+    def knows_zlib_alone(self) -> bool:
+        """Whether the peer takes every packed body for zlib, whatever its flags say."""
+        return self.language in (LanguageCode.CPP, LanguageCode.GO)
+
 
 def pack_born_host(host: str, port: int) -> bytes:
     """An address as records hold it, in IPv4 form.

@@ -1,0 +1,105 @@
+"""Bodies for clients that know zlib alone: LZ4 and Zstandard are packed anew as they are pulled.
+
+RocketMQ's broker hands bodies out as they came. Its C++ client takes every packed body for zlib and
+ends the whole process on another; the Go client hands the packed bytes to the program. So a Java
+producer that is set to LZ4 kills the C++ consumers of its topic. For these two a packed body of
+another algorithm becomes a zlib one; one that does not unpack loses the flag, and the program gets
+its bytes as they are. The store keeps what the producer sent.
+
+Packing takes time that other clients wait for, so an answer ends once it has cost enough.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from timermq.timerstore.body_codec import decompress_body
+from timermq.timerstore.message import COMPRESSION_MASK, SysFlag
+from timermq.timerstore.record import QUEUE_OFFSET_AT, SYS_FLAG_AT, decode_record
+from timermq.timerstore.record_layout import BODY_CRC_MASK, HEAD
+from timermq.timerstore.record_spans import RecordError, head_size, record_spans
+
+UNPACKED_SIZE_MAX = 16 << 20
+"""Bytes that one body may unpack to; with more it counts as one that does not."""
+ANSWER_SIZE_MAX = 4 << 20
+"""Bytes unpacked for one answer; the message that reaches it is the last one. About 50 ms."""
+
+_ZLIB_KINDS = (0, SysFlag.COMPRESSION_ZLIB)
+_LEVEL = 1
+_BODY_CRC_AT = HEAD.offset_of("body_crc")
+
+
+@attrs.frozen
+class ZlibBodies:
+    """What a client gets that knows zlib alone."""
+
+    records: list[bytes]
+    """Records, or runs of neighbouring ones."""
+    next_offset: int | None
+    """Where to go on when the answer ends early; None when everything is in it."""
+
+
+def with_zlib_bodies(runs: Sequence[bytes]) -> ZlibBodies:
+    """Records as a client can read them that knows zlib alone.
+
+    Args:
+        runs: Whole records, neighbouring ones in one piece.
+    """
+    records: list[bytes] = []
+    unpacked_size = 0
+    for run in runs:
+        done = 0
+        for at, end in _foreign(run):
+            records.append(run[done:at])
+            record, size = _repacked(run[at:end])
+            records.append(record)
+            done = end
+            unpacked_size += size
+            if unpacked_size >= ANSWER_SIZE_MAX:
+                offset = int.from_bytes(record[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8], "big")
+                return ZlibBodies(records, offset + 1)
+        records.append(run[done:] if done else run)
+    return ZlibBodies(records, None)
+
+
+def _foreign(run: bytes) -> Iterator[tuple[int, int]]:
+    """Start and end of the records whose bodies are packed, and not with zlib."""
+    at = 0
+    while at < len(run):
+        end = at + int.from_bytes(run[at : at + 4], "big")
+        flags = int.from_bytes(run[at + SYS_FLAG_AT : at + SYS_FLAG_AT + 4], "big")
+        if flags & SysFlag.COMPRESSED and flags & COMPRESSION_MASK not in _ZLIB_KINDS:
+            yield at, end
+        at = end
+
+
+def _repacked(data: bytes) -> tuple[bytes, int]:
+    """The record with a body that is readable, and how many bytes were unpacked for it."""
+    record = decode_record(data)
+    flags = record.sys_flag & ~COMPRESSION_MASK
+    try:
+        unpacked = decompress_body(record, size_max=UNPACKED_SIZE_MAX)
+    except RecordError:
+        return _with_body(data, flags & ~SysFlag.COMPRESSED, record.body), UNPACKED_SIZE_MAX
+    return _with_body(data, flags, zlib.compress(unpacked, _LEVEL)), len(unpacked)
+
+
+def _with_body(data: bytes, sys_flag: int, body: bytes) -> bytes:
+    """A record with another body."""
+    body_at, body_end = head_size(data), record_spans(data)[0]
+    size = len(data) + len(body) - (body_end - body_at)
+    parts = (
+        size.to_bytes(4, "big"),
+        data[4:_BODY_CRC_AT],
+        (zlib.crc32(body) & BODY_CRC_MASK).to_bytes(4, "big"),
+        data[_BODY_CRC_AT + 4 : SYS_FLAG_AT],
+        sys_flag.to_bytes(4, "big"),
+        data[SYS_FLAG_AT + 4 : body_at - 4],
+        len(body).to_bytes(4, "big"),
+        body,
+        data[body_end:],
+    )
+    return b"".join(parts)
