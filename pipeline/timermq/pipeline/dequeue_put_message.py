@@ -88,15 +88,11 @@ class DequeuePutMessage:
         while due:
             now_ms = self.clock.now_ms()
             results = self.store.put([one.message for one in due], even_when_full=True)
-            stored = [
-                one for one, result in zip(due, results, strict=True) if result.status in STORED
-            ]
-            self._account(stored, now_ms)
-            due = [
-                one
-                for one, result in zip(due, results, strict=True)
-                if len(stored) < len(due) and self._again(one, result)
-            ]
+            if STORED.issuperset([result.status for result in results]):
+                self._account(due, now_ms)
+                due = []
+            else:
+                due = self._account_some(due, results, now_ms)
             if due:
                 self.counts.retried += len(due)
                 await trio.sleep(self.options.retry_interval_ms / 1000)
@@ -134,6 +130,14 @@ class DequeuePutMessage:
         while (now_ms := self.clock.now_ms()) < latest_ms:
             wait_ms = min(latest_ms - now_ms, self.options.clock_check_interval_ms)
             await trio.sleep(wait_ms / 1000)
+
+    def _account_some(
+        self, due: list[DueMessage], results: list[PutResult], now_ms: int
+    ) -> list[DueMessage]:
+        """Count those that are stored; returns those to be put again."""
+        pairs = list(zip(due, results, strict=True))
+        self._account([one for one, result in pairs if result.status in STORED], now_ms)
+        return [one for one, result in pairs if self._again(one, result)]
 
     def _again(self, one: DueMessage, result: PutResult) -> bool:
         if result.status in STORED:

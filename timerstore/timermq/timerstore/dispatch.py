@@ -23,6 +23,8 @@ from .java_hash import tags_code
 from .properties import DELAY, TAGS_NAME, find
 
 _DELAY = DELAY.encode()
+_TAGS = TAGS_NAME + b"\x01"
+_MARKED_TAGS = b"\x02" + _TAGS
 
 
 def unit_tags_code(
@@ -43,7 +45,13 @@ def unit_tags_code(
         level = find(properties, _DELAY)
         if level is not None and level.isdigit() and (number := int(level)) > 0:
             return level_deliver_ms(levels_ms, number, store_ms)
-    tags = find(properties, TAGS_NAME)
+    if _TAGS not in properties:
+        return 0
+    # The way of nearly all tags; `find` also knows those that stand first, or are empty.
+    at = properties.rfind(_MARKED_TAGS)
+    end = properties.find(b"\x02", at + len(_MARKED_TAGS))
+    tags = properties[at + len(_MARKED_TAGS) : end] if 0 <= at < end else None
+    tags = tags or find(properties, TAGS_NAME)
     return tags_code(tags) if tags else 0
 
 

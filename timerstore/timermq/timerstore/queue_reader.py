@@ -1,5 +1,6 @@
 """Reading through a consume queue: messages by offset, as a pull gets them, and by store time."""
 
+import operator
 from collections.abc import Callable
 
 import attrs
@@ -121,9 +122,11 @@ class QueueReader:
         heads = np.flatnonzero(starts[1:count] != ends[: count - 1]) + 1
         begins = starts[np.concatenate(([0], heads))].tolist()
         stops = ends[np.concatenate((heads - 1, [count - 1]))].tolist()
-        records = tuple(
-            log.read(begin, stop - begin) for begin, stop in zip(begins, stops, strict=True)
-        )
+        sizes_of_runs = map(operator.sub, stops, begins)
+        runs = tuple(log.records_at(zip(begins, sizes_of_runs, strict=True)))
+        records = tuple(run for run in runs if run is not None)
+        if len(records) < len(runs):
+            return None
         return _result(queue, GetStatus.FOUND, offset + count, records, count)
 
     def store_ms_at(self, queue: ConsumeQueue, offset: int) -> int:
