@@ -162,12 +162,13 @@ class Reopened:
     recovered: Recovered
     now_ms: int
 
-    def enqueue(self, batch_count: int = 1 << 20) -> int:
+    def enqueue(self, batch_count: int = 1 << 20, from_offset: int | None = None) -> int:
         """Let the first two stages do what is left, or so many batches; returns the offset then."""
         found = self.recovered
+        offset = found.queue_offset if from_offset is None else from_offset
         state = TimerState(
-            queue_offset=found.queue_offset,
-            commit_queue_offset=found.queue_offset,
+            queue_offset=offset,
+            commit_queue_offset=offset,
             write_ms=self.now_ms // 1000 * 1000,
             read_ms=found.read_ms,
             commit_read_ms=found.read_ms,
