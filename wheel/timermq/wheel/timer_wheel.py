@@ -259,14 +259,16 @@ class TimerWheel:
 
     def live(self, from_ms: int) -> Slots:
         """The live slots from ``from_ms`` on, ascending: time_ms, first_pos, last_pos, num."""
-        slots = self._slots[self._live.indexes()]
-        ticks = slots["time"].astype(np.int64)
-        order = np.argsort(ticks)
-        order = order[np.searchsorted(ticks[order], self._tick_from(from_ms)) :]
-        live = np.empty(len(order), _LIVE)
-        live["time_ms"] = ticks[order] * self.precision_ms
+        found = self._live.indexes()
+        # From the ring's beginning on, index order is the order of time.
+        beginning = np.searchsorted(found, self._base % self._count)
+        indexes = np.concatenate((found[beginning:], found[:beginning]))
+        ticks = self._slots["time"][indexes].astype(np.int64)
+        first = np.searchsorted(ticks, self._tick_from(from_ms))
+        live = np.empty(len(indexes) - first, _LIVE)
+        live["time_ms"] = ticks[first:] * self.precision_ms
         for column in ("first_pos", "last_pos", "num"):
-            live[column] = slots[column][order]
+            live[column] = self._slots[column][indexes[first:]]
         return live
 
     def snapshot_dirty(self) -> DirtySlots:
