@@ -46,7 +46,7 @@ class WheelBesideDict(RuleBasedStateMachine):
         steps = data.draw(st.lists(st.integers(0, RING + 2), min_size=count, max_size=count))
         times = self.read_ms + PRECISION_MS * np.array(steps, np.int64)
         nums = np.where(np.arange(count) % 3 == 2, -1, 1).astype(np.int32)
-        occupied = self.wheel.occupied(times)
+        occupied = self.wheel.occupied(times, self.read_ms)
 
         assert [step >= RING for step in steps] == occupied.tolist()
 

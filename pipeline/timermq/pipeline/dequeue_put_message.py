@@ -78,9 +78,11 @@ class DequeuePutMessage:
     def _mark(self, mark: ReadMark) -> None:
         state = self.state
         state.commit_read_ms = mark.read_ms
-        state.scan_py = self.store.commit_log.max_offset
-        state.published.set()
         state.already_done.forget(slot_ms=mark.read_ms, queue_offset=state.commit_queue_offset)
+        # While deliveries of the process before still count, the next one must read them too.
+        if not state.already_done:
+            state.scan_py = self.store.commit_log.max_offset
+        state.published.set()
 
     async def _deliver(self, batch: DeliverBatch) -> None:
         due = self._convert(batch)

@@ -71,7 +71,8 @@ class EnqueuePut:
         state = self.state
         if len(batch):
             targets, rolled = self._targets(batch)
-            if self.wheel.occupied(targets).any() or not self._append(batch, targets, rolled):
+            occupied = self.wheel.occupied(targets, state.commit_read_ms)
+            if occupied.any() or not self._append(batch, targets, rolled):
                 return False
             for topic, count in batch.arrivals.items():
                 self.metrics.add(topic, count)

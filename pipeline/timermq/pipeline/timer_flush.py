@@ -17,7 +17,10 @@ the wheel, and lets the read time run ahead of the deliveries (store-and-timer.m
 
 from __future__ import annotations
 
+import errno
+
 import attrs
+import structlog
 import trio
 
 from timermq.timerstore.message_store import MessageStore
@@ -26,6 +29,8 @@ from .clock import Clock
 from .timer_files import TimerFiles
 from .timer_options import TimerOptions
 from .timer_state import TimerState
+
+log = structlog.get_logger("timermq.pipeline.timer_flush")
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -79,7 +84,13 @@ class TimerFlush:
         )
         files.checkpoint.write()
         await files.disk.sync(files.checkpoint.file)
-        await files.metrics.save(metrics)
+        try:
+            await files.metrics.save(metrics)
+        except OSError as error:
+            # Counts for people; recovery makes them anew.
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            log.warning("timer metrics not saved", error=str(error))
         self._last = now
 
     def _collect_garbage(self) -> None:

@@ -103,6 +103,13 @@ class TimerMessageStore:
         self._flush = TimerFlush(
             files=self.files, store=store, state=self.state, options=options, clock=clock
         )
+        self._restart_pin = (
+            self._oldest_entry(recovered.queue_offset),
+            self.state.write_ms + options.roll_window_ms,
+        )
+        """Body of the first message that is enqueued after the start, and until when it may be
+        needed: after a damage, messages that are enqueued again are older than units before them.
+        """
         store.on_arrival(self._arrived)
         store.pinned_from = self.oldest_pending_py
 
@@ -208,18 +215,29 @@ class TimerMessageStore:
     def oldest_pending_py(self) -> int | None:
         """Position of the oldest body that a pending timer needs; None when nothing is pending.
 
-        Positions grow along the timer log, so the oldest unit of all live slots names it. Entries
-        that have no unit yet are younger than all that have.
+        Positions grow along the timer log, so the oldest unit of all live slots names it, but for
+        messages that recovery had to enqueue again. Entries that have no unit yet are younger than
+        all that have.
         """
         live = self.files.wheel.live(self.state.commit_read_ms)
         pins = (
             [self.files.timer_log.unit(int(live["first_pos"].min())).offset_py] if len(live) else []
         )
-        queue = self.store.queue(TIMER_TOPIC, 0)
-        if queue is not None and self.state.commit_queue_offset < queue.max_offset:
-            waiting = queue.units(max(self.state.commit_queue_offset, queue.min_offset), 1)
-            pins += [int(offset) for offset in waiting["phy_offset"]]
+        first_waiting = self._oldest_entry(self.state.commit_queue_offset)
+        if first_waiting is not None:
+            pins.append(first_waiting)
+        enqueued_first, until_ms = self._restart_pin
+        if pins and enqueued_first is not None and self.state.commit_read_ms <= until_ms:
+            pins.append(enqueued_first)
         return min(pins, default=None)
+
+    def _oldest_entry(self, queue_offset: int) -> int | None:
+        """Position of the first message of the timer topic from a queue offset on."""
+        queue = self.store.queue(TIMER_TOPIC, 0)
+        if queue is None or queue_offset >= queue.max_offset:
+            return None
+        units = queue.units(max(queue_offset, queue.min_offset), 1)
+        return int(units["phy_offset"][0]) if len(units) else None
 
     def statistics(self) -> TimerStatistics:
         """A moment's picture; reads memory only."""

@@ -232,3 +232,26 @@ async def test_power_cut(autojump_clock: trio.testing.MockClock) -> None:
     synced = Counter(body for body in crash.arrived + crash.waiting if body[:4] != "last")
 
     assert synced == await delivered_in_the_end(crash)
+
+
+@pytest.mark.parametrize("life", [0.0, 0.1, 0.3, 0.5, 0.7])
+async def test_dies_again_soon(autojump_clock: trio.testing.MockClock, life: float) -> None:
+    """What the first life delivered still counts when the second dies after a checkpoint."""
+    crash = await crashed()
+    options = attrs.evolve(OPTIONS, timer_flush_interval_ms=200)
+    for stop in (False, False, True):
+        async with running(crash.disk, crash.clock, timer_options=options, stop=stop):
+            await trio.sleep(life)
+        crash.disk.process_kill()
+
+    assert await delivered_in_the_end(crash) == Counter(crash.arrived + crash.waiting)
+
+
+async def test_segments_that_lost_their_lengths(autojump_clock: trio.testing.MockClock) -> None:
+    """A power cut left two names of the timer log durable and their lengths not."""
+    crash = await crashed()
+    last = int(crash.disk.list_dir(TIMER_LOG)[-1])
+    for number in (1, 2):
+        crash.disk.open(f"{TIMER_LOG}/{last + number * SEGMENT_SIZE:020}", create=True)
+
+    assert await delivered_in_the_end(crash) == Counter(crash.arrived + crash.waiting)

@@ -157,6 +157,17 @@ def test_load_removes_an_empty_last_segment(disk: MemoryDisk) -> None:
     assert queue.wrote == 10
 
 
+def test_load_removes_all_empty_last_segments(disk: MemoryDisk) -> None:
+    """After a power cut several names may be durable whose lengths are not."""
+    filled(disk, 1).close()
+    put_file(disk, name(10), 0)
+    put_file(disk, name(20), 0)
+    queue = loaded(disk)
+
+    assert disk.list_dir(LOG) == [name(0)]
+    assert queue.wrote == 10
+
+
 def test_load_read_only_leaves_it(disk: MemoryDisk) -> None:
     """A tool ignores the empty segment, and cuts only what it has in memory."""
     filled(disk, 2).close()

@@ -144,16 +144,18 @@ def test_passing_more_than_a_turn_empties_the_ring() -> None:
     assert [NO_POS] == link(wheel, 104, RING + 7)
 
 
-def test_a_time_one_turn_ahead_is_occupied_until_the_slot_is_read() -> None:
-    """The index of a time that is still to be read is taken, used or not."""
+def test_a_time_one_turn_ahead_is_occupied_until_the_slot_is_needed_no_more() -> None:
+    """The index of a time that is still to be read, or to be delivered, is taken, used or not."""
     wheel = opened(make_disk())
     times = at(0, RING - 1, RING, RING + 1)
 
-    assert [False, False, True, True] == wheel.occupied(times).tolist()
+    assert [False, False, True, True] == wheel.occupied(times, T0).tolist()
+    assert [False, False, True, True] == wheel.occupied(times, T0 + 1000).tolist()
 
     wheel.pass_by(T0 + 1000)
 
-    assert [False, False, False, True] == wheel.occupied(times).tolist()
+    assert [False, False, True, True] == wheel.occupied(times, T0).tolist()
+    assert [False, False, False, True] == wheel.occupied(times, T0 + 1000).tolist()
 
 
 def test_linking_beyond_the_ring_is_refused() -> None:
@@ -344,7 +346,7 @@ def test_other_precisions_divide_the_time() -> None:
     wheel.apply(wheel.plan(np.array([T0 + 600]), np.array([52]), np.array([1], np.int32)))
 
     assert wheel.next_live(0) == T0 + 600
-    assert [False, True] == wheel.occupied(np.array([T0 + 600, T0 + 700])).tolist()
+    assert [False, True] == wheel.occupied(np.array([T0 + 600, T0 + 700]), T0 + 1000).tolist()
 
 
 def test_read_only_reads_a_wheel_and_creates_none() -> None:

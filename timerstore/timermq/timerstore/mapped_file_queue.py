@@ -76,7 +76,8 @@ class MappedFileQueue:
     def load(self) -> None:
         """Open the segments that are there; ``wrote`` is the end of the last one until set.
 
-        A last segment of length zero was being created when the process died, and is removed.
+        Last segments of length zero were being created when the process died, or their lengths were
+        lost with the power; they are removed.
 
         Raises:
             StoreFormatError: A file of another name or length, or a gap between two segments;
@@ -88,27 +89,38 @@ class MappedFileQueue:
             if not self._disk.is_dir(f"{self._directory}/{name}")
         ]
         try:
-            for name in names:
-                self._load_segment(name, is_last=name == names[-1])
+            sizes = [self._load_segment(name) for name in names]
+            empty = self._take_last_empty(sizes)
         except StoreFormatError:
             self.close()
             self.segments.clear()
             raise
+        if not self._read_only:
+            for segment in empty:
+                self._disk.remove(segment.file.path)
         self.wrote = self.flushed_where = self.segments[-1].end if self.segments else 0
 
-    def _load_segment(self, name: str, *, is_last: bool) -> None:
+    def _load_segment(self, name: str) -> int:
+        """Open a segment whose length is not known to be right; returns the length."""
         path = f"{self._directory}/{name}"
         start = self._check_name(path, name)
         file = self._disk.open(path, read_only=self._read_only)
-        size = file.size()
-        if size == self.segment_size:
-            self.segments.append(MappedFile(start, file, size))
-            return
-        file.close()
-        if size or not is_last:
-            raise StoreFormatError(path, size, f"a segment of {self.segment_size} bytes", f"{size}")
-        if not self._read_only:
-            self._disk.remove(path)
+        self.segments.append(MappedFile(start, file, self.segment_size))
+        return file.size()
+
+    def _take_last_empty(self, sizes: list[int]) -> list[MappedFile]:
+        """Take the last segments out that have no length; all others must be whole."""
+        empty: list[MappedFile] = []
+        while sizes and not sizes[-1]:
+            sizes.pop()
+            empty.append(self.segments.pop())
+            empty[-1].file.close()
+        for segment, size in zip(self.segments, sizes, strict=True):
+            if size != self.segment_size:
+                raise StoreFormatError(
+                    segment.file.path, size, f"a segment of {self.segment_size} bytes", f"{size}"
+                )
+        return empty
 
     def set_end(self, offset: int) -> None:
         """The data ends at ``offset``: later segments are removed, later bytes are nothing.

@@ -163,12 +163,18 @@ class TimerWheel:
             magic=magic,
         )
 
-    def occupied(self, times: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def occupied(self, times: NDArray[np.int64], needed_from_ms: int) -> NDArray[np.bool_]:
         """Which slot times lie more than a turn of the ring ahead, so that linking them must wait.
 
-        Their index belongs to a time that has yet to be read, used or not.
+        Their index belongs to a time that is still needed, used or not.
+
+        Args:
+            times: Slot times.
+            needed_from_ms: Slots from here on must be found after a crash: read or not, not all of
+                their messages are delivered. At most the read time.
         """
-        return times >= (self._base + self._count) * self.precision_ms
+        needed_from = min(self._tick_from(needed_from_ms), self._base)
+        return times >= (needed_from + self._count) * self.precision_ms
 
     def plan(self, times: Int64s, positions: Int64s, nums: NDArray[np.int32]) -> LinkPlan:
         """Work out how a batch of units would be linked; nothing changes yet.

@@ -1,0 +1,62 @@
+"""Stage 2 beside what is read but not delivered."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fakes import ManualClock
+from simulation.staged_service import HOST, ROOT, SMALL_FILES
+from timermq.pipeline import TimerMessageStore
+from timermq.pipeline.enqueue_put import EnqueuePut
+from timermq.pipeline.flow_control import FlowControl
+from timermq.pipeline.timer_counts import TimerCounts
+from timermq.pipeline.timer_request import EnqueueBatch
+from timermq.timerlog import MAGIC_DEFAULT
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.message_store import MessageStore
+from unit.pipeline.crashed_store import OPTIONS
+
+
+def batch_for(slot_ms: int, next_queue_offset: int) -> EnqueueBatch:
+    """One message for a slot."""
+    return EnqueueBatch(
+        offset_py=np.array([0]),
+        size_py=np.array([100], np.int32),
+        out_ms=np.array([slot_ms]),
+        deliver_ms=np.array([slot_ms + 1]),
+        order_py=np.array([0]),
+        topic_hash=np.array([7], np.int32),
+        magic=np.array([MAGIC_DEFAULT], np.int32),
+        arrivals={"T": 1},
+        next_queue_offset=next_queue_offset,
+    )
+
+
+async def test_a_slot_that_is_not_delivered_is_not_overwritten() -> None:
+    """A turn of the ring later its index waits until the deliveries are done: a kill needs it."""
+    clock, disk = ManualClock(), MemoryDisk()
+    store = MessageStore.open(disk, ROOT, SMALL_FILES, now_ms=clock.now_ms, store_host=HOST)
+    service = TimerMessageStore(store, OPTIONS, clock)
+    state, wheel = service.state, service.files.wheel
+    put = EnqueuePut(
+        timer_log=service.files.timer_log,
+        wheel=wheel,
+        metrics=service.files.metrics,
+        flow=FlowControl(1 << 30, lambda _: 0),
+        state=state,
+        options=OPTIONS,
+        clock=clock,
+        counts=TimerCounts(),
+    )
+    slot_ms = state.commit_read_ms
+    ring_ms = 2 * OPTIONS.slots_total * OPTIONS.timer_precision_ms
+    state.write_ms = slot_ms + ring_ms
+    assert put.put(batch_for(slot_ms, 1))
+    state.read_ms = slot_ms + OPTIONS.timer_precision_ms
+    wheel.pass_by(state.read_ms)
+
+    assert not put.put(batch_for(slot_ms + ring_ms, 2))
+
+    state.commit_read_ms = state.read_ms
+
+    assert put.put(batch_for(slot_ms + ring_ms, 2))
