@@ -101,12 +101,15 @@ class MappedFileQueue:
         self.wrote = self.flushed_where = self.segments[-1].end if self.segments else 0
 
     def _load_segment(self, name: str) -> int:
-        """Open a segment whose length is not known to be right; returns the length."""
+        """Open a segment that is whole or has no length; returns the length."""
         path = f"{self._directory}/{name}"
         start = self._check_name(path, name)
         file = self._disk.open(path, read_only=self._read_only)
         self.segments.append(MappedFile(start, file, self.segment_size))
-        return file.size()
+        size = file.size()
+        if size:
+            self._check_size(self.segments[-1], size)
+        return size
 
     def _take_last_empty(self, sizes: list[int]) -> list[MappedFile]:
         """Take the last segments out that have no length; all others must be whole."""
@@ -116,11 +119,14 @@ class MappedFileQueue:
             empty.append(self.segments.pop())
             empty[-1].file.close()
         for segment, size in zip(self.segments, sizes, strict=True):
-            if size != self.segment_size:
-                raise StoreFormatError(
-                    segment.file.path, size, f"a segment of {self.segment_size} bytes", f"{size}"
-                )
+            self._check_size(segment, size)
         return empty
+
+    def _check_size(self, segment: MappedFile, size: int) -> None:
+        if size != self.segment_size:
+            raise StoreFormatError(
+                segment.file.path, size, f"a segment of {self.segment_size} bytes", f"{size}"
+            )
 
     def set_end(self, offset: int) -> None:
         """The data ends at ``offset``: later segments are removed, later bytes are nothing.

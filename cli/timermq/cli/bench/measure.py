@@ -10,53 +10,11 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import attrs
 import psutil
 
 CALIBRATION_ROUNDS = 100_000
 REFERENCE_MS = 2.8
 """Calibration of the machine that the floors were measured on, milliseconds of CPU."""
-
-
-@attrs.frozen(kw_only=True)
-class Sample:
-    """One measurement."""
-
-    question: str
-    messages: int
-    body_size: int
-    seconds: float
-    cpu_seconds: float
-    """CPU time of the broker, all threads."""
-    calibration_ms: float
-
-    @property
-    def rate(self) -> float:
-        """Messages a second."""
-        return self.messages / self.seconds
-
-    @property
-    def cpu_us(self) -> float:
-        """Microseconds of the broker's CPU a message."""
-        return self.cpu_seconds / self.messages * 1e6
-
-    @property
-    def normal_cpu_us(self) -> float:
-        """The same, scaled to the reference machine."""
-        return self.cpu_us * REFERENCE_MS / self.calibration_ms
-
-    def to_json(self) -> dict[str, float | int | str]:
-        """One line of ``--json``."""
-        return {
-            "question": self.question,
-            "messages": self.messages,
-            "body_size": self.body_size,
-            "seconds": round(self.seconds, 3),
-            "per_second": round(self.rate),
-            "cpu_us": round(self.cpu_us, 2),
-            "normal_cpu_us": round(self.normal_cpu_us, 2),
-            "calibration_ms": round(self.calibration_ms, 2),
-        }
 
 
 def calibrate() -> float:
