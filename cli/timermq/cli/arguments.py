@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from timermq.pipeline.clock import SystemClock
+from timermq.timerstore.message import PORT_MAX
 
 from .moment import MomentError, parse_duration, parse_moment
 
@@ -18,7 +19,14 @@ class UsageError(Exception):
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser whose error is one line, like every other error of the program."""
+    """A parser whose error is one line, like every other error of the program.
+
+    Flags are taken by their whole names alone: a beginning that is clear today means another flag,
+    or two, once there are more of them.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - those of argparse
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
 
     def error(self, message: str) -> NoReturn:
         """Raise ``UsageError`` in place of printing the usage and leaving."""
@@ -70,7 +78,7 @@ def count(text: str) -> int:
 def address(text: str) -> tuple[str, str]:
     """Host and port of ``HOST:PORT``; brackets around an IPv6 host are taken off."""
     host, mark, port = text.rpartition(":")
-    if not mark or not host or not port.isdecimal():
+    if not (mark and host and port.isascii() and port.isdecimal() and int(port[:6]) <= PORT_MAX):
         raise argparse.ArgumentTypeError(f"expected HOST:PORT, found {text!r}")
     return host.removeprefix("[").removesuffix("]"), port
 

@@ -44,7 +44,9 @@ def test_name_servers_that_are_refused(text: str) -> None:
         name_servers(text)
 
 
-@pytest.mark.parametrize("text", ["localhost", ":1", "localhost:", "localhost:http"])
+@pytest.mark.parametrize(
+    "text", ["localhost", ":1", "localhost:", "localhost:http", "a:65536", "a:²"]
+)
 def test_addresses_that_are_refused(text: str) -> None:
     """An address has a host and a port."""
     with pytest.raises(argparse.ArgumentTypeError) as refused:
@@ -60,6 +62,14 @@ def test_parser_does_not_leave_the_program() -> None:
         parser.parse_args(["--what"])
 
     assert "send: unrecognized arguments: --what" == str(refused.value)
+
+
+def test_flags_are_not_cut_short() -> None:
+    """A beginning of a flag is no flag: `--namesrv` must not open a name server of its own."""
+    parser = OneLineParser(prog="timermq serve")
+    parser.add_argument("--namesrv-listen")
+    with pytest.raises(UsageError, match=r"^serve: unrecognized arguments: --namesrv a:1$"):
+        parser.parse_args(["--namesrv", "a:1"])
 
 
 def test_first_sentence() -> None:
