@@ -13,8 +13,10 @@ before it connects, twice as long each time.
 from __future__ import annotations
 
 import itertools
+import os
 from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 import attrs
 import trio
@@ -102,7 +104,7 @@ class Link:
             stream = await self._connect()
         except (OSError, trio.TooSlowError) as error:
             self.failures += 1
-            self._lose(f"cannot connect: {str(error) or 'no connection in time'}")
+            self._lose(f"cannot connect: {_reason(error)}")
             return
         finally:
             if not self.is_connected:
@@ -278,6 +280,20 @@ class Links:
             self._on_request(address, command)
 
         return receive
+
+
+def _reason(error: OSError | trio.TooSlowError) -> str:
+    """Why there is no connection: of several attempts, what the first one met."""
+    if isinstance(error, trio.TooSlowError):
+        return "no connection in time"
+    cause: BaseException = error.__cause__ or error
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
+    reason = str(cause)
+    if isinstance(cause, OSError) and cause.errno is not None:
+        # That of a name that is not known is negative, and no number of the system's.
+        reason = os.strerror(cause.errno) if cause.errno > 0 else cause.strerror or reason
+    return reason[:1].lower() + reason[1:]
 
 
 def split_address(address: str) -> tuple[str, int]:
