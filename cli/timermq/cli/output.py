@@ -27,6 +27,8 @@ def print_json(rows: Iterable[Row]) -> None:
 def print_table(rows: Iterable[Row], columns: Sequence[str], *, title: str | None = None) -> None:
     """Print the named columns; numbers line up right, times ``…_ms`` are written as moments.
 
+    Where the terminal is too narrow texts are folded, and moments stand on two lines.
+
     Args:
         rows: May hold more than the columns; a missing or None value is left empty.
         columns: Keys of the rows, in order of appearance; they are the headers too.
@@ -34,16 +36,30 @@ def print_table(rows: Iterable[Row], columns: Sequence[str], *, title: str | Non
     """
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     shown = [[_cell(column, row.get(column)) for column in columns] for row in rows]
+    screen = console()
+    widths = [
+        max([len(column), *(len(cells[at].text) for cells in shown)])
+        for at, column in enumerate(columns)
+    ]
+    is_narrow = sum(widths) + 2 * (len(widths) - 1) > screen.width
     for at, column in enumerate(columns):
         right = all(cells[at].right for cells in shown)
         table.add_column(
             column.removesuffix("_ms") if _is_moment(column) else column,
             justify="right" if right and shown else "left",
             overflow="fold",
+            no_wrap=right and bool(shown),
         )
     for cells in shown:
-        table.add_row(*(Text(cell.text) for cell in cells))
-    console().print(table)
+        table.add_row(
+            *(
+                Text(
+                    cell.text.replace("T", "\n") if is_narrow and _is_moment(column) else cell.text
+                )
+                for column, cell in zip(columns, cells, strict=True)
+            )
+        )
+    screen.print(table)
 
 
 def console() -> Console:

@@ -17,19 +17,8 @@ from .arguments import OneLineParser, add_json
 from .offline_store import add_store_arguments, open_offline
 from .output import Row, print_json, print_table
 
-COLUMNS = (
-    "phy_offset",
-    "size",
-    "topic",
-    "queue_id",
-    "queue_offset",
-    "store_ms",
-    "tags",
-    "keys",
-    "unique_id",
-    "body_size",
-)
-"""What people see; `--json` has everything."""
+COLUMNS = ("phy_offset", "size", "topic", "queue_id", "store_ms", "unique_id", "body_size")
+"""What people see, as wide as a terminal; `--json` has everything."""
 
 
 def prepare_parser(parser: OneLineParser) -> None:

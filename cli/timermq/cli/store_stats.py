@@ -11,17 +11,9 @@ from .arguments import OneLineParser, add_json
 from .offline_store import OfflineStore, add_store_arguments, open_offline
 from .output import Row, print_json, print_table
 
-COLUMNS = (
-    "part",
-    "name",
-    "min",
-    "max",
-    "count",
-    "segments",
-    "segment_size",
-    "first_ms",
-    "last_ms",
-)
+FIELDS = ("min", "max", "count", "segments", "segment_size", "first_ms", "last_ms")
+COLUMNS = ("part", "name", "min", "max", "count", "first_ms", "last_ms")
+"""What people see; `--json` has everything."""
 
 
 def prepare_parser(parser: OneLineParser) -> None:
@@ -112,7 +104,7 @@ def _log_row(offline: OfflineStore) -> Row:
 
 
 def _row(part: str, name: str, **values: int | None) -> Row:
-    return {"part": part, "name": name, **{key: values.get(key) for key in COLUMNS[2:]}}
+    return {"part": part, "name": name, **{key: values.get(key) for key in FIELDS}}
 
 
 def _known(store_ms: int) -> int | None:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from timermq.cli import output
 from timermq.cli.moment import format_moment
 from timermq.cli.output import print_json, print_table
 
@@ -36,6 +37,19 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
         ["Orders", "7", format_moment(1_700_000_000_000)],
         ["标签", "1234", format_moment(1_700_000_000_001), "a", "b"],
     ] == lines
+
+
+def test_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Moments stand on two lines, numbers are whole, and texts are folded."""
+    monkeypatch.setattr(output, "PIPED_WIDTH", 40)
+    row = {"deliver_ms": 1_700_000_000_001, "unique_id": "A" * 20, "size": 1234567}
+    print_table([row], ("deliver_ms", "unique_id", "size"))
+    date, _, time = format_moment(1_700_000_000_001).partition("T")
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+
+    assert [["deliver", "unique_id", "size"], [date, "A" * 11, "1234567"], [time, "A" * 9]] == lines
 
 
 def test_spans_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:
