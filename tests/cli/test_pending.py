@@ -7,6 +7,7 @@ import pytest
 from cli.program import RunProgram
 from golden_stores import NAMES, GoldenStore, GoldenStores
 from interop.serving import Broker
+from timermq.cli.moment import format_moment
 from timermq.pipeline.timer_record import TIMER_TOPIC
 
 pytestmark = pytest.mark.slow
@@ -85,18 +86,36 @@ def test_table(timermq: RunProgram, golden_stores: GoldenStores) -> None:
     """People see moments in place of milliseconds."""
     lines = timermq("pending", "--store", golden_stores["g5"].root).out.splitlines()
 
-    assert lines[0].split() == [
-        "unique_id",
-        "topic",
-        "queue_id",
-        "deliver",
-        "keys",
-        "tags",
-        "phy_offset",
-        "rolls",
-    ]
+    assert lines[0].split() == ["deliver", "topic", "unique_id", "keys", "tags", "rolls"]
     assert 6 == len(lines) - 1
-    assert all("T" in line.split()[3] for line in lines[1:])
+    assert all("T" in line.split()[0] for line in lines[1:])
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (
+            ("--between", "2000", "1000"),
+            "argument --between: expected A before B, "
+            f"found {format_moment(2000)} and {format_moment(1000)}",
+        ),
+        (("--group-by", "0s"), "argument --group-by: expected more than 0s, found 0s"),
+    ],
+)
+def test_questions_without_an_answer(
+    timermq: RunProgram, flags: tuple[str, ...], error: str
+) -> None:
+    """What can only be a slip is told, not answered with nothing."""
+    ran = timermq("pending", *flags)
+
+    assert (2, f"timermq: pending: {error}\n") == (ran.code, ran.err)
+
+
+def test_one_name_server_of_several_is_enough(timermq: RunProgram, broker: Broker) -> None:
+    """The next one is asked when one does not answer."""
+    ran = timermq("pending", "--json", "--namesrv", f"127.0.0.1:1;{broker.namesrv}")
+
+    assert (0, "") == (ran.code, ran.err)
 
 
 def test_of_a_broker(timermq: RunProgram, broker: Broker) -> None:

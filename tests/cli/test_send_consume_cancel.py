@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import io
+import os
 import sys
 
 import pytest
 
 from cli.program import Ran, RunProgram
 from interop.serving import Broker
-from timermq.cli.moment import format_moment, parse_moment
+from timermq.cli.moment import format_moment, parse_duration, parse_moment
 from timermq.pipeline.clock import SystemClock
 from timermq.pipeline.recall_handle import decode_handle
 
@@ -137,7 +138,54 @@ def test_lines_for_people(timermq: RunProgram, broker: Broker) -> None:
 
     assert 0 == ran.code
     assert f"Lines/{sent['queue_id']}@0" == line[1]
-    assert [sent["message_id"], "ms", "late", "hello"] == [line[2], *line[4:]]
+    assert [sent["message_id"], "late", "hello"] == [line[2], *line[4:]]
+    assert parse_duration(line[3]) >= 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "error"),
+    [
+        (
+            ("send", "T", "x", "--property", "a=\x01"),
+            "send: property 'a': expected no 0x01 and no 0x02, found '\\x01'",
+        ),
+        (
+            ("send", "T", "x", "--namesrv", "h:99999"),
+            "send: argument --namesrv: expected HOST:PORT, found 'h:99999'",
+        ),
+        (
+            ("consume", "T", "--group", "a b"),
+            "consume: the group 'a b' has other characters than % | a-z A-Z 0-9 _ -",
+        ),
+        (("consume", "", "--group", "G"), "consume: the topic is empty"),
+    ],
+)
+def test_what_cannot_be_sent_or_received(
+    timermq: RunProgram, broker: Broker, argv: tuple[str, ...], error: str
+) -> None:
+    """Each is told in one line, and no broker is asked."""
+    where = () if "--namesrv" in argv else ("--namesrv", broker.namesrv)
+    ran = timermq(*argv, *where)
+
+    assert (2, f"timermq: {error}\n") == (ran.code, ran.err)
+
+
+@pytest.mark.parametrize("argv", [("send", "T"), ("consume", "T", "--group", "G")])
+def test_nobody_there(timermq: RunProgram, argv: tuple[str, ...]) -> None:
+    """A name server that is not there is told at once, with the reason."""
+    ran = timermq(*argv, "--namesrv", "127.0.0.1:1")
+
+    assert 1 == ran.code
+    assert ran.err.startswith("timermq: 127.0.0.1:1: cannot connect: connection refused")
+    assert 1 == len(ran.err.splitlines())
+
+
+def test_a_body_that_is_no_utf_8(timermq: RunProgram, broker: Broker) -> None:
+    """What was typed is sent, byte by byte."""
+    timermq("send", "Bytes", os.fsdecode(b"\xff\xfe"), "--namesrv", broker.namesrv)
+    (row,) = consume(timermq, broker, "Bytes", "--count", "1").rows
+
+    assert (None, "//4=") == (row["body"], row["body_base64"])
 
 
 def test_cancel(timermq: RunProgram, broker: Broker) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import cast
 
 import attrs
 import trio
 
-from timermq.client import BrokerRefusedError
+from timermq.client import BrokerRefusedError, NoAnswerError
 from timermq.client.link import Links
+from timermq.client.route import name_servers
 from timermq.remoting import Command, RequestCode, ResponseCode
 from timermq.timerstore.config_file import parse_json
 
@@ -38,17 +39,25 @@ class BrokerLink:
 
 @asynccontextmanager
 async def call_brokers(namesrv: str) -> AsyncGenerator[list[BrokerLink]]:
-    """Links to all brokers that a name server knows, as long as the block runs.
+    """Links to all brokers that the name servers know, as long as the block runs.
 
     Raises:
-        ClientError: The name server does not say.
+        ClientError: No name server says.
     """
     async with trio.open_nursery() as nursery:
         links = Links(nursery, lambda _address, _command: None)
-        request = Command(RequestCode.GET_BROKER_CLUSTER_INFO)
-        answer = _checked(await links.call(namesrv.split(";")[0].strip(), request))
+        answer = await _ask_any(links, namesrv)
         yield [BrokerLink(address, links) for address in master_addresses(answer.body)]
         nursery.cancel_scope.cancel()
+
+
+async def _ask_any(links: Links, namesrv: str) -> Command:
+    """What brokers there are, by the first name server that answers."""
+    *others, last = name_servers(namesrv)
+    for server in others:
+        with suppress(NoAnswerError):
+            return _checked(await links.call(server, Command(RequestCode.GET_BROKER_CLUSTER_INFO)))
+    return _checked(await links.call(last, Command(RequestCode.GET_BROKER_CLUSTER_INFO)))
 
 
 def _checked(answer: Command) -> Command:

@@ -11,10 +11,12 @@ from typing import Literal
 
 import trio
 
+from timermq.broker.topic_validator import group_fault, topic_fault
 from timermq.client import Consumer, ReceivedMessage, UnreadableBodyError
 
-from .arguments import OneLineParser, add_json, add_namesrv, count, duration
-from .moment import format_moment
+from .arguments import OneLineParser, UsageError, add_json, add_namesrv, count, duration
+from .broker_link import call_brokers
+from .moment import format_duration, format_moment
 from .output import Row, print_json
 
 
@@ -41,6 +43,9 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print messages as they come; 1 if a count was asked for and did not come in time."""
+    fault = topic_fault(args.topic) or group_fault(args.group)
+    if fault is not None:
+        raise UsageError(f"consume: {fault}")
     seconds = math.inf if args.timeout is None else args.timeout / 1000
     received = trio.run(
         _consume,
@@ -67,6 +72,8 @@ async def _consume(
     """Print up to ``count_max`` messages within ``seconds``; returns how many."""
     received = 0
     with trio.move_on_after(seconds):
+        async with call_brokers(namesrv):
+            pass  # a consumer would wait for its name server for ever
         async with Consumer(
             namesrv, group=group, topics={topic: "*"}, start_from=start_from
         ) as consumer:
@@ -120,7 +127,9 @@ def _print_message(message: ReceivedMessage, as_json: bool) -> None:
     if as_json:
         print_json([message_row(message)])
     else:
-        late = "" if message.lateness_ms is None else f"  {message.lateness_ms} ms late"
+        late = (
+            "" if message.lateness_ms is None else f"  {format_duration(message.lateness_ms)} late"
+        )
         place = f"{message.topic}/{message.queue_id}@{message.queue_offset}"
         body, reason = _body(message)
         text = body.decode("utf-8", "backslashreplace") if reason is None else f"({reason})"

@@ -13,16 +13,17 @@ import shtab
 import trio
 
 from timermq.broker.pending_processor import PendingQuery
-from timermq.pipeline.pending import PendingTimer
 from timermq.remoting import Command, RequestCode
 
-from .arguments import OneLineParser, add_json, add_namesrv, duration, moment
+from .arguments import OneLineParser, UsageError, add_json, add_namesrv, duration, moment
 from .broker_link import call_brokers
 from .configuration import add_configuration_flags
+from .moment import format_moment
 from .offline_store import open_offline
 from .output import Row, print_json, print_table
 
-COLUMNS = tuple(field.name for field in attrs.fields(PendingTimer))
+COLUMNS = ("deliver_ms", "topic", "unique_id", "keys", "tags", "rolls")
+"""What people see; `--json` has every field of ``PendingTimer``."""
 GROUP_COLUMNS = ("from_ms", "count")
 
 
@@ -56,6 +57,13 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print one row a message, or one a span."""
+    if args.group_by == 0:
+        raise UsageError("pending: argument --group-by: expected more than 0s, found 0s")
+    if args.between is not None and args.between[0] >= args.between[1]:
+        first, last = map(format_moment, args.between)
+        raise UsageError(
+            f"pending: argument --between: expected A before B, found {first} and {last}"
+        )
     query = PendingQuery(
         between=None if args.between is None else (args.between[0], args.between[1]),
         topic=args.topic,
@@ -63,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         limit=1,  # of a page; here there are none
     )
     rows = _offline(args, query) if args.store else trio.run(_live, args.namesrv, query)
-    if args.group_by:
+    if args.group_by is not None:
         _print(_spans(rows, args.group_by), GROUP_COLUMNS, as_json=args.json)
     else:
         _print(rows, COLUMNS, as_json=args.json)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import os
 import sys
 
 import trio
@@ -45,24 +46,27 @@ def prepare_parser(parser: OneLineParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Send it; print its id, its moment and what takes it back."""
     try:
-        message = OutgoingMessage(
-            topic=args.topic,
-            body=_read_body(args.body),
-            at=args.at,
-            delay=None if args.delay is None else datetime.timedelta(milliseconds=args.delay),
-            level=args.level,
-            keys=args.key,
-            tag=args.tag,
-            properties=dict(_split_property(text) for text in args.property),
-        )
-    except ValueError as error:
+        receipt = trio.run(_send, args.namesrv, _message(args))
+    except ValueError as error:  # what the message cannot be: nothing was sent
         raise UsageError(f"send: {error}") from None
-    receipt = trio.run(_send, args.namesrv, message)
     if args.json:
         print_json([receipt_row(receipt)])
     else:
         _print_receipt(receipt)
     return 0
+
+
+def _message(args: argparse.Namespace) -> OutgoingMessage:
+    return OutgoingMessage(
+        topic=args.topic,
+        body=_read_body(args.body),
+        at=args.at,
+        delay=None if args.delay is None else datetime.timedelta(milliseconds=args.delay),
+        level=args.level,
+        keys=args.key,
+        tag=args.tag,
+        properties=dict(_split_property(text) for text in args.property),
+    )
 
 
 def receipt_row(receipt: SendReceipt) -> Row:
@@ -83,7 +87,7 @@ async def _send(namesrv: str, message: OutgoingMessage) -> SendReceipt:
 
 def _read_body(text: str) -> bytes:
     if text != "-":
-        return text.encode()
+        return os.fsencode(text)  # the bytes that were typed, also when they are no UTF-8
     body = sys.stdin.buffer.read(BODY_SIZE_MAX + 1)
     if len(body) > BODY_SIZE_MAX:
         raise UsageError(f"send: standard input: expected at most {BODY_SIZE_MAX} bytes")
