@@ -27,7 +27,8 @@ def print_json(rows: Iterable[Row]) -> None:
 def print_table(rows: Iterable[Row], columns: Sequence[str], *, title: str | None = None) -> None:
     """Print the named columns; numbers line up right, times ``…_ms`` are written as moments.
 
-    Where the terminal is too narrow texts are folded, and moments stand on two lines.
+    Where the terminal is too narrow texts are folded, and moments and headers stand on several
+    lines.
 
     Args:
         rows: May hold more than the columns; a missing or None value is left empty.
@@ -45,7 +46,7 @@ def print_table(rows: Iterable[Row], columns: Sequence[str], *, title: str | Non
     for at, column in enumerate(columns):
         right = all(cells[at].right for cells in shown)
         table.add_column(
-            column.removesuffix("_ms") if _is_moment(column) else column,
+            _header(column).replace("_", "\n") if is_narrow else _header(column),
             justify="right" if right and shown else "left",
             overflow="fold",
             no_wrap=right and bool(shown),
@@ -67,6 +68,10 @@ def console() -> Console:
     return Console(
         file=sys.stdout, width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False
     )
+
+
+def _header(column: str) -> str:
+    return column.removesuffix("_ms") if _is_moment(column) else column
 
 
 class _Cell:
