@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.program import RunProgram
-from timermq.cli.demo import Outcome, Sent, judge, plan
+from timermq.cli.demo import Outcome, Sent, broken_promise, judge, plan
 from timermq.client import ReceivedMessage
 
 NOW_MS = 1_700_000_000_000
@@ -52,6 +52,19 @@ def test_plan() -> None:
     }
     assert min(moments) > NOW_MS
     assert max(moments) <= NOW_MS + 12_000
+
+
+def test_a_broken_promise_is_told_in_one_line() -> None:
+    """Kinds that are not as they must be, with their numbers; or that nothing rolled."""
+    good = one_outcome(sent_for(NOW_MS), received("M", stored_ms=NOW_MS, received_ms=NOW_MS))
+    lost = one_outcome(sent_for(NOW_MS))
+
+    assert broken_promise([good], 1) is None
+    assert "expected a message that rolls, found none" == broken_promise([good], 0)
+    assert (
+        "expected every message once and not early, found k: 1 lost, 0 early, 0 twice"
+        == broken_promise([good, lost], 1)
+    )
 
 
 def test_in_time() -> None:

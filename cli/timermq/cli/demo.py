@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
+from collections.abc import Sequence
 from datetime import timedelta
 from statistics import median
 
@@ -11,7 +13,14 @@ import attrs
 import trio
 
 from timermq.broker import Broker, BrokerOptions
-from timermq.client import Consumer, OutgoingMessage, Producer, ReceivedMessage, Verdict
+from timermq.client import (
+    ClientError,
+    Consumer,
+    OutgoingMessage,
+    Producer,
+    ReceivedMessage,
+    Verdict,
+)
 from timermq.pipeline.clock import SystemClock
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.timerstore.os_disk import OsDisk
@@ -105,7 +114,12 @@ def run(args: argparse.Namespace) -> int:
         print_json(rows)
     else:
         print_table(rows, COLUMNS, title=f"{len(sent)} messages, {rolled} rolls")
-    return 0 if all(outcome.is_good for outcome in outcomes) and rolled else 1
+    fault = broken_promise(outcomes, rolled)
+    if fault is None:
+        return 0
+    sys.stdout.flush()
+    print(f"timermq: demo: {fault}", file=sys.stderr)
+    return 1
 
 
 def plan(now_ms: int) -> list[tuple[str, OutgoingMessage]]:
@@ -163,6 +177,17 @@ def judge(sent: list[Sent], received: list[ReceivedMessage]) -> list[Outcome]:
     return outcomes
 
 
+def broken_promise(outcomes: Sequence[Outcome], rolled: int) -> str | None:
+    """What was not kept, in one line; None when all was."""
+    bad = [one for one in outcomes if not one.is_good]
+    if bad:
+        found = "; ".join(
+            f"{one.kind}: {one.lost} lost, {one.early} early, {one.twice} twice" for one in bad
+        )
+        return f"expected every message once and not early, found {found}"
+    return None if rolled else "expected a message that rolls, found none"
+
+
 async def _demo(root: str) -> tuple[list[Sent], list[ReceivedMessage], int]:
     """Run broker, producer and consumer; returns what was sent and received, and the rolls."""
     broker = await Broker.open(
@@ -203,8 +228,10 @@ async def _send_and_receive(namesrv: str) -> tuple[list[Sent], list[ReceivedMess
         receipt = await producer.send(TOPIC, b"now")
         sent = [Sent(kind="at once", message_id=receipt.message_id, deliver_ms=None)]
         nursery.start_soon(receive, consumer)
-        with trio.fail_after(START_TIMEOUT):
+        with trio.move_on_after(START_TIMEOUT):
             await arrived.wait()
+        if not arrived.is_set():
+            raise ClientError(f"demo: expected a message within {START_TIMEOUT:g} s, found none")
         sent += await _send_planned(producer)
         now_ms = SystemClock().now_ms()
         await trio.sleep((max(one.deliver_ms or 0 for one in sent) - now_ms) / 1000 + GRACE)
