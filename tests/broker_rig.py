@@ -52,12 +52,16 @@ class RecordingSession:
         self.session = Session(
             remote_address="127.0.0.1:40000",
             born_host=pack_born_host("127.0.0.1", 40_000),
-            send=self.sent.append,
+            queue=self._keep,
+            flush=lambda: None,
             start_soon=lambda _: False,
             close=self._close,
             language=language,
             version=479,
         )
+
+    def _keep(self, answer: Answer) -> None:
+        self.sent += commands_in([answer])
 
     def _close(self, reason: str) -> None:
         self.closed_for = reason

@@ -40,6 +40,7 @@ from .durable_answers import DurableAnswers
 from .long_polling import LongPolling
 from .options import BrokerOptions
 from .processors import Processors, Tables
+from .reactor import make_reactor
 from .server import Server, bind
 from .subscription_group import SubscriptionGroupTable
 from .topic_config import TopicConfigTable
@@ -141,6 +142,7 @@ class Broker:
             store_host=endpoint.store_host,
         )
         self.dispatcher = self.processors.dispatcher(self.tables)
+        self._reactor = make_reactor(self.dispatcher, self.tables.durable)
         self.server = Server(options, self._connect, self.tables.clients)
         self.store.on_arrival(self.tables.long_polling.notify_message_arriving)
 
@@ -257,6 +259,8 @@ class Broker:
                 await services.start(self.tables.durable.run, name="durable answers")
                 await services.start(self.tables.long_polling.run, self.processors.pull.run_again)
                 await services.start(self._saver.run, name="config saver")
+                if self._reactor is not None:
+                    await services.start(self._reactor.run, name="reactor")
                 await services.start(self.server.run, self.endpoint.listeners, name="server")
                 task_status.started()
                 await self._stop_requested.wait()
@@ -293,6 +297,7 @@ class Broker:
             options=self.options,
             dispatcher=self.dispatcher,
             durable=self.tables.durable,
+            reactor=self._reactor,
         )
 
     def _load_tables(self) -> ConfigSaver:

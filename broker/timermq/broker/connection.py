@@ -1,30 +1,34 @@
 """One client connection: bytes in, requests to the dispatcher, answers out.
 
-Two tasks share it. One receives, takes all complete frames of what came, hands them to the
-dispatcher together and sends the answers, joined. The other sends what is queued from elsewhere:
-held pulls, flushed sends, notifications. Only one of them sends at a time, and whoever does takes
-what the other has queued along. Queuing is plain code: what a peer leaves unread is bounded, and a
-peer that goes beyond is cut off. A peer that is only slow is not read from meanwhile, so it cannot
-cause more.
+From a socket the reactor receives, together with all others. Other streams are received from by a
+task of the connection: it takes all complete frames of what came, hands them to the dispatcher
+together and sends the answers, joined. A second task sends what is queued from elsewhere (held
+pulls, flushed sends, notifications) and what a socket did not take at once. Only one of them sends
+at a time, and whoever does takes what the other has queued along. Queuing is plain code: what a
+peer leaves unread is bounded, and a peer that goes beyond is cut off. A peer that is only slow is
+not read from meanwhile, so it cannot cause more.
 
 A peer that has closed its sending side still gets the answers that are under way, for a short time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import contextlib
+import os
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import structlog
 import trio
 
-from timermq.remoting.connection import FrameConnection
+from timermq.remoting.connection import FrameConnection, Request
 from timermq.remoting.errors import LocalProtocolError, RemoteProtocolError
 
 from .answers import Answer
 from .dispatcher import Dispatcher
 from .durable_answers import DurableAnswers
 from .options import BrokerOptions
+from .reactor import Reactor
 from .session import Session, pack_born_host
 
 JOIN_SIZE_MAX = 131_072
@@ -46,6 +50,7 @@ class Connection:
         options: Limits.
         dispatcher: Does the work.
         durable: Answers that wait for the disk; while there are too many, nothing is received.
+        reactor: Receives from sockets; without one, and from other streams, the connection does.
     """
 
     def __init__(
@@ -56,6 +61,7 @@ class Connection:
         options: BrokerOptions,
         dispatcher: Dispatcher,
         durable: DurableAnswers,
+        reactor: Reactor | None = None,
     ) -> None:
         self._stream = stream
         self._options = options
@@ -70,6 +76,13 @@ class Connection:
         self._tasks: trio.Nursery | None = None
         self._is_sending = False
         self._is_stopping = False
+        self._reactor = reactor
+        self._file_number: int | None = None
+        """The socket, while the reactor receives from it."""
+        self._ended = trio.Event()
+        self._rests = False
+        """The reactor does not receive from this connection just now."""
+        self._rest_size = options.unread_output_size_max // REST_DIVISOR
         self._sends_itself = False
         """The receiving task is sending: to cancel it now would cut a frame in two."""
         self._receiving = trio.CancelScope()
@@ -80,9 +93,11 @@ class Connection:
         self.session = Session(
             remote_address=f"{remote[0]}:{remote[1]}",
             born_host=pack_born_host(*remote),
-            send=self._send,
+            queue=self._queue,
+            flush=self._flush,
             start_soon=self._start_soon,
             close=self.close,
+            unread=lambda: self._output_size,
         )
 
     async def run(self) -> None:
@@ -93,7 +108,10 @@ class Connection:
                     self._tasks = nursery
                     nursery.start_soon(self._send_output, name="connection output")
                     with self._receiving:
-                        await self._receive()
+                        if self._reactor is None or not isinstance(self._stream, trio.SocketStream):
+                            await self._receive()
+                        else:
+                            await self._receive_together(self._reactor, self._stream)
                     self._dispatcher.close(self.session)
                     with trio.move_on_after(LINGER):
                         await self._wait_sent()
@@ -105,6 +123,7 @@ class Connection:
             log.exception("connection failed", remote=self.session.remote_address)
         finally:
             self._dispatcher.close(self.session)
+            self._file_number = None
             await trio.aclose_forcefully(self._stream)
             log.debug("closed", remote=self.session.remote_address, reason=self._reason)
 
@@ -123,9 +142,52 @@ class Connection:
             log.info("closing connection", remote=self.session.remote_address, reason=reason)
         self._whole.cancel()
 
+    def receive_ready(self) -> tuple[Sequence[Request], int]:
+        """Read once from the socket, for the reactor; an end or an error ends the connection.
+
+        Returns:
+            The requests that are complete now, and the bytes read.
+        """
+        assert self._file_number is not None
+        try:
+            data = os.read(self._file_number, self._options.receive_size)
+        except BlockingIOError:
+            return (), 0
+        except OSError:
+            self._end("connection lost")
+            return (), 0
+        if not data:
+            self._end("closed by peer")
+            return (), 0
+        self.active_at = trio.current_time()
+        requests: Sequence[Request] = ()
+        if self._frames.failure is None:
+            self._frames.receive_data(data)
+            with contextlib.suppress(RemoteProtocolError):
+                requests = self._frames.requests()
+        failure = self._frames.failure
+        if failure is not None:
+            log.warning("broken frame", remote=self.session.remote_address, reason=failure.remark)
+            self._end(failure.remark)
+        return requests, len(data)
+
+    async def _receive_together(self, reactor: Reactor, stream: trio.SocketStream) -> None:
+        """Let the reactor receive until the connection ends."""
+        number = self._file_number = stream.socket.fileno()
+        reactor.add(number, self)
+        try:
+            await self._ended.wait()
+        finally:
+            reactor.remove(number)
+
+    def _end(self, reason: str) -> None:
+        """Receive no more; answers under way are still sent."""
+        self._reason = self._reason or reason
+        self._ended.set()
+
     async def _receive(self) -> None:
         receive_size = self._options.receive_size
-        rest_size = self._options.unread_output_size_max // REST_DIVISOR
+        rest_size = self._rest_size
         while not self._is_stopping:
             data = await self._stream.receive_some(receive_size)
             if not data:
@@ -150,10 +212,30 @@ class Connection:
             while self._output_size > rest_size:
                 await self._output_sent.wait()
 
-    def _send(self, answer: Answer) -> None:
-        self._queue(answer)
-        if not self._is_sending:
+    def _flush(self) -> None:
+        """Let go what is queued: at once as far as the socket takes it, else by the output task."""
+        if self._is_sending or not self._output:
+            return
+        if self._file_number is None:
             self._output_added.set()
+        else:
+            self._write_now(self._file_number)
+
+    def _write_now(self, file_number: int) -> None:
+        while self._output:
+            data = self._take_output()
+            try:
+                size = os.write(file_number, data)
+            except OSError:
+                # It takes no more now, or never: the output task waits, or finds out.
+                size = 0
+            self._output_size -= size
+            if size < len(data):
+                self._output.insert(0, data[size:])
+                self._output_added.set()
+                break
+        self.active_at = trio.current_time()
+        self._tell_sent()
 
     def _queue(self, answer: Answer) -> None:
         if self._whole.cancel_called:
@@ -191,6 +273,10 @@ class Connection:
     def _tell_sent(self) -> None:
         self._output_sent.set()
         self._output_sent = trio.Event()
+        rests = self._output_size > self._rest_size
+        if rests is not self._rests and self._reactor is not None and self._file_number is not None:
+            self._rests = rests
+            self._reactor.rest(self._file_number, rests=rests)
 
     def _take_output(self) -> bytes:
         """The next answers, joined; a large one goes alone."""

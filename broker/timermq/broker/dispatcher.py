@@ -26,7 +26,7 @@ from .answers import Answer, refusal_answer, unsupported_answer
 from .client_registry import ClientRegistry
 from .long_polling import LongPolling
 from .refusal import RefusedError
-from .send_processor import SEND_CODES, SendProcessor
+from .send_processor import SEND_CODES, SendProcessor, SessionRequest
 from .session import Session
 
 Handler = Callable[[Session, Command], Command | None]
@@ -62,31 +62,38 @@ class Dispatcher:
         """Requests so far by code; codes that nobody serves count as -1."""
 
     def handle(self, session: Session, requests: Sequence[Request]) -> list[Answer]:
-        """Work on a chunk of requests.
+        """Work on a chunk of requests of one session; see ``handle_all``."""
+        return [answer for _, answer in self.handle_all([(session, requests)])]
+
+    def handle_all(
+        self, chunks: Sequence[tuple[Session, Sequence[Request]]]
+    ) -> list[tuple[Session, Answer]]:
+        """Work on what several sessions have brought.
 
         Args:
-            session: Whose they are.
-            requests: What was read at once, in order; answers to our own calls are ignored.
+            chunks: Sessions, each with what was read from it at once, in order; answers to our own
+                calls are ignored.
 
         Returns:
-            The answers that can go now, sends first.
+            The answers that can go now, each with its session; sends first.
         """
-        sends: list[Request] = []
-        others: list[Command] = []
-        for request in requests:
-            if request.flag & FLAG_RESPONSE:
-                continue
-            if isinstance(request, PlainSend) or request.code in SEND_CODES:
-                sends.append(request)
-            else:
-                others.append(request)
-        if requests:
-            session.language, session.version = requests[-1].language, requests[-1].version
-        answers = self._handle_sends(session, sends) if sends else []
-        for command in others:
+        sends: list[SessionRequest] = []
+        others: list[tuple[Session, Command]] = []
+        for session, requests in chunks:
+            for request in requests:
+                if request.flag & FLAG_RESPONSE:
+                    continue
+                if isinstance(request, PlainSend) or request.code in SEND_CODES:
+                    sends.append((session, request))
+                else:
+                    others.append((session, request))
+            if requests:
+                session.language, session.version = requests[-1].language, requests[-1].version
+        answers = self._handle_sends(sends) if sends else []
+        for session, command in others:
             answer = self._handle_one(session, command)
             if answer is not None and not command.is_oneway:
-                answers.append(answer)
+                answers.append((session, answer))
         return answers
 
     def close(self, session: Session) -> None:
@@ -95,13 +102,13 @@ class Dispatcher:
         self._clients.drop(session)
         self._long_polling.drop(session)
 
-    def _handle_sends(self, session: Session, sends: list[Request]) -> list[Answer]:
-        self.requests.update([send.code for send in sends])
+    def _handle_sends(self, sends: list[SessionRequest]) -> list[tuple[Session, Answer]]:
+        self.requests.update([send.code for _, send in sends])
         try:
-            return self._send.handle(session, sends)
+            return self._send.handle(sends)
         except Exception:
-            log.exception("sends failed", remote=session.remote_address, count=len(sends))
-            return [_failed(send) for send in sends if not send.is_oneway]
+            log.exception("sends failed", count=len(sends))
+            return [(session, _failed(send)) for session, send in sends if not send.is_oneway]
 
     def _handle_one(self, session: Session, command: Command) -> Command | None:
         handler = self.handlers.get(command.code)

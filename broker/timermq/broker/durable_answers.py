@@ -96,4 +96,6 @@ class DurableAnswers:
                     f"FLUSH_DISK_TIMEOUT: flushed to {flushed}, the message ends at {one.end}"
                 )
             one.session.unflushed -= 1
-            one.session.send(one.answer)
+            one.session.queue(one.answer)
+        for session in dict.fromkeys(one.session for one in answers):
+            session.flush()

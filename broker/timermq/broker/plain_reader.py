@@ -65,12 +65,11 @@ class PlainReader:
         self._checked_at = -1
         """Count of changes of the topic table when they did."""
 
-    def read(self, session: Session, requests: Sequence[Request]) -> list[Addressed | None]:
+    def read(self, requests: Sequence[tuple[Session, Request]]) -> list[Addressed | None]:
         """Read a chunk.
 
         Args:
-            session: Who sends.
-            requests: Sends of any form.
+            requests: Sends of any form, each with who sends it.
 
         Returns:
             For each the message with what its answer needs; None for what ``SendReader`` is to see.
@@ -80,12 +79,12 @@ class PlainReader:
         if self._checked_at != self._topics.changes or len(self._queue_ids) > TARGETS_MAX:
             self._queue_ids.clear()
             self._checked_at = self._topics.changes
-        plain = [request for request in requests if isinstance(request, PlainSend)]
+        plain = [request for _, request in requests if isinstance(request, PlainSend)]
         is_usual = self._is_usual("\x02".join([send.fields.properties for send in plain]))
         read = self._read
         return [
             read(session, request, is_usual) if isinstance(request, PlainSend) else None
-            for request in requests
+            for session, request in requests
         ]
 
     def _read(self, session: Session, send: PlainSend, is_usual: bool) -> Addressed | None:

@@ -11,7 +11,6 @@ import attrs
 
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import FLAG_ONEWAY, RequestCode
-from timermq.remoting.command import Command
 from timermq.remoting.connection import Request
 from timermq.remoting.errors import RemoteProtocolError
 from timermq.remoting.plain_send import PlainSend
@@ -26,6 +25,9 @@ from .refusal import RefusedError
 from .send_reader import SendReader
 from .send_request import Addressed, AnswerFacts, SendRequest, SingleSend
 from .session import Session
+
+SessionRequest = tuple[Session, Request]
+"""A send and who sends it."""
 
 SEND_CODES = frozenset(
     {
@@ -53,7 +55,7 @@ class SendProcessor:
     refused: int = 0
     """Requests refused before the store."""
 
-    def handle(self, session: Session, requests: Sequence[Request]) -> list[Answer]:
+    def handle(self, requests: Sequence[SessionRequest]) -> list[tuple[Session, Answer]]:
         """Put the messages of all ``requests`` at once.
 
         Returns:
@@ -61,45 +63,50 @@ class SendProcessor:
             one-way requests have none.
         """
         self.requests += len(requests)
-        plain = self.plain.read(session, requests)
+        plain = self.plain.read(requests)
         if not self._is_sync:
             sends = [
-                (request, sent)
-                for request, sent in zip(requests, plain, strict=True)
+                (session, request, sent)
+                for (session, request), sent in zip(requests, plain, strict=True)
                 if sent is not None and isinstance(request, PlainSend)
             ]
             if len(sends) == len(requests):
                 return self._put_plain(sends)
-        return self._handle_any(session, requests, plain)
+        return self._handle_any(requests, plain)
 
     @property
     def _is_sync(self) -> bool:
         return self.timer_store.store.options.flush_disk_type is FlushDiskType.SYNC_FLUSH
 
-    def _put_plain(self, sends: list[tuple[PlainSend, Addressed]]) -> list[Answer]:
-        """The way of a busy producer's chunk: nothing unusual in it, nothing to wait for."""
+    def _put_plain(
+        self, sends: list[tuple[Session, PlainSend, Addressed]]
+    ) -> list[tuple[Session, Answer]]:
+        """The way of busy producers' chunks: nothing unusual in them, nothing to wait for."""
         self.messages += len(sends)
-        results = self.timer_store.put([sent.message for _, sent in sends])
+        results = self.timer_store.put([sent.message for _, _, sent in sends])
         answer, facts = self.facts.plain, self.facts
-        frames: list[bytes] = []
-        refusals: list[Answer] = []
-        for (send, sent), one in zip(sends, results, strict=True):
+        frames: dict[Session, list[bytes]] = {}
+        refusals: list[tuple[Session, Answer]] = []
+        for (session, send, sent), one in zip(sends, results, strict=True):
             if send.flag & FLAG_ONEWAY:
                 continue
             if one.result.status is PutStatus.PUT_OK:
-                frames.append(answer(send, sent, one))
+                own = frames.get(session)
+                if own is None:
+                    own = frames[session] = []
+                own.append(answer(send, sent, one))
             else:
                 refused = SingleSend(command=send.to_command(), sent=sent, waits=True)
-                refusals.append(refused.answer(facts, [one]))
-        return [b"".join(frames), *refusals] if frames else refusals
+                refusals.append((session, refused.answer(facts, [one])))
+        return [*((session, b"".join(own)) for session, own in frames.items()), *refusals]
 
     def _handle_any(
-        self, session: Session, requests: Sequence[Request], plain: Sequence[Addressed | None]
-    ) -> list[Answer]:
-        answers: list[Answer] = []
-        read: list[tuple[SendRequest, int]] = []
+        self, requests: Sequence[SessionRequest], plain: Sequence[Addressed | None]
+    ) -> list[tuple[Session, Answer]]:
+        answers: list[tuple[Session, Answer]] = []
+        read: list[tuple[Session, SendRequest, int]] = []
         messages: list[Message] = []
-        for request, sent in zip(requests, plain, strict=True):
+        for (session, request), sent in zip(requests, plain, strict=True):
             command = request.to_command() if isinstance(request, PlainSend) else request
             try:
                 send = (
@@ -110,25 +117,25 @@ class SendProcessor:
             except (RefusedError, RemoteProtocolError) as error:
                 self.refused += 1
                 if not command.is_oneway:
-                    answers.append(refusal_answer(command, error))
+                    answers.append((session, refusal_answer(command, error)))
             else:
                 brought = send.messages
-                read.append((send, len(brought)))
+                read.append((session, send, len(brought)))
                 messages += brought
         if read:
-            answers += self._put(session, read, messages)
+            answers += self._put(read, messages)
         return answers
 
     def _put(
-        self, session: Session, requests: list[tuple[SendRequest, int]], messages: list[Message]
-    ) -> list[Command]:
+        self, requests: list[tuple[Session, SendRequest, int]], messages: list[Message]
+    ) -> list[tuple[Session, Answer]]:
         self.messages += len(messages)
         results = self.timer_store.put(messages)
         is_sync = self._is_sync
-        answers: list[Command] = []
+        answers: list[tuple[Session, Answer]] = []
         unflushed: list[UnflushedAnswer] = []
         first = 0
-        for request, count in requests:
+        for session, request, count in requests:
             own = results[first : first + count]
             first += count
             if request.command.is_oneway:
@@ -138,7 +145,7 @@ class SendProcessor:
             if is_sync and request.waits and end:
                 unflushed.append(UnflushedAnswer(session, answer, end))
             else:
-                answers.append(answer)
+                answers.append((session, answer))
         if unflushed:
             self.durable.add(unflushed)
         return answers

@@ -12,8 +12,9 @@ from collections.abc import Awaitable, Callable
 import attrs
 
 from timermq.remoting.codes import LanguageCode
-from timermq.remoting.command import Command
 from timermq.timerstore.message import pack_host
+
+from .answers import Answer
 
 _NO_ADDRESS = "0.0.0.0"  # noqa: S104 - what an address without an IPv4 form is written as
 _LOOPBACK = "127.0.0.1"
@@ -27,12 +28,16 @@ class Session:
     """``host:port`` of the peer, for logs."""
     born_host: bytes
     """The peer's address as records hold it: always IPv4, C++ consumers misread anything else."""
-    send: Callable[[Command], None]
-    """Queue a command for the peer; never blocks, and does nothing on a closed session."""
+    queue: Callable[[Answer], None]
+    """Queue an answer for the peer, to go with the next ``flush``; nothing on a closed session."""
+    flush: Callable[[], None]
+    """Let go what is queued: never blocks."""
     start_soon: Callable[[Callable[[], Awaitable[None]]], bool]
     """Start a task that ends with the connection; False when it has too many already."""
     close: Callable[[str], None]
     """Close the connection soon, for the reason given."""
+    unread: Callable[[], int] = lambda: 0
+    """Bytes that are queued or being written: what the peer has not made room for."""
     is_open: bool = True
     language: LanguageCode = LanguageCode.OTHER
     """As in the newest request."""
@@ -42,6 +47,11 @@ class Session:
     """Answers to this session that wait for their flush."""
     held_pulls: int = 0
     """Pulls of this session that are held."""
+
+    def send(self, answer: Answer) -> None:
+        """Queue one answer and let it go."""
+        self.queue(answer)
+        self.flush()
 
     @property
     def is_cpp(self) -> bool:

@@ -62,6 +62,11 @@ class FrameConnection:
         self._ended = False
         self._failed: RemoteProtocolError | None = None
 
+    @property
+    def failure(self) -> RemoteProtocolError | None:
+        """Why nothing can be read any more; what was complete before has been given out."""
+        return self._failed
+
     def receive_data(self, data: bytes) -> None:
         """Take bytes from the peer; ``b""`` is the end of the stream."""
         if not data:

@@ -1,0 +1,118 @@
+"""Receives for all connections at once: one task, one poll, one put for what all of them brought.
+
+A task of trio's for each connection that waits for data costs more than the work itself when many
+clients send one message at a time. Here a single task waits until any socket is readable, reads
+what is there from all of them, and hands it to the dispatcher together; so fifty clients that each
+wait for their answer still make batches, in the store and on the way to the disk. The form is that
+of an epoll inside trio's own: trio waits for the inner one.
+
+What a connection may cost is bounded as before: one read a round, and a connection whose peer
+leaves answers unread is not read from (``rest``).
+
+Where there is no epoll, each connection receives by itself.
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Sequence
+from typing import Protocol
+
+import structlog
+import trio
+
+from timermq.remoting.connection import Request
+
+from .dispatcher import Dispatcher
+from .durable_answers import DurableAnswers
+from .session import Session
+
+READY_MAX = 256
+"""Connections that one round reads from."""
+ROUND_SIZE_MAX = 262_144
+"""Bytes after which a round reads no further: the other tasks wait for about ten milliseconds."""
+
+log = structlog.get_logger("timermq.broker.reactor")
+
+
+class Receiver(Protocol):
+    """A connection, for the reactor."""
+
+    session: Session
+
+    def receive_ready(self) -> tuple[Sequence[Request], int]:
+        """Read once: the requests that are complete now, and the bytes read."""
+        ...
+
+
+class Reactor:
+    """The task and its sockets.
+
+    Args:
+        dispatcher: Does the work.
+        durable: Answers that wait for the disk; while there are too many, nothing is received.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, durable: DurableAnswers) -> None:
+        self._dispatcher = dispatcher
+        self._durable = durable
+        self._receivers: dict[int, Receiver] = {}
+        self._poll = select.epoll()
+        self.rounds = 0
+        """Rounds so far that found something."""
+
+    def add(self, file_number: int, receiver: Receiver) -> None:
+        """Receive from a socket until ``remove``."""
+        self._receivers[file_number] = receiver
+        self._poll.register(file_number, select.EPOLLIN)
+
+    def remove(self, file_number: int) -> None:
+        """Receive no more; must come before the socket is closed."""
+        del self._receivers[file_number]
+        self._poll.unregister(file_number)
+
+    def rest(self, file_number: int, *, rests: bool) -> None:
+        """Stop receiving from a socket for a while, or go on."""
+        if file_number in self._receivers:
+            self._poll.modify(file_number, 0 if rests else select.EPOLLIN)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Receive until cancelled.
+
+        Cancellation: what was read is answered or its connection ends, as when the process stops.
+        """
+        task_status.started()
+        with self._poll:
+            while True:
+                await trio.lowlevel.wait_readable(self._poll.fileno())
+                self._round()
+                await self._durable.wait_room()
+
+    def _round(self) -> None:
+        chunks: list[tuple[Session, Sequence[Request]]] = []
+        room = ROUND_SIZE_MAX
+        for file_number, _ in self._poll.poll(0, READY_MAX):
+            receiver = self._receivers.get(file_number)
+            if receiver is not None:
+                requests, size = receiver.receive_ready()
+                room -= size
+                if requests:
+                    chunks.append((receiver.session, requests))
+                if room <= 0:
+                    break
+        if chunks:
+            self.rounds += 1
+            answered: dict[Session, None] = {}
+            for session, answer in self._dispatcher.handle_all(chunks):
+                session.queue(answer)
+                answered[session] = None
+            for session in answered:
+                session.flush()
+
+
+def make_reactor(dispatcher: Dispatcher, durable: DurableAnswers) -> Reactor | None:
+    """A reactor, where the system has what it needs."""
+    if not hasattr(select, "epoll"):
+        log.info("no epoll here: connections receive one by one")
+        return None
+    return Reactor(dispatcher, durable)
