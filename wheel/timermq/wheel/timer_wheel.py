@@ -66,6 +66,10 @@ class WheelStatistics:
     """Slots before this time have been read."""
 
 
+LOAD_COUNT = 32_768
+"""Slots looked at together when a ring is loaded."""
+
+
 class TimerWheel:
     """The ring in memory, with its file. ``open`` makes one."""
 
@@ -132,11 +136,12 @@ class TimerWheel:
         knowledge.
         """
         self._base = max(1, self._tick_from(from_ms))
-        ticks = self._slots["time"].astype(np.int64)
-        reached = (ticks >= self._base) & (ticks < self._base + self._count)
-        found = np.flatnonzero(reached)
         self._live.clear()
-        self._live.add(found[ticks[found] % self._count == found])
+        # In parts: whole columns would be several times the memory of a nearly empty ring.
+        for start in range(0, self._count, LOAD_COUNT):
+            ticks = self._slots["time"][start : start + LOAD_COUNT].astype(np.int64)
+            found = np.flatnonzero((ticks >= self._base) & (ticks < self._base + self._count))
+            self._live.add(start + found[ticks[found] % self._count == start + found])
 
     def reset(self, from_ms: int) -> None:
         """Forget all slots and begin the ring at ``from_ms``, to build it anew with ``relink``.

@@ -59,6 +59,10 @@ def _runs(indexes: Int64s) -> Iterator[tuple[int, int]]:
         yield from zip(firsts, lasts, strict=True)
 
 
+PART_SIZE = 16_384
+"""Bytes of the ring that are looked at together: 512 slots."""
+
+
 class WheelFile:
     """The file at ``path``, which need not be there yet.
 
@@ -92,11 +96,20 @@ class WheelFile:
         return self._file
 
     def read(self) -> Slots:
-        """The ring, all zero when the file is missing or empty."""
-        if self.is_empty:
-            # np.zeros takes memory only for the pages that are used: an empty ring costs nothing.
-            return np.zeros(self._size // SLOT.size, SLOT_DTYPE)
-        return np.frombuffer(bytearray(self.file.read(0, self._size)), SLOT_DTYPE)
+        """The ring, all zero when the file is missing or empty.
+
+        Memory is taken only for the parts that are used: most rings are nearly empty.
+        """
+        slots = np.zeros(self._size // SLOT.size, SLOT_DTYPE)
+        if not self.is_empty:
+            ring = slots.view(np.uint8)
+            for offset in range(0, self._size, PART_SIZE):
+                part = np.frombuffer(
+                    self.file.read(offset, min(PART_SIZE, self._size - offset)), np.uint8
+                )
+                if part.any():
+                    ring[offset : offset + len(part)] = part
+        return slots
 
     def write(self, dirty: DirtySlots) -> None:
         """Write slots; the caller syncs ``file``.
