@@ -259,6 +259,7 @@ class Broker:
                 await services.start(self.tables.durable.run, name="durable answers")
                 await services.start(self.tables.long_polling.run, self.processors.pull.run_again)
                 await services.start(self._saver.run, name="config saver")
+                services.start_soon(self.processors.watch.run, name="watchers")
                 if self._reactor is not None:
                     await services.start(self._reactor.run, name="reactor")
                 await services.start(self.server.run, self.endpoint.listeners, name="server")

@@ -106,6 +106,8 @@ class BrokerOptions:
     """Bytes of records in the answer to a query; at least one record is given."""
     pending_count_max: int = attrs.field(default=10_000, validator=_positive)
     """Rows in one answer to LIST_PENDING."""
+    watchers_max: int = attrs.field(default=16, validator=_positive)
+    """Connections that are sent snapshots (WATCH); one more is answered with SYSTEM_BUSY."""
 
     def __attrs_post_init__(self) -> None:
         """Refuse what only shows when fields are taken together."""

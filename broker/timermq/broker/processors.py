@@ -37,6 +37,8 @@ from .send_reader import SendReader
 from .send_request import AnswerFacts
 from .subscription_group import SubscriptionGroupTable
 from .topic_config import TopicConfigTable
+from .watch_processor import WatchProcessor
+from .watch_snapshot import SnapshotSource
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -63,6 +65,7 @@ class Processors:
     recall: RecallProcessor
     route: RouteProcessor
     pending: PendingProcessor
+    watch: WatchProcessor
 
     @classmethod
     def build(
@@ -100,14 +103,15 @@ class Processors:
             stamp=stamp,
             now_ms=now_ms,
         )
+        send = SendProcessor(
+            timer_store=timer_store,
+            plain=PlainReader(topics, checks, stamp),
+            reader=reader,
+            durable=tables.durable,
+            facts=AnswerFacts.of(options, store_host),
+        )
         return cls(
-            send=SendProcessor(
-                timer_store=timer_store,
-                plain=PlainReader(topics, checks, stamp),
-                reader=reader,
-                durable=tables.durable,
-                facts=AnswerFacts.of(options, store_host),
-            ),
+            send=send,
             pull=PullProcessor(
                 options=options,
                 store=store,
@@ -133,6 +137,16 @@ class Processors:
             ),
             route=RouteProcessor(options=options, topics=topics, address=address),
             pending=PendingProcessor(options=options, timer_store=timer_store),
+            watch=WatchProcessor(
+                options=options,
+                source=SnapshotSource(
+                    broker_name=options.broker_name,
+                    address=address,
+                    timer_store=timer_store,
+                    send=send,
+                    long_polling=tables.long_polling,
+                ),
+            ),
         )
 
     def handlers(self) -> Mapping[int, Handler]:
@@ -154,6 +168,8 @@ class Processors:
             RequestCode.VIEW_MESSAGE_BY_ID: self.query.view_message_by_id,
             RequestCode.RECALL_MESSAGE: self.recall.handle,
             RequestCode.LIST_PENDING: self.pending.handle,
+            RequestCode.WATCH: self.watch.watch,
+            RequestCode.UNWATCH: self.watch.unwatch,
             RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route.route_info,
             RequestCode.GET_BROKER_CLUSTER_INFO: self.route.cluster_info,
             RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.route.all_topics,

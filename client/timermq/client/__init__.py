@@ -14,3 +14,5 @@ from .message import ReceivedMessage as ReceivedMessage
 from .message import SendReceipt as SendReceipt
 from .message import Verdict as Verdict
 from .producer import Producer as Producer
+from .watch import Watch as Watch
+from .watch import open_watch as open_watch

@@ -15,3 +15,6 @@ from .errors import RemoteProtocolError as RemoteProtocolError
 from .field import FieldError as FieldError
 from .plain_send import PlainSend as PlainSend
 from .send_header import SendHeader as SendHeader
+from .watch import Counters as Counters
+from .watch import Snapshot as Snapshot
+from .watch import WatchView as WatchView

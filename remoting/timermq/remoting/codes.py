@@ -57,6 +57,10 @@ class RequestCode(enum.IntEnum):
     """Ours: messages for any topics in one frame, CBOR (``send_batch``)."""
     LIST_PENDING = 9002
     """Ours: what waits on the wheel, in pages, CBOR."""
+    WATCH = 9003
+    """Ours: snapshots of the broker, pushed until UNWATCH or the end, CBOR (``watch``)."""
+    UNWATCH = 9004
+    """Ours: no more snapshots."""
 
 
 class ResponseCode(enum.IntEnum):

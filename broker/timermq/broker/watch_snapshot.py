@@ -1,0 +1,158 @@
+"""The picture that watchers are sent: one look at the broker for all of them."""
+
+from __future__ import annotations
+
+import heapq
+import importlib.metadata
+from collections.abc import Mapping
+
+import attrs
+import psutil
+import trio
+
+from timermq.pipeline.timer_counts import TimerStatistics
+from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.pipeline.wheel_occupancy import WheelOccupancy
+from timermq.remoting.watch import Counters, Snapshot, WatchView
+from timermq.timerstore.store_statistics import StoreStatistics
+
+from .long_polling import LongPolling
+from .send_processor import SendProcessor
+
+SLOT_COUNT = 32
+"""Slots in a snapshot; a screen shows fewer."""
+TOPIC_COUNT = 32
+CLOCK_OK = "OK"
+
+
+@attrs.define(eq=False, kw_only=True)
+class SnapshotSource:
+    """Where the pictures of one broker come from."""
+
+    broker_name: str
+    address: str
+    timer_store: TimerMessageStore
+    send: SendProcessor
+    long_polling: LongPolling
+    _version: str = attrs.field(factory=lambda: importlib.metadata.version("timermq"), init=False)
+    _process: psutil.Process = attrs.field(factory=psutil.Process, init=False)
+    _started_at: float | None = attrs.field(default=None, init=False)
+    """trio's time when the broker began to serve."""
+
+    def start(self) -> None:
+        """The broker serves from now on."""
+        self._started_at = trio.current_time()
+
+    def look(self) -> Look:
+        """The broker as it is now."""
+        started_at = trio.current_time() if self._started_at is None else self._started_at
+        return Look(
+            source=self,
+            uptime_ms=round((trio.current_time() - started_at) * 1000),
+            occupancy=WheelOccupancy.of(self.timer_store),
+            timer=self.timer_store.statistics(),
+            store=self.timer_store.store.statistics(),
+        )
+
+    def process(self) -> tuple[int, int, int]:
+        """CPU milliseconds, resident memory, and its anonymous part."""
+        with self._process.oneshot():
+            times, memory = self._process.cpu_times(), self._process.memory_info()
+        own = memory.rss - getattr(memory, "shared", 0)  # only Linux tells them apart
+        return round((times.user + times.system) * 1000), memory.rss, own
+
+    @property
+    def version(self) -> str:
+        """Of this program."""
+        return self._version
+
+
+@attrs.define(eq=False, kw_only=True)
+class Look:
+    """One look; what differs from watcher to watcher is made for each view once."""
+
+    source: SnapshotSource
+    uptime_ms: int
+    occupancy: WheelOccupancy
+    timer: TimerStatistics
+    store: StoreStatistics
+    _process: tuple[int, int, int] | None = attrs.field(default=None, init=False)
+    _bodies: dict[WatchView, bytes] = attrs.field(factory=dict[WatchView, bytes], init=False)
+
+    def body(self, view: WatchView) -> bytes:
+        """The encoded snapshot for a view."""
+        view = attrs.evolve(view, interval_ms=WatchView().interval_ms)  # it shows nothing of it
+        body = self._bodies.get(view)
+        if body is None:
+            body = self._bodies[view] = self.snapshot(view).encode()
+        return body
+
+    def snapshot(self, view: WatchView) -> Snapshot:
+        """The picture for a view."""
+        source, timer, state = self.source, self.timer, self.source.timer_store.state
+        if self._process is None:
+            self._process = source.process()
+        cpu_ms, memory_size, memory_own_size = self._process
+        from_ms = timer.now_ms // view.width_ms * view.width_ms
+        topics = _waiting(timer.pending_by_topic, view.topic)
+        return Snapshot(
+            version=source.version,
+            broker=source.broker_name,
+            address=source.address,
+            now_ms=timer.now_ms,
+            uptime_ms=self.uptime_ms,
+            clock=CLOCK_OK,
+            precision_ms=self.occupancy.precision_ms,
+            read_ms=timer.read_ms,
+            commit_read_ms=timer.commit_read_ms,
+            write_ms=state.write_ms,
+            read_lag_ms=self.occupancy.overdue_ms(timer.now_ms),
+            enqueue_lag=max(0, timer.queue_offset_max - timer.commit_queue_offset),
+            pending=self.occupancy.pending,
+            from_ms=from_ms,
+            width_ms=view.width_ms,
+            buckets=self.occupancy.buckets(
+                from_ms=from_ms, width_ms=view.width_ms, count=view.count
+            ),
+            slots=self.occupancy.next_slots(SLOT_COUNT),
+            topics=tuple(heapq.nlargest(TOPIC_COUNT, topics, key=lambda one: one[1])),
+            topic_count=len(topics),
+            counters=self._counters(cpu_ms),
+            lateness_bounds_ms=timer.lateness_bounds_ms,
+            lateness_max_ms=timer.lateness_max_ms,
+            disk_used_ratio=self.store.disk_used_ratio,
+            refusal=self.store.refusal,
+            held_pulls=source.long_polling.held,
+            memory_size=memory_size,
+            memory_own_size=memory_own_size,
+        )
+
+    def _counters(self, cpu_ms: int) -> Counters:
+        timer, store = self.timer, self.store
+        return Counters(
+            sent=self.source.send.messages,
+            timers=timer.timers,
+            enqueued=timer.enqueued,
+            delivered=timer.delivered,
+            rolled=timer.rolled,
+            cancelled=timer.cancelled,
+            refused=sum(timer.refused.values()),
+            repeated=timer.repeated,
+            missing=timer.missing,
+            set_aside=timer.set_aside,
+            retried=timer.retried,
+            early=timer.early,
+            stored=store.put_count,
+            flushes=store.flush_count,
+            cpu_ms=cpu_ms,
+            lateness=timer.lateness,
+        )
+
+
+def _waiting(counts: Mapping[str, int], text: str | None) -> list[tuple[str, int]]:
+    """Topics with pending messages whose names contain a text."""
+    return [
+        (topic, count)
+        for topic, count in counts.items()
+        if count > 0 and (text is None or text in topic)
+    ]

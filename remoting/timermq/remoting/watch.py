@@ -1,0 +1,182 @@
+"""WATCH (9003) and UNWATCH (9004): what a watcher asks for, and what it is shown.
+
+The client asks once, with a `WatchView` as the body; it is answered with success, and from then on
+the broker sends one-way requests of the same code and opaque, each with a `Snapshot` as its body:
+at most one every `interval_ms`, fewer when the client does not take them. A further WATCH of the
+same connection changes the view. UNWATCH, or the end of the connection, ends it.
+
+Both bodies are CBOR maps with the names of the fields below; unknown names are passed over.
+Counters (`Counters`) run from the start of the broker: rates are the client's business.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import attrs
+import cbor2
+import msgspec
+
+from .codes import ResponseCode
+from .errors import RemoteProtocolError
+from .plain_cbor import PlainCborError, decode_plain
+
+WIDTH_MIN_MS = 1_000
+WIDTH_MAX_MS = 86_400_000
+"""A bucket: from a second to a day."""
+BUCKETS_MAX = 512
+INTERVAL_MIN_MS = 250
+"""Four snapshots a second, whoever asks for more."""
+INTERVAL_MAX_MS = 60_000
+TOPIC_SIZE_MAX = 127
+"""Characters of a text that topics are looked for by."""
+
+_Body = TypeVar("_Body")
+
+
+@attrs.frozen(kw_only=True)
+class WatchView:
+    """What a watcher wants to see."""
+
+    width_ms: int = 1_000
+    """Of one bucket."""
+    count: int = 256
+    """Of buckets."""
+    topic: str | None = None
+    """Only topics whose names contain this text; None: all."""
+    interval_ms: int = INTERVAL_MIN_MS
+
+    def encode(self) -> bytes:
+        """The body of a WATCH."""
+        return cbor2.dumps(attrs.asdict(self))
+
+    @classmethod
+    def decode(cls, body: bytes) -> WatchView:
+        """Read the body of a WATCH; nothing at all is the default view.
+
+        Raises:
+            RemoteProtocolError: Malformed, or a value out of its range.
+        """
+        view = _decode(body, cls) if body else cls()
+        for name, value, least, most in (
+            ("width_ms", view.width_ms, WIDTH_MIN_MS, WIDTH_MAX_MS),
+            ("count", view.count, 1, BUCKETS_MAX),
+            ("interval_ms", view.interval_ms, INTERVAL_MIN_MS, INTERVAL_MAX_MS),
+            ("topic", len(view.topic or ""), 0, TOPIC_SIZE_MAX),
+        ):
+            if not least <= value <= most:
+                raise _malformed(f"{name}: expected {least} to {most}, found {value}")
+        return view
+
+
+@attrs.frozen(kw_only=True)
+class Counters:
+    """Running totals since the start of the broker."""
+
+    sent: int = 0
+    """Messages that producers brought, delayed or not."""
+    timers: int = 0
+    """Messages taken in that wait for their moment."""
+    enqueued: int = 0
+    """Units linked into the wheel, rolls and deletes included."""
+    delivered: int = 0
+    rolled: int = 0
+    cancelled: int = 0
+    refused: int = 0
+    """Delay requests that a rule refused."""
+    repeated: int = 0
+    missing: int = 0
+    set_aside: int = 0
+    retried: int = 0
+    early: int = 0
+    stored: int = 0
+    """Records appended to the commit log."""
+    flushes: int = 0
+    """Syncs of the commit log."""
+    cpu_ms: int = 0
+    """Processor time of the broker, user and system."""
+    lateness: tuple[int, ...] = ()
+    """Deliveries by lateness: one bucket a bound, and one above all bounds."""
+
+
+@attrs.frozen(kw_only=True)
+class Snapshot:
+    """A moment's picture of a broker; times in epoch milliseconds, sizes in bytes."""
+
+    version: str
+    broker: str
+    """Its name."""
+    address: str
+    now_ms: int
+    """By the broker's wall clock."""
+    uptime_ms: int
+    """By a clock that no step moves: rates are computed from it."""
+    clock: str
+    """State of the wall clock; OK."""
+    precision_ms: int
+    """Width of a slot."""
+    read_ms: int
+    """Slots before it are closed."""
+    commit_read_ms: int
+    """Slots before it have reached their topics."""
+    write_ms: int
+    """Slot of the present when something was last enqueued."""
+    read_lag_ms: int
+    """How long the oldest slot that is not closed is over; 0 when none is."""
+    enqueue_lag: int
+    """Messages of the timer topic that have no place in the wheel yet."""
+    pending: int
+    """Units in slots that are not closed; a delete counts as minus one."""
+    from_ms: int
+    """Beginning of the first bucket: the present one. What is overdue counts in it."""
+    width_ms: int
+    buckets: tuple[int, ...]
+    """Pending by the time of their slot."""
+    slots: tuple[tuple[int, int], ...]
+    """The next slots: time and number of units."""
+    topics: tuple[tuple[str, int], ...]
+    """Most pending messages first, of those asked for."""
+    topic_count: int
+    """Topics with pending messages, of those asked for."""
+    counters: Counters
+    lateness_bounds_ms: tuple[int, ...]
+    """Upper bounds of the lateness buckets."""
+    lateness_max_ms: int
+    """Since the start."""
+    disk_used_ratio: float
+    """Used part of the disk, 0 to 1."""
+    refusal: str | None
+    """Why sends are refused; None when they are taken."""
+    held_pulls: int
+    memory_size: int
+    """Resident memory of the broker, mapped files included."""
+    memory_own_size: int
+    """Its anonymous part."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as plain values."""
+        return attrs.asdict(self)
+
+    def encode(self) -> bytes:
+        """The body of a push."""
+        return cbor2.dumps(self.to_json())
+
+    @classmethod
+    def decode(cls, body: bytes) -> Snapshot:
+        """Read the body of a push.
+
+        Raises:
+            RemoteProtocolError: Malformed.
+        """
+        return _decode(body, cls)
+
+
+def _decode(body: bytes, kind: type[_Body]) -> _Body:
+    try:
+        return msgspec.convert(decode_plain(body), kind)
+    except (PlainCborError, msgspec.ValidationError) as error:
+        raise _malformed(str(error)) from error
+
+
+def _malformed(reason: str) -> RemoteProtocolError:
+    return RemoteProtocolError(ResponseCode.INVALID_PARAMETER, f"WATCH_BODY: {reason}")
