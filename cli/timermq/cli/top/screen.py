@@ -1,0 +1,236 @@
+"""The whole screen as text: a view in, as many lines as the terminal has out.
+
+::
+
+     0  header: address, uptime, clock, pending                              live
+     1  what is wrong, if something is
+     2  the wheel: zoom, reach, peak
+        bars; 3 rows, more on a high screen
+        ruler with cursor, times, what the cursor stands on
+        pointers, rates, lateness, disk and process, totals
+        next slots and top topics, or the messages of an opened slot
+    -1  keys, or the filter as it is typed
+"""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from timermq.remoting import Counters, Snapshot
+
+from . import words
+from .history import Figures
+from .slot_list import lists, messages
+from .view import HEIGHT, MARGIN, WIDTHS_MS, Focus, View
+from .wheel_strip import bars, labels, ruler, sparkline
+
+BAR_ROWS, BAR_ROWS_MAX = 3, 8
+LABEL_STEP = 13
+"""Cells between two times."""
+SPARK_SECONDS = 30
+CLOCK_OK = "OK"
+
+KEYS_LINE = "? help  q quit  p pause  + - zoom  arrows move  enter open  / topic  escape back"
+HELP = (
+    "The wheel shows what waits, a bar a cell, from now on. The height is the logarithm:",
+    "one message is the lowest bar, the fullest cell the highest. Deletes that wait count",
+    "as minus one, and a message too far ahead stands where it is enqueued again (rolls).",
+    "",
+    "+  -            finer and coarser cells: 1 s, 10 s, 1 min, 10 min, 1 h, 6 h, 1 day",
+    "left  right     move the cursor over the cells (home, end)",
+    "up  down        choose one of the next slots",
+    "enter           list the messages of the cell or slot; arrows scroll, escape leaves",
+    "/               show topics, and open slots, by a part of the topic's name",
+    "escape          back; then: no filter, cursor to the present",
+    "p               pause: the picture stands still, and the broker makes none",
+    "q               quit",
+    "",
+    "read lag        how long the oldest slot that is not delivered is over",
+    "enqueue lag     messages stored that have no place in the wheel yet",
+    "p50 p99 max     lateness of deliveries in the last seconds: upper bounds",
+    "set aside, missing, early: see docs/operations.md; early must be 0",
+)
+
+
+def screen(view: View) -> Text:
+    """The screen: ``view.height`` lines of at most ``view.width`` columns."""
+    lines = screen_lines(view)
+    for line in lines:
+        line.truncate(view.width)
+    text = Text("\n").join(lines)
+    text.no_wrap, text.overflow = True, "crop"
+    return text
+
+
+def screen_lines(view: View) -> list[Text]:
+    """The lines, not yet cut to the width."""
+    if view.snapshot is None:
+        body = [Text(f"no picture yet of {view.address}")]
+    elif view.has_help:
+        body = [Text(""), *(Text(f" {line}") for line in HELP)]
+    else:
+        body = _body(view, view.snapshot)
+    body = body[: view.height - 3]
+    body += [Text("")] * (view.height - 3 - len(body))
+    return [_header(view), _alert(view), *body, _footer(view)]
+
+
+def _header(view: View) -> Text:
+    line = Text("timermq top ", "bold")
+    snapshot = view.snapshot
+    line.append(f" {snapshot.address if snapshot else view.address}")
+    if snapshot is not None:
+        line.append(f"  up {words.span(snapshot.uptime_ms)}")
+        line.append(f"  clock {words.printable(snapshot.clock)}", _alarm(snapshot.clock))
+        line.append(f"  pending {words.count(snapshot.pending)}", "bold")
+    if view.trouble is not None:
+        state = "reconnecting…"
+    elif view.is_paused:
+        state = "PAUSED"
+    else:
+        state = "live" if snapshot is not None else "connecting…"
+    line.pad_right(max(1, view.width - line.cell_len - len(state)))
+    line.append(state, "bold")
+    return line
+
+
+def _alarm(clock: str) -> str:
+    return "" if clock == CLOCK_OK else "bold red"
+
+
+def _alert(view: View) -> Text:
+    """What is wrong, the worst first."""
+    found: list[str] = []
+    snapshot = view.snapshot
+    if view.trouble is not None:
+        found.append(view.trouble)
+    if snapshot is not None:
+        if snapshot.clock != CLOCK_OK:
+            found.append(f"the clock is {snapshot.clock}")
+        if snapshot.counters.early:
+            found.append(f"{words.count(snapshot.counters.early)} delivered EARLY")
+        if snapshot.refusal is not None:
+            found.append(f"sends are refused: {snapshot.refusal}")
+        if snapshot.counters.set_aside or snapshot.counters.missing:
+            found.append(
+                f"{words.count(snapshot.counters.set_aside)} set aside, "
+                f"{words.count(snapshot.counters.missing)} missing"
+            )
+    return Text(words.printable("! " + "; ".join(found)) if found else "", "bold red")
+
+
+def _body(view: View, snapshot: Snapshot) -> list[Text]:
+    upper = [*_wheel(view, snapshot), *_figures(view, snapshot), Text("")]
+    room = view.height - 3 - len(upper)
+    if view.opened is not None:
+        return [*upper, *messages(view, view.opened, room)]
+    return [*upper, *lists(view, snapshot, room)]
+
+
+def _wheel(view: View, snapshot: Snapshot) -> list[Text]:
+    shown = snapshot.buckets[: view.cells]
+    width_ms, margin = snapshot.width_ms, " " * MARGIN
+    end_ms = snapshot.from_ms + len(shown) * width_ms
+    beyond = snapshot.pending - sum(shown)
+    zoom = "" if width_ms == WIDTHS_MS[view.zoom] else "  (zooming…)"
+    lines = [
+        Text(
+            f"wheel  {words.span(width_ms)} a cell  to {_until(end_ms, view)}  "
+            f"peak {words.count(max(shown, default=0))}  beyond {words.count(beyond)}{zoom}",
+            "bold",
+        )
+    ]
+    rows = max(BAR_ROWS, min(BAR_ROWS_MAX, BAR_ROWS + (view.height - HEIGHT) // 4))
+    lines += [Text(margin).append_text(row) for row in bars(shown, rows)]
+    times = [
+        words.cell_time(snapshot.from_ms + at * width_ms, width_ms, view.zone)
+        for at in range(0, len(shown), LABEL_STEP)
+    ]
+    cursor = view.cursor
+    cursor_ms = snapshot.from_ms + cursor * width_ms
+    ahead_ms = max(0, cursor_ms - snapshot.now_ms)
+    lines += [
+        Text(margin + ruler(len(shown), cursor, LABEL_STEP)),
+        Text(margin + labels(times, len(shown), LABEL_STEP)),
+        Text(
+            f"{'>' if view.focus is Focus.CELLS else ' '}"
+            f"^ {words.slot_time(cursor_ms, snapshot.now_ms, view.zone)}"
+            f"  {f'in {words.span(ahead_ms)}' if ahead_ms else 'now'}"
+            f"  {words.count(shown[cursor] if cursor < len(shown) else 0)} pending"
+        ),
+    ]
+    return lines
+
+
+def _until(end_ms: int, view: View) -> str:
+    return words.moment(end_ms, view.zone, "%m-%d %H:%M:%S")
+
+
+def _figures(view: View, snapshot: Snapshot) -> list[Text]:
+    """Pointers, rates, lateness, resources, totals."""
+    figures = view.history.figures()
+    zone, counters = view.zone, snapshot.counters
+    lines = [
+        f"read   {words.clock_time(snapshot.read_ms, zone)}"
+        f"  lag {words.span(snapshot.read_lag_ms)}"
+        f"   write {words.clock_time(snapshot.write_ms, zone)}"
+        f"  enqueue lag {words.count(snapshot.enqueue_lag)}",
+    ]
+    if figures is not None:
+        lines += [
+            _rates(figures),
+            _lateness(view, snapshot, figures),
+            _resources(snapshot, figures),
+        ]
+    lines.append(_totals(counters))
+    return [Text(line) for line in lines]
+
+
+def _rates(figures: Figures) -> str:
+    named = (("in", "sent"), ("out", "delivered"), ("rolls", "rolled"), ("cancelled", "cancelled"))
+    texts = [f"{name} {words.rate(figures.rate(counter))}" for name, counter in named]
+    return f"rates  {'   '.join(texts)}   ({_window(figures)})"
+
+
+def _lateness(view: View, snapshot: Snapshot, figures: Figures) -> str:
+    late = figures.lateness
+    spark = sparkline(
+        view.history.p99_by_sample(SPARK_SECONDS), len(snapshot.lateness_bounds_ms)
+    ).strip()
+    if late is None:
+        text = f"p50 {words.NOTHING}  p99 {words.NOTHING}  max {words.NOTHING}"
+    else:
+        text = (
+            f"p50 {words.lateness(late.p50_ms)}  p99 {words.lateness(late.p99_ms)}"
+            f"  max {words.lateness(late.max_ms)}"
+        )
+    return f"late   {text}   p99 by second {spark}"
+
+
+def _resources(snapshot: Snapshot, figures: Figures) -> str:
+    memory = f"{words.size(snapshot.memory_own_size)} own"
+    return (
+        f"broker cpu {figures.cpu_percent:.0f}%  memory {memory}, "
+        f"{words.size(snapshot.memory_size)} resident  disk {snapshot.disk_used_ratio:.0%}"
+        f"  flushes {words.rate(figures.rate('flushes'))}"
+    )
+
+
+def _totals(counters: Counters) -> str:
+    named = ("delivered", "rolled", "cancelled", "refused", "retried", "early")
+    return "total  " + "  ".join(f"{name} {words.count(getattr(counters, name))}" for name in named)
+
+
+def _window(figures: Figures) -> str:
+    if figures.is_since_start:
+        return "since the start"
+    return f"last {max(1, round(figures.span_ms / 1000))} s"
+
+
+def _footer(view: View) -> Text:
+    if view.typing is not None:
+        return Text(f"topics with: {words.printable(view.typing)}_   (enter: show, escape: leave)")
+    line = KEYS_LINE
+    if view.topic and view.width >= len(line) + 12:
+        line += f"  filter {words.printable(view.topic)!r}"
+    return Text(line, "dim")

@@ -1,0 +1,87 @@
+"""The messages of an opened slot, page by page from the broker (LIST_PENDING)."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+import attrs
+import cbor2
+import msgspec
+
+from timermq.client.errors import MalformedAnswerError, check_answer
+from timermq.client.link import Links
+from timermq.remoting import Coding, Command, RequestCode
+
+from .view import Opened, PendingRow
+
+ROWS_MAX = 1_000
+"""Messages that a screen lists."""
+PAGES_MAX = 16
+PAGE_TIMEOUT = 60.0
+"""Seconds: a broker with many deletes reads them all first."""
+
+
+class _Row(TypedDict):
+    deliver_ms: int
+    phy_offset: int
+    topic: str
+    unique_id: str
+    keys: str
+    tags: str
+    rolls: int
+
+
+class _Page(TypedDict):
+    rows: list[_Row]
+    next: list[int] | None
+
+
+async def read_slot(links: Links, address: str, opened: Opened, topic: str) -> Opened:
+    """The slot with its messages, those of one moment as they were sent.
+
+    Args:
+        links: Connections.
+        address: Of the broker.
+        opened: Which slot.
+        topic: Only topics whose names contain this text.
+
+    Raises:
+        ClientError: The broker does not answer, or refuses.
+    """
+    rows: list[_Row] = []
+    after: list[int] | None = None
+    for _ in range(PAGES_MAX):
+        page = await _read_page(links, address, opened, after)
+        rows += [row for row in page["rows"] if topic in row["topic"]]
+        after = page["next"]
+        if after is None or len(rows) >= ROWS_MAX:
+            break
+    rows.sort(key=lambda row: (row["deliver_ms"], row["phy_offset"]))
+    return attrs.evolve(
+        opened,
+        rows=tuple(_shown(row) for row in rows[:ROWS_MAX]),
+        is_whole=after is None and len(rows) <= ROWS_MAX,
+    )
+
+
+async def _read_page(links: Links, address: str, opened: Opened, after: list[int] | None) -> _Page:
+    # A slot's messages are due after its time: its first millisecond belongs to the one before.
+    between = (opened.from_ms + 1, opened.to_ms + 1)
+    body = cbor2.dumps({"between": between, "limit": ROWS_MAX, "after": after})
+    command = Command(RequestCode.LIST_PENDING, coding=Coding.CBOR, body=body)
+    answer = check_answer(await links.call(address, command, PAGE_TIMEOUT))
+    try:
+        return msgspec.convert(cbor2.loads(answer.body), _Page)
+    except (cbor2.CBORDecodeError, msgspec.ValidationError) as error:
+        raise MalformedAnswerError(f"{address}: pending timers: {error}") from error
+
+
+def _shown(row: _Row) -> PendingRow:
+    return PendingRow(
+        deliver_ms=row["deliver_ms"],
+        topic=row["topic"],
+        unique_id=row["unique_id"],
+        keys=row["keys"],
+        tags=row["tags"],
+        rolls=row["rolls"],
+    )
