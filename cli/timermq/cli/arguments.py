@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import math
+from contextlib import suppress
 from typing import Any, NoReturn, Protocol
 
 from timermq.pipeline.clock import SystemClock
@@ -73,6 +75,15 @@ def count(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= 18 and int(text) > 0:
         return int(text)
     raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, found {text!r}")
+
+
+def positive(text: str) -> float:
+    """A number above 0."""
+    with suppress(ValueError):
+        number = float(text)
+        if 0 < number < math.inf:
+            return number
+    raise argparse.ArgumentTypeError(f"expected a number above 0, found {text!r}")
 
 
 def address(text: str) -> tuple[str, str]:

@@ -15,12 +15,14 @@ from timermq.cli.arguments import (
     first_sentence,
     moment,
     name_servers,
+    positive,
 )
 
 
 def test_values() -> None:
     """Texts become numbers and addresses."""
     assert 7 == count("7")
+    assert 0.5 == positive("0.5")
     assert 1500 == duration("1s500ms")
     assert 1_700_000_000_000 == moment("1700000000000")
     assert ("127.0.0.1", "10911") == address("127.0.0.1:10911")
@@ -35,6 +37,15 @@ def test_counts_that_are_refused(text: str) -> None:
         count(text)
 
     assert f"expected a whole number from 1 on, found {text!r}" == str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "x", "", "nan", "inf"])
+def test_numbers_that_are_refused(text: str) -> None:
+    """A bench of no messages would wait for them for ever."""
+    with pytest.raises(argparse.ArgumentTypeError) as refused:
+        positive(text)
+
+    assert f"expected a number above 0, found {text!r}" == str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["", ";", "a:1;", "a:1;b"])

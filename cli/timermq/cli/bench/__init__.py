@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
+from ..arguments import count, positive
 from .lateness import lateness, neighbours
 from .question import Figure, Load, Question
 from .rates import burst, steady, steady_large, sync, sync_flushed
@@ -46,9 +47,9 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
         help=f"all, or some of {', '.join(QUESTIONS)}",
     )
     parser.add_argument(
-        "--scale", type=float, default=1.0, help="size of the load; the floors are for 1"
+        "--scale", type=positive, default=1.0, help="size of the load; the floors are for 1"
     )
-    parser.add_argument("--count", type=int, help="messages, in place of the questions' own")
+    parser.add_argument("--count", type=count, help="messages, in place of the questions' own")
     parser.add_argument("--json", action="store_true", help="one object a line")
 
 
