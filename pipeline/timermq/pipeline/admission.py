@@ -20,7 +20,7 @@ import attrs
 import msgspec
 
 from timermq.timerstore.message import Message
-from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, join_plain, remove, validate
+from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, find, join_plain, remove, validate
 from timermq.timerstore.put_status import PutStatus
 
 from .delay_level import DelayLevels
@@ -128,15 +128,16 @@ class TimerAdmission:
         Where nothing unusual stands in the properties of all messages together, what ``admit``
         would look for in each is known to be absent, and only its moment is left to be read.
         """
+        latest_ms = self._latest_ms(now_ms)
         texts = [message.properties for message in messages]
         usual = [True] * len(texts) if _are_usual(texts) else [_are_usual([one]) for one in texts]
         return [
-            (self._admit_usual(message, now_ms) if is_usual else None)
+            (self._admit_usual(message, now_ms, latest_ms) if is_usual else None)
             or self.admit(message, now_ms)
             for message, is_usual in zip(messages, usual, strict=True)
         ]
 
-    def _admit_usual(self, message: Message, now_ms: int) -> Admitted | None:
+    def _admit_usual(self, message: Message, now_ms: int, latest_ms: int) -> Admitted | None:
         """``_admit`` for usual properties; None where it has more to say than where and when."""
         properties = message.properties
         at = properties.find(_TIMER)
@@ -156,7 +157,7 @@ class TimerAdmission:
         ):
             return None
         deliver_ms = now_ms + int(value) * unit_ms if unit_ms else int(value)
-        if not now_ms < deliver_ms <= self._latest_ms(now_ms):
+        if not now_ms < deliver_ms <= latest_ms:
             return None
         if unit_ms == 0:
             properties = properties[:at] + properties[end + 1 :]
@@ -266,7 +267,8 @@ class TimerAdmission:
         """The message turned towards the timer topic, unless its slot is too full."""
         options = self._options
         out_ms = (deliver_ms - 1) // options.timer_precision_ms * options.timer_precision_ms
-        if self._congested(out_ms):
+        # A delete makes room: it is let in however many wait for the same moment.
+        if self._congested(out_ms) and find(own, b"TIMER_DEL_UNIQKEY") is None:
             raise _RefusedError(
                 "TIMER_FLOW_CONTROL",
                 f"the slot of {out_ms} is over {options.timer_congest_num_each_slot} messages",

@@ -13,7 +13,7 @@ import msgspec
 
 from timermq.timerstore.message import Message
 from timermq.timerstore.properties import find, remove
-from timermq.timerstore.record_layout import BODY_AT, HEADS, RECORD_HEAD, V6_BITS, V6_FLAGS_AT
+from timermq.timerstore.record_layout import BODY_AT, HEAD, HEADS, V6_BITS, V6_FLAGS_AT
 from timermq.timerstore.record_spans import record_spans
 
 from .timer_record import (
@@ -26,6 +26,10 @@ from .timer_record import (
     timer_tail,
 )
 
+_KEPT = HEAD.part(
+    "body_crc", "flag", "sys_flag", "born_ms", "born_host", "reconsume_times", "body_length"
+)
+"""What a delivered record keeps of the head of the waiting one, and how long the body is."""
 _TOPIC_PART = len(TIMER_TOPIC).to_bytes() + TIMER_TOPIC.encode()
 _PROPERTIES_AT = len(_TOPIC_PART) + 2
 """From the end of the body of a record of the timer topic."""
@@ -56,7 +60,7 @@ def due_message(
     Raises:
         TimerRecordError: The record is not a timer, or its destination is the timer topic itself.
     """
-    facts = decode_timer(record, phy_offset, precision_ms)
+    facts = decode_timer(record, phy_offset, precision_ms, may_delete=False)
     topic, queue_id = facts.destination.topic, facts.destination.queue_id
     if topic == TIMER_TOPIC:
         raise TimerRecordError(f"timer record at {phy_offset}: its REAL_TOPIC is {TIMER_TOPIC}")
@@ -100,25 +104,24 @@ def due_message(
 
 def _own_message(record: bytes, facts: TimerFacts, origin: int) -> Message:
     """The way of nearly all messages: slices of a record whose parts are where we put them."""
-    head: tuple[int, int, int, int, int, int, int, int, int, bytes, int, bytes, int, int, int] = (
-        RECORD_HEAD.unpack_from(record)
-    )
-    body_end = BODY_AT + head[14]
+    head: tuple[int, int, int, int, bytes, int, int] = _KEPT.unpack_from(record)
+    crc, flag, sys_flag, born_ms, born_host, reconsume_times, body_size = head
+    body_end = BODY_AT + body_size
     if not BODY_AT <= body_end <= facts.own_end or not record.startswith(_TOPIC_PART, body_end):
         raise TimerRecordError(
-            f"timer record: expected the topic {TIMER_TOPIC} behind a body of {head[14]} bytes, "
-            f"found {record[BODY_AT:][head[14] :][: len(_TOPIC_PART)]!r}"
+            f"timer record: expected the topic {TIMER_TOPIC} behind a body of {body_size} bytes, "
+            f"found {record[max(body_end, 0) :][: len(_TOPIC_PART)]!r}"
         )
     return Message(
         facts.destination.topic,
         facts.destination.queue_id,
         record[BODY_AT:body_end],
         record[body_end + _PROPERTIES_AT : facts.own_end],
-        head[4],
-        head[7],
-        head[8],
-        head[9],
-        head[12],
+        flag,
+        sys_flag,
+        born_ms,
+        born_host,
+        reconsume_times,
         origin,
-        head[2],
+        crc,
     )

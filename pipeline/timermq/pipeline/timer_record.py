@@ -19,6 +19,8 @@ Source: Java ``TimerMessageStore``, ``HookUtils.transformTimerMessage``.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import attrs
 import msgspec
 
@@ -39,6 +41,9 @@ DELETE = b"TIMER_DEL_UNIQKEY\x01"
 
 TAIL_SIZE_MAX = 512
 """Bytes kept free in the property text for everything above: a topic of 255 bytes, a roll count."""
+
+DESTINATION_COUNT_MAX = 65_536
+"""Remembered destinations; more and the memory of them begins anew."""
 
 _MS_DIGITS = 13
 _MARKED_REAL_TOPIC = b"\x02" + REAL_TOPIC
@@ -92,27 +97,36 @@ def timer_tail(
         rolls: How often it was rolled; with 0 neither count nor order is written.
         order_py: Position of its first record.
     """
-    rolled = b"%b%d\x02%b%d\x02" % (ROLL_TIMES, rolls, ORDER, order_py) if rolls else b""
-    return b"%b%013d\x02%b%b\x02%b%d\x02%b%b%013d\x02" % (
+    if rolls:
+        rolled = b"%b%d\x02%b%d\x02" % (ROLL_TIMES, rolls, ORDER, order_py)
+        return _tail_template(topic, queue_id, rolled) % (deliver_ms, out_ms)
+    return _tail_template(topic, queue_id) % (deliver_ms, out_ms)
+
+
+@lru_cache(DESTINATION_COUNT_MAX)
+def _tail_template(topic: str, queue_id: int, rolled: bytes = b"") -> bytes:
+    """A tail with places for the moment and its slot."""
+    return b"%b%%013d\x02%b%b\x02%b%d\x02%b%b%%013d\x02" % (
         DELIVER,
-        deliver_ms,
         REAL_TOPIC,
-        topic.encode(),
+        topic.encode().replace(b"%", b"%%"),
         REAL_QID,
         queue_id,
         rolled,
         OUT,
-        out_ms,
     )
 
 
-def decode_timer(record: bytes, phy_offset: int, precision_ms: int) -> TimerFacts:
+def decode_timer(
+    record: bytes, phy_offset: int, precision_ms: int, *, may_delete: bool = True
+) -> TimerFacts:
     """Read one record of the timer topic, ours or Java's.
 
     Args:
         record: The whole record.
         phy_offset: Where it stands.
         precision_ms: Width of a slot; decides what an inexact moment is rounded to.
+        may_delete: False when it is known, or does not matter, that it cancels no other record.
 
     Raises:
         TimerRecordError: A key is missing, is not a number, or moment and slot do not fit.
@@ -124,7 +138,7 @@ def decode_timer(record: bytes, phy_offset: int, precision_ms: int) -> TimerFact
     destination = _destinations.get(record[start + 1 : -_MS_DIGITS - 1])
     if destination is not None and record.startswith(DELIVER, start + 1 - _DELIVER_SIZE):
         deliver, out = record[start - _MS_DIGITS : start], record[-_MS_DIGITS - 1 : -1]
-        if deliver.isdigit() and out.isdigit() and DELETE not in record:
+        if deliver.isdigit() and out.isdigit() and not (may_delete and DELETE in record):
             deliver_ms, out_ms = int(deliver), int(out)
             if out_ms < deliver_ms <= out_ms + precision_ms:
                 return TimerFacts(deliver_ms, out_ms, destination, phy_offset, 0, False, start + 1)
@@ -184,8 +198,6 @@ INTERNAL = (
 
 _destinations: dict[bytes, Destination] = {}
 """By ``REAL_TOPIC…REAL_QID…TIMER_OUT_MS\x01``, as our records have it."""
-DESTINATION_COUNT_MAX = 65_536
-"""Remembered destinations; more and the memory of them begins anew."""
 
 
 def _destination(text: bytes) -> Destination | None:

@@ -186,6 +186,13 @@ def test_wheel_disabled() -> None:
     assert refusal.status == PutStatus.WHEEL_TIMER_NOT_ENABLE
 
 
+def test_a_delete_for_a_congested_slot() -> None:
+    """What cancels a message is let in where no other would be: it makes room."""
+    delete = props(TIMER_DELAY_MS="5", TIMER_DEL_UNIQKEY="T+K")
+
+    assert isinstance(admit(delete, congested=True), Admitted)
+
+
 def test_congested_slot() -> None:
     """A congested slot refuses with the status for flow control."""
     refusal = refused(props(TIMER_DELAY_MS="5"), congested=True)

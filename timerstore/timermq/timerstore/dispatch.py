@@ -45,10 +45,10 @@ def unit_tags_code(
         level = find(properties, _DELAY)
         if level is not None and level.isdigit() and (number := int(level)) > 0:
             return level_deliver_ms(levels_ms, number, store_ms)
-    if _TAGS not in properties:
-        return 0
     # The way of nearly all tags; `find` also knows those that stand first, or are empty.
     at = properties.rfind(_MARKED_TAGS)
+    if at < 0 and not properties.startswith(_TAGS):
+        return 0
     end = properties.find(b"\x02", at + len(_MARKED_TAGS))
     tags = properties[at + len(_MARKED_TAGS) : end] if 0 <= at < end else None
     tags = tags or find(properties, TAGS_NAME)

@@ -7,8 +7,6 @@ piece, and of each record only the lengths and the end of the properties are loo
 Source: Java ``IndexService.buildIndex``.
 """
 
-import struct
-
 import attrs
 
 from .log_record import is_rollback, store_ms_of
@@ -18,20 +16,14 @@ from .record import RecordError, record_spans
 from .record_layout import (
     BLANK_MAGIC,
     BODY_AT,
-    BODY_LENGTH_AT,
     FIXED_SIZE_V1,
+    HEAD,
     MAGIC_AT,
     MAGIC_V1,
-    STORE_MS_AT,
-    SYS_FLAG_AT,
     V6_BITS,
 )
 
-_PEEK = struct.Struct(
-    f">ii{SYS_FLAG_AT - 8}xi{STORE_MS_AT - SYS_FLAG_AT - 4}xq{BODY_LENGTH_AT - STORE_MS_AT - 8}xi"
-)
-"""Size, magic, sysFlag, store time and body length of a record with IPv4 hosts."""
-assert _PEEK.size == BODY_AT
+_PEEK = HEAD.part("total_size", "magic", "sys_flag", "store_ms", "body_length")
 
 _BLANK_MARK = BLANK_MAGIC.to_bytes(4, signed=True)
 _UNIQ_KEY = UNIQ_KEY_NAME + b"\x01"

@@ -58,6 +58,15 @@ class Layout:
         """Byte position of a field."""
         return self._offsets[name]
 
+    def part(self, *names: str) -> struct.Struct:
+        """A struct that reads some of the fields, in their order, and steps over the others."""
+        codes = [
+            field.code if field.name in names else f"{struct.calcsize('>' + field.code)}x"
+            for field in self.fields
+        ]
+        assert set(names) <= set(self.names)
+        return struct.Struct(">" + "".join(codes))
+
     def pack(self, *values: int) -> bytes:
         """Bytes of one record; struct.error when a value does not fit its field."""
         return self.struct.pack(*values)

@@ -145,6 +145,8 @@ class RecordWriter:
         heads, store_host, levels = self._heads, self._store_host, self._levels
         body_size_max, record_size_max = self._body_size_max, self._record_size_max
         put_ok, pack_unit = PutStatus.PUT_OK, UNIT.struct.pack
+        # Looked for once in all of them: a tenth of the time.
+        may_be_inner = _INNER_NUM in b"".join([message.properties for message in messages])
         parts: list[bytes] = []
         pos = write_start = batch.end
         stored = write_first = 0
@@ -159,7 +161,7 @@ class RecordWriter:
                 or body_size > body_size_max
                 or properties_size > PROPERTIES_SIZE_MAX
                 or sys_flag & _INNER_BATCH
-                or _INNER_NUM in properties
+                or (may_be_inner and _INNER_NUM in properties)
             ):
                 results.append(self._refuse(message))
                 continue

@@ -1,0 +1,153 @@
+"""The three steps that every delayed message goes through, each as a function to be repeated.
+
+- append: a message put into the store, admission included
+- enqueue: its entry read, and linked into timer log and wheel
+- deliver: its record read, and put on its topic
+
+``bench_steps.py`` measures their CPU, ``instructions.py`` counts their instructions. Run alone,
+this module repeats one step: ``python perf/steps.py append --count 1000 --rounds 3``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import attrs
+import numpy as np
+
+from timermq.pipeline import TimerMessageStore, TimerOptions
+from timermq.pipeline.already_done import origin_of
+from timermq.pipeline.delivered_message import due_message
+from timermq.pipeline.enqueue_get import EnqueueGet
+from timermq.pipeline.enqueue_put import EnqueuePut
+from timermq.pipeline.flow_control import FlowControl
+from timermq.pipeline.timer_counts import TimerCounts
+from timermq.pipeline.timer_record import TIMER_TOPIC
+from timermq.timerstore.message import Message
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.os_disk import OsDisk
+from timermq.timerstore.store_options import StoreOptions
+
+NOW_MS = 1_700_000_000_000
+BATCH = 256
+BODY = bytes(range(128))
+OPTIONS = TimerOptions(slots_total=7_200, mapped_file_size_timer_log=52 << 16)
+
+Step = Callable[[], int]
+"""Does the step once for every message; returns something of the result."""
+
+
+class FixedClock:
+    """A clock that stands."""
+
+    def now_ms(self) -> int:
+        """The same moment for ever."""
+        return NOW_MS
+
+
+@attrs.frozen(eq=False)
+class Workbench:
+    """A store on a real disk whose service does not run: the steps are taken by hand."""
+
+    service: TimerMessageStore
+    count: int
+
+    @classmethod
+    def at(cls, root: Path, count: int) -> Workbench:
+        """A new store, for steps of ``count`` messages."""
+        options = StoreOptions(
+            mapped_file_size_commit_log=64 << 20, message_index_enable=False, max_message_size=4096
+        )
+        store = MessageStore.open(
+            OsDisk(), str(root), options, now_ms=lambda: NOW_MS, store_host=bytes(8)
+        )
+        return cls(TimerMessageStore(store, OPTIONS, FixedClock()), count)
+
+    def append(self) -> int:
+        """Put the messages, in batches of 256."""
+        end = 0
+        for first in range(0, self.count, BATCH):
+            numbers = range(first, min(first + BATCH, self.count))
+            results = self.service.put([_message(number) for number in numbers])
+            end = results[-1].result.end
+        return end
+
+    def enqueue(self) -> int:
+        """Read and link all entries of the timer topic, as if for the first time."""
+        service, state = self.service, self.service.state
+        files, counts = service.files, TimerCounts()
+        state.queue_offset = 0
+        get = EnqueueGet(store=service.store, state=state, options=OPTIONS, counts=counts)
+        put = EnqueuePut(
+            timer_log=files.timer_log,
+            wheel=files.wheel,
+            metrics=files.metrics,
+            flow=FlowControl(1 << 40, lambda _: 0),
+            state=state,
+            options=OPTIONS,
+            clock=FixedClock(),
+            counts=counts,
+        )
+        while (batch := get.next_batch()) is not None:
+            if not put.put(batch):
+                raise RuntimeError("steps: no room on the wheel")
+        return counts.enqueued
+
+    def deliver(self) -> int:
+        """Read the records of all entries, and put what they become on their topic."""
+        store = self.service.store
+        queue = store.queue(TIMER_TOPIC, 0)
+        assert queue is not None
+        end, first = 0, 0
+        while len(units := queue.units(first, BATCH)):
+            offsets: list[int] = units["phy_offset"].astype(np.int64).tolist()
+            places = zip(offsets, units["size"].tolist(), strict=True)
+            records = store.commit_log.records_at(places)
+            due = [
+                due_message(
+                    record, offset, is_roll=False, origin=origin_of(offset), precision_ms=1000
+                )
+                for record, offset in zip(records, offsets, strict=True)
+                if record is not None
+            ]
+            end = store.put([one.message for one in due])[-1].end
+            first += len(units)
+        return end
+
+
+STEPS: Mapping[str, Callable[[Workbench], int]] = {
+    "append": Workbench.append,
+    "enqueue": Workbench.enqueue,
+    "deliver": Workbench.deliver,
+}
+
+
+def _message(number: int) -> Message:
+    return Message(
+        "Bench",
+        number & 3,
+        BODY,
+        b"TIMER_DELAY_MS\x01%d\x02UNIQ_KEY\x01%032X\x02WAIT\x01true\x02TAGS\x01t\x02"
+        % (1_000 + number % 60_000, number),
+    )
+
+
+def main() -> None:
+    """Repeat one step; prints its result, so that nothing can be left out."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("step", choices=STEPS)
+    parser.add_argument("--count", type=int, default=1_000)
+    parser.add_argument("--rounds", type=int, default=1)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="timermq-steps-") as folder:
+        bench = Workbench.at(Path(folder), args.count)
+        bench.append()
+        step = STEPS[args.step]
+        print(sum(step(bench) for _ in range(args.rounds)))
+
+
+if __name__ == "__main__":
+    main()
