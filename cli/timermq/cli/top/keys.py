@@ -50,7 +50,9 @@ def _character(data: bytes) -> tuple[int, str | None]:
         return 1, _CONTROLS[first]
     if first < 0x20:
         return 1, None
-    size = 1 if first < 0xC0 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+    if 0x80 <= first < 0xC2 or first > 0xF4:
+        return 1, None  # no character begins with it
+    size = 1 if first < 0x80 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
     if len(data) < size:
         return 0, None
     try:

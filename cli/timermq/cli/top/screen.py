@@ -32,14 +32,14 @@ CLOCK_OK = "OK"
 
 KEYS_LINE = "? help  q quit  p pause  + - zoom  arrows move  enter open  / topic  escape back"
 HELP = (
-    "The wheel shows what waits, a bar a cell, from now on. The height is the logarithm:",
-    "one message is the lowest bar, the fullest cell the highest. Deletes that wait count",
-    "as minus one, and a message too far ahead stands where it is enqueued again (rolls).",
+    "The wheel shows what waits, a bar a cell, from now on. Heights are logarithms:",
+    "one message is the lowest bar, the fullest cell the highest. A delete counts as",
+    "minus one. What is too far ahead stands where it is enqueued again (rolls).",
     "",
-    "+  -            finer and coarser cells: 1 s, 10 s, 1 min, 10 min, 1 h, 6 h, 1 day",
+    "+  -            finer, coarser cells: 1 s, 10 s, 1 min, 10 min, 1 h, 6 h, 1 day",
     "left  right     move the cursor over the cells (home, end)",
     "up  down        choose one of the next slots",
-    "enter           list the messages of the cell or slot; arrows scroll, escape leaves",
+    "enter           list the messages of the cell or slot; arrows scroll them",
     "/               show topics, and open slots, by a part of the topic's name",
     "escape          back; then: no filter, cursor to the present",
     "p               pause: the picture stands still, and the broker makes none",

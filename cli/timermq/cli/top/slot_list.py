@@ -7,7 +7,7 @@ from rich.text import Text
 from timermq.remoting import Snapshot
 
 from . import words
-from .view import Focus, Opened, PendingRow, View
+from .view import WIDTH, Focus, Opened, PendingRow, View
 
 BAR = "▏▎▍▌▋▊▉█"
 BAR_WIDTH = 8
@@ -21,7 +21,7 @@ def lists(view: View, snapshot: Snapshot, height: int) -> list[Text]:
     """Next slots beside top topics: a line of headers and ``height - 1`` rows."""
     found = f" with {words.printable(view.topic)!r}" if view.topic else ""
     topics_title = f"topic{found} ({words.count(snapshot.topic_count)})"
-    right = min(view.width - SLOTS_WIDTH, TOPICS_WIDTH_MAX)
+    right = min(max(view.width, WIDTH) - SLOTS_WIDTH, TOPICS_WIDTH_MAX)
     lines = [
         Text.assemble(
             (f"  {'next slots':<16}{'pending':>11}  in".ljust(SLOTS_WIDTH), "bold"),
@@ -109,15 +109,15 @@ def _row(view: View, row: PendingRow) -> str:
 
 def _columns(view: View, due: str, topic: str, name: str, keys: str, tags: str, rolls: str) -> str:
     """The columns of the list; a wide screen gives its room to topic and keys."""
-    room = (view.width - 80) // 2
+    room = max(view.width - WIDTH, 0) // 2
     return " ".join(
         (
             f"{due:<12}",
-            _cut(topic, 12 + room),
+            _cut(topic, 11 + room),
             _cut(name, 32),
             _cut(keys, 11 + room),
             _cut(tags, 4),
-            f"{rolls:>4}",
+            f"{rolls:>5}",
         )
     )
 
