@@ -18,6 +18,7 @@ from timermq.timerstore.consume_queue import UNIT as QUEUE_UNIT
 from timermq.timerstore.index_layout import ENTRY, HEADER
 from timermq.timerstore.layout import Layout
 from timermq.timerstore.record_layout import BLANK, HEAD
+from timermq.timerstore.store_checkpoint import EXTENSION as STORE_EXTENSION
 from timermq.timerstore.store_checkpoint import PAGE
 from timermq.wheel.slot import SLOT
 
@@ -31,6 +32,7 @@ LAYOUTS: tuple[Layout, ...] = (
     HEADER,
     ENTRY,
     PAGE,
+    STORE_EXTENSION,
     SLOT,
     TIMER_UNIT,
     TIMER_BLANK,

@@ -38,6 +38,17 @@ def test_golden_bytes() -> None:
     assert StoreCheckpoint.decode(VECTOR_K).encode() == VECTOR_K
 
 
+def test_the_durable_position_stands_behind_the_fields() -> None:
+    """It does not count when RocketMQ has rewritten the fields before it."""
+    page = StoreCheckpoint(physic_msg_timestamp=7, durable_py=1 << 33).encode()
+    changed = (8).to_bytes(8) + page[8:]
+
+    assert page[:40] == StoreCheckpoint(physic_msg_timestamp=7).encode()
+    assert StoreCheckpoint.decode(page).durable_py == 1 << 33
+    assert StoreCheckpoint.decode(changed).durable_py is None
+    assert StoreCheckpoint.decode(page[:-1]).durable_py is None
+
+
 @pytest.mark.parametrize("name", ["g1", "g4"])
 def test_files_of_rocketmq(golden_stores: GoldenStores, name: str) -> None:
     """What RocketMQ's own classes read of a stopped store is read here."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import trio
+import trio.testing
 
 from fakes import START_MS, ManualClock
 from small_store import (
@@ -139,6 +140,43 @@ def test_after_a_kill_the_walk_begins_where_the_checkpoint_says(
     assert (False, scan_from) == (report.last_exit_ok, report.scan_from)
     assert 12 - scan_from // SEGMENT_SIZE * 5 == report.dispatched_count
     assert BODIES[:12] == read_bodies(store)
+
+
+async def checkpointed_and_killed(rig: Rig, more: int) -> None:
+    """Let the store write a checkpoint, put more messages, kill it."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(rig.store.run)
+        await trio.sleep(2)
+        for body in BODIES[12 : 12 + more]:
+            put_bodies(rig.store, body)
+        nursery.cancel_scope.cancel()
+    rig.disk.process_kill()
+
+
+@pytest.mark.parametrize("more", [0, 2])
+async def test_after_a_kill_only_what_came_after_the_checkpoint_is_walked_over(
+    autojump_clock: trio.testing.MockClock, more: int
+) -> None:
+    """However long the log is; store times go on behind those before."""
+    rig = Rig()
+    await checkpointed_and_killed(rig, more)
+    store = rig.open()
+
+    assert (POSITIONS[12], more) == (store.recovery.scan_from, store.recovery.record_count)
+    assert BODIES[: 12 + more] == read_bodies(store)
+    assert store.last_store_ms == START_MS + (12_000 if more else 11_000)
+
+
+async def test_after_a_kill_removed_queues_are_made_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Whoever removes them wants that: the checkpoint's position does not count then."""
+    rig = Rig()
+    await checkpointed_and_killed(rig, 0)
+    for name in rig.disk.list_dir(f"{ROOT}/consumequeue/T/0"):
+        rig.disk.remove(f"{ROOT}/consumequeue/T/0/{name}")
+
+    assert BODIES[:12] == read_bodies(rig.open())
 
 
 def test_a_torn_tail_is_cut() -> None:

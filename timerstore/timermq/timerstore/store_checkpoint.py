@@ -8,6 +8,11 @@
 | 24 | position that replicas have flushed (unused here, kept) |
 | 32 | confirmed position (unused here, kept) |
 
+Behind them, at 64, stands a block of our own: the position up to which log and queues were durable,
+where recovery begins after a crash instead of at the start of a segment. RocketMQ rewrites its
+numbers alone, so the block ends in a CRC-32 of these and itself: after another program has served
+the store, the block does not count.
+
 An absent file and an all-zero page mean that nothing is known: recovery reads everything. The file
 is created by the first start, overwritten in one write, and can be removed while the store is
 stopped.
@@ -16,6 +21,8 @@ Source: Java ``StoreCheckpoint``.
 """
 
 from __future__ import annotations
+
+import zlib
 
 import attrs
 
@@ -42,6 +49,22 @@ PAGE = Layout(
 )
 assert PAGE.size == 40
 
+EXTENSION_AT = 64
+"""Where our block begins in the page."""
+EXTENSION_MAGIC = int.from_bytes(b"TMQ1")
+EXTENSION_VERSION = 1
+
+EXTENSION = Layout(
+    "store checkpoint extension",
+    ">",
+    (
+        ("magic", "I", "TMQ1"),
+        ("version", "I", "1"),
+        ("durable_py", "q", "log, and queue units of all records before it, are durable"),
+        ("crc", "I", "CRC-32 of the five numbers and of this block before it"),
+    ),
+)
+
 
 @attrs.define(eq=False, kw_only=True)
 class StoreCheckpoint:
@@ -57,6 +80,8 @@ class StoreCheckpoint:
     """Position that replicas have flushed; kept as it was read."""
     confirm_phy_offset: int = 0
     """Confirmed position; kept as it was read."""
+    durable_py: int | None = None
+    """Log, and queue units of all records before this position, are durable; None: not known."""
     _file: File | None = attrs.field(default=None, init=False, repr=False)
 
     @classmethod
@@ -90,7 +115,8 @@ class StoreCheckpoint:
     @classmethod
     def decode(cls, page: bytes) -> StoreCheckpoint:
         """Read a page."""
-        return cls(**dict(zip(PAGE.names, PAGE.unpack(page), strict=True)))
+        numbers = dict(zip(PAGE.names, PAGE.unpack(page), strict=True))
+        return cls(**numbers, durable_py=_decode_extension(page))
 
     @property
     def min_timestamp(self) -> int:
@@ -105,13 +131,16 @@ class StoreCheckpoint:
 
     def encode(self) -> bytes:
         """The fields as they stand in the file."""
-        return PAGE.pack(
+        head = PAGE.pack(
             self.physic_msg_timestamp,
             self.logics_msg_timestamp,
             self.index_msg_timestamp,
             self.master_flushed_offset,
             self.confirm_phy_offset,
         )
+        if self.durable_py is None:
+            return head
+        return head.ljust(EXTENSION_AT, b"\0") + _encode_extension(self.durable_py, head)
 
     def write(self) -> None:
         """Write the fields; durable after the next sync of ``file``.
@@ -136,3 +165,22 @@ class StoreCheckpoint:
         """Close the file; nothing is written."""
         if self._file is not None:
             self._file.close()
+
+
+def _encode_extension(durable_py: int, head: bytes) -> bytes:
+    values = (EXTENSION_MAGIC, EXTENSION_VERSION, durable_py)
+    return EXTENSION.pack(*values, _crc(head, EXTENSION.pack(*values, 0)))
+
+
+def _decode_extension(page: bytes) -> int | None:
+    block = page[EXTENSION_AT : EXTENSION_AT + EXTENSION.size]
+    if len(block) < EXTENSION.size:
+        return None
+    magic, version, durable_py, crc = EXTENSION.unpack(block)
+    if (magic, version, crc) != (EXTENSION_MAGIC, EXTENSION_VERSION, _crc(page, block)):
+        return None
+    return durable_py
+
+
+def _crc(head: bytes, block: bytes) -> int:
+    return zlib.crc32(block[: EXTENSION.offset_of("crc")], zlib.crc32(head[: PAGE.size]))

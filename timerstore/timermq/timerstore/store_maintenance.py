@@ -5,7 +5,7 @@ Each of four tasks sleeps until there is something to do, then lets it gather fo
 ===============  =====================================================================  ============
 task             does                                                                   every
 ===============  =====================================================================  ============
-flush_log        syncs the log                                                          500 ms
+flush_log        syncs the log; with SYNC_FLUSH at once                                 500 ms
 flush_queues     syncs log and queues, writes the checkpoint                            1 s
 follow_index     indexes new records in slices; syncs the index now and then            200 ms, 10 s
 clean            removes old segments, measures the disk                                10 s
@@ -130,11 +130,15 @@ class StoreMaintenance:
             StoreFailedError: A sync failed, now or before.
         """
         end, store_ms = self._log.max_offset, self._last_store_ms()
-        await self.flush()
-        self._checkpoint.physic_msg_timestamp = store_ms
+        await self._flush_log()
+        # Asked before the queues are synced: a unit that could not be written until now may come
+        # while they are, and is not durable then.
         is_dispatched = self._dispatcher.dispatched_to >= end
+        await self._sync(self._queues.flush)
+        self._checkpoint.physic_msg_timestamp = store_ms
         if is_dispatched:
             self._checkpoint.logics_msg_timestamp = store_ms
+            self._checkpoint.durable_py = end
         await self._sync(self._flush_checkpoint_page)
         if is_dispatched:
             self._checkpointed_to = end
@@ -188,7 +192,10 @@ class StoreMaintenance:
         while True:
             while self._log.flushed_where >= self._log.max_offset:
                 await self._appended.park()
-            await trio.sleep(self._options.flush_interval_commit_log_ms / 1000)
+            # With SYNC_FLUSH queues show only what is synced, and nobody waits for the sync of a
+            # message that the store's owner puts itself, such as a timer that is due.
+            if not self._options.is_sync_flush:
+                await trio.sleep(self._options.flush_interval_commit_log_ms / 1000)
             await self._flush_log()
 
     async def _flush_queues_regularly(self) -> None:

@@ -10,8 +10,8 @@ Where the walk over the log begins:
 last exit    walk from
 ===========  ==================================================================================
 clean        the newest record that a queue holds; all before it was checked when it was stored
-cut off      the newest segment whose first record is older than the checkpoint's timestamps:
-             log and queues were durable up to there
+cut off      where the checkpoint says that log and queues were durable; without our block in it
+             (RocketMQ's), the newest segment whose first record is older than its timestamps
 none fits    the start of the log
 ===========  ==================================================================================
 
@@ -111,7 +111,7 @@ def plan_recovery(store: StoreFiles) -> RecoveryPlan:
         dispatch_from=min(dispatch_from, scan.end),
         end=scan.end,
         record_count=count,
-        last_store_ms=0 if newest is None else _record_store_ms(store.log, newest) or 0,
+        last_store_ms=_newest_store_ms(store, newest),
         notes=tuple(notes),
     )
 
@@ -163,6 +163,13 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
     )
 
 
+def _newest_store_ms(store: StoreFiles, newest: int | None) -> int:
+    """Store time of the record at ``newest``, or of the last one before the walk."""
+    if newest is not None:
+        return _record_store_ms(store.log, newest) or 0
+    return 0 if store.checkpoint.durable_py is None else store.checkpoint.physic_msg_timestamp
+
+
 # -- where to begin ---------------------------------------------------------------------------
 
 
@@ -179,12 +186,33 @@ def _scan_start(store: StoreFiles) -> tuple[int, int]:
             return phy_offset, phy_offset + size
         latest, before_ms = phy_offset, FOREVER_MS
     else:
+        durable_py = store.checkpoint.durable_py
+        if durable_py is not None and _is_record_end(store, durable_py):
+            return durable_py, durable_py
         latest, before_ms = log.max_offset, store.checkpoint.min_timestamp
     for segment in reversed(log.segments):
         store_ms = _record_store_ms(log, segment.start)
         if segment.start <= latest and store_ms is not None and 0 < store_ms <= before_ms:
             return segment.start, segment.start
     return log.min_offset, log.min_offset
+
+
+def _is_record_end(store: StoreFiles, phy_offset: int) -> bool:
+    """Whether a queue holds the record that ends at a position of the log.
+
+    Not so when queues, or the log, are not those that the checkpoint was written with: somebody has
+    removed the queues to have them made again, or put other files in their place.
+    """
+    if not store.log.min_offset < phy_offset <= store.log.max_offset:
+        return False
+    for queue in store.queues:
+        after = queue.find_phy_offset(phy_offset, queue.min_offset, queue.max_offset)
+        if after > queue.min_offset:
+            unit_phy, size, _ = queue.units(after - 1, 1)[0].tolist()
+            if unit_phy + size == phy_offset:
+                found = store.log.check_at(unit_phy, check_crc=False)
+                return found is not None and found.size == size
+    return False
 
 
 def _newest_unit(queues: ConsumeQueueTable) -> tuple[int, int] | None:
