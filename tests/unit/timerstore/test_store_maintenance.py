@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from fakes import START_MS, VirtualClock
-from small_store import ROOT, message, put_bodies, read_bodies, small_options
+from small_store import ROOT, SYNC_OPTIONS, message, put_bodies, read_bodies, small_options
 from timermq.timerstore.cleaning import HOUR_MS
 from timermq.timerstore.commit_log import StoreFailedError
 from timermq.timerstore.memory_disk import MemoryDisk
@@ -211,3 +211,44 @@ async def test_a_full_disk_keeps_the_old_checkpoint(autojump_clock: MockClock) -
     await rig.serve(body)
 
     assert rig.store.statistics().flush_count == 1
+
+
+async def test_units_that_come_during_a_sync_are_not_called_durable(
+    autojump_clock: MockClock,
+) -> None:
+    """A queue that had no room is written while others are synced: the next checkpoint has it."""
+    rig = Rig()
+    put_bodies(rig.store, "a", topic="A")
+    rig.disk.total = rig.disk.usage(ROOT).used
+    put_bodies(rig.store, "b", topic="B")
+
+    def make_room(path: str) -> bool:
+        if "consumequeue/A" in path:
+            rig.disk.total = 1 << 40
+            rig.store.put([])
+        return False
+
+    rig.disk.fail_syncs_of = make_room
+
+    async def body() -> None:
+        await trio.sleep(1.5)
+        assert (0, -START_MS, -START_MS) == rig.checkpoint()
+        assert ["b"] == read_bodies(rig.store, "B")
+        await trio.sleep(1)
+
+    await rig.serve(body)
+
+    assert (0, 0, -START_MS) == rig.checkpoint()
+
+
+async def test_with_sync_flush_nothing_waits_for_its_sync(autojump_clock: MockClock) -> None:
+    """Also what nobody waits for, such as a timer that is due, is shown at once."""
+    rig = Rig(SYNC_OPTIONS)
+
+    async def body() -> None:
+        await trio.sleep(7)
+        put_bodies(rig.store, "a")
+        await trio.testing.wait_all_tasks_blocked()
+        assert ["a"] == read_bodies(rig.store)
+
+    await rig.serve(body)
