@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.program import RunProgram
+from pty_screen import pty_screen
 from timermq.cli.demo import Outcome, Sent, broken_promise, judge, plan
 from timermq.client import ReceivedMessage
 
@@ -127,3 +128,16 @@ def test_demo(timermq: RunProgram) -> None:
         assert (kind, 0, 0, 0) == (kind, row["lost"], row["early"], row["twice"])
         if kind != "cancelled":
             assert (kind, row["sent"]) == (kind, row["arrived"])
+
+
+@pytest.mark.slow
+def test_demo_on_a_terminal() -> None:
+    """The broker is shown when all has arrived; Ctrl-C is then as good an end as ``q``."""
+    with pty_screen("demo") as demo:
+        demo.wait_for(lambda text: "timermq top" in text and "live" in text)
+        demo.wait_for("Demo")
+        demo.type("\x03")
+
+        assert 0 == demo.wait_end()
+        assert demo.modes_before == demo.modes()
+        assert b"by level" in demo.output

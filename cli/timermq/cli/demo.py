@@ -1,8 +1,13 @@
-"""Try it all in 15 seconds: a broker on a throw-away store, real sockets, and a check."""
+"""Try it all in 15 seconds: a broker on a throw-away store, real sockets, and a check.
+
+On a terminal the broker is shown afterwards, as `top` does, until `q`.
+"""
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import logging
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -12,7 +17,7 @@ from statistics import median
 import attrs
 import trio
 
-from timermq.broker import Broker, BrokerOptions
+from timermq.broker import Broker, BrokerOptions, Endpoint
 from timermq.client import (
     ClientError,
     Consumer,
@@ -27,7 +32,10 @@ from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_options import StoreOptions
 
 from .arguments import OneLineParser, add_json
+from .log_output import LogFormat, configure_logs
 from .output import Row, print_json, print_table
+from .top.live import run_live
+from .top.terminal import is_terminal
 
 TOPIC = "Demo"
 ROLL_WINDOW_SLOTS = 4
@@ -36,6 +44,11 @@ START_TIMEOUT = 15.0
 """Seconds until the first message, which makes the topic, has arrived."""
 GRACE = 1.5
 """Seconds after the last moment in which something may still arrive: late, or a second time."""
+
+SHOWN_DELAY_MS = 3_600
+SHOWN_COUNT = 8
+SHOWN_INTERVAL = 0.5
+"""What is under way while the screen shows the broker: 8 messages each half second."""
 
 BROKER = BrokerOptions(listen_port=0, namesrv_listen_port=0, default_topic_queue_nums=4)
 STORE = StoreOptions(
@@ -106,20 +119,32 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print what arrived and how late; 1 if anything was lost, early or twice."""
+    is_shown = is_terminal() and not args.json
     with tempfile.TemporaryDirectory(prefix="timermq-demo-") as directory:
-        sent, received, rolled = trio.run(_demo, f"{directory}/store")
-    outcomes = judge(sent, received)
-    rows = [outcome.row() for outcome in outcomes]
-    if args.json:
-        print_json(rows)
-    else:
-        print_table(rows, COLUMNS, title=f"{len(sent)} messages, {rolled} rolls")
-    fault = broken_promise(outcomes, rolled)
+        result = trio.run(_demo, f"{directory}/store", args.json, is_shown)
+    fault = broken_promise(result.outcomes, result.rolled)
     if fault is None:
         return 0
     sys.stdout.flush()
     print(f"timermq: demo: {fault}", file=sys.stderr)
     return 1
+
+
+@attrs.frozen(kw_only=True)
+class Result:
+    """What the demo found out."""
+
+    outcomes: tuple[Outcome, ...]
+    rolled: int
+
+    def print(self, *, as_json: bool) -> None:
+        """A line a kind."""
+        rows = [outcome.row() for outcome in self.outcomes]
+        if as_json:
+            print_json(rows)
+        else:
+            count = sum(outcome.sent for outcome in self.outcomes)
+            print_table(rows, COLUMNS, title=f"{count} messages, {self.rolled} rolls")
 
 
 def plan(now_ms: int) -> list[tuple[str, OutgoingMessage]]:
@@ -188,8 +213,8 @@ def broken_promise(outcomes: Sequence[Outcome], rolled: int) -> str | None:
     return None if rolled else "expected a message that rolls, found none"
 
 
-async def _demo(root: str) -> tuple[list[Sent], list[ReceivedMessage], int]:
-    """Run broker, producer and consumer; returns what was sent and received, and the rolls."""
+async def _demo(root: str, as_json: bool, is_shown: bool) -> Result:
+    """Run broker, producer and consumer; print the result, and show the broker if it is wanted."""
     broker = await Broker.open(
         disk=OsDisk(),
         root=root,
@@ -203,9 +228,43 @@ async def _demo(root: str) -> tuple[list[Sent], list[ReceivedMessage], int]:
         assert endpoint.namesrv_listen is not None
         try:
             sent, received = await _send_and_receive(endpoint.namesrv_listen)
+            result = Result(
+                outcomes=tuple(judge(sent, received)),
+                rolled=broker.timer_store.statistics().rolled,
+            )
+            result.print(as_json=as_json)
+            if is_shown:
+                await _show(endpoint)
         finally:
             broker.request_stop()
-    return sent, received, broker.timer_store.statistics().rolled
+    return result
+
+
+async def _show(endpoint: Endpoint) -> None:
+    """Show the broker, with a few messages under way, until somebody has seen enough."""
+    assert endpoint.namesrv_listen is not None
+    configure_logs(LogFormat.CONSOLE, logging.CRITICAL)  # a line would tear the screen
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_send_on, endpoint.namesrv_listen)
+        await run_live(endpoint.listen)
+        nursery.cancel_scope.cancel()
+
+
+async def _send_on(namesrv: str) -> None:
+    """Send some messages again and again, each due within the next few seconds."""
+    async with Producer(namesrv) as producer:
+        for number in itertools.count():
+            await producer.send_batch(
+                [
+                    OutgoingMessage(
+                        topic=TOPIC,
+                        body=b"on",
+                        delay=timedelta(milliseconds=(number * 379 + part * 731) % SHOWN_DELAY_MS),
+                    )
+                    for part in range(SHOWN_COUNT)
+                ]
+            )
+            await trio.sleep(SHOWN_INTERVAL)
 
 
 async def _send_and_receive(namesrv: str) -> tuple[list[Sent], list[ReceivedMessage]]:

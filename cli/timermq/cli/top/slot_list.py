@@ -25,7 +25,7 @@ def lists(view: View, snapshot: Snapshot, height: int) -> list[Text]:
     lines = [
         Text.assemble(
             (f"  {'next slots':<16}{'pending':>11}  in".ljust(SLOTS_WIDTH), "bold"),
-            (f"{topics_title[: right - 21]:<{right - 21}}{'pending':>11}", "bold"),
+            (f"{_cut(topics_title, right - 18)} pending", "bold"),
         )
     ]
     shown = max(height - 1, 1)
