@@ -142,6 +142,20 @@ def test_a_kill_and_a_clock_that_is_set_back() -> None:
     assert fault_in(plan) is None
 
 
+@pytest.mark.xfail(strict=True, reason="after a kill a slot is open that was closed before")
+def test_a_cancel_after_a_kill_and_a_clock_that_is_set_back() -> None:
+    """A timer that was linked in the slot open before the kill is cancelled all the same."""
+    plan = Plan(
+        lives=(
+            Life(steps=(SetBack(1_269), Send((2_000, 1_067))), ending=Ending.KILL),
+            Life(steps=(Cancel(1),), ending=Ending.CLOSE),
+        ),
+        wheel=SMALL_WHEEL,
+    )
+
+    assert fault_in(plan) is None
+
+
 def test_a_synced_delivery_is_shown_at_once() -> None:
     """A roll shortly before the moment is no reason to be late when queues wait for syncs."""
     plan = Plan(
