@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test lint types check bench docs kill clean
+.PHONY: help demo test lint types check bench docs screenshots kill clean
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -40,3 +40,6 @@ clean:           ## remove what make made
 
 docs: $(STAMP)   ## the tables of docs/format.md, from the declarations
 	$(BIN)/python docs/format_tables.py
+
+screenshots: $(STAMP)  ## docs/screenshots, from the frozen moments that the tests look at
+	$(BIN)/python docs/screenshots.py
