@@ -46,11 +46,12 @@ class SnapshotSource:
     def look(self) -> Look:
         """The broker as it is now."""
         started_at = trio.current_time() if self._started_at is None else self._started_at
+        live, timer_options = self.timer_store.live(), self.timer_store.options
         return Look(
             source=self,
             uptime_ms=round((trio.current_time() - started_at) * 1000),
-            occupancy=WheelOccupancy.of(self.timer_store),
-            timer=self.timer_store.statistics(),
+            occupancy=WheelOccupancy.of(live, timer_options.timer_precision_ms),
+            timer=self.timer_store.statistics(live),
             store=self.timer_store.store.statistics(),
         )
 

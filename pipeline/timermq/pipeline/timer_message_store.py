@@ -27,6 +27,7 @@ from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.put_status import PutResult
+from timermq.wheel import Slots
 
 from .admission import Admitted, Refusal, TimerAdmission
 from .clock import Clock
@@ -239,11 +240,19 @@ class TimerMessageStore:
         units = queue.units(max(queue_offset, queue.min_offset), 1)
         return int(units["phy_offset"][0]) if len(units) else None
 
-    def statistics(self) -> TimerStatistics:
-        """A moment's picture; reads memory only."""
+    def live(self) -> Slots:
+        """The slots that are still to be read."""
+        return self.files.wheel.live(self.state.read_ms)
+
+    def statistics(self, live: Slots | None = None) -> TimerStatistics:
+        """A moment's picture; reads memory only.
+
+        Args:
+            live: What ``live`` gave just now, from who needs it too.
+        """
         state, counts, admission = self.state, self.counts, self.admission.counts
         queue = self.store.queue(TIMER_TOPIC, 0)
-        live = self.files.wheel.live(state.read_ms)
+        live = self.live() if live is None else live
         return TimerStatistics(
             now_ms=self.clock.now_ms(),
             read_ms=state.read_ms,

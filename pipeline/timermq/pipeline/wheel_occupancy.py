@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from .timer_message_store import TimerMessageStore
+from timermq.wheel import Slots
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -28,13 +28,10 @@ class WheelOccupancy:
     precision_ms: int
 
     @classmethod
-    def of(cls, timer_store: TimerMessageStore) -> WheelOccupancy:
-        """Look at the wheel; about 20 ns a live slot, and nothing is kept of it."""
-        live = timer_store.files.wheel.live(timer_store.state.read_ms)
+    def of(cls, live: Slots, precision_ms: int) -> WheelOccupancy:
+        """How full these slots are; nothing else is kept of them."""
         return cls(
-            times=live["time_ms"],
-            nums=live["num"].astype(np.int64),
-            precision_ms=timer_store.options.timer_precision_ms,
+            times=live["time_ms"], nums=live["num"].astype(np.int64), precision_ms=precision_ms
         )
 
     @property

@@ -155,7 +155,9 @@ class Snapshot:
 
     def to_json(self) -> dict[str, Any]:
         """The fields as plain values."""
-        return attrs.asdict(self)
+        # Not all the way down: that would look at each of the buckets.
+        fields = attrs.asdict(self, recurse=False)
+        return {**fields, "counters": attrs.asdict(self.counters, recurse=False)}
 
     def encode(self) -> bytes:
         """The body of a push."""

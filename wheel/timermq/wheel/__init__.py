@@ -4,6 +4,7 @@ from .link_plan import LinkPlan as LinkPlan
 from .slot import NO_POS as NO_POS
 from .slot import SLOT as SLOT
 from .slot import Slot as Slot
+from .slot import Slots as Slots
 from .timer_wheel import SLOTS_TOTAL as SLOTS_TOTAL
 from .timer_wheel import TimerWheel as TimerWheel
 from .timer_wheel import WheelStatistics as WheelStatistics
