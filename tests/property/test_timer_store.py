@@ -128,7 +128,6 @@ def test_outages_longer_than_the_ring(plan: Plan) -> None:
 # -- what the model found ---------------------------------------------------------------------
 
 
-@pytest.mark.xfail(strict=True, reason="recovery forgets too early what stands in the log")
 def test_a_kill_and_a_clock_that_is_set_back() -> None:
     """What was delivered before the kill is not delivered again when its moment comes again."""
     plan = Plan(

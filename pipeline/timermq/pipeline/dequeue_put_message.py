@@ -83,6 +83,8 @@ class DequeuePutMessage:
         if not state.already_done:
             state.scan_py = self.store.commit_log.max_offset
         state.published.set()
+        # Delivered slots are what a full ring waits for.
+        state.slot_closed.set()
 
     async def _deliver(self, batch: DeliverBatch) -> None:
         due = self._convert(batch)

@@ -58,13 +58,19 @@ class EnqueuePut:
     async def run(self, source: trio.MemoryReceiveChannel[EnqueueBatch]) -> None:
         """Write every batch until ``source`` ends.
 
+        A service that stops does not wait for room: what has none is read again by the next run,
+        and so is all that comes behind it.
+
         Cancellation: a batch is written whole or not at all, and ``commit_queue_offset`` moves with
         it in the same step.
         """
+        has_room = True
         async with source:
             async for batch in source:
-                while not self.put(batch):
-                    await self._wait_for_room()
+                while has_room and not self.put(batch):
+                    has_room = not self.state.stopping
+                    if has_room:
+                        await self._wait_for_room()
 
     def put(self, batch: EnqueueBatch) -> bool:
         """Append the units and link them; False when the ring or the disk has no room just now."""

@@ -71,7 +71,14 @@ class TimerFlush:
         metrics = files.metrics.text(self.clock.now_ms())
         await self.store.flush()
         await files.timer_log.flush(log_end)
-        files.wheel.write_dirty(dirty)
+        try:
+            files.wheel.write_dirty(dirty)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            # The old checkpoint holds; what was written of the wheel is durable in the timer log.
+            log.warning("no room for the wheel, checkpoint put off", error=str(error))
+            return
         await files.disk.sync(files.wheel.file)
         read_ms, queue_offset, _ = now
         files.checkpoint.update(

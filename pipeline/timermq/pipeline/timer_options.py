@@ -36,9 +36,10 @@ class TimerOptions:
     timer_precision_ms: int = attrs.field(default=1000, validator=_precision)
     """Width of a slot. Delivery is exact to the millisecond whatever it is."""
     timer_roll_window_slot: int = attrs.field(
-        default=172_800, validator=validators.and_(validators.ge(2))
+        default=172_800, validator=validators.and_(validators.ge(3))
     )
-    """Slots; a timer that lies further ahead is rolled: enqueued again on the way."""
+    """Slots; a timer that lies further ahead is rolled: enqueued again on the way. Of fewer than 3
+    a roll could only go into the target's own slot."""
     timer_max_delay_sec: int = attrs.field(
         default=259_200,
         validator=validators.and_(validators.ge(1), validators.le(10 * 365 * 86_400)),

@@ -177,8 +177,10 @@ def recover(
     scan_py = min(_scan_start(decision.scan, files, store, read_ms), queue_py)
     done = _read_commit_log(store, scan_py, read_ms, queue_py)
     done.enqueued = _enqueued(files, store, queue_py)
+    # By the newest store time too: the clock may have been set back since the last delivery.
+    latest_ms = max(now_ms, store.last_store_ms)
     done.until_slot_ms = max(
-        now_ms // options.timer_precision_ms * options.timer_precision_ms, read_ms
+        latest_ms // options.timer_precision_ms * options.timer_precision_ms, read_ms
     )
     timer_queue = store.queue(TIMER_TOPIC, 0)
     done.until_queue_offset = timer_queue.max_offset if timer_queue is not None else 0

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import trio
+import trio.testing
 
-from fakes import ManualClock
+from fakes import ManualClock, VirtualClock
 from simulation.staged_service import HOST, ROOT, SMALL_FILES
 from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.enqueue_put import EnqueuePut
@@ -60,3 +62,38 @@ async def test_a_slot_that_is_not_delivered_is_not_overwritten() -> None:
     state.commit_read_ms = state.read_ms
 
     assert put.put(batch_for(slot_ms + ring_ms, 2))
+
+
+async def test_a_service_that_stops_does_not_wait_for_room(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """What found no room, and all behind it, is left to the next run, which reads it again."""
+    clock, disk = VirtualClock(), MemoryDisk()
+    store = MessageStore.open(disk, ROOT, SMALL_FILES, now_ms=clock.now_ms, store_host=HOST)
+    service = TimerMessageStore(store, OPTIONS, clock)
+    state = service.state
+    put = EnqueuePut(
+        timer_log=service.files.timer_log,
+        wheel=service.files.wheel,
+        metrics=service.files.metrics,
+        flow=FlowControl(1 << 30, lambda _: 0),
+        state=state,
+        options=OPTIONS,
+        clock=clock,
+        counts=TimerCounts(),
+    )
+    sink, source = trio.open_memory_channel[EnqueueBatch](3)
+    ring_ms = 2 * OPTIONS.slots_total * OPTIONS.timer_precision_ms
+    beyond_ms = state.commit_read_ms + 3 * ring_ms
+    state.write_ms = beyond_ms
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(put.run, source)
+            sink.send_nowait(batch_for(beyond_ms, 1))
+            sink.send_nowait(batch_for(state.commit_read_ms + 1000, 2))
+            await trio.sleep(5)
+            state.stopping = True
+            sink.close()
+
+    assert 0 == state.commit_queue_offset
+    assert 0 == service.files.timer_log.max_pos

@@ -307,3 +307,23 @@ async def test_garbage_goes(autojump_clock: MockClock) -> None:
     assert min_py > 0
     assert min_pos > 0
     assert int(units["offset_py"].max()) >= min_py - 4096
+
+
+async def test_a_full_disk_puts_the_checkpoint_off(autojump_clock: MockClock) -> None:
+    """There is no room for the wheel's file: the service goes on, and the next try succeeds."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, timer_options=OPTIONS) as service:
+        service.put([timed("m", START_MS + 20_000)])
+        await trio.sleep(0.5)
+        disk.total = disk.usage(ROOT).used
+        await trio.sleep(10)
+
+        assert not disk.exists(WHEEL)
+
+        disk.total = 1 << 50
+        await trio.sleep(30)
+        found = [one.body for one in arrivals(service.store)]
+
+    assert ["m"] == found
+    assert disk.exists(WHEEL)

@@ -301,7 +301,7 @@ class TimerWheel:
         The first one after ``reset``, or without a file, replaces the file in one step, synced.
 
         Raises:
-            OSError: The disk refused; the wheel must be opened again and the log's tail relinked.
+            OSError: The disk refused; the next snapshot holds these slots too.
         """
         assert dirty is self._snapshot, "only the newest snapshot holds all that the file lacks"
         self._file.write(dirty)

@@ -42,7 +42,7 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
         "questions",
         nargs="*",
         choices=[*QUESTIONS, "all"],
-        default=["all"],
+        default="all",
         metavar="QUESTION",
         help=f"all, or some of {', '.join(QUESTIONS)}",
     )

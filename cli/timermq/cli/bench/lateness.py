@@ -75,7 +75,7 @@ def neighbours(load: Load) -> list[Figure]:
     """Messages of another topic while a burst of 100,000 drains."""
     with broker_process() as broker, multiprocessing.Pool(4) as pool:
         count = load.messages(100_000)
-        seconds = NEIGHBOUR_SECONDS
+        seconds = load.seconds(NEIGHBOUR_SECONDS)
         crowd = Shot(address=broker.address, topic="BenchCrowd", count=count, body_size=128, skip=1)
         other = Shot(
             address=broker.address,

@@ -1,0 +1,100 @@
+"""``timermq bench`` and perf/ on a small scale: every question is asked and answered."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.program import RunProgram
+from timermq.cli.bench import QUESTIONS
+from timermq.cli.bench.question import Figure, rate_figure
+
+PERF = Path(__file__).parents[2] / "perf"
+
+ANSWERS = [
+    "steady",
+    "steady 1024 B",
+    "burst",
+    "sync",
+    "sync flushed",
+    "lateness",
+    "early",
+    "neighbours of a burst",
+    "memory of pending",
+    "ready after kill -9",
+    "idle",
+]
+
+
+@pytest.mark.slow
+def test_every_question_has_its_answers(timermq: RunProgram) -> None:
+    """Real brokers, real sockets, three thousandths of the load; nothing early on any scale."""
+    done = timermq("bench", "--scale", "0.003", "--json")
+    rows = done.rows
+    figures = {row["question"]: row for row in rows}
+
+    assert ANSWERS == [row["question"] for row in rows]
+    assert 0 == figures["early"]["value"]
+    assert figures["steady"]["cpu_us"] != 0
+    assert done.code == int(not all(row["passes"] for row in rows))
+
+
+@pytest.mark.slow
+def test_one_question_as_a_table(timermq: RunProgram) -> None:
+    """People get a table, with the floor beside the figure."""
+    done = timermq("bench", "idle", "--scale", "0.01")
+
+    assert "% of a core" in done.out
+    assert len(QUESTIONS) == 9
+
+
+def test_a_figure_outside_its_floor_does_not_pass() -> None:
+    """Rates must be reached, everything else must not be exceeded; without a floor all passes."""
+    rate = rate_figure(
+        "steady",
+        floor=60_000,
+        messages=1_000,
+        seconds=1,
+        cpu_seconds=0.02,
+        calibration_ms=2.8,
+    )
+
+    assert round(rate.value) == 50_000
+    assert not rate.passes
+    assert Figure(question="q", value=9, unit="ms", floor=10).passes
+    assert not Figure(question="q", value=11, unit="ms", floor=10).passes
+    assert Figure(question="q", value=11, unit="ms").passes
+
+
+@pytest.mark.slow
+def test_steps() -> None:
+    """The bench of single steps runs and names each of them."""
+    done = subprocess.run(
+        [sys.executable, str(PERF / "bench_steps.py"), "--count", "300"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+    for name in ("receive", "append", "enqueue", "deliver", "answer", "calibration"):
+        assert name in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="instructions are counted by valgrind")
+def test_instructions_have_not_grown() -> None:
+    """Append, enqueue and deliver take no more instructions a message than the kept counts say."""
+    done = subprocess.run(
+        [sys.executable, str(PERF / "instructions.py")],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert {"append", "enqueue", "deliver"} == set(json.loads(done.stdout))
