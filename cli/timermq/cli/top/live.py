@@ -24,7 +24,7 @@ from timermq.client import (
     Watch,
     open_watch,
 )
-from timermq.client.link import Links
+from timermq.client.link import Links, OpenStream
 from timermq.remoting import WatchView
 
 from .screen import screen
@@ -80,14 +80,23 @@ class LiveTop:
         console: Knows the size of the terminal.
         live: Draws.
         nursery: Where slots are read; cancelled to make an end.
+        open_stream: Opens a TCP stream.
     """
 
-    def __init__(self, view: View, console: Console, live: Live, nursery: trio.Nursery) -> None:
+    def __init__(
+        self,
+        view: View,
+        console: Console,
+        live: Live,
+        nursery: trio.Nursery,
+        open_stream: OpenStream = trio.open_tcp_stream,
+    ) -> None:
         self.view = view
         self._console = console
         self._live = live
         self._nursery = nursery
-        self._links = Links(nursery, lambda _address, _command: None)
+        self._open_stream = open_stream
+        self._links = Links(nursery, lambda _address, _command: None, open_stream)
         self._changed = trio.Event()
         self._wants_changed = trio.Event()
 
@@ -109,7 +118,7 @@ class LiveTop:
             try:
                 asked = self.view.wanted() or WatchView()
                 async with (
-                    open_watch(self.view.address, asked) as watch,
+                    open_watch(self.view.address, asked, open_stream=self._open_stream) as watch,
                     trio.open_nursery() as nursery,
                 ):
                     nursery.start_soon(self._ask, watch, asked)
