@@ -113,7 +113,7 @@ def test_a_clock_that_is_set_back(plan: Plan) -> None:
 
 @given(
     plans(
-        st.one_of(SENDS, SLEEPS),
+        st.one_of(SENDS, SLEEPS, CANCELS),
         endings=st.sampled_from(Ending),
         down_ms=st.integers(OUTAGE_MAX_MS, 60_000),
         ring_laps=True,

@@ -125,7 +125,7 @@ class DequeueGet:
         A roll of an earlier slot may bring a message, or the delete of one, into this slot: it has
         to be written and enqueued first. So has what was stored before the slot began: a delete
         that was acknowledged is then known before anything of the slot leaves. All of this takes as
-        long as the other stages are behind. A full ring or disk does not hold it up.
+        long as the other stages are behind. A full disk does not hold it up.
         """
         state = self.state
         while self._rolls_sent and state.commit_read_ms < slot.slot_ms and not state.stopping:

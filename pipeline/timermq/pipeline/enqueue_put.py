@@ -6,7 +6,8 @@ only then does ``commit_queue_offset`` move past it. The slot is
 - the one asked for, when it is open or ahead;
 - the slot that is being read, when the one asked for is closed already (the message is due: the
   reader of the open slot picks it up at once, in its order);
-- a slot on the way, with the roll bit, when it lies beyond the window.
+- a slot on the way, with the roll bit, when it lies beyond the window, or beyond the ring: after a
+  long outage the ring still begins where the last run ended.
 
 Source: Java ``TimerMessageStore.doEnqueue``, ``TimerEnqueuePutService``.
 """
@@ -38,6 +39,8 @@ from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
 from .timer_request import EnqueueBatch
 from .timer_state import TimerState
+
+INT32_MAX = 2**31 - 1
 
 log = structlog.get_logger("timermq.pipeline.enqueue_put")
 
@@ -80,6 +83,7 @@ class EnqueuePut:
             occupied = self.wheel.occupied(targets, state.commit_read_ms)
             if occupied.any() or not self._append(batch, targets, rolled):
                 return False
+            state.waits_for_room = False
             for topic, count in batch.arrivals.items():
                 self.metrics.add(topic, count)
             self.counts.enqueued += len(batch)
@@ -101,14 +105,29 @@ class EnqueuePut:
         targets = np.maximum(batch.out_ms, state.read_ms)
         rolled = targets - state.write_ms >= options.roll_window_ms
         if rolled.any():
-            targets[rolled] = roll_targets(
-                targets[rolled],
-                batch.offset_py[rolled],
-                write_ms=state.write_ms,
-                window_ms=options.roll_window_ms,
-                precision_ms=precision_ms,
-            )
-        return targets, rolled
+            self._roll(targets, batch.offset_py, rolled, state.write_ms)
+        # Waiting for a turn of the ring would hold up what stands behind: a delete, due before.
+        beyond = self.wheel.occupied(targets, state.commit_read_ms)
+        beyond &= targets - state.read_ms >= options.roll_window_ms
+        if beyond.any():
+            self._roll(targets, batch.offset_py, beyond, state.read_ms)
+        return targets, rolled | beyond
+
+    def _roll(
+        self,
+        targets: NDArray[np.int64],
+        offset_py: NDArray[np.int64],
+        rolled: NDArray[np.bool_],
+        from_ms: int,
+    ) -> None:
+        """Give the ``rolled`` ones a slot within a window from ``from_ms``."""
+        targets[rolled] = roll_targets(
+            targets[rolled],
+            offset_py[rolled],
+            write_ms=from_ms,
+            window_ms=self.options.roll_window_ms,
+            precision_ms=self.options.timer_precision_ms,
+        )
 
     def _append(
         self, batch: EnqueueBatch, targets: NDArray[np.int64], rolled: NDArray[np.bool_]
@@ -120,8 +139,10 @@ class EnqueuePut:
         units["size"] = UNIT.size
         units["prev_pos"] = plan.prev_pos
         units["magic"] = batch.magic | np.where(rolled, MAGIC_ROLL, 0)
-        units["write_ms"] = self.state.write_ms
-        units["delay_ms"] = targets - self.state.write_ms
+        # The slot is the sum of both; the second has 32 bits, less than a month.
+        write_ms = np.maximum(np.minimum(self.state.write_ms, targets), targets - INT32_MAX)
+        units["write_ms"] = write_ms
+        units["delay_ms"] = targets - write_ms
         units["offset_py"] = batch.offset_py
         units["size_py"] = batch.size_py
         units["topic_hash"] = batch.topic_hash
@@ -136,13 +157,12 @@ class EnqueuePut:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             log.warning("timer log cannot grow, waiting for room", error=str(error))
+            self.state.waits_for_room = True
             return False
         self.wheel.apply(plan)
         return True
 
     async def _wait_for_room(self) -> None:
-        """Until slots were read (the ring has lapped) or some time has passed (a full disk)."""
-        self.state.waits_for_room = True
+        """Until slots are delivered (the ring has lapped) or some time has passed (a full disk)."""
         self.state.committed.set()
         await self.state.slot_closed.wait_at_most(self.options.retry_interval_ms / 1000)
-        self.state.waits_for_room = False

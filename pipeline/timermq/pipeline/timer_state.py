@@ -36,7 +36,7 @@ class TimerState:
     already_done: AlreadyDone
     """What the last run had done beyond its checkpoint; empty after a clean stop."""
     waits_for_room: bool = False
-    """enqueue_put cannot go on: the ring has lapped, or the disk is full."""
+    """enqueue_put cannot go on: the disk is full."""
     awaited_ms: int | None = None
     """Slot that dequeue_get sleeps for; None while it is awake or nothing is pending."""
     stopping: bool = False

@@ -13,7 +13,7 @@ from timermq.pipeline.enqueue_put import EnqueuePut
 from timermq.pipeline.flow_control import FlowControl
 from timermq.pipeline.timer_counts import TimerCounts
 from timermq.pipeline.timer_request import EnqueueBatch
-from timermq.timerlog import MAGIC_DEFAULT
+from timermq.timerlog import MAGIC_DEFAULT, MAGIC_ROLL
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
 from unit.pipeline.crashed_store import OPTIONS
@@ -35,7 +35,7 @@ def batch_for(slot_ms: int, next_queue_offset: int) -> EnqueueBatch:
 
 
 async def test_a_slot_that_is_not_delivered_is_not_overwritten() -> None:
-    """A turn of the ring later its index waits until the deliveries are done: a kill needs it."""
+    """A message for a turn of the ring later is rolled before it: a kill needs the slot."""
     clock, disk = ManualClock(), MemoryDisk()
     store = MessageStore.open(disk, ROOT, SMALL_FILES, now_ms=clock.now_ms, store_host=HOST)
     service = TimerMessageStore(store, OPTIONS, clock)
@@ -56,12 +56,13 @@ async def test_a_slot_that_is_not_delivered_is_not_overwritten() -> None:
     assert put.put(batch_for(slot_ms, 1))
     state.read_ms = slot_ms + OPTIONS.timer_precision_ms
     wheel.pass_by(state.read_ms)
-
-    assert not put.put(batch_for(slot_ms + ring_ms, 2))
-
-    state.commit_read_ms = state.read_ms
-
     assert put.put(batch_for(slot_ms + ring_ms, 2))
+    kept = wheel.slot(slot_ms)
+    (waiting,) = wheel.live(state.read_ms)
+
+    assert kept is not None
+    assert state.read_ms < waiting["time_ms"] <= state.read_ms + OPTIONS.roll_window_ms
+    assert service.files.timer_log.unit(int(waiting["last_pos"])).magic & MAGIC_ROLL
 
 
 async def test_a_service_that_stops_does_not_wait_for_room(
@@ -83,13 +84,11 @@ async def test_a_service_that_stops_does_not_wait_for_room(
         counts=TimerCounts(),
     )
     sink, source = trio.open_memory_channel[EnqueueBatch](3)
-    ring_ms = 2 * OPTIONS.slots_total * OPTIONS.timer_precision_ms
-    beyond_ms = state.commit_read_ms + 3 * ring_ms
-    state.write_ms = beyond_ms
+    disk.total = disk.usage(ROOT).used
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(put.run, source)
-            sink.send_nowait(batch_for(beyond_ms, 1))
+            sink.send_nowait(batch_for(state.commit_read_ms + 2000, 1))
             sink.send_nowait(batch_for(state.commit_read_ms + 1000, 2))
             await trio.sleep(5)
             state.stopping = True
