@@ -109,8 +109,10 @@ class OpenSlot:
             heads = [head[: _count_to(head, self._complete_to)] for head in heads]
         if len(heads) == 1:
             taken, counts = heads[0], [len(heads[0])]
+        elif not any(map(len, heads)):
+            return np.empty(0, REQUEST)
         else:
-            merged = np.concatenate([*heads, np.empty(0, REQUEST)])
+            merged = _joined(heads)
             owner = np.repeat(np.arange(len(heads)), [len(head) for head in heads])
             order = np.lexsort((merged["order_py"], merged["deliver_ms"]))[:count_max]
             taken = merged[order]
@@ -140,11 +142,11 @@ class OpenSlot:
             parts.append(requests)
             held += len(requests)
             if bounded and held > 2 * self.units_max:
-                kept = _sorted(np.concatenate(parts))[: self.units_max]
+                kept = _sorted(_joined(parts))[: self.units_max]
                 complete_to = min(complete_to, _key(kept[-1]))
                 parts, held = [kept], len(kept)
             yield
-        kept = _sorted(np.concatenate([np.empty(0, REQUEST), *parts]))
+        kept = _sorted(_joined(parts))
         if complete_to != _LAST_KEY:
             kept = kept[: _count_to(kept, complete_to)]
         if bounded:
@@ -158,7 +160,7 @@ class OpenSlot:
             self._runs.append(run)
         if len(self._runs) > RUN_COUNT_MAX:
             late = sorted(self._runs, key=len)
-            self._runs = [late.pop(), _sorted(np.concatenate(late))]
+            self._runs = [late.pop(), _sorted(_joined(late))]
 
     def _requests(self, chunk: UnitChunk, deletes: set[bytes] | None) -> Requests:
         """The chunk's units as requests; deletes go to their set, handled ones are left out."""
@@ -192,6 +194,14 @@ class OpenSlot:
         if not roll:
             made["deliver_ms"][index] = facts.deliver_ms
         return True
+
+
+def _joined(parts: list[Requests]) -> Requests:
+    """All parts as one."""
+    if len(parts) == 1:
+        return parts[0]
+    # Told the type, numpy need not find out, field by field, which one all parts share.
+    return np.concatenate([np.empty(0, REQUEST), *parts], dtype=REQUEST)
 
 
 def _sorted(requests: Requests) -> Requests:

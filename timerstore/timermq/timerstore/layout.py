@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from functools import cached_property
 
 import attrs
 import numpy as np
@@ -75,7 +76,7 @@ class Layout:
         """Fields of the record at ``offset``; struct.error when there are not enough bytes."""
         return self.struct.unpack_from(data, offset)
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype[np.void]:
         """The numpy type whose arrays are runs of such records."""
         return np.dtype([(field.name, _NUMPY[field.code]) for field in self.fields])

@@ -12,6 +12,9 @@ from .get_result import GetResult, GetStatus
 from .log_record import STORE_MS_END, store_ms_of
 from .store_options import StoreOptions
 
+FEW = 8
+"""Records up to which looking at each costs less than a step for all."""
+
 TagsFilter = Callable[[int], bool]
 """Says from a unit's tags code whether a message may match."""
 
@@ -68,7 +71,8 @@ class QueueReader:
         status, next_offset = _position(queue, offset)
         if status is not GetStatus.FOUND:
             return _result(queue, status, next_offset)
-        if matches is None and matches_record is None:
+        is_filtered = matches is not None or matches_record is not None
+        if not is_filtered and min(count_max, queue.max_offset - offset) > FEW:
             found = self._read_all(queue, offset, count_max, bytes_max)
             if found is not None:
                 return found
