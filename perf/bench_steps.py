@@ -21,8 +21,9 @@ from pathlib import Path
 
 from steps import STEPS, Workbench
 
-from timermq.cli.bench.load import Shot, send_frames
 from timermq.cli.bench.measure import REFERENCE_MS, calibrate
+from timermq.cli.bench.remoting import Remoting
+from timermq.cli.bench.shot import Shot
 from timermq.remoting import FrameConnection, Request
 from timermq.remoting.plain_send import PlainAnswerTemplate
 
@@ -71,8 +72,9 @@ def answer(count: int) -> bytes:
 def run(count: int) -> None:
     """Measure every step."""
     before = calibrate()
-    shot = Shot(address=("", 0), topic="Bench", count=count, body_size=128, delay_ms=1000)
-    data = b"".join(send_frames(shot))
+    dialect = Remoting()
+    shot = Shot(dialect=dialect, address=("", 0), topic="Bench", count=count, delay_ms=1000)
+    data = b"".join(dialect.puts(shot))
     measure("receive: frames to requests", count, lambda: receive(data))
     with tempfile.TemporaryDirectory(prefix="timermq-bench-") as folder:
         bench = Workbench.at(Path(folder), count)

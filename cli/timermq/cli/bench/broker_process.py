@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -12,8 +11,16 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+import attrs
+
+from .load import pull, send
+from .remoting import Remoting
+from .server import free_port
+from .shot import Shot
+
 READY_SECONDS = 60.0
 STOP_SECONDS = 60.0
+WARM_SECONDS = 60.0
 
 
 class BrokerProcess:
@@ -26,13 +33,13 @@ class BrokerProcess:
 
     def __init__(self, folder: Path, flush: str) -> None:
         self.store = folder / "store"
-        self.address = ("127.0.0.1", _free_port())
+        self.address = ("127.0.0.1", free_port())
         self.ready_seconds = 0.0
         """How long the last start took."""
         self._log = folder / "broker.log"
         self._command = [sys.executable, "-m", "timermq.cli", "serve", "--store", str(self.store)]
         self._command += ["--listen", f"127.0.0.1:{self.address[1]}"]
-        self._command += ["--namesrv-listen", f"127.0.0.1:{_free_port()}"]
+        self._command += ["--namesrv-listen", f"127.0.0.1:{free_port()}"]
         self._command += ["--set", f"flush_disk_type={flush}"]
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -41,6 +48,31 @@ class BrokerProcess:
         """The process that serves now."""
         assert self._process is not None
         return self._process.pid
+
+    def shot(
+        self,
+        topic: str,
+        count: int,
+        *,
+        body_size: int = 128,
+        delay_ms: int = 0,
+        connections: int = 4,
+    ) -> Shot:
+        """A load for this broker. A message for each queue makes the topic, and is skipped."""
+        shot = Shot(
+            dialect=Remoting(),
+            address=self.address,
+            topic=topic,
+            count=count,
+            body_size=body_size,
+            delay_ms=delay_ms,
+            connections=connections,
+            skip=1,
+        )
+        one = attrs.evolve(shot, count=shot.queue_count, delay_ms=1, connections=1, skip=0)
+        send(one)
+        pull(one, "bench-warm", WARM_SECONDS)
+        return shot
 
     def start(self) -> None:
         """Start it and wait until it takes requests.
@@ -88,9 +120,3 @@ def broker_process(flush: str = "ASYNC_FLUSH", *, start: bool = True) -> Generat
             yield broker
         finally:
             broker.kill()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -17,9 +17,10 @@ import numpy as np
 import trio
 
 from .broker_process import broker_process
-from .load import Shot, arrivals, pull, send, send_paced
+from .load import arrivals, pull, send, send_paced
 from .question import Figure, Load
-from .rates import PULL_TIMEOUT, make_topic
+from .rates import LOAD_RATE, PULL_TIMEOUT
+from .server import Start
 
 RATE = 2_000
 """Messages a second of the lateness question."""
@@ -28,24 +29,18 @@ DELAY_MS = (100, 10_000)
 SECONDS = 20.0
 NEIGHBOUR_RATE = 200
 NEIGHBOUR_SECONDS = 15.0
+CROWD = 100_000
 SLEEPERS = 500
 OVER_SLEEP_MS = 10.0
 """By how much p99 may be above that of a bare sleeper."""
 NEIGHBOUR_MS = 250.0
 
 
-def lateness(load: Load) -> list[Figure]:
+def lateness(load: Load, *, start: Start = broker_process) -> list[Figure]:
     """Random delays at 2,000 a second, beside sleepers that do nothing else."""
     seconds = load.seconds(SECONDS)
-    with broker_process() as broker, multiprocessing.Pool(3) as pool:
-        shot = Shot(
-            address=broker.address,
-            topic="BenchLateness",
-            count=int(RATE * seconds),
-            body_size=128,
-            skip=1,
-        )
-        make_topic(shot)
+    with start() as server, multiprocessing.Pool(3) as pool:
+        shot = server.shot("BenchLateness", int(RATE * seconds))
         sleeping = pool.apply_async(sleep_lateness, (seconds + DELAY_MS[1] / 1000,))
         arriving = pool.apply_async(arrivals, (shot, "bench", PULL_TIMEOUT))
         pool.apply_async(send_paced, (shot, RATE, DELAY_MS)).get()
@@ -71,22 +66,16 @@ def lateness(load: Load) -> list[Figure]:
     ]
 
 
-def neighbours(load: Load) -> list[Figure]:
+def neighbours(
+    load: Load, *, start: Start = broker_process, load_rate: float = LOAD_RATE
+) -> list[Figure]:
     """Messages of another topic while a burst of 100,000 drains."""
-    with broker_process() as broker, multiprocessing.Pool(4) as pool:
-        count = load.messages(100_000)
+    with start() as server, multiprocessing.Pool(4) as pool:
+        count = load.messages(CROWD)
         seconds = load.seconds(NEIGHBOUR_SECONDS)
-        crowd = Shot(address=broker.address, topic="BenchCrowd", count=count, body_size=128, skip=1)
-        other = Shot(
-            address=broker.address,
-            topic="BenchNeighbour",
-            count=int(NEIGHBOUR_RATE * seconds),
-            body_size=128,
-            skip=1,
-        )
-        make_topic(crowd)
-        make_topic(other)
-        instant_ms = int((time.time() + 3 + seconds / 3 + count / 4_000) * 1000)
+        crowd = server.shot("BenchCrowd", count)
+        other = server.shot("BenchNeighbour", int(NEIGHBOUR_RATE * seconds))
+        instant_ms = int((time.time() + 3 + seconds / 3 + count / load_rate) * 1000)
         crowd = attrs.evolve(crowd, deliver_ms=instant_ms)
         pool.apply_async(send, (crowd,)).get()
         pulled = pool.apply_async(pull, (crowd, "bench", PULL_TIMEOUT))

@@ -6,15 +6,20 @@ import multiprocessing
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 
 import attrs
 
-from .broker_process import BrokerProcess, broker_process
-from .load import Shot, ping_pong, pull, send
+from .broker_process import broker_process
+from .load import ping_pong, pull, send
 from .measure import calibrate, cpu_seconds, own_memory
 from .question import Figure, Load, rate_figure
+from .server import Server, Start
 
 PULL_TIMEOUT = 60.0
+STEADY_MESSAGES = 200_000
+BURST_MESSAGES = 200_000
+SYNC_MESSAGES = 60_000
 STEADY_DELAY_MS = 1_000
 """Delay of each message in the steady questions."""
 FAR_DELAY_MS = 3_600_000
@@ -22,21 +27,16 @@ FAR_DELAY_MS = 3_600_000
 LOAD_RATE = 4_000
 """Messages a second that loading a burst is expected to reach at least."""
 SYNC_CONNECTIONS = 50
+METER_SECONDS = 0.2
+"""How long before the instant of a burst measuring begins."""
 
 
-def steady(load: Load, *, body_size: int = 128) -> list[Figure]:
+def steady(load: Load, *, body_size: int = 128, start: Start = broker_process) -> list[Figure]:
     """Send at full speed with a delay of a second each, pulling what becomes due meanwhile."""
-    with broker_process() as broker:
-        shot = Shot(
-            address=broker.address,
-            topic="BenchSteady",
-            count=load.messages(200_000),
-            body_size=body_size,
-            delay_ms=STEADY_DELAY_MS,
-            skip=1,
-        )
-        make_topic(shot)
-        with _metered(broker) as meter, multiprocessing.Pool(2) as pool:
+    with start() as server:
+        count = load.messages(STEADY_MESSAGES)
+        shot = server.shot("BenchSteady", count, body_size=body_size, delay_ms=STEADY_DELAY_MS)
+        with _metered(server) as meter, multiprocessing.Pool(2) as pool:
             pulled = pool.apply_async(pull, (shot, "bench", PULL_TIMEOUT))
             started = time.time()
             pool.apply_async(send, (shot,)).get()
@@ -50,58 +50,44 @@ def steady_large(load: Load) -> list[Figure]:
     return steady(load, body_size=1_024)
 
 
-def burst(load: Load) -> list[Figure]:
+def burst(
+    load: Load, *, start: Start = broker_process, load_rate: float = LOAD_RATE
+) -> list[Figure]:
     """Everything due at one instant, a consumer waiting; from that instant to the last arrival."""
-    with broker_process() as broker:
-        shot = Shot(
-            address=broker.address,
-            topic="BenchBurst",
-            count=load.messages(200_000),
-            body_size=128,
-            skip=1,
-        )
-        make_topic(shot)
-        instant_ms = int((time.time() + 3 + shot.count / LOAD_RATE) * 1000)
+    with start() as server:
+        shot = server.shot("BenchBurst", load.messages(BURST_MESSAGES))
+        instant_ms = int((time.time() + 3 + shot.count / load_rate) * 1000)
         shot = attrs.evolve(shot, deliver_ms=instant_ms)
+        # Where delays have a step, what it makes due before the instant is part of the burst.
+        early = METER_SECONDS + (shot.dialect.delay_step_ms - 1) / 1000
         with multiprocessing.Pool(2) as pool:
             pool.apply_async(send, (shot,)).get()
-            if time.time() * 1000 > instant_ms - 1000:
+            if time.time() > instant_ms / 1000 - early - 0.5:
                 raise RuntimeError("bench: loading took longer than expected, use a smaller count")
             pulled = pool.apply_async(pull, (shot, "bench", PULL_TIMEOUT))
-            time.sleep(instant_ms / 1000 - 0.2 - time.time())
-            with _metered(broker) as meter:
+            time.sleep(instant_ms / 1000 - early - time.time())
+            with _metered(server) as meter:
                 meter.seconds = pulled.get()[1] - instant_ms / 1000
         return [meter.figure("burst", 200_000, shot.count)]
 
 
-def sync(load: Load, *, flush: str = "ASYNC_FLUSH") -> list[Figure]:
+def sync(load: Load, *, start: Start = broker_process) -> list[Figure]:
     """Fifty connections that wait for each answer before they send the next message."""
-    with broker_process(flush) as broker:
-        shot = Shot(
-            address=broker.address,
-            topic="BenchSync",
-            count=load.messages(60_000 if flush == "ASYNC_FLUSH" else 20_000),
-            body_size=128,
-            delay_ms=FAR_DELAY_MS,
-            connections=SYNC_CONNECTIONS,
-        )
-        make_topic(shot)
-        with _metered(broker) as meter, multiprocessing.Pool(1) as pool:
-            meter.seconds = pool.apply_async(ping_pong, (shot,)).get()
-        name, floor = ("sync", 25_000) if flush == "ASYNC_FLUSH" else ("sync flushed", 8_000)
-        return [meter.figure(name, floor, shot.count)]
+    return _sync(load.messages(SYNC_MESSAGES), start, "sync", 25_000)
 
 
 def sync_flushed(load: Load) -> list[Figure]:
     """The same, each answer after its message is on the disk."""
-    return sync(load, flush="SYNC_FLUSH")
+    start = partial(broker_process, "SYNC_FLUSH")
+    return _sync(load.messages(SYNC_MESSAGES // 3), start, "sync flushed", 8_000)
 
 
-def make_topic(shot: Shot) -> None:
-    """One message makes the topic with its queues; its pull leaves it behind."""
-    one = attrs.evolve(shot, count=shot.queue_count, delay_ms=1, deliver_ms=0, skip=0)
-    send(attrs.evolve(one, connections=1))
-    pull(one, "bench-warm", PULL_TIMEOUT)
+def _sync(count: int, start: Start, name: str, floor: float) -> list[Figure]:
+    with start() as server:
+        shot = server.shot("BenchSync", count, delay_ms=FAR_DELAY_MS, connections=SYNC_CONNECTIONS)
+        with _metered(server) as meter, multiprocessing.Pool(1) as pool:
+            meter.seconds = pool.apply_async(ping_pong, (shot,)).get()
+        return [meter.figure(name, floor, shot.count)]
 
 
 class _Meter:
@@ -129,10 +115,10 @@ class _Meter:
 
 
 @contextmanager
-def _metered(broker: BrokerProcess) -> Generator[_Meter]:
+def _metered(server: Server) -> Generator[_Meter]:
     meter = _Meter()
-    before_ms, before_cpu = calibrate(), cpu_seconds(broker.process_id)
+    before_ms, before_cpu = calibrate(), cpu_seconds(server.process_id)
     yield meter
-    meter.cpu_seconds = cpu_seconds(broker.process_id) - before_cpu
+    meter.cpu_seconds = cpu_seconds(server.process_id) - before_cpu
     meter.calibration_ms = (before_ms + calibrate()) / 2
-    meter.memory = own_memory(broker.process_id)
+    meter.memory = own_memory(server.process_id)
