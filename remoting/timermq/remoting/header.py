@@ -30,7 +30,7 @@ _INT32 = range(-(2**31), 2**31)
 
 class _JsonHeader(msgspec.Struct):
     code: int
-    language: str = "OTHER"
+    language: Any = "OTHER"
     version: int = 0
     opaque: int = 0
     flag: int = 0
@@ -101,7 +101,7 @@ def _decode_json(data: bytes) -> Command:
         code=header.code,
         opaque=header.opaque,
         flag=header.flag,
-        language=LanguageCode.of_name(header.language),
+        language=_language(header.language),
         version=header.version,
         remark=header.remark,
         ext={
@@ -110,6 +110,19 @@ def _decode_json(data: bytes) -> Command:
             if value is not None
         },
     )
+
+
+def _language(value: object) -> LanguageCode:
+    """The language by its name, or its number as in the other codings; anything else is OTHER.
+
+    What a client is written in decides no request, so none is refused for it: Java too reads a
+    number as the place in its list, and null or an unknown name as no language.
+    """
+    if isinstance(value, str):
+        return LanguageCode.of_name(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return LanguageCode.of_number(value)
+    return LanguageCode.OTHER
 
 
 def _as_text(value: str | float | bool | None) -> str:

@@ -127,6 +127,31 @@ def test_unknown_keys_and_languages_are_ignored() -> None:
     assert Command(code=1, language=LanguageCode.OTHER, version=0) == command
 
 
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        (b'"GO"', LanguageCode.GO),
+        (b"9", LanguageCode.GO),
+        (b"0", LanguageCode.JAVA),
+        (b"14", LanguageCode.OTHER),
+        (b"-1", LanguageCode.OTHER),
+        (b"99999999999999999999", LanguageCode.OTHER),
+        (b"1.0", LanguageCode.OTHER),
+        (b"true", LanguageCode.OTHER),
+        (b"null", LanguageCode.OTHER),
+        (b'"go"', LanguageCode.OTHER),
+        (b'""', LanguageCode.OTHER),
+        (b'["GO"]', LanguageCode.OTHER),
+        (b'{"name":"GO"}', LanguageCode.OTHER),
+    ],
+)
+def test_a_json_language_of_any_kind_is_read(text: bytes, language: LanguageCode) -> None:
+    """A name or a number says the language; whatever else stands there is OTHER, not an error."""
+    command = decode_header(Coding.JSON, b'{"code":105,"language":%b,"opaque":3}' % text)
+
+    assert Command(code=105, opaque=3, language=language, version=0) == command
+
+
 def test_binary_takes_the_last_of_a_name() -> None:
     """Java with signing lists a parameter twice."""
     data = BINARY.replace(b"\x00\x05topic\x00\x00\x00\x01T", b"\x00\x01k\x00\x00\x00\x05first")
