@@ -104,7 +104,7 @@ class Link:
             stream = await self._connect()
         except (OSError, trio.TooSlowError) as error:
             self.failures += 1
-            self._lose(f"cannot connect: {_reason(error)}")
+            self._lose(f"cannot connect: {connect_reason(error)}")
             return
         finally:
             if not self.is_connected:
@@ -282,7 +282,7 @@ class Links:
         return receive
 
 
-def _reason(error: OSError | trio.TooSlowError) -> str:
+def connect_reason(error: OSError | trio.TooSlowError) -> str:
     """Why there is no connection: of several attempts, what the first one met."""
     if isinstance(error, trio.TooSlowError):
         return "no connection in time"

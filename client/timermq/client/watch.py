@@ -22,7 +22,7 @@ from timermq.remoting import (
 )
 
 from .errors import ConnectionLostError, check_answer, reading_answer
-from .link import CONNECT_TIMEOUT, RECEIVE_SIZE, OpenStream, split_address
+from .link import CONNECT_TIMEOUT, RECEIVE_SIZE, OpenStream, connect_reason, split_address
 
 SILENCE_MAX = 15.0
 """Seconds beyond the interval without a snapshot, until the connection counts as lost."""
@@ -136,8 +136,7 @@ async def open_watch(
         with trio.fail_after(CONNECT_TIMEOUT):
             stream = await open_stream(host, port)
     except (OSError, trio.TooSlowError) as error:
-        reason = str(error) or "no connection in time"
-        text = f"{address}: cannot connect: {reason}"
+        text = f"{address}: cannot connect: {connect_reason(error)}"
         raise ConnectionLostError(text, may_have_arrived=False) from error
     try:
         watch = Watch(address, stream)
