@@ -122,7 +122,8 @@ def test_offsets_are_committed(timermq: RunProgram, broker: Broker) -> None:
     second = consume(timermq, broker, "Offsets", "--count", "1", "--timeout", "1s")
 
     assert (0, {"one", "two"}) == (first.code, {row["body"] for row in first.rows})
-    assert (1, "", "") == (second.code, second.out, second.err)
+    missed = "timermq: consume: expected 1 messages within 1s, received 0\n"
+    assert (1, "", missed) == (second.code, second.out, second.err)
 
 
 def test_lines_for_people(timermq: RunProgram, broker: Broker) -> None:

@@ -57,7 +57,11 @@ def run(args: argparse.Namespace) -> int:
         seconds,
         args.json,
     )
-    return 0 if args.count is None or received == args.count else 1
+    if args.count is None or args.timeout is None or received == args.count:
+        return 0
+    wanted = f"expected {args.count} messages within {format_duration(args.timeout)}"
+    print(f"timermq: consume: {wanted}, received {received}", file=sys.stderr)
+    return 1
 
 
 async def _consume(

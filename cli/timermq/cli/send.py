@@ -15,6 +15,8 @@ from .arguments import OneLineParser, UsageError, add_json, add_namesrv, count, 
 from .moment import format_moment
 from .output import Row, print_json
 
+LEVEL_HELP = "a delay level: 1 (1s) to 18 (2h) unless the broker has others; above is the last"
+
 BODY_SIZE_MAX = 64 << 20
 """Bytes read from standard input; brokers take far less."""
 
@@ -23,7 +25,11 @@ def prepare_parser(parser: OneLineParser) -> None:
     """What to send, when, and what goes with it."""
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument(
-        "body", metavar="BODY", nargs="?", default="", help="the text, or - for standard input"
+        "body",
+        metavar="BODY",
+        nargs="?",
+        default="",
+        help="the text, or - for standard input (default: empty)",
     )
     when = parser.add_mutually_exclusive_group()
     when.add_argument(
@@ -33,7 +39,7 @@ def prepare_parser(parser: OneLineParser) -> None:
         help="2026-12-24T18:00:00+01:00, epoch milliseconds, or 'in 3d12h'",
     )
     when.add_argument("--delay", metavar="DURATION", type=duration, help="such as 3d12h or 250ms")
-    when.add_argument("--level", metavar="N", type=count, help="a delay level, 1 to 18")
+    when.add_argument("--level", metavar="N", type=count, help=LEVEL_HELP)
     parser.add_argument("--key", metavar="K", action="append", default=[], help="may be repeated")
     parser.add_argument("--tag", metavar="T", default="")
     parser.add_argument(
