@@ -110,7 +110,7 @@ def test_address_in_use(timermq: RunProgram, tmp_path: Path) -> None:
         ),
         (("--listen", "0.0.0.0:0"), "section broker: advertised_host: expected an address"),
         (("--set", "nothing=1"), "--set: nothing is not a known setting"),
-        (("--set", "timer_precision_ms=7"), "--set timer_precision_ms: timer_precision_ms: "),
+        (("--set", "timer_precision_ms=7"), "--set timer_precision_ms: expected 100, 200"),
     ],
 )
 def test_settings_that_are_refused(

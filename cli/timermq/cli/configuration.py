@@ -213,8 +213,16 @@ def _toml_values(path: str, text: str) -> dict[str, Raw]:
     known = keys_of(SECTIONS)
     values: dict[str, Raw] = {}
     for section, table in tables.items():
+        if section in known:
+            places = " or ".join(f"[{one}]" for one in known[section])
+            raise ConfigurationError(
+                f"{path}: {section}: expected in {places}, found in no section"
+            )
         if section not in SECTIONS:
-            raise unknown(f"{path}: [{section}]", section, list(SECTIONS))
+            what, names = (
+                (f"[{section}]", SECTIONS) if isinstance(table, dict) else (section, known)
+            )
+            raise unknown(f"{path}: {what}", section, list(names))
         if not isinstance(table, dict):
             raise ConfigurationError(f"{path}: {section}: expected a table, found {table!r}")
         for key, value in cast("dict[str, object]", table).items():

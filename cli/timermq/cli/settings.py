@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import enum
+import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -128,8 +129,21 @@ def _read(options: type[attrs.AttrsInstance], key: str, raw: Raw) -> object:
         if field.validator is not None:
             field.validator(None, field, value)
     except ValueError as error:
-        raise ConfigurationError(f"{raw.where}: {error}") from None
+        raise ConfigurationError(f"{raw.where}: {_reason(key, str(error))}") from None
     return value
+
+
+def _reason(key: str, text: str) -> str:
+    """What a validator says, in our form and without the key: that stands in front already."""
+    bound = _BOUND.fullmatch(text)
+    if bound is None:
+        return text.removeprefix(f"{key}: ")
+    return f"expected {_BOUND_WORDS[bound['sign']]} {bound['bound']}, found {bound['found']}"
+
+
+_BOUND = re.compile(r"'\w+' must be (?P<sign>[<>]=?) (?P<bound>\S+): (?P<found>.*)")
+"""What the validators of attrs say."""
+_BOUND_WORDS = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
 
 
 def _structure(

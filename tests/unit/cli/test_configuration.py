@@ -134,6 +134,12 @@ def test_toml(tmp_path: Path) -> None:
             "[timer] listen_port is not a known setting",
         ),
         ("broker = 1\n", "broker: expected a table, found 1"),
+        ("listen_port = 1\n", "listen_port: expected in [broker], found in no section"),
+        ("lisen_port = 1\n", "lisen_port is not a known setting; the nearest is listen_port"),
+        (
+            "[timer]\ntimer_max_delay_sec = 0\n",
+            "[timer] timer_max_delay_sec: expected at least 1, found 0",
+        ),
         ("[timer]\ntimer_precision_ms = '100'\n", None),
         ("[timer\n", None),
     ],
@@ -169,5 +175,5 @@ def test_broker_conf_that_is_refused(tmp_path: Path) -> None:
         configure([read_file(str(file))[0]])
 
     assert str(refused.value) == (
-        f"{file}: timerPrecisionMs: timer_precision_ms: expected 100, 200, 500 or 1000, found 7"
+        f"{file}: timerPrecisionMs: expected 100, 200, 500 or 1000, found 7"
     )

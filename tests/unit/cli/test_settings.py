@@ -107,7 +107,7 @@ def test_a_key_in_two_sections_has_one_value() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "is_text", "reason"),
     [
-        ("slots", 5, False, "slots: expected an even number, found 5"),
+        ("slots", 5, False, "expected an even number, found 5"),
         ("slots", "4", False, "expected an integer, found '4'"),
         ("slots", True, False, "expected an integer, found True"),
         ("slots", 4.0, False, "expected an integer, found 4.0"),
@@ -115,7 +115,7 @@ def test_a_key_in_two_sections_has_one_value() -> None:
         ("slots", "9" * 5000, True, "expected an integer, found '" + "9" * 5000 + "'"),
         ("ratio", "x", True, "expected a number, found 'x'"),
         ("ratio", True, False, "expected a number, found True"),
-        ("ratio", 1.5, False, "'ratio' must be <= 1: 1.5"),
+        ("ratio", 1.5, False, "expected at most 1, found 1.5"),
         ("enabled", "no", True, "expected true or false, found 'no'"),
         ("enabled", 1, False, "expected true or false, found 1"),
         ("colour", "green", True, "expected RED or BLUE, found 'green'"),
