@@ -9,6 +9,7 @@ from golden_stores import NAMES, GoldenStore, GoldenStores
 from interop.serving import Broker
 from timermq.cli.moment import format_moment
 from timermq.pipeline.timer_record import TIMER_TOPIC
+from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 
 pytestmark = pytest.mark.slow
 
@@ -41,11 +42,23 @@ def pending_rows(golden: GoldenStore) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_of_a_store(timermq: RunProgram, golden_stores: GoldenStores, name: str) -> None:
-    """Exactly the messages whose state is pending are listed, each once, in order."""
+    """Exactly the messages whose state is pending are listed, each once, in order.
+
+    Of those that wait for a classic level it is said that they are there.
+    """
     golden = golden_stores[name]
     ran = timermq("pending", "--store", golden.root, "--json")
+    left = sum(
+        message.state in ("pending", "waits for retry")
+        and any(one.topic == SCHEDULE_TOPIC for one in message.held)
+        for message in golden.manifest.messages
+    )
+    warning = (
+        f"timermq: warning: {golden.root}: {left} messages of classic levels wait in "
+        f"{SCHEDULE_TOPIC}: not listed, not served\n"
+    )
 
-    assert (0, "") == (ran.code, ran.err)
+    assert (0, warning if left else "") == (ran.code, ran.err)
     assert pending_rows(golden) == ran.rows
 
 

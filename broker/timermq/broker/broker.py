@@ -26,6 +26,7 @@ from timermq.pipeline.delay_level import DelayLevels
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.timerstore.consume_queue import ConsumeQueue
+from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.message import pack_host
 from timermq.timerstore.message_store import MessageStore
@@ -37,6 +38,7 @@ from .config_table import ConfigSaver
 from .connection import Connection
 from .consumer_offset import ConsumerOffsetTable
 from .durable_answers import DurableAnswers
+from .left_levels import count_left
 from .long_polling import LongPolling
 from .options import BrokerOptions
 from .processors import Processors, Tables
@@ -215,6 +217,7 @@ class Broker:
         async with trio.open_nursery() as nursery:
             try:
                 await nursery.start(self._serve, name="broker services")
+                self._warn_of_levels()
                 log.info(
                     "broker ready",
                     broker=self.options.broker_name,
@@ -300,6 +303,15 @@ class Broker:
             durable=self.tables.durable,
             reactor=self._reactor,
         )
+
+    def _warn_of_levels(self) -> None:
+        left = count_left(self.store)
+        if left:
+            log.warning(
+                "messages of classic levels were left by a Java broker; they are not delivered",
+                topic=SCHEDULE_TOPIC,
+                waiting=left,
+            )
 
     def _load_tables(self) -> ConfigSaver:
         """Read the tables' files, and add the topics that only the store knows."""

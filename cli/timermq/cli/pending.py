@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypedDict, cast
@@ -12,8 +13,10 @@ import cbor2
 import shtab
 import trio
 
+from timermq.broker.left_levels import count_left
 from timermq.broker.pending_processor import PendingQuery
 from timermq.remoting import Command, RequestCode
+from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 
 from .arguments import OneLineParser, UsageError, add_json, add_namesrv, duration, moment
 from .broker_link import call_brokers
@@ -89,6 +92,10 @@ def _offline(args: argparse.Namespace, query: PendingQuery) -> list[Row]:
     """What the next start would deliver, in the order in which it would."""
     with open_offline(args, args.store) as offline:
         timers = [one for one in offline.pending() if query.matches(one)]
+        left = count_left(offline.store)
+    if left:
+        text = f"{left} messages of classic levels wait in {SCHEDULE_TOPIC}: not listed, not served"
+        print(f"timermq: warning: {args.store}: {text}", file=sys.stderr)
     return sorted(map(attrs.asdict, timers), key=_due)
 
 
