@@ -45,6 +45,10 @@ class TopicQueue:
     queue_id: int
     address: str
 
+    def __str__(self) -> str:
+        """As it is called in logs."""
+        return f"{self.topic}/{self.queue_id}@{self.broker_name}"
+
 
 def name_servers(text: str) -> list[str]:
     """The addresses of ``host:port;host:port``.

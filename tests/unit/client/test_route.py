@@ -37,6 +37,11 @@ def queue(queue_id: int, *, topic: str = "T") -> TopicQueue:
     return TopicQueue(topic, "broker-a", queue_id, "a:10911")
 
 
+def test_queues_are_short_in_logs() -> None:
+    """A log line names the queue as people write it, not by its fields."""
+    assert "T/3@broker-a" == str(queue(3))
+
+
 def test_name_servers() -> None:
     """Several are separated by semicolons."""
     assert ["a:1", "b:2"] == name_servers(" a:1 ;b:2;")
