@@ -19,13 +19,13 @@ import attrs
 import numpy as np
 
 from timermq.pipeline import TimerMessageStore, TimerOptions
-from timermq.pipeline.already_done import origin_of
-from timermq.pipeline.delivered_message import due_message
+from timermq.pipeline.due_copies import due_copies
 from timermq.pipeline.enqueue_get import EnqueueGet
 from timermq.pipeline.enqueue_put import EnqueuePut
 from timermq.pipeline.flow_control import FlowControl
 from timermq.pipeline.timer_counts import TimerCounts
 from timermq.pipeline.timer_record import TIMER_TOPIC
+from timermq.pipeline.timer_request import REQUEST, DeliverBatch
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk
@@ -103,17 +103,16 @@ class Workbench:
         assert queue is not None
         end, first = 0, 0
         while len(units := queue.units(first, BATCH)):
-            offsets: list[int] = units["phy_offset"].astype(np.int64).tolist()
-            places = zip(offsets, units["size"].tolist(), strict=True)
-            records = store.commit_log.records_at(places)
-            due = [
-                due_message(
-                    record, offset, is_roll=False, origin=origin_of(offset), precision_ms=1000
-                )
-                for record, offset in zip(records, offsets, strict=True)
-                if record is not None
-            ]
-            end = store.put([one.message for one in due])[-1].end
+            requests = np.zeros(len(units), REQUEST)
+            requests["offset_py"] = units["phy_offset"]
+            sizes: list[int] = units["size"].tolist()
+            places = zip(requests["offset_py"].tolist(), sizes, strict=True)
+            records = [record for record in store.commit_log.records_at(places) if record]
+            due = due_copies(DeliverBatch(requests=requests, records=records), 1000)
+            result = due and store.put_copies(due.copies)
+            if not result:
+                raise RuntimeError("steps: expected plain records")
+            end = result.end
             first += len(units)
         return end
 

@@ -21,6 +21,7 @@ import attrs
 import numpy as np
 import structlog
 import trio
+from numpy.typing import NDArray
 
 from timermq.timerlog import MAGIC_ROLL, TimerMetrics
 from timermq.timerstore.message_store import MessageStore
@@ -29,6 +30,7 @@ from timermq.timerstore.put_status import PutResult, PutStatus
 from .already_done import origin_of
 from .clock import Clock
 from .delivered_message import DueMessage, due_message
+from .due_copies import DueCopies, due_copies
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
 from .timer_record import TimerRecordError
@@ -87,16 +89,35 @@ class DequeuePutMessage:
         state.slot_closed.set()
 
     async def _deliver(self, batch: DeliverBatch) -> None:
-        due = self._convert(batch)
-        await self._gate(due)
+        due = due_copies(batch, self.options.timer_precision_ms)
+        if due is None or not await self._put_copies(due):
+            await self._put_messages(self._convert(batch))
+
+    async def _put_copies(self, due: DueCopies) -> bool:
+        """Put a usual batch; False, with nothing done, when the store wants messages."""
+        await self._gate(int(due.deliver_ms.max()))
+        while True:
+            now_ms = self.clock.now_ms()
+            result = self.store.put_copies(due.copies)
+            if result is None:
+                return False
+            if result.status in STORED:
+                self._account(due.topics(), now_ms - due.deliver_ms)
+                await trio.lowlevel.checkpoint()
+                return True
+            self.counts.retried += len(due.copies.records)
+            await trio.sleep(self.options.retry_interval_ms / 1000)
+
+    async def _put_messages(self, due: list[DueMessage]) -> None:
+        await self._gate(max((one.deliver_ms for one in due), default=0))
         while due:
             now_ms = self.clock.now_ms()
             results = self.store.put([one.message for one in due], even_when_full=True)
-            if STORED.issuperset([result.status for result in results]):
-                self._account(due, now_ms)
-                due = []
-            else:
-                due = self._account_some(due, results, now_ms)
+            pairs = list(zip(due, results, strict=True))
+            self._account_messages(
+                [one for one, result in pairs if result.status in STORED], now_ms
+            )
+            due = [one for one, result in pairs if self._again(one, result)]
             if due:
                 self.counts.retried += len(due)
                 await trio.sleep(self.options.retry_interval_ms / 1000)
@@ -128,20 +149,11 @@ class DequeuePutMessage:
                 log.error("due message set aside", phy_offset=offset_py, reason=str(error))
         return due
 
-    async def _gate(self, due: list[DueMessage]) -> None:
+    async def _gate(self, latest_ms: int) -> None:
         """NOT_BEFORE: wait until the wall clock has reached the last moment of the batch."""
-        latest_ms = max((one.deliver_ms for one in due), default=0)
         while (now_ms := self.clock.now_ms()) < latest_ms:
             wait_ms = min(latest_ms - now_ms, self.options.clock_check_interval_ms)
             await trio.sleep(wait_ms / 1000)
-
-    def _account_some(
-        self, due: list[DueMessage], results: list[PutResult], now_ms: int
-    ) -> list[DueMessage]:
-        """Count those that are stored; returns those to be put again."""
-        pairs = list(zip(due, results, strict=True))
-        self._account([one for one, result in pairs if result.status in STORED], now_ms)
-        return [one for one, result in pairs if self._again(one, result)]
 
     def _again(self, one: DueMessage, result: PutResult) -> bool:
         if result.status in STORED:
@@ -156,13 +168,15 @@ class DequeuePutMessage:
             return False
         return True
 
-    def _account(self, stored: list[DueMessage], now_ms: int) -> None:
-        """Count what is stored; by the wall clock, since store times never go back with it."""
+    def _account_messages(self, stored: list[DueMessage], now_ms: int) -> None:
         fired = [one for one in stored if not one.is_roll]
         self.counts.rolled += len(stored) - len(fired)
         if fired:
-            for topic, count in Counter([one.message.topic for one in fired]).items():
-                self.metrics.add(topic, -count)
-            self.counts.count_lateness(
-                now_ms - np.array([one.deliver_ms for one in fired], np.int64)
-            )
+            deliver_ms = np.array([one.deliver_ms for one in fired], np.int64)
+            self._account([one.message.topic for one in fired], now_ms - deliver_ms)
+
+    def _account(self, topics: list[str], late_ms: NDArray[np.int64]) -> None:
+        """Count what has fired; by the wall clock, since store times never go back with it."""
+        for topic, count in Counter(topics).items():
+            self.metrics.add(topic, -count)
+        self.counts.count_lateness(late_ms)

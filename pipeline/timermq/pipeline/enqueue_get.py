@@ -11,6 +11,7 @@ Source: Java ``TimerMessageStore.enqueue``, ``TimerEnqueueGetService``.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import attrs
 import numpy as np
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from timermq.timerlog import MAGIC_DEFAULT, MAGIC_DELETE
 from timermq.timerstore.message_store import MessageStore
 
+from .plain_records import read_plain
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
 from .timer_record import DELETE, TIMER_TOPIC, TimerFacts, TimerRecordError, decode_timer
@@ -67,7 +69,53 @@ class EnqueueGet:
         return self._batch(units["phy_offset"].astype(np.int64), units["size"].astype(np.int32))
 
     def _batch(self, offset_py: NDArray[np.int64], size_py: NDArray[np.int32]) -> EnqueueBatch:
-        kept, facts = self._read(offset_py, size_py)
+        done = self.state.already_done
+        repeats = done.enqueue_repeats(offset_py) if done else None
+        if repeats is not None and repeats.any():
+            self.counts.repeated += int(repeats.sum())
+            offset_py, size_py = offset_py[~repeats], size_py[~repeats]
+        places = zip(offset_py.tolist(), size_py.tolist(), strict=True)
+        records = list(self.store.commit_log.records_at(places))
+        return self._plain_batch(offset_py, size_py, records) or self._any_batch(
+            offset_py, size_py, records
+        )
+
+    def _plain_batch(
+        self,
+        offset_py: NDArray[np.int64],
+        size_py: NDArray[np.int32],
+        records: Sequence[bytes | None],
+    ) -> EnqueueBatch | None:
+        """The batch, if its records are all there and of the usual kind, and none is a delete."""
+        present = [record for record in records if record is not None]
+        if not present or len(present) < len(records) or DELETE in b"".join(present):
+            return None
+        plain = read_plain(present, self.options.timer_precision_ms)
+        if plain is None:
+            return None
+        return EnqueueBatch(
+            offset_py=offset_py,
+            size_py=size_py,
+            out_ms=plain.out_ms,
+            deliver_ms=plain.deliver_ms,
+            order_py=offset_py,
+            topic_hash=np.array([to.topic_hash for to in plain.destinations], np.int32),
+            magic=np.full(len(records), MAGIC_DEFAULT, np.int32),
+            arrivals=dict(Counter([to.topic for to in plain.destinations])),
+            next_queue_offset=self.state.queue_offset,
+        )
+
+    def _any_batch(
+        self,
+        offset_py: NDArray[np.int64],
+        size_py: NDArray[np.int32],
+        records: Sequence[bytes | None],
+    ) -> EnqueueBatch:
+        rows = zip(offset_py.tolist(), size_py.tolist(), records, strict=True)
+        read = [self._facts(record, offset, size) for offset, size, record in rows]
+        kept = [index for index, fact in enumerate(read) if fact is not None]
+        facts = [fact for fact in read if fact is not None]
+        magic = [MAGIC_DEFAULT | (MAGIC_DELETE if fact.is_delete else 0) for fact in facts]
         arrivals = Counter(
             fact.destination.topic for fact in facts if not fact.rolls and not fact.is_delete
         )
@@ -78,40 +126,20 @@ class EnqueueGet:
             deliver_ms=np.array([fact.deliver_ms for fact in facts], np.int64),
             order_py=np.array([fact.order_py for fact in facts], np.int64),
             topic_hash=np.array([fact.destination.topic_hash for fact in facts], np.int32),
-            magic=np.array(
-                [MAGIC_DEFAULT | (MAGIC_DELETE if fact.is_delete else 0) for fact in facts],
-                np.int32,
-            ),
+            magic=np.array(magic, np.int32),
             arrivals=dict(arrivals),
             next_queue_offset=self.state.queue_offset,
         )
 
-    def _read(
-        self, offset_py: NDArray[np.int64], size_py: NDArray[np.int32]
-    ) -> tuple[list[int], list[TimerFacts]]:
-        """Which entries are timers that still need a unit, and what they ask for."""
-        done = self.state.already_done
-        repeats = done.enqueue_repeats(offset_py).tolist() if done else None
-        kept: list[int] = []
-        facts: list[TimerFacts] = []
-        precision_ms = self.options.timer_precision_ms
-        entries = list(zip(offset_py.tolist(), size_py.tolist(), strict=True))
-        records = list(self.store.commit_log.records_at(entries))
-        # Looked for once in all of them: a tenth of the time.
-        may_delete = DELETE in b"".join([record or b"" for record in records])
-        for index, ((offset, size), record) in enumerate(zip(entries, records, strict=True)):
-            if repeats is not None and repeats[index]:
-                self.counts.repeated += 1
-                continue
-            if record is None:
-                self.counts.missing += 1
-                log.warning("timer record is gone", phy_offset=offset, size=size)
-                continue
-            try:
-                facts.append(decode_timer(record, offset, precision_ms, may_delete=may_delete))
-            except TimerRecordError as error:
-                self.counts.set_aside += 1
-                log.error("timer record set aside", phy_offset=offset, reason=str(error))
-                continue
-            kept.append(index)
-        return kept, facts
+    def _facts(self, record: bytes | None, offset: int, size: int) -> TimerFacts | None:
+        """What a record asks for; None when no timer can be made of it."""
+        if record is None:
+            self.counts.missing += 1
+            log.warning("timer record is gone", phy_offset=offset, size=size)
+            return None
+        try:
+            return decode_timer(record, offset, self.options.timer_precision_ms)
+        except TimerRecordError as error:
+            self.counts.set_aside += 1
+            log.error("timer record set aside", phy_offset=offset, reason=str(error))
+            return None

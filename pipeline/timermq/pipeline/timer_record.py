@@ -45,10 +45,13 @@ TAIL_SIZE_MAX = 512
 DESTINATION_COUNT_MAX = 65_536
 """Remembered destinations; more and the memory of them begins anew."""
 
-_MS_DIGITS = 13
-_MARKED_REAL_TOPIC = b"\x02" + REAL_TOPIC
-_OUT_SIZE = len(OUT) + _MS_DIGITS + 1
-_DELIVER_SIZE = len(DELIVER) + _MS_DIGITS + 1
+MS_DIGITS = 13
+"""Digits of a moment in our records."""
+MARKED_REAL_TOPIC = b"\x02" + REAL_TOPIC
+"""How a record's destination begins, behind the moment."""
+DELIVER_SIZE = len(DELIVER) + MS_DIGITS + 1
+"""Bytes of the moment before it."""
+_OUT_SIZE = len(OUT) + MS_DIGITS + 1
 
 
 class TimerRecordError(StoreError):
@@ -63,6 +66,10 @@ class Destination:
     queue_id: int
     topic_hash: int
     """Java's hash of the topic: field 40 of the timer-log unit."""
+    target: tuple[str, int] = attrs.field(
+        init=False, default=attrs.Factory(lambda self: (self.topic, self.queue_id), takes_self=True)
+    )
+    """Topic and queue, as the store knows them."""
 
 
 # A structure of msgspec's for the reason given at `Message`; it holds a destination, which is no
@@ -134,10 +141,10 @@ def decode_timer(
     # The way of nearly all records, in a fifth of the time: what it is made of stands at the end,
     # in fixed places around a destination that was seen before. Lengths need not be followed,
     # because a known destination is whole, with nothing behind it but the slot time.
-    start = record.rfind(_MARKED_REAL_TOPIC)
-    destination = _destinations.get(record[start + 1 : -_MS_DIGITS - 1])
-    if destination is not None and record.startswith(DELIVER, start + 1 - _DELIVER_SIZE):
-        deliver, out = record[start - _MS_DIGITS : start], record[-_MS_DIGITS - 1 : -1]
+    start = record.rfind(MARKED_REAL_TOPIC)
+    destination = known_destination(record[start + 1 : -MS_DIGITS - 1])
+    if destination is not None and record.startswith(DELIVER, start + 1 - DELIVER_SIZE):
+        deliver, out = record[start - MS_DIGITS : start], record[-MS_DIGITS - 1 : -1]
         if deliver.isdigit() and out.isdigit() and not (may_delete and DELETE in record):
             deliver_ms, out_ms = int(deliver), int(out)
             if out_ms < deliver_ms <= out_ms + precision_ms:
@@ -148,16 +155,16 @@ def decode_timer(
 def _decode_any(record: bytes, phy_offset: int, precision_ms: int) -> TimerFacts:
     """``decode_timer`` for all records; says what is wrong."""
     properties = record_properties(record)
-    start = properties.rfind(_MARKED_REAL_TOPIC)
+    start = properties.rfind(MARKED_REAL_TOPIC)
     ours = (
-        properties[-_OUT_SIZE : -_MS_DIGITS - 1] == OUT
-        and start + 1 >= _DELIVER_SIZE
-        and properties.startswith(DELIVER, start + 1 - _DELIVER_SIZE)
+        properties[-_OUT_SIZE : -MS_DIGITS - 1] == OUT
+        and start + 1 >= DELIVER_SIZE
+        and properties.startswith(DELIVER, start + 1 - DELIVER_SIZE)
     )
     if not ours:
         return _decode_foreign(record, properties, phy_offset, precision_ms)
-    deliver_ms = _number(properties[start - _MS_DIGITS : start], DELIVER, phy_offset)
-    out_ms = _number(properties[-_MS_DIGITS - 1 : -1], OUT, phy_offset)
+    deliver_ms = _number(properties[start - MS_DIGITS : start], DELIVER, phy_offset)
+    out_ms = _number(properties[-MS_DIGITS - 1 : -1], OUT, phy_offset)
     rolls, order_py, destination = 0, phy_offset, _destination(properties[start + 1 : -_OUT_SIZE])
     if destination is None:
         destination, rolls, order_py = _rolled(properties, phy_offset)
@@ -178,8 +185,8 @@ def own_properties(properties: bytes) -> bytes:
     Of our own records everything before ``REAL_TOPIC``; of Java's the text as it is, less the keys
     that steer timers, so that a consumer can forward what it got.
     """
-    start = properties.rfind(_MARKED_REAL_TOPIC)
-    if properties[-_OUT_SIZE : -_MS_DIGITS - 1] == OUT and start >= 0:
+    start = properties.rfind(MARKED_REAL_TOPIC)
+    if properties[-_OUT_SIZE : -MS_DIGITS - 1] == OUT and start >= 0:
         return properties[: start + 1]
     kept = (item for item in properties.split(b"\x02") if item and not item.startswith(INTERNAL))
     return b"".join(item + b"\x02" for item in kept)
@@ -197,19 +204,30 @@ INTERNAL = (
 """Keys that only the broker may set, each with the separator that ends it."""
 
 _destinations: dict[bytes, Destination] = {}
-"""By ``REAL_TOPIC…REAL_QID…TIMER_OUT_MS\x01``, as our records have it."""
+"""By ``REAL_TOPIC…REAL_QID…TIMER_OUT_MS\x01``, as our records have it. The timer topic is not among
+them: nothing is ever delivered there."""
+
+known_destination = _destinations.get
+"""The destination by those bytes, None for one that was not seen yet: the dict's own method."""
+
+
+def learn_destination(text: bytes) -> Destination | None:
+    """The destination by those bytes, whether seen before or not; None when they name none."""
+    own = text.removesuffix(OUT)
+    destination = _destination(own) if len(own) < len(text) else None
+    return None if destination is None or destination.topic == TIMER_TOPIC else destination
 
 
 def _destination(text: bytes) -> Destination | None:
     """Destination of ``REAL_TOPIC…REAL_QID…`` exactly; None when more stands there (a roll)."""
-    known = _destinations.get(text + OUT)
+    known = known_destination(text + OUT)
     if known is not None:
         return known
     items = text.split(b"\x02")
     if len(items) != 3 or not items[1].startswith(REAL_QID) or items[2]:
         return None
     made = _make_destination(items[0][len(REAL_TOPIC) :], items[1][len(REAL_QID) :])
-    if made is not None:
+    if made is not None and made.topic != TIMER_TOPIC:
         if len(_destinations) >= DESTINATION_COUNT_MAX:
             _destinations.clear()
         _destinations[text + OUT] = made

@@ -7,6 +7,7 @@ about it has to be recovered.
 Corresponds to CommitLogDispatcherBuildIndex and IndexService.buildIndex.
 """
 
+import contextlib
 from collections.abc import Callable
 
 from .commit_log import CommitLog
@@ -40,13 +41,15 @@ class IndexFollower:
         log: The log, recovered.
         index: The index, loaded.
         first: Position of the first record that may not be indexed.
+        read_only: It stays as it is.
     """
 
-    def __init__(self, log: CommitLog, index: IndexService, first: int) -> None:
+    def __init__(self, log: CommitLog, index: IndexService, first: int, *, read_only: bool) -> None:
         self.position = max(first, log.min_offset)
         """Everything before it is indexed."""
         self._log = log
         self._index = index
+        self._read_only = read_only
 
     @classmethod
     def open(
@@ -81,7 +84,7 @@ class IndexFollower:
         )
         index.load()
         # The newest message may lack some of its keys; those that it has are not added again.
-        return cls(log, index, index.covered_to)
+        return cls(log, index, index.covered_to, read_only=read_only)
 
     @property
     def flushed_ms(self) -> int:
@@ -148,11 +151,26 @@ class IndexFollower:
     def query(
         self, topic: str, key: str, *, count_max: int, begin_ms: int, end_ms: int, unique: bool
     ) -> list[bytes]:
-        """Find records by key; see `MessageStore.query`.
+        """Find records by key: keys are compared, not only their hashes.
 
-        Records that are not indexed (a store opened read only is never brought up to date) are
-        looked through one by one.
+        The index is brought up to date first, unless it is read only. Records that are not indexed
+        are looked through one by one.
+
+        Args:
+            topic: Topic.
+            key: Unique key, or one of the user's keys.
+            count_max: Most messages; the newest ones count. At most 64 come from the index.
+            begin_ms: Earliest store time.
+            end_ms: Latest store time.
+            unique: Only the message whose unique key this is.
+
+        Returns:
+            Records in the order of the log.
         """
+        if not self._read_only:
+            # No room for the index: what is not in it is looked through instead.
+            with contextlib.suppress(OSError):
+                self.catch_up()
         topic_name, wanted = topic.encode(), key.encode()
         indexed = self._index.query(
             topic, key, count_max=QUERY_COUNT_MAX, begin_ms=begin_ms, end_ms=end_ms

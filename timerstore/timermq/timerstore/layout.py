@@ -68,6 +68,24 @@ class Layout:
         assert set(names) <= set(self.names)
         return struct.Struct(">" + "".join(codes))
 
+    def cut(self, *pieces: str | tuple[str, str]) -> struct.Struct:
+        """A struct of some pieces, in their order, that steps over the others.
+
+        Args:
+            pieces: A field, or a (first, last) run of neighbours as one bytes string.
+        """
+        codes = ""
+        at = 0
+        for piece in pieces:
+            first, last = (piece, piece) if isinstance(piece, str) else piece
+            start, field = self.offset_of(first), self.fields[self.names.index(last)]
+            end = self.offset_of(last) + struct.calcsize(">" + field.code)
+            codes += f"{start - at}x" + (
+                field.code if isinstance(piece, str) else f"{end - start}s"
+            )
+            at = end
+        return struct.Struct(f">{codes}{self.size - at}x")
+
     def pack(self, *values: int) -> bytes:
         """Bytes of one record; struct.error when a value does not fit its field."""
         return self.struct.pack(*values)

@@ -13,7 +13,6 @@ Only making things durable waits for the disk, and is async.
 Corresponds to RocketMQ's DefaultMessageStore.
 """
 
-import contextlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 
@@ -29,6 +28,7 @@ from .index_follower import IndexFollower
 from .message import Message
 from .put_status import PutResult
 from .queue_reader import QueueReader, RecordFilter, TagsFilter
+from .record_copy import RecordCopier, RecordCopies
 from .record_writer import RecordWriter
 from .store_checkpoint import StoreCheckpoint
 from .store_files import StoreFiles, checkpoint_path
@@ -92,6 +92,7 @@ class MessageStore:
             options,
             log=log,
             records=RecordWriter(options, self._topic_queues, store_host),
+            copier=RecordCopier(options, self._topic_queues, store_host),
             dispatcher=self._dispatcher,
             commit=self._commit,
             cleaner=self._cleaner,
@@ -231,6 +232,18 @@ class MessageStore:
         self._maintenance.wake()
         return results
 
+    def put_copies(self, copies: RecordCopies) -> PutResult | None:
+        """Write records again under other topics, also on a full disk: all of them or none.
+
+        Returns:
+            One result for all, from the first to the last; None when they are to be put as
+            messages, see `RecordCopier.encode`.
+        """
+        result = self._writer.put_copies(copies)
+        self._maintenance.try_dispatch()
+        self._maintenance.wake()
+        return result
+
     def writeable(self) -> str | None:
         """Why sends are refused now, None when they are taken."""
         refusal = self._writer.refusal(even_when_full=False)
@@ -338,29 +351,12 @@ class MessageStore:
         end_ms: int = (1 << 63) - 1,
         unique: bool = False,
     ) -> list[bytes]:
-        """Find messages by key.
-
-        The index is brought up to date first; keys are compared, not only their hashes.
-
-        Args:
-            topic: Topic.
-            key: Unique key, or one of the user's keys.
-            count_max: Most messages; the newest ones count. At most 64 come from the index.
-            begin_ms: Earliest store time.
-            end_ms: Latest store time.
-            unique: Only the message whose unique key this is.
-
-        Returns:
-            Records in the order of the log.
+        """Find messages by key, in the order of the log; see `IndexFollower.query`.
 
         Source: DefaultMessageStore.queryMessage.
         """
         if self._index is None:
             return []
-        if not self._read_only:
-            # No room for the index: what is not in it is looked through instead.
-            with contextlib.suppress(OSError):
-                self._index.catch_up()
         return self._index.query(
             topic, key, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms, unique=unique
         )

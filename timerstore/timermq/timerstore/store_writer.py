@@ -11,6 +11,7 @@ from .dispatch import Dispatcher
 from .group_commit import GroupCommit
 from .message import Message
 from .put_status import PutResult, PutStatus
+from .record_copy import RecordCopier, RecordCopies
 from .record_writer import EncodedBatch, RecordWriter
 from .store_options import StoreOptions
 
@@ -22,6 +23,7 @@ class StoreWriter:
         options: Limits.
         log: The log.
         records: Encodes batches.
+        copier: Encodes copies.
         dispatcher: Gets what was stored.
         commit: Says whether the log has failed.
         cleaner: Says whether the disk is full.
@@ -35,6 +37,7 @@ class StoreWriter:
         *,
         log: CommitLog,
         records: RecordWriter,
+        copier: RecordCopier,
         dispatcher: Dispatcher,
         commit: GroupCommit,
         cleaner: Cleaner,
@@ -53,6 +56,7 @@ class StoreWriter:
         self._options = options
         self._log = log
         self._records = records
+        self._copier = copier
         self._dispatcher = dispatcher
         self._commit = commit
         self._cleaner = cleaner
@@ -68,17 +72,28 @@ class StoreWriter:
         start = log.max_offset
         store_ms = max(self._now_ms(), self.last_store_ms)
         batch = self._records.encode(messages, start=start, room=log.room, store_ms=store_ms)
-        try:
-            log.append(batch.segment_starts, batch.writes)
-        except (OSError, StoreFailedError) as error:
-            return self._take_back(batch, error)
         self.refused_count += len(messages) - batch.count
-        if batch.writes:
-            self.last_store_ms = store_ms
-            self.put_count += batch.count
-            self.put_size += batch.end - start
-            self._dispatcher.add(batch.dispatch())
-        return batch.results
+        refusal = self._write(batch, store_ms)
+        if refusal is None:
+            return batch.results
+        return [
+            refusal if result.status is PutStatus.PUT_OK else result for result in batch.results
+        ]
+
+    def put_copies(self, copies: RecordCopies) -> PutResult | None:
+        """Store copies and hand their queue units over; see `MessageStore.put_copies`."""
+        refusal = self.refusal(even_when_full=True)
+        if refusal is not None:
+            self.refused_count += len(copies.records)
+            return refusal
+        log = self._log
+        start = log.max_offset
+        store_ms = max(self._now_ms(), self.last_store_ms)
+        batch = self._copier.encode(copies, start=start, room=log.room, store_ms=store_ms)
+        if batch is None:
+            return None
+        refusal = self._write(batch, store_ms)
+        return refusal or PutResult(PutStatus.PUT_OK, start, batch.end - start, store_ms=store_ms)
 
     def refusal(self, *, even_when_full: bool) -> PutResult | None:
         """What every message gets while the store takes none."""
@@ -99,13 +114,20 @@ class StoreWriter:
                 return PutResult(PutStatus.OS_PAGE_CACHE_BUSY, remark=remark)
         return None
 
-    def _take_back(self, batch: EncodedBatch, error: OSError | StoreFailedError) -> list[PutResult]:
-        """Results of a batch that the disk did not take."""
-        batch.take_back()
-        if isinstance(error, StoreFailedError):
-            self._commit.fail(error)
-        self.refused_count += len(batch.results)
-        refusal = PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=f"commit log: {error}")
-        return [
-            refusal if result.status is PutStatus.PUT_OK else result for result in batch.results
-        ]
+    def _write(self, batch: EncodedBatch, store_ms: int) -> PutResult | None:
+        """Bring a batch to the log and to the dispatcher; a refusal when the disk takes none."""
+        start = self._log.max_offset
+        try:
+            self._log.append(batch.segment_starts, batch.writes)
+        except (OSError, StoreFailedError) as error:
+            batch.take_back()
+            if isinstance(error, StoreFailedError):
+                self._commit.fail(error)
+            self.refused_count += batch.count
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=f"commit log: {error}")
+        if batch.writes:
+            self.last_store_ms = store_ms
+            self.put_count += batch.count
+            self.put_size += batch.end - start
+            self._dispatcher.add(batch.dispatch())
+        return None
