@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 import structlog
-from numpy.typing import NDArray
 
-from timermq.timerlog import NO_POS, UNIT, TimerLog, Units, slot_times
-from timermq.timerlog.segment import units_in
+from timermq.timerlog import UNIT, TimerLog
+
+from .link_check import LinkCheck
 
 log = structlog.get_logger("timermq.pipeline.timer_log_repair")
 
@@ -29,36 +29,19 @@ def cut_bodiless(timer_log: TimerLog, log_end: int, start: int) -> None:
             return
 
 
-def cut_damaged(timer_log: TimerLog, read_ms: int) -> bool:
+def cut_damaged(timer_log: TimerLog, links: LinkCheck) -> bool:
     """Cut the timer log where a unit is missing or a waiting chain breaks; whether it was cut.
 
     What stood behind is enqueued again, the missing unit's message with it. Only looked for when
     something went wrong, since it reads the whole log: a stage that meets a broken chain stops the
-    service, and this start repairs it.
+    service, and this start repairs it. Found at the start rather than when the slot is due, damage
+    makes no message late.
     """
-    count = units_in(timer_log.segment_size)
-    expected = timer_log.min_pos // timer_log.segment_size * count
-    for positions, units in timer_log.scan(timer_log.min_pos):
-        segments, inside = np.divmod(positions, timer_log.segment_size)
-        numbers = segments * count + inside // UNIT.size
-        bad = np.diff(numbers, prepend=expected - 1) != 1
-        bad |= _breaks(timer_log, positions, units, read_ms)
-        if bad.any():
-            first = int(bad.argmax())
-            segment, index = divmod(int(numbers[first - 1]) + 1 if first else expected, count)
-            timer_log.cut(segment * timer_log.segment_size + index * UNIT.size)
+    for first, entries, valid in timer_log.entries(timer_log.min_pos):
+        unit_count = len(entries) if valid.all() else int(valid.argmin())
+        good_count = links.good_count(first, entries[:unit_count])
+        if good_count < len(entries):
+            timer_log.cut(first + good_count * UNIT.size)
             log.warning("timer log damaged", pos=timer_log.max_pos)
             return True
-        expected = int(numbers[-1]) + 1
     return False
-
-
-def _breaks(
-    timer_log: TimerLog, positions: NDArray[np.int64], units: Units, read_ms: int
-) -> NDArray[np.bool_]:
-    """Which units wait, and name as the one before them what is no unit of their slot before it."""
-    targets, prev_pos = slot_times(units), units["prev_pos"].astype(np.int64)
-    # Below the log's start stood units whose messages are gone.
-    is_first = (prev_pos == NO_POS) | ((prev_pos >= 0) & (prev_pos < timer_log.min_pos))
-    is_linked = (prev_pos < positions) & (timer_log.targets(prev_pos) == targets)
-    return np.asarray((targets >= read_ms) & ~is_first & ~is_linked, np.bool_)

@@ -40,12 +40,16 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import STORE_MS_AT
 
 from .already_done import AlreadyDone, foreign_key_in, origin_in
+from .link_check import LinkCheck
 from .timer_files import TimerFiles
 from .timer_log_repair import cut_bodiless, cut_damaged
 from .timer_options import TimerOptions
 from .timer_record import TIMER_TOPIC
 
 log = structlog.get_logger("timermq.pipeline.timer_recovery")
+
+FIT_COUNT = 8192
+"""Slots whose units are looked at together: less than a megabyte of copies."""
 
 
 class CheckpointState(enum.Enum):
@@ -153,7 +157,7 @@ def recover(
     checkpoint = files.checkpoint
     flush_pos = checkpoint.last_timer_log_flush_pos
     state = _checkpoint_state(files)
-    tail_start = _tail_start(files, flush_pos)
+    tail_start = _tail_start(files, state, flush_pos)
     files.timer_log.recover(tail_start)
     cut_bodiless(files.timer_log, store.commit_log.max_offset, tail_start)
     read_ms = checkpoint.last_read_time_ms
@@ -167,7 +171,7 @@ def recover(
     )
     is_whole = files.timer_log.max_pos >= flush_pos
     if not (fits and store.last_exit_ok):
-        is_whole &= not cut_damaged(files.timer_log, read_ms)
+        is_whole &= not cut_damaged(files.timer_log, _link_check(files, options, read_ms))
     decision = DECISIONS[state, is_whole, fits]
     while not _relink(files, decision, read_ms, tail_start):
         # What the ring has no place for was cut off, so the log is short by now.
@@ -241,22 +245,36 @@ def _check_nothing_waits(
         )
 
 
-def _tail_start(files: TimerFiles, flush_pos: int) -> int:
-    """Where checking begins: a whole segment before the flushed position, as RocketMQ does.
+def _tail_start(files: TimerFiles, state: CheckpointState, flush_pos: int) -> int:
+    """From where on units may not be in the wheel file: the flushed position.
 
-    Java's wheel may lag behind its flushed position by what its last second changed.
+    Java's wheel may lag behind its flushed position by what its last second changed; RocketMQ goes
+    a whole segment back for that.
     """
     timer_log = files.timer_log
+    if state is CheckpointState.OURS:
+        return max(timer_log.min_pos, flush_pos)
     return max(timer_log.min_pos, timer_log.segment_start(flush_pos - timer_log.segment_size))
+
+
+def _link_check(files: TimerFiles, options: TimerOptions, read_ms: int) -> LinkCheck:
+    return LinkCheck(
+        files.timer_log,
+        read_ms,
+        precision_ms=options.timer_precision_ms,
+        ring_count=files.wheel.ring_count,
+    )
 
 
 def _wheel_fits(files: TimerFiles, read_ms: int) -> bool:
     """Whether first and last unit of every live slot are units of that slot (none dangles)."""
     live = files.wheel.live(read_ms)
-    return all(
-        bool((files.timer_log.targets(live[column]) == live["time_ms"]).all())
-        for column in ("first_pos", "last_pos")
-    )
+    for start in range(0, len(live), FIT_COUNT):
+        some = live[start : start + FIT_COUNT]
+        for column in ("first_pos", "last_pos"):
+            if not (files.timer_log.targets(some[column]) == some["time_ms"]).all():
+                return False
+    return True
 
 
 def _first_slot_ms(files: TimerFiles, now_ms: int, precision_ms: int) -> int:
@@ -314,6 +332,7 @@ def _relink(files: TimerFiles, decision: Decision, read_ms: int, tail_start: int
     timer_log, wheel = files.timer_log, files.wheel
     if decision.rebuild_wheel:
         wheel.reset(read_ms)
+        wheel.remove_file()
     for positions, units in timer_log.scan(
         timer_log.min_pos if decision.rebuild_wheel else tail_start
     ):

@@ -165,6 +165,20 @@ async def test_delivered_once(autojump_clock: trio.testing.MockClock, name: str)
     assert Counter(crash.arrived + crash.waiting) == await delivered_in_the_end(crash)
 
 
+@pytest.mark.parametrize("name", DAMAGES)
+async def test_killed_while_it_repairs(autojump_clock: trio.testing.MockClock, name: str) -> None:
+    """A kill before the first checkpoint after the repair: log and wheel are not taken for old."""
+    crash = await damaged(name)
+    for batch_count in (0, 1, 1 << 20):
+        reopen(crash).enqueue(batch_count=batch_count)
+        crash.disk.process_kill()
+    store = reopen(crash)
+    store.enqueue()
+    found = Counter({body: n for body, n in store.in_slots().items() if body not in CANCELLED})
+
+    assert Counter(crash.waiting) == found
+
+
 async def test_a_chain_that_breaks_later(autojump_clock: trio.testing.MockClock) -> None:
     """Damage behind a clean stop stops the service where it is met; the next start repairs it."""
     crash = await crashed()

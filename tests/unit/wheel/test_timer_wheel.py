@@ -314,6 +314,24 @@ def test_a_ring_built_anew_reaches_the_file_whole_or_not_at_all() -> None:
     assert [4] == live_seconds(opened(disk))
 
 
+def test_a_ring_built_anew_may_be_without_a_file_until_it_is_written() -> None:
+    """Whoever rewrites the timer log removes the file, durably: it must not fit by chance."""
+    disk = make_disk()
+    wheel = opened(disk)
+    link(wheel, 0, 0, 1, 2)
+    write_back(wheel)
+    wheel.reset(T0)
+    wheel.remove_file()
+    disk.power_cut()
+
+    assert not disk.exists(PATH)
+
+    link(wheel, 156, 4)
+    write_back(wheel)
+
+    assert [4] == live_seconds(opened(disk))
+
+
 def test_a_missing_wheel_stays_missing_until_it_is_written() -> None:
     """A process that dies before the first write finds the wheel lost again."""
     disk = make_disk()
@@ -363,6 +381,11 @@ def test_read_only_reads_a_wheel_and_creates_none() -> None:
     reader.load_live(T0)
 
     assert [1] == live_seconds(reader)
+
+    reader.reset(T0)
+    reader.remove_file()
+
+    assert disk.exists(PATH)
 
 
 def test_a_wheel_of_another_size_is_refused() -> None:

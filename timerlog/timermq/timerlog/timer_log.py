@@ -26,7 +26,7 @@ from timermq.timerstore.mapped_file_queue import MappedFileQueue
 from .chain import WALK_COUNT, UnitChunk, walk_chain
 from .log_end import clear_behind, find_end
 from .segment import SEGMENT_SIZE_MIN, chunks, closing, gather, parts, units_in
-from .unit import NO_POS, UNIT, UNIT_DTYPE, Int64s, TimerUnit, Units, are_units, slot_times
+from .unit import NO_POS, UNIT, UNIT_DTYPE, Flags, Int64s, TimerUnit, Units, are_units, slot_times
 
 SEGMENT_SIZE = 104_857_600
 """RocketMQ's ``mappedFileSizeTimerLog``, bytes."""
@@ -209,7 +209,16 @@ class TimerLog:
             valid = are_units(units)
             positions = first + np.flatnonzero(valid) * UNIT.size
             if len(positions):
-                yield positions, units[valid]
+                # Nearly always all of them: a copy would cost more than looking at them.
+                yield positions, units if len(positions) == len(units) else units[valid]
+
+    def entries(self, from_pos: int) -> Iterator[tuple[int, Units, Flags]]:
+        """As ``scan``, but with what is not a unit: (position of the first, entries, are units).
+
+        An entry stands 52 bytes behind the one before it, and those of a chunk in one segment.
+        """
+        for first, units in chunks(self._queue, from_pos):
+            yield first, units, are_units(units)
 
     def recover(self, from_pos: int) -> int:
         """Find the end of the log, cut it there, and make what stands before it durable.

@@ -124,6 +124,11 @@ class TimerWheel:
         self._file.close()
 
     @property
+    def ring_count(self) -> int:
+        """Slots of the ring."""
+        return self._count
+
+    @property
     def file(self) -> File:
         """The open file, for the disk's sync; there is one after the first ``write_dirty``."""
         return self._file.file
@@ -153,6 +158,15 @@ class TimerWheel:
         self._live.clear()
         self._is_anew = True
         self._base = max(1, self._tick_from(from_ms))
+
+    def remove_file(self) -> None:
+        """Remove the file after ``reset``, durably (blocking); read only nothing is removed.
+
+        For a timer log that is cut and written again: units of other slots come to stand where the
+        file points, and a later start might find that it fits by chance.
+        """
+        assert self._is_anew
+        self._file.remove()
 
     def slot(self, time_ms: int) -> Slot | None:
         """The slot of ``time_ms``, live or read already; None when its index holds another time."""

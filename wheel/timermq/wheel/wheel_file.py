@@ -81,6 +81,7 @@ class WheelFile:
         self._disk = disk
         self._path = path
         self._size = size
+        self._read_only = read_only
         self._file = disk.open(path, read_only=read_only) if disk.exists(path) else None
         found = 0 if self._file is None else self._file.size()
         if found not in (0, size):
@@ -134,6 +135,14 @@ class WheelFile:
         self._disk.rename(path, self._path)
         self._disk.sync_dir_now(self._path.rpartition("/")[0])
         self._file = self._disk.open(self._path)
+
+    def remove(self) -> None:
+        """Remove the file, if there is one, durably (blocking); read only nothing is removed."""
+        if self._file is not None and not self._read_only:
+            self._file.close()
+            self._file = None
+            self._disk.remove(self._path)
+            self._disk.sync_dir_now(self._path.rpartition("/")[0])
 
     def close(self) -> None:
         """Close the file, if there is one; nothing is written."""

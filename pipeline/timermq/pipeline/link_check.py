@@ -1,0 +1,92 @@
+"""Looks at the links of a whole timer log: whether each waiting unit names one of its slot.
+
+Read in log order, the unit that a unit names is nearly always the newest one of its slot so far. So
+the newest position of each slot is kept in a table, and a link is good when it names that one. Only
+the others are followed to where they point, which for millions of units would be as many looks into
+the log here and there: a column of a chunk at a time, ten million units take a third of a second.
+
+The table is that long as the ring, and only the part that waits is used: 8 bytes a slot, whatever
+number of units there is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from timermq.timerlog import NO_POS, UNIT, TimerLog, Units, slot_times
+
+Int64s = NDArray[np.int64]
+
+
+class LinkCheck:
+    """One pass over a timer log, chunk after chunk from its start.
+
+    Args:
+        timer_log: The log.
+        read_ms: Slots from here on wait; the links of others are no question any more.
+        precision_ms: Width of a slot.
+        ring_count: Slots from ``read_ms`` on that are remembered; of others each link is followed.
+    """
+
+    def __init__(
+        self, timer_log: TimerLog, read_ms: int, *, precision_ms: int, ring_count: int
+    ) -> None:
+        self._timer_log = timer_log
+        self._read_ms = read_ms
+        self._precision_ms = precision_ms
+        # Position of the newest unit of each slot, plus 1: 0 is none, and fits NO_POS. The last
+        # entry is for whatever is no slot of the ring; it stays 0.
+        self._newest = np.zeros(ring_count + 1, np.int64)
+
+    def good_count(self, first: int, units: Units) -> int:
+        """How many units from the front have good links.
+
+        Args:
+            first: Position of the first; the others follow without a gap.
+            units: Units only, behind those of the call before.
+        """
+        positions = first + np.arange(len(units), dtype=np.int64) * UNIT.size
+        targets, prev_pos = slot_times(units), units["prev_pos"].astype(np.int64)
+        slots = self._slots_of(targets)
+        is_newest = self._newest[slots] == prev_pos + 1
+        self._newest[slots] = positions + 1  # of several units of a slot the last one counts
+        self._newest[-1] = 0
+        others = np.flatnonzero(~is_newest & (targets >= self._read_ms))
+        if len(others):
+            found = self._found(first, positions[others], prev_pos[others], targets)
+            # Below the log's start stood units whose messages are gone.
+            is_first = prev_pos[others] == NO_POS
+            is_first |= (prev_pos[others] >= 0) & (prev_pos[others] < self._timer_log.min_pos)
+            bad = np.flatnonzero(~is_first & (found != targets[others]))
+            if len(bad):
+                return int(others[bad[0]])
+        return len(units)
+
+    def _slots_of(self, targets: Int64s) -> Int64s:
+        """Where the slots stand in the table."""
+        last = len(self._newest) - 1
+        ticks = targets // self._precision_ms
+        is_slot = ticks * self._precision_ms == targets
+        ticks -= self._read_ms // self._precision_ms
+        is_slot &= (ticks >= 0) & (ticks < last)
+        return np.where(is_slot, ticks, last)
+
+    def _found(
+        self, first: int, positions: Int64s, prev_pos: Int64s, targets: Int64s
+    ) -> NDArray[np.int64]:
+        """Slot times of the units at ``prev_pos``, ``NO_POS`` where no unit stands before.
+
+        Args:
+            first: Where the chunk begins.
+            positions: Which of its units name them.
+            prev_pos: What they name.
+            targets: Slot times of all units of the chunk.
+        """
+        found = np.full(len(positions), NO_POS, np.int64)
+        is_before = prev_pos < first
+        found[is_before] = self._timer_log.targets(prev_pos[is_before])
+        index, rest = np.divmod(prev_pos - first, UNIT.size)
+        is_inside = ~is_before & (prev_pos < positions) & (rest == 0)
+        found[is_inside] = targets[index[is_inside]]
+        return found
