@@ -40,6 +40,17 @@ def test_interrupt_stops_too(tmp_path: Path) -> None:
     assert not (tmp_path / "store" / "abort").exists()
 
 
+def test_a_signal_that_comes_twice_is_one(tmp_path: Path) -> None:
+    """`timeout` signals its child and the group that the child is in: the stop stays graceful."""
+    broker = start(tmp_path / "store", *SMALL_FILES)
+    for _ in range(3):
+        broker.process.send_signal(signal.SIGTERM)
+        time.sleep(0.005)
+
+    assert 0 == broker.process.wait(timeout=15)
+    assert not (tmp_path / "store" / "abort").exists()
+
+
 def test_log_says_where_it_listens(tmp_path: Path) -> None:
     """The line `broker ready` has the addresses, also of ports that the system chose."""
     with serving(tmp_path / "store", *SMALL_FILES) as broker:

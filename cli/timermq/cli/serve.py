@@ -26,6 +26,10 @@ COLLECT_THRESHOLD = 50_000
 """New objects between two collections. A batch makes some thousands and drops them again without a
 cycle; Python's 700 would look through them ten times a batch, for a fifth of the broker's time."""
 
+SAME_SIGNAL = 1.0
+"""Seconds in which a further signal is the first once more: `timeout`, `make` and a terminal send
+one to the process and one to its group."""
+
 
 def prepare_parser(parser: OneLineParser) -> None:
     """Where the store is and where to listen; `config show` lists the settings."""
@@ -47,7 +51,7 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until a signal; a second one cuts the graceful stop off."""
+    """Serve until a signal; one that comes later cuts the graceful stop off."""
     configuration = load_configuration(args, _flags(args))
     configure_logs(configuration.serve.log_format)
     if configuration.ignored:
@@ -93,7 +97,10 @@ async def _stop_on_signal(broker: Broker, signals: AsyncIterator[int]) -> None:
     async for _ in signals:
         broker.request_stop()
         break
+    begun = trio.current_time()
     async for number in signals:
+        if trio.current_time() < begun + SAME_SIGNAL:
+            continue
         # Patience has ended: the next start recovers what is not finished.
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
