@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from timermq.timerstore.index_slots import PAGE_SLOTS, RUN_PAGES_MAX, SlotTable
+from timermq.timerstore.memory_disk import MemoryDisk, MemoryFile
 
 
 def slots(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -84,22 +85,34 @@ def test_long_runs_are_divided() -> None:
     ]
 
 
-def test_a_table_is_read_from_its_bytes() -> None:
-    """What was written is read back, and is clean."""
-    table = SlotTable(3)
-    table.put(slots(0, 2), entries(1, 2))
-    again = SlotTable.decode(table.encode_pages(0, 1)[1])
+def stored(table: SlotTable) -> MemoryFile:
+    """A file that holds the table from byte 40 on."""
+    file = MemoryDisk().open("/index", create=True)
+    for first, end in table.dirty_runs():
+        at, data = table.encode_pages(first, end)
+        file.write(40 + at, data)
+    file.truncate(40 + 4 * len(table.numbers))
+    return file
 
-    assert again.numbers.tolist() == [1, 0, 2]
+
+def test_a_table_is_read_from_its_file() -> None:
+    """What was written is read back, however many runs that takes, and is clean."""
+    count = RUN_PAGES_MAX * PAGE_SLOTS + 3
+    table = SlotTable(count)
+    table.put(slots(0, count - 2, count - 1), entries(1, 3))
+    again = SlotTable.load(stored(table), 40, count)
+
+    assert table.numbers.tolist() == again.numbers.tolist()
     assert not again.is_dirty
 
 
 def test_differences_are_dirty() -> None:
     """Against what the file holds, exactly the pages that differ are dirty."""
-    stored, made = SlotTable(3 * PAGE_SLOTS), SlotTable(3 * PAGE_SLOTS)
-    stored.put(slots(1), entries(5, 1))
-    made.put(slots(PAGE_SLOTS), entries(1, 1))
-    stored.put(slots(PAGE_SLOTS), entries(1, 1))
-    made.mark_difference(stored)
+    count = (RUN_PAGES_MAX + 3) * PAGE_SLOTS
+    before, made = SlotTable(count), SlotTable(count)
+    last = RUN_PAGES_MAX + 1
+    before.put(slots(1, PAGE_SLOTS), entries(5, 2))
+    made.put(slots(PAGE_SLOTS, last * PAGE_SLOTS), entries(6, 2))
+    made.mark_difference(stored(before), 40)
 
-    assert made.dirty_runs() == [(0, 1)]
+    assert made.dirty_runs() == [(0, 1), (last, last + 1)]

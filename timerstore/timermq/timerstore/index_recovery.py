@@ -26,7 +26,7 @@ from .disk import File
 from .index_layout import ENTRY, ENTRY_DTYPE, HEADER, SLOT_SIZE, IndexHeader
 from .index_slots import SlotTable
 
-SCAN_COUNT = 1 << 16
+SCAN_COUNT = 1 << 14
 """Entries looked at in one step."""
 
 
@@ -37,12 +37,11 @@ def recover_slots(
 
     Nothing is written: pages that have to be are dirty in the table.
     """
-    stored = SlotTable.decode(file.read(HEADER.size, slot_count * SLOT_SIZE))
-    if stored.agrees(index_count=header.index_count, used_count=header.hash_slot_count):
-        return stored, header
-    table = SlotTable(slot_count)
-    header = _scan_entries(file, header, table)
-    table.mark_difference(stored)
+    table = SlotTable.load(file, HEADER.size, slot_count)
+    if not table.agrees(index_count=header.index_count, used_count=header.hash_slot_count):
+        table.clear()
+        header = _scan_entries(file, header, table)
+        table.mark_difference(file, HEADER.size)
     return table, header
 
 

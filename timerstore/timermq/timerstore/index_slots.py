@@ -8,15 +8,18 @@ Source: the slot part of Java ``IndexFile``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
+from .disk import File
 from .index_layout import SLOT_SIZE
 
 PAGE_SLOTS = 1024
 """Slots written back together: 4096 bytes."""
 RUN_PAGES_MAX = 64
-"""Neighbouring pages in one write: 256 KiB, so that the event loop is not held up."""
+"""Neighbouring pages in one write or read: 256 KiB, so that the event loop is not held up."""
 
 
 class SlotTable:
@@ -31,10 +34,11 @@ class SlotTable:
         self._dirty_pages = np.zeros(-(-count // PAGE_SLOTS), np.bool_)
 
     @classmethod
-    def decode(cls, data: bytes) -> SlotTable:
-        """The table as it stands in a file."""
-        table = cls(len(data) // SLOT_SIZE)
-        table.numbers[:] = np.frombuffer(data, ">i4")
+    def load(cls, file: File, at: int, count: int) -> SlotTable:
+        """The table of ``count`` slots that stands in a file from byte ``at`` on."""
+        table = cls(count)
+        for first, stored in _stored(file, at, count):
+            table.numbers[first : first + len(stored)] = stored
         return table
 
     @property
@@ -89,10 +93,16 @@ class SlotTable:
         self.numbers[slots] = numbers
         self._dirty_pages[slots // PAGE_SLOTS] = True
 
-    def mark_difference(self, other: SlotTable) -> None:
-        """Let exactly those pages be dirty in which ``other`` (what the file holds) differs."""
+    def clear(self) -> None:
+        """Forget all entries; ``mark_difference`` tells then which pages have to be written."""
+        self.numbers[:] = 0
+
+    def mark_difference(self, file: File, at: int) -> None:
+        """Let exactly those pages be dirty that differ from what a file holds from ``at`` on."""
         self._dirty_pages[:] = False
-        self._dirty_pages[np.flatnonzero(self.numbers != other.numbers) // PAGE_SLOTS] = True
+        for first, stored in _stored(file, at, len(self.numbers)):
+            differs = np.flatnonzero(self.numbers[first : first + len(stored)] != stored)
+            self._dirty_pages[(first + differs) // PAGE_SLOTS] = True
 
     def dirty_runs(self) -> list[tuple[int, int]]:
         """Neighbouring dirty pages as [first, end), at most ``RUN_PAGES_MAX`` in each."""
@@ -113,3 +123,14 @@ class SlotTable:
     def mark_written(self, first: int, end: int) -> None:
         """The file holds pages [first, end) as they are now."""
         self._dirty_pages[first:end] = False
+
+
+def _stored(file: File, at: int, count: int) -> Iterator[tuple[int, NDArray[np.int32]]]:
+    """Runs of slots as they stand in a file, each with the number of its first slot.
+
+    A run at a time: all bytes together would be as much memory again as the table takes.
+    """
+    for first in range(0, count, RUN_PAGES_MAX * PAGE_SLOTS):
+        run = min(RUN_PAGES_MAX * PAGE_SLOTS, count - first)
+        data = file.read(at + first * SLOT_SIZE, run * SLOT_SIZE)
+        yield first, np.frombuffer(data, ">i4").astype(np.int32)
