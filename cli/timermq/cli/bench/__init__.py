@@ -3,6 +3,9 @@
 A broker is started on a throw-away store, with real sockets; the load comes from processes of its
 own. Rates are judged by the broker's CPU a message, scaled by a calibration loop to the machine
 that the floors were set on. Ends with 1 when a figure is outside its floor.
+
+With ``--peers`` the same questions go to redis and beanstalkd too, where these are installed; the
+figures stand side by side, at equal durability.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from rich.table import Table
 
 from ..arguments import count, positive
 from .lateness import lateness, neighbours
+from .peers import PEER_QUESTIONS, ask_peers
+from .peers_table import print_peers
 from .question import Figure, Load, Question
 from .rates import burst, steady, steady_large, sync, sync_flushed
 from .standing import idle, pending
@@ -50,6 +55,11 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
         "--scale", type=positive, default=1.0, help="size of the load; the floors are for 1"
     )
     parser.add_argument("--count", type=count, help="messages, in place of the questions' own")
+    parser.add_argument(
+        "--peers",
+        action="store_true",
+        help=f"beside redis and beanstalkd; of the questions, {', '.join(PEER_QUESTIONS)}",
+    )
     parser.add_argument("--json", action="store_true", help="one object a line")
 
 
@@ -57,6 +67,8 @@ def run(args: argparse.Namespace) -> int:
     """Ask the questions, print the answers."""
     names = list(QUESTIONS) if "all" in args.questions else args.questions
     load = Load(scale=args.scale, count=args.count)
+    if args.peers:
+        return _run_peers(load, [name for name in PEER_QUESTIONS if name in names], args.json)
     figures: list[Figure] = []
     for name in names:
         answers = QUESTIONS[name](load)
@@ -67,6 +79,17 @@ def run(args: argparse.Namespace) -> int:
     if not args.json:
         _print_table(figures)
     return 0 if all(figure.passes for figure in figures) else 1
+
+
+def _run_peers(load: Load, names: list[str], as_json: bool) -> int:
+    answers: list[dict[str, object]] = []
+    for figure in ask_peers(load, names):
+        answers.append(figure.to_json())
+        if as_json:
+            print(json.dumps(answers[-1]), flush=True)
+    if not as_json:
+        print_peers(answers)
+    return 0 if answers else 1
 
 
 def _print_table(figures: list[Figure]) -> None:

@@ -72,7 +72,7 @@ def rate_figure(
     cpu_seconds: float,
     calibration_ms: float,
 ) -> Figure:
-    """A rate, judged by the broker's normalised CPU a message.
+    """A rate, judged by the server's normalised CPU a message.
 
     Wall-clock rates of a shared machine swing by a factor of three. So the figure is how many
     messages one second of a core of the reference machine pays for; what was seen stands beside it.
@@ -93,10 +93,10 @@ def rate_figure(
             "cpu_us": round(cpu_us, 2),
             "normal_cpu_us": round(normal_cpu_us, 2),
             "calibration_ms": round(calibration_ms, 2),
-            "limit": "CPU of the broker" if busy > BUSY_SHARE else "load, or other processes",
+            "limit": "CPU of the server" if busy > BUSY_SHARE else "load, or other processes",
         },
     )
 
 
 BUSY_SHARE = 0.85
-"""Part of a core from which on the broker's CPU is what limits."""
+"""Part of a core from which on the server's CPU is what limits."""

@@ -39,10 +39,12 @@ def steady(load: Load, *, body_size: int = 128, start: Start = broker_process) -
         with _metered(server) as meter, multiprocessing.Pool(2) as pool:
             pulled = pool.apply_async(pull, (shot, "bench", PULL_TIMEOUT))
             started = time.time()
-            pool.apply_async(send, (shot,)).get()
+            sending = pool.apply_async(send, (shot,)).get()
             meter.seconds = pulled.get()[1] - started - STEADY_DELAY_MS / 1000
         name, floor = ("steady", 60_000) if body_size == 128 else (f"steady {body_size} B", 40_000)
-        return [meter.figure(name, floor, shot.count)]
+        figure = meter.figure(name, floor, shot.count)
+        figure.facts["sent_per_second"] = round(count / sending)
+        return [figure]
 
 
 def steady_large(load: Load) -> list[Figure]:
