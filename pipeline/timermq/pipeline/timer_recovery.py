@@ -269,6 +269,8 @@ def _link_check(files: TimerFiles, options: TimerOptions, read_ms: int) -> LinkC
 def _wheel_fits(files: TimerFiles, read_ms: int) -> bool:
     """Whether first and last unit of every live slot are units of that slot (none dangles)."""
     live = files.wheel.live(read_ms)
+    if len(live):
+        files.timer_log.will_need(np.concatenate((live["first_pos"], live["last_pos"])))
     for start in range(0, len(live), FIT_COUNT):
         some = live[start : start + FIT_COUNT]
         for column in ("first_pos", "last_pos"):

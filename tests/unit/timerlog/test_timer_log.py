@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
 
 from timer_units import SEGMENT_SIZE, append_units, make_units
 from timermq.timerlog import TimerLog
+from timermq.timerlog.timer_log import NEAR_SIZE
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.memory_disk import MemoryDisk, MemoryFile
 
 DIRECTORY = "/store/timerlog"
 
@@ -262,6 +264,28 @@ def test_read_only_changes_nothing() -> None:
 
     assert log.max_pos == 52
     assert before == [file_bytes(disk, start) for start in (0, 250)]
+
+
+def test_what_is_read_next_is_announced_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neighbouring blocks together, up to the end of the segment; nothing outside of the log."""
+    announced: list[tuple[int, int]] = []
+
+    def note(_: MemoryFile, ranges: Iterable[tuple[int, int]]) -> None:
+        announced.extend(ranges)
+
+    monkeypatch.setattr(MemoryFile, "will_need", note)
+    log = TimerLog.open(MemoryDisk(), DIRECTORY, 10 * NEAR_SIZE + 7)
+    append_units(log, [1], {})
+    size = log.segment_size
+    log.will_need(
+        np.array([NEAR_SIZE, 5 * NEAR_SIZE, 2 * NEAR_SIZE - 1, 2 * NEAR_SIZE, -1, size - 1, size])
+    )
+
+    assert announced == [
+        (NEAR_SIZE, 2 * NEAR_SIZE),
+        (5 * NEAR_SIZE, NEAR_SIZE),
+        (10 * NEAR_SIZE, 7),
+    ]
 
 
 def test_segments_whose_messages_are_gone_are_removed() -> None:
