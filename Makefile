@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test lint types check bench docs screenshots kill clean
+.PHONY: help demo test lint types check bench figures docs screenshots kill clean
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -38,8 +38,17 @@ bench: $(STAMP)  ## send → pulled and burst on this machine
 clean:           ## remove what make made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-docs: $(STAMP)   ## the tables of docs/format.md, from the declarations
+figures: $(STAMP)  ## measure all that docs/performance.md shows: half an hour, 12 GB of disk
+	$(BIN)/python perf/record.py questions --keep
+	$(BIN)/python perf/record.py peers --keep
+	$(BIN)/python perf/bench_burst_lateness.py --keep
+	$(BIN)/python perf/bench_pending_cost.py --keep
+	$(MAKE) docs
+
+docs: $(STAMP)   ## tables of docs/ from declarations and kept results, and pictures of these
 	$(BIN)/python docs/format_tables.py
+	$(BIN)/python docs/performance_tables.py
+	$(BIN)/python perf/pictures.py
 
 screenshots: $(STAMP)  ## docs/screenshots, from the frozen moments that the tests look at
 	$(BIN)/python docs/screenshots.py

@@ -98,3 +98,22 @@ def test_instructions_have_not_grown() -> None:
 
     assert done.returncode == 0, done.stderr
     assert {"append", "enqueue", "deliver"} == set(json.loads(done.stdout))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("script", "scale", "found"),
+    [
+        ("bench_burst_lateness.py", ("--count", "500"), "neighbours"),
+        ("bench_pending_cost.py", ("--most", "10000", "--count", "200"), "points"),
+    ],
+)
+def test_what_the_pages_are_made_from(script: str, scale: tuple[str, ...], found: str) -> None:
+    """Every kept result can be measured again; on a small scale it is only printed."""
+    done = subprocess.run(
+        [sys.executable, str(PERF / script), *scale], check=True, capture_output=True, text=True
+    )
+    result = json.loads(done.stdout[done.stdout.index("{") :])
+
+    assert result[found]
+    assert result["machine"]["calibration_ms"] > 0

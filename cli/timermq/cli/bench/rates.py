@@ -36,7 +36,7 @@ def steady(load: Load, *, body_size: int = 128, start: Start = broker_process) -
     with start() as server:
         count = load.messages(STEADY_MESSAGES)
         shot = server.shot("BenchSteady", count, body_size=body_size, delay_ms=STEADY_DELAY_MS)
-        with _metered(server) as meter, multiprocessing.Pool(2) as pool:
+        with metered(server) as meter, multiprocessing.Pool(2) as pool:
             pulled = pool.apply_async(pull, (shot, "bench", PULL_TIMEOUT))
             started = time.time()
             sending = pool.apply_async(send, (shot,)).get()
@@ -68,7 +68,7 @@ def burst(
                 raise RuntimeError("bench: loading took longer than expected, use a smaller count")
             pulled = pool.apply_async(pull, (shot, "bench", PULL_TIMEOUT))
             time.sleep(instant_ms / 1000 - early - time.time())
-            with _metered(server) as meter:
+            with metered(server) as meter:
                 meter.seconds = pulled.get()[1] - instant_ms / 1000
         return [meter.figure("burst", 200_000, shot.count)]
 
@@ -87,12 +87,12 @@ def sync_flushed(load: Load) -> list[Figure]:
 def _sync(count: int, start: Start, name: str, floor: float) -> list[Figure]:
     with start() as server:
         shot = server.shot("BenchSync", count, delay_ms=FAR_DELAY_MS, connections=SYNC_CONNECTIONS)
-        with _metered(server) as meter, multiprocessing.Pool(1) as pool:
+        with metered(server) as meter, multiprocessing.Pool(1) as pool:
             meter.seconds = pool.apply_async(ping_pong, (shot,)).get()
         return [meter.figure(name, floor, shot.count)]
 
 
-class _Meter:
+class Meter:
     """CPU of a broker, and the calibration before and after."""
 
     def __init__(self) -> None:
@@ -117,8 +117,9 @@ class _Meter:
 
 
 @contextmanager
-def _metered(server: Server) -> Generator[_Meter]:
-    meter = _Meter()
+def metered(server: Server) -> Generator[Meter]:
+    """Measure what a server uses during a block, which says how long it took."""
+    meter = Meter()
     before_ms, before_cpu = calibrate(), cpu_seconds(server.process_id)
     yield meter
     meter.cpu_seconds = cpu_seconds(server.process_id) - before_cpu

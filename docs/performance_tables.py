@@ -1,0 +1,215 @@
+"""Writes the tables of docs/performance.md from the results that are kept in perf/results/.
+
+Run by ``make docs``; measures nothing. ``make figures`` measures, then runs this.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from timermq.cli.bench.peers import DURABILITIES, PEERS
+from timermq.cli.bench.peers_table import side_by_side
+
+DOCS = Path(__file__).parent
+PAGE_PATH = DOCS / "performance.md"
+sys.path.insert(0, str(DOCS.parent / "perf"))
+
+from kept import kept  # noqa: E402 - perf/ is a folder of scripts
+
+
+@attrs.frozen
+class Row:
+    """One line of the table of questions; the floor stands with the kept answer."""
+
+    question: str
+    asks: str
+    aim: str
+    limit: str
+
+
+ROWS = (
+    Row(
+        "steady",
+        "sent, delivered and pulled, 128 B a body",
+        "100,000",
+        "Python in the broker: receiving and answering, about half of it; appending twice; "
+        "delivering",
+    ),
+    Row("steady 1024 B", "the same, 1 KiB a body", "55,000", "as above, and copies of the body"),
+    Row(
+        "burst",
+        "due at one instant, until the last is pulled",
+        "300,000",
+        "reading records back and appending what is delivered; then the pulls",
+    ),
+    Row(
+        "sync",
+        "50 connections, each waiting for its answer",
+        "50,000",
+        "a wake-up, a receive and a send for each message; nothing to batch",
+    ),
+    Row(
+        "sync flushed",
+        "the same with SYNC_FLUSH",
+        "15,000",
+        "the disk's flush, shared by all that wait for it",
+    ),
+    Row(
+        "lateness",
+        "2,000/s at random milliseconds: p99 over that of a process that only sleeps",
+        "5",
+        "the pull that waits is woken once for what is there; other processes on the cores",
+    ),
+    Row("early", "of these, before their moment", "0", "must not happen"),
+    Row(
+        "neighbours of a burst",
+        "another topic while 100,000 drain, p99",
+        "100",
+        "the batches of the burst that go first",
+    ),
+    Row(
+        "memory of pending",
+        "ten million that wait, over an empty broker",
+        "16",
+        "the wheel is of a fixed size; what waits is on the disk",
+    ),
+    Row(
+        "ready after kill -9",
+        "from the start until requests are taken, ten million pending",
+        "3",
+        "reading what came after the last checkpoint; starting Python",
+    ),
+    Row("idle", "nobody asks for anything", "0.5", "a tick a second, and the flushes"),
+)
+"""Aims are what prototypes of the single steps reached on the reference machine."""
+
+
+def questions() -> list[str]:
+    """Every question with its floor, aim and figure."""
+    result = kept("questions")
+    found = {answer["question"]: answer for answer in result["answers"]}
+    lines = [
+        _of(result),
+        "",
+        "| question | floor | aim | figure | | as seen | what limits |",
+        "| --- | ---: | ---: | ---: | --- | --- | --- |",
+    ]
+    for row in ROWS:
+        answer = found[row.question]
+        cells = (
+            f"**{row.question}**: {row.asks}",
+            f"{answer['floor']:,}",
+            row.aim,
+            f"{_number(answer['value'])}{'' if answer['passes'] else ' ✗'}",
+            answer["unit"],
+            _seen(answer),
+            row.limit,
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def peers() -> list[str]:
+    """A table of the servers side by side for each durability."""
+    result = kept("peers")
+    lines = [_of(result)]
+    for durability in DURABILITIES:
+        lines += ["", f"**{durability.name}**: {durability.promise}.", ""]
+        lines.append(f"| | {' | '.join(PEERS)} |")
+        lines.append(f"| --- |{' ---: |' * len(PEERS)}")
+        lines.append(f"| set up | {' | '.join(durability.settings[peer] for peer in PEERS)} |")
+        for label, cells in side_by_side(result["answers"], durability.name):
+            lines.append(f"| {label} | {' | '.join(cell or '–' for cell in cells)} |")
+    return lines
+
+
+def pending() -> list[str]:
+    """What stands beside the picture of the cost of a message."""
+    result = kept("pending_cost")
+    lines = [
+        _of(result),
+        "",
+        "| pending | CPU a message, µs | broker's own memory, MiB | ready after start, s |",
+        "| ---: | ---: | ---: | ---: |",
+    ]
+    for point in result["points"]:
+        cells = (
+            f"{point['pending']:,}",
+            f"{point['cpu_us']:.1f}",
+            f"{point['own_memory_mib']:.1f}",
+            f"{point['ready_seconds']:.1f}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+TABLES: Mapping[str, Callable[[], Sequence[str]]] = {
+    "questions": questions,
+    "peers": peers,
+    "pending": pending,
+}
+
+
+def with_tables(page: str) -> str:
+    """The page with every table between its marks made anew.
+
+    Raises:
+        ValueError: A table has no place on the page.
+    """
+    for name, table in TABLES.items():
+        marks = re.compile(rf"(<!-- figures: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        if marks.search(page) is None:
+            raise ValueError(f"docs/performance.md: expected a place for {name!r}, found none")
+        page = marks.sub(partial(_filled, "\n".join(table())), page)
+    return page
+
+
+def _filled(rows: str, marks: re.Match[str]) -> str:
+    return f"{marks[1]}{rows}\n{marks[2]}"
+
+
+def _of(result: Mapping[str, Any]) -> str:
+    """What a result was measured on."""
+    machine = result["machine"]
+    scale = result.get("scale", 1)
+    libraries = ", ".join(f"{name} {text}" for name, text in machine["libraries"].items())
+    return (
+        f"Measured on {machine['cores']} shared cores of {machine['processor']}, "
+        f"{machine['memory_gib']} GiB, {machine['system']}, Python {machine['python']}, "
+        f"{libraries}; calibration {machine['calibration_ms']} ms"
+        + ("" if scale == 1 else f"; at {scale:g} of the full load")
+        + (f"; commit {machine['commit']}." if machine["commit"] else ".")
+    )
+
+
+def _seen(answer: Mapping[str, Any]) -> str:
+    """What the clock on the wall said, and the calibration of that moment."""
+    texts: list[str] = []
+    if "per_second" in answer:
+        texts.append(f"{answer['per_second']:,}/s")
+        texts.append(f"{answer['cpu_us']} µs of CPU a message")
+        texts.append(f"calibration {answer['calibration_ms']} ms")
+    if "p99_ms" in answer:
+        texts.append(f"p50 {answer['p50_ms']}, p99 {answer['p99_ms']} ms")
+    if "drained_seconds" in answer:
+        texts.append(f"drained in {answer['drained_seconds']} s")
+    if "pending" in answer:
+        texts.append(f"{answer['pending']:,} pending")
+    return ", ".join(texts)
+
+
+def _number(value: float) -> str:
+    if value == 0:
+        return "0"
+    return f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
+
+
+if __name__ == "__main__":
+    PAGE_PATH.write_text(with_tables(PAGE_PATH.read_text()))

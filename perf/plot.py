@@ -1,0 +1,145 @@
+"""Plots as SVG: two axes, points or lines, readable on a light page and on a dark one.
+
+The background stays the page's own; grey and two strong colours are visible on either. Series
+differ in their marks too, so that colour never says something alone.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+
+import attrs
+
+WIDTH, HEIGHT = 860, 400
+LEFT, RIGHT, TOP, BOTTOM = 74, 24, 66, 56
+"""Margins around the area of the plot."""
+GREY = "#7d8590"
+BLUE, ORANGE = "#2f81f7", "#db6d28"
+FONT = "ui-sans-serif, system-ui, sans-serif"
+
+
+@attrs.frozen(kw_only=True)
+class Axis:
+    """A scale from ``low`` to ``high``, with its name and unit.
+
+    Raises:
+        ValueError: A logarithmic axis does not begin above zero.
+    """
+
+    label: str
+    low: float
+    high: float
+    ticks: Sequence[float]
+    logarithmic: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        if self.logarithmic and self.low <= 0:
+            raise ValueError(f"plot: expected a positive low end, found {self.low}")
+
+    def place(self, value: float) -> float:
+        """Where a value stands, 0 to 1; what is outside stands at the end."""
+        value = min(max(value, self.low), self.high)
+        if self.logarithmic:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+
+@attrs.frozen(kw_only=True)
+class Series:
+    """Points that belong together."""
+
+    name: str
+    colour: str
+    points: Sequence[tuple[float, float]]
+    joined: bool = False
+    """A line through large points; otherwise dots."""
+
+
+def plot(title: str, x: Axis, y: Axis, series: Sequence[Series], note: str = "") -> str:
+    """The picture; ``note`` stands small below the title."""
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        f'font-family="{FONT}" font-size="13" fill="{GREY}" role="img">',
+        f"<title>{html.escape(title)}</title>",
+        _text(LEFT, 22, title, 'font-size="16" font-weight="600"'),
+        _text(LEFT, 40, note, 'font-size="12"'),
+        *_frame(x, y),
+    ]
+    at = float(LEFT)
+    for one in series:
+        parts += [_mark(at + 5, TOP - 10, one), _text(at + 20, TOP - 6, one.name)]
+        at += 48 + 7 * len(one.name)
+    parts += [_drawn(one, x, y) for one in series]
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def ticks_of_ten(low: float, high: float) -> list[float]:
+    """The powers of ten from ``low`` to ``high``, both above zero."""
+    first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
+    return [float(10**power) for power in range(first, last + 1)]
+
+
+def even_ticks(high: float, count: int = 5) -> list[float]:
+    """Round numbers from 0 to the first one not below ``high``, at most some ``count``."""
+    unit = 10.0 ** math.floor(math.log10(high / count))
+    step = next(unit * by for by in (1, 2, 5, 10) if unit * by * count >= high)
+    return [step * number for number in range(math.ceil(high / step) + 1)]
+
+
+def _frame(x: Axis, y: Axis) -> list[str]:
+    """Grid, numbers and names of the axes."""
+    bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
+    grid = f'stroke="{GREY}" stroke-opacity="0.25"'
+    parts: list[str] = []
+    for tick in x.ticks:
+        at = _x(x, tick)
+        parts.append(f'<path d="M{at} {TOP}V{bottom}" {grid}/>')
+        parts.append(_text(at, bottom + 18, _number(tick), 'text-anchor="middle"'))
+    for tick in y.ticks:
+        at = _y(y, tick)
+        parts.append(f'<path d="M{LEFT} {at}H{right}" {grid}/>')
+        parts.append(_text(LEFT - 8, at + 4, _number(tick), 'text-anchor="end"'))
+    middle = (TOP + bottom) / 2
+    turned = f'text-anchor="middle" transform="rotate(-90 18 {middle})"'
+    parts.append(_text((LEFT + right) / 2, HEIGHT - 14, x.label, 'text-anchor="middle"'))
+    parts.append(_text(18, middle, y.label, turned))
+    return parts
+
+
+def _drawn(one: Series, x: Axis, y: Axis) -> str:
+    places = list(dict.fromkeys((_x(x, px), _y(y, py)) for px, py in one.points))
+    if one.joined:
+        line = " ".join(f"{px},{py}" for px, py in places)
+        dots = "".join(f'<circle cx="{px}" cy="{py}" r="5"/>' for px, py in places)
+        return (
+            f'<g fill="{one.colour}"><polyline points="{line}" fill="none" '
+            f'stroke="{one.colour}" stroke-width="2"/>{dots}</g>'
+        )
+    dots = "".join(f"M{px} {py}h0" for px, py in places)
+    return (
+        f'<path d="{dots}" stroke="{one.colour}" stroke-width="4" stroke-linecap="round" '
+        'stroke-opacity="0.7" fill="none"/>'
+    )
+
+
+def _mark(x: float, y: float, one: Series) -> str:
+    line = f'<path d="M{x - 9} {y}h18" stroke="{one.colour}" stroke-width="2"/>'
+    return f'<circle cx="{x}" cy="{y}" r="4" fill="{one.colour}"/>' + (line if one.joined else "")
+
+
+def _x(axis: Axis, value: float) -> float:
+    return round(LEFT + axis.place(value) * (WIDTH - LEFT - RIGHT), 1)
+
+
+def _y(axis: Axis, value: float) -> float:
+    return round(HEIGHT - BOTTOM - axis.place(value) * (HEIGHT - TOP - BOTTOM), 1)
+
+
+def _text(x: float, y: float, text: str, how: str = "") -> str:
+    return f'<text x="{x}" y="{y}" {how}>{html.escape(text)}</text>'
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value) else f"{value:g}"
