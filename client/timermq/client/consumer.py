@@ -18,6 +18,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Literal
 
+import attrs
 import structlog
 import trio
 
@@ -59,7 +60,7 @@ class Consumer:
         group: Consumer group.
         topics: Topic to tag expression: ``*``, or tags separated by ``||``.
         start_from: Where a group begins that has committed nothing: at the first message there is,
-            or behind the last.
+            or behind the last. A queue that is made later is read from its first message.
         open_stream: Opens a TCP stream.
         clock_ms: The wall clock.
 
@@ -95,6 +96,8 @@ class Consumer:
         self._open_stream = open_stream
         self._client_id = f"timermq@{os.getpid()}#{secrets.token_hex(4)}"
         self._queues: dict[TopicQueue, ProcessQueue] = {}
+        self._there_before: dict[str, set[tuple[str, int]]] = {}
+        """Topic to broker and number of the queues that there were when it was first looked at."""
         self._registered: set[str] = set()
         """Brokers that know us."""
         self._look_again = trio.Event()
@@ -224,6 +227,8 @@ class Consumer:
                 continue
             if not queues:  # it is made by the first send to it
                 pause = LOOK_AGAIN_SECONDS
+            there = {(queue.broker_name, queue.queue_id) for queue in queues}
+            self._there_before.setdefault(topic, there)
             await self._assign(topic, set(share))
         return pause
 
@@ -254,13 +259,20 @@ class Consumer:
         for queue in share - set(self._queues):
             self._queues[queue] = ProcessQueue(
                 queue,
-                self._subscribed[topic],
+                self._subscription(queue),
                 links=self._links,
                 routes=self._routes,
                 give=self._give,
                 clock_ms=self._clock_ms,
             )
             self._nursery.start_soon(self._queues[queue].run, name=f"pull {queue}")
+
+    def _subscription(self, queue: TopicQueue) -> Subscribed:
+        """What is wanted of a queue: all of one that was not there when we came."""
+        subscribed = self._subscribed[queue.topic]
+        if (queue.broker_name, queue.queue_id) in self._there_before[queue.topic]:
+            return subscribed
+        return attrs.evolve(subscribed, start_from="first")
 
     async def _commit_all(self) -> float:
         for one in list(self._queues.values()):

@@ -175,7 +175,8 @@ class ProcessQueue:
 
     async def _begin(self) -> None:
         """Ask where the group stands, or where the queue begins or ends."""
-        answer = await self._call(RequestCode.QUERY_CONSUMER_OFFSET)
+        # Otherwise brokers say 0 for a new group as long as message 0 is there: that is the first.
+        answer = await self._call(RequestCode.QUERY_CONSUMER_OFFSET, setZeroIfNotFound="false")
         is_new = answer.code == ResponseCode.QUERY_NOT_FOUND
         if is_new:
             is_first = self._subscribed.start_from == "first"
@@ -234,8 +235,9 @@ class ProcessQueue:
         """Nothing before ``offset`` concerns us any more, and the broker knows it."""
         self._next_offset = self._given_end = self._done = self._committed = offset
 
-    async def _call(self, code: RequestCode) -> Command:
-        return await self._links.call(self.queue.address, Command(code, ext=self._place()))
+    async def _call(self, code: RequestCode, **more: str) -> Command:
+        command = Command(code, ext={**self._place(), **more})
+        return await self._links.call(self.queue.address, command)
 
     def _place(self) -> dict[str, str]:
         return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Awaitable, Callable
+from typing import Literal
 
 import pytest
 import trio
@@ -38,13 +39,17 @@ def producer_of(broker: RunningBroker) -> Producer:
     return Producer(NAMESRV, open_stream=opener(broker), clock_ms=broker.clock.now_ms)
 
 
-def consumer_of(broker: RunningBroker, topics: dict[str, str]) -> Consumer:
-    """A consumer of the broker that begins with the first message."""
+def consumer_of(
+    broker: RunningBroker,
+    topics: dict[str, str],
+    start_from: Literal["first", "last"] = "first",
+) -> Consumer:
+    """A consumer of the broker."""
     return Consumer(
         NAMESRV,
         group="G",
         topics=topics,
-        start_from="first",
+        start_from=start_from,
         open_stream=opener(broker),
         clock_ms=broker.clock.now_ms,
     )
@@ -166,6 +171,34 @@ async def test_consumer_before_the_topic(autojump_clock: trio.testing.MockClock)
         found = await receive(consumer, 1)
 
     assert [b"first"] == [one.body for one in found]
+
+
+async def test_behind_the_last_message(autojump_clock: trio.testing.MockClock) -> None:
+    """A new group that asks for it gets nothing of what was there when it came."""
+    async with running_broker() as broker, producer_of(broker) as producer:
+        for n in range(8):
+            await producer.send("T", b"%d" % n)
+        async with consumer_of(broker, {"T": "*"}, "last") as consumer:
+            await trio.sleep(1)
+            await producer.send("T", b"new")
+            found = await receive(consumer, 1)
+
+    assert [b"new"] == [one.body for one in found]
+
+
+async def test_behind_the_last_message_of_no_topic(autojump_clock: trio.testing.MockClock) -> None:
+    """What is sent to a topic that was not there when the consumer came is new: all of it."""
+    async with (
+        running_broker() as broker,
+        producer_of(broker) as producer,
+        consumer_of(broker, {"Later": "*"}, "last") as consumer,
+    ):
+        await trio.sleep(5)
+        for n in range(8):
+            await producer.send("Later", b"%d" % n)
+        found = await receive(consumer, 8)
+
+    assert {b"%d" % n for n in range(8)} == {one.body for one in found}
 
 
 async def test_no_connection() -> None:
