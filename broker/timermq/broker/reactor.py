@@ -91,7 +91,10 @@ class Reactor:
     def _round(self) -> None:
         chunks: list[tuple[Session, Sequence[Request]]] = []
         room = ROUND_SIZE_MAX
-        for file_number, _ in self._poll.poll(0, READY_MAX):
+        ready = self._poll.poll(0, READY_MAX)
+        # The poll keeps its order: without turns, few busy sockets would use up every round.
+        turn = self.rounds % max(len(ready), 1)
+        for file_number, _ in (*ready[turn:], *ready[:turn]):
             receiver = self._receivers.get(file_number)
             if receiver is not None:
                 requests, size = receiver.receive_ready()

@@ -133,12 +133,15 @@ class FrameConnection:
         data = bytes(self._buffer)
         requests: list[Request] = []
         at, end, front, unpack = self._at, len(data), _FRONT.size, _FRONT.unpack_from
+        frame_max, header_max = self._frame_size_max, self._header_size_max
         try:
             while end - at >= front:
                 size, word = unpack(data, at)
-                header_end = at + front + (word & 0xFFFFFF)
+                header_size = word & 0xFFFFFF
+                header_end = at + front + header_size
                 frame_end = at + 4 + size
-                self._check(size, word & 0xFFFFFF)
+                if not header_size + 4 <= size <= frame_max or header_size > header_max:
+                    self._check(size, header_size)
                 if frame_end > end:
                     break
                 header = data[at + front : header_end]

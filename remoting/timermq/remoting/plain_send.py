@@ -11,15 +11,18 @@ Source: Java ``SendMessageRequestHeaderV2``.
 from __future__ import annotations
 
 import struct
+from typing import Annotated
 
 import msgspec
 
 from .codes import FLAG_ONEWAY, FLAG_RESPONSE, VERSION, LanguageCode, RequestCode
 from .command import Command
 
-_MARK = b'"code":%d,' % RequestCode.SEND_MESSAGE_V2
+_CODE = int(RequestCode.SEND_MESSAGE_V2)
+_MARK = b'"code":%d,' % _CODE
 """How clients write the code; another spelling is read as a command."""
-_INT32_END = 2**31
+_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
+_Natural32 = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 _FRONT = struct.Struct(">ii")
 """Size of the frame, size of the header with coding 0."""
 
@@ -45,11 +48,11 @@ class PlainSend(msgspec.Struct, gc=False):
     """A send as it came; see the module."""
 
     code: int
-    opaque: int
+    opaque: _Int32
     fields: PlainSendFields = msgspec.field(name="extFields")
-    flag: int = 0
+    flag: _Natural32 = 0
     language_name: str = msgspec.field(name="language", default="OTHER")
-    version: int = 0
+    version: _Natural32 = 0
     body: bytes = b""
 
     @property
@@ -94,13 +97,7 @@ def decode_plain_send(header: bytes) -> PlainSend | None:
         send = _decoder.decode(header)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    fits = (
-        send.code == RequestCode.SEND_MESSAGE_V2
-        and -_INT32_END <= send.opaque < _INT32_END
-        and 0 <= send.flag < _INT32_END
-        and 0 <= send.version < _INT32_END
-    )
-    return send if fits else None
+    return send if send.code == _CODE else None
 
 
 class PlainAnswerTemplate:

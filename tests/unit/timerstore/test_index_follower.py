@@ -14,7 +14,7 @@ from timermq.timerstore.message import SysFlag
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import decode_record
 
-OPTIONS = small_options(mapped_file_size_commit_log=1 << 16, max_index_num=1000)
+OPTIONS = small_options(mapped_file_size_commit_log=1 << 17, max_index_num=2000)
 
 
 def follower(store: MessageStore, disk: MemoryDisk) -> IndexFollower:

@@ -25,6 +25,7 @@ from .properties import DELAY, TAGS_NAME, find
 _DELAY = DELAY.encode()
 _TAGS = TAGS_NAME + b"\x01"
 _MARKED_TAGS = b"\x02" + _TAGS
+_MARKED_TAGS_SIZE = len(_MARKED_TAGS)
 
 
 def unit_tags_code(
@@ -47,11 +48,14 @@ def unit_tags_code(
             return level_deliver_ms(levels_ms, number, store_ms)
     # The way of nearly all tags; `find` also knows those that stand first, or are empty.
     at = properties.rfind(_MARKED_TAGS)
-    if at < 0 and not properties.startswith(_TAGS):
+    if at >= 0:
+        start = at + _MARKED_TAGS_SIZE
+        end = properties.find(b"\x02", start)
+        if end > start:
+            return tags_code(properties[start:end])
+    elif not properties.startswith(_TAGS):
         return 0
-    end = properties.find(b"\x02", at + len(_MARKED_TAGS))
-    tags = properties[at + len(_MARKED_TAGS) : end] if 0 <= at < end else None
-    tags = tags or find(properties, TAGS_NAME)
+    tags = find(properties, TAGS_NAME)
     return tags_code(tags) if tags else 0
 
 

@@ -20,10 +20,10 @@ from .properties import UNIQ_KEY_NAME, find
 from .record_check import CheckKind
 from .store_options import StoreOptions
 
-SLICE_COUNT = 256
+SLICE_COUNT = 512
 """Records that are indexed between two checkpoints of the event loop: about a millisecond."""
 
-BLOCK_SIZE = 128 << 10
+BLOCK_SIZE = 256 << 10
 """Bytes of the log that are looked at together."""
 
 
