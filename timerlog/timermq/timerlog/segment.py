@@ -85,5 +85,6 @@ def gather(segment: MappedFile, positions: Int64s, end: int) -> tuple[Units, Fla
     count = units_in(segment.size)
     index, rest = np.divmod(positions - segment.start, UNIT.size)
     inside = (rest == 0) & (index >= 0) & (index < count) & (positions + UNIT.size <= end)
-    units = np.frombuffer(segment.file.map(), UNIT_DTYPE, count)[np.where(inside, index, 0)]
+    # ``take`` copies a unit as a whole, indexing its nine fields one by one: ten times the time.
+    units = np.frombuffer(segment.file.map(), UNIT_DTYPE, count).take(np.where(inside, index, 0))
     return units, inside & are_units(units)

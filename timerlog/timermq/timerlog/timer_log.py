@@ -226,7 +226,7 @@ class TimerLog:
             positions = first + np.flatnonzero(valid) * UNIT.size
             if len(positions):
                 # Nearly always all of them: a copy would cost more than looking at them.
-                yield positions, units if len(positions) == len(units) else units[valid]
+                yield positions, units if len(positions) == len(units) else units.compress(valid)
 
     def entries(self, from_pos: int) -> Iterator[tuple[int, Units, Flags]]:
         """As ``scan``, but with what is not a unit: (position of the first, entries, are units).

@@ -68,7 +68,7 @@ def _plan_many(ring: Slots, ticks: Int64s, positions: Int64s, nums: NDArray[np.i
     ticks, positions = ticks[order], positions[order]
     heads = np.flatnonzero(np.diff(ticks, prepend=ticks[0] - 1))
     indexes = ticks[heads] % len(ring)
-    slots = ring[indexes]
+    slots = ring.take(indexes)  # slots as a whole; indexing would copy their fields one by one
     absent = slots["time"] != ticks[heads]
     slots[absent] = np.zeros((), SLOT_DTYPE)
     slots["first_pos"][absent] = positions[heads[absent]]

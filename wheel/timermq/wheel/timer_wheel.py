@@ -50,6 +50,9 @@ _LIVE = np.dtype(
     [("time_ms", np.int64), ("first_pos", np.int64), ("last_pos", np.int64), ("num", np.int32)]
 )
 
+_WHOLE = np.dtype((np.void, SLOT.size))
+"""A slot as bytes: copied as a whole, where numpy would copy each of its fields by itself."""
+
 
 @attrs.frozen(kw_only=True)
 class WheelStatistics:
@@ -79,6 +82,7 @@ class TimerWheel:
         """There was no file when the wheel was opened: it began as a ring of zeros."""
         self._file = file
         self._slots = file.read()
+        self._whole_slots = self._slots.view(_WHOLE)
         self._count = len(self._slots)
         self._live = LiveSlots(self._count)
         self._dirty = np.zeros(self._count, np.bool_)
@@ -218,7 +222,7 @@ class TimerWheel:
 
     def apply(self, plan: LinkPlan) -> None:
         """Carry out the newest ``plan``, now that the timer log has the units."""
-        self._slots[plan.indexes] = plan.slots
+        self._whole_slots[plan.indexes] = plan.slots.view(_WHOLE)
         self._dirty[plan.indexes] = True
         self._live.add(plan.indexes)
 
@@ -244,8 +248,10 @@ class TimerWheel:
         """
         ticks = times // self.precision_ms
         reached = (ticks >= self._base) & (ticks < self._base + self._count)
-        slots = self._slots[ticks % self._count]
-        missing = reached & ((slots["time"] != ticks) | (slots["last_pos"] < positions))
+        indexes = ticks % self._count
+        missing = self._slots["time"][indexes] != ticks
+        missing |= self._slots["last_pos"][indexes] < positions
+        missing &= reached
         if missing.any():
             self.apply(self.plan(times[missing], positions[missing], nums[missing]))
         return reached
