@@ -73,7 +73,7 @@ DURABILITIES = (
         settings={
             TIMERMQ: "flush_disk_type ASYNC_FLUSH, every 500 ms",
             REDIS: "appendfsync everysec",
-            BEANSTALKD: "-b DIR -f 1000",
+            BEANSTALKD: "-b DIR -f 1000, flushed only as commands come",
         },
         load_rate=4_000,
     ),
