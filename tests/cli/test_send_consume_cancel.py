@@ -143,6 +143,19 @@ def test_lines_for_people(timermq: RunProgram, broker: Broker) -> None:
     assert parse_duration(line[3]) >= 0
 
 
+def test_a_body_does_not_leave_its_line(timermq: RunProgram, broker: Broker) -> None:
+    """What a terminal would obey is written out."""
+    body = "two\nlines \x1b[31mred"
+    timermq("send", "Control", body, "--namesrv", broker.namesrv)
+    ran = timermq(
+        *("consume", "Control", "--group", "G", "--from", "first", "--count", "1"),
+        *("--timeout", "10s", "--namesrv", broker.namesrv),
+    )
+
+    assert 1 == len(ran.out.splitlines())
+    assert ran.out.endswith("  two\\nlines \\x1b[31mred\n")
+
+
 @pytest.mark.parametrize(
     ("argv", "error"),
     [

@@ -17,7 +17,7 @@ from timermq.client import Consumer, ReceivedMessage, UnreadableBodyError
 from .arguments import OneLineParser, UsageError, add_json, add_namesrv, count, duration
 from .broker_link import call_brokers
 from .moment import format_duration, format_moment
-from .output import Row, print_json
+from .output import Row, print_json, visible
 
 
 def prepare_parser(parser: OneLineParser) -> None:
@@ -137,5 +137,6 @@ def _print_message(message: ReceivedMessage, as_json: bool) -> None:
         place = f"{message.topic}/{message.queue_id}@{message.queue_offset}"
         body, reason = _body(message)
         text = body.decode("utf-8", "backslashreplace") if reason is None else f"({reason})"
-        print(f"{format_moment(message.received_ms)}  {place}  {message.message_id}{late}  {text}")
+        line = f"{place}  {message.message_id}{late}  {text}"
+        print(f"{format_moment(message.received_ms)}  {visible(line)}")
     sys.stdout.flush()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
@@ -63,6 +64,18 @@ def print_table(rows: Iterable[Row], columns: Sequence[str], *, title: str | Non
     screen.print(table)
 
 
+def visible(text: str) -> str:
+    """The text with what would move or colour a terminal written out: a line stays a line."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one
+        if one.isprintable() or unicodedata.category(one) == "Zs"
+        else one.encode("unicode_escape").decode()
+        for one in text
+    )
+
+
 def console() -> Console:
     """The console on standard output, wide when nobody looks."""
     return Console(
@@ -87,7 +100,7 @@ def _cell(column: str, value: object) -> _Cell:
         return _Cell("", right=True)
     if isinstance(value, int) and not isinstance(value, bool):
         return _Cell(format_moment(value) if _is_moment(column) else str(value), right=True)
-    return _Cell(str(value), right=False)
+    return _Cell(visible(str(value)), right=False)
 
 
 def _is_moment(column: str) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from timermq.cli import output
 from timermq.cli.moment import format_moment
-from timermq.cli.output import print_json, print_table
+from timermq.cli.output import print_json, print_table, visible
 
 ROWS = [
     {"topic": "Orders", "size": 7, "store_ms": 1_700_000_000_000, "tags": None},
@@ -69,3 +69,25 @@ def test_markup_is_text(capsys: pytest.CaptureFixture[str]) -> None:
     print_table([{"topic": "[red]x[/red]"}], ("topic",))
 
     assert "[red]x[/red]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Grüße 标签\u3000x", "Grüße 标签\u3000x"),
+        ("a\nb\tc\rd", r"a\nb\tc\rd"),
+        ("\x1b[2J\x07\x9b1m", r"\x1b[2J\x07\x9b1m"),
+        ("\u202egpj", r"\u202egpj"),
+    ],
+)
+def test_what_a_terminal_would_obey(
+    text: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keys and tags come from producers: control characters are written out."""
+    print_table([{"keys": text}], ("keys",))
+
+    assert shown == visible(text)
+    assert (
+        f"keys\n{shown}\n"
+        == "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines()) + "\n"
+    )
