@@ -55,6 +55,15 @@ def test_without_peers_timermq_stands_alone(
     assert "durability: memory" not in done.out
 
 
+def test_questions_that_peers_are_not_asked(timermq: RunProgram) -> None:
+    """A flushed send is a durability of its own table, not a question."""
+    done = timermq("bench", "sync-flushed", "--peers")
+
+    assert done.code == 2
+    assert "peers are asked steady, sync, burst" in done.err
+    assert "found 'sync-flushed'" in done.err
+
+
 def test_cells_nobody_answered_are_empty() -> None:
     """A row needs one answer; a table shows all servers."""
     answers = [

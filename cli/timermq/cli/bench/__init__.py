@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
-from ..arguments import count, positive
+from ..arguments import UsageError, count, positive
 from .lateness import lateness, neighbours
 from .peers import PEER_QUESTIONS, ask_peers
 from .peers_table import print_peers
@@ -64,11 +64,19 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask the questions, print the answers."""
-    names = list(QUESTIONS) if "all" in args.questions else args.questions
+    """Ask the questions, print the answers.
+
+    Raises:
+        UsageError: A question was named that peers are not asked.
+    """
+    asked = PEER_QUESTIONS if args.peers else QUESTIONS
+    names: list[str] = list(asked) if "all" in args.questions else args.questions
+    for name in names:
+        if name not in asked:
+            raise UsageError(f"bench: peers are asked {', '.join(asked)}, found {name!r}")
     load = Load(scale=args.scale, count=args.count)
     if args.peers:
-        return _run_peers(load, [name for name in PEER_QUESTIONS if name in names], args.json)
+        return _run_peers(load, names, args.json)
     figures: list[Figure] = []
     for name in names:
         answers = QUESTIONS[name](load)
