@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulation.timer_lives import (
+    CROWDED_WHEEL,
     OUTAGE_MAX_MS,
     SMALL_WHEEL,
     TINY_WHEEL,
@@ -29,6 +30,7 @@ from simulation.timer_lives import (
     Step,
     fault_in,
 )
+from timermq.pipeline import TimerOptions
 from timermq.pipeline.already_done import AlreadyDone
 from timermq.pipeline.delivered_message import DueMessage
 from timermq.pipeline.dequeue_get_message import DequeueGetMessage
@@ -56,6 +58,7 @@ SLEEPS = st.one_of(
     st.builds(SleepUntil, PICKS, st.integers(-1, 1)),
 )
 CANCELS = st.builds(Cancel, PICKS)
+WHEELS = st.sampled_from([TINY_WHEEL, SMALL_WHEEL])
 SETS_BACK = st.builds(SetBack, st.integers(1, 5_000))
 
 
@@ -64,7 +67,9 @@ def plans(
     *,
     endings: st.SearchStrategy[Ending],
     down_ms: st.SearchStrategy[int],
+    wheels: st.SearchStrategy[TimerOptions] = WHEELS,
     ring_laps: bool = False,
+    by_topic: bool = False,
 ) -> st.SearchStrategy[Plan]:
     """Up to four lives of up to six steps."""
     lives = st.builds(
@@ -80,8 +85,9 @@ def plans(
         Plan,
         lives=st.lists(lives, min_size=1, max_size=4).map(tuple),
         flush_disk_type=st.sampled_from(FlushDiskType),
-        wheel=st.sampled_from([TINY_WHEEL, SMALL_WHEEL]),
+        wheel=wheels,
         ring_laps=st.just(ring_laps),
+        by_topic=st.just(by_topic),
     )
 
 
@@ -95,6 +101,21 @@ def plans(
 @pytest.mark.slow
 def test_the_store_does_as_the_heap_says(plan: Plan) -> None:
     """Whatever ends a process, and when: on time, in order, once, and not if cancelled."""
+    assert fault_in(plan) is None
+
+
+@given(
+    plans(
+        st.one_of(SENDS, SLEEPS, CANCELS),
+        endings=st.sampled_from(Ending),
+        down_ms=st.integers(0, OUTAGE_MAX_MS),
+        wheels=st.just(CROWDED_WHEEL),
+        by_topic=True,
+    )
+)
+@pytest.mark.slow
+def test_topics_that_take_turns(plan: Plan) -> None:
+    """With every batch full, the same holds for each topic."""
     assert fault_in(plan) is None
 
 

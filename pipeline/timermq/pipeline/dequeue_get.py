@@ -6,6 +6,13 @@ its moment. Short timers that are enqueued into the slot meanwhile join it. When
 its last millisecond and nothing is left, the slot is closed: the read pointer moves on, and a
 ``ReadMark`` follows its messages down the pipe.
 
+When more is due than one batch takes, topics take turns (``lanes``): what is due is moved from the
+slot to its lanes, and each batch takes from every lane. The slots that begin meanwhile are opened
+too, so that their messages need not wait for the end of this one; but only the first slot is ever
+closed, so the read pointer never passes what is not delivered. While a batch takes everything that
+is due, nothing of all this is done, and messages leave in the order of their moments whatever their
+topic.
+
 Nothing waits for a slot in which nothing is: the next live one is looked up, and the task sleeps
 until then or until an earlier one changes. The sleep is cut at ``clock_check_interval_ms``, so that
 a wall clock that is set forward is noticed.
@@ -15,34 +22,28 @@ Source: Java ``TimerMessageStore.dequeue``, ``TimerDequeueGetService``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
-
 import attrs
-import numpy as np
-import structlog
 import trio
-from numpy.typing import NDArray
 
-from timermq.timerlog import MAGIC_ROLL, TimerLog, UnitChunk
+from timermq.timerlog import MAGIC_ROLL
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.properties import find
-from timermq.timerstore.record import record_properties
 from timermq.timerstore.store_options import FlushDiskType
 from timermq.wheel import TimerWheel
 
 from .clock import Clock
+from .lanes import Lanes
 from .open_slot import OpenSlot
-from .timer_counts import TimerCounts
+from .open_slots import OpenSlots
+from .sorted_runs import in_order, joined
 from .timer_options import TimerOptions
-from .timer_record import DELETE, TIMER_TOPIC, TimerFacts, TimerRecordError, decode_timer
+from .timer_record import TIMER_TOPIC
 from .timer_request import DequeueBatch, ReadMark, Requests
 from .timer_state import TimerState
 
-log = structlog.get_logger("timermq.pipeline.dequeue_get")
+Sink = trio.MemorySendChannel[DequeueBatch | ReadMark]
 
-WALK_COUNT = 4096
-"""Units read between two checkpoints: about a millisecond."""
+QUEUE_COUNT = 65_536
+"""Due units moved to their lanes between two checkpoints: some milliseconds."""
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -50,19 +51,21 @@ class DequeueGet:
     """The stage; ``run`` is its task."""
 
     store: MessageStore
-    timer_log: TimerLog
     wheel: TimerWheel
+    slots: OpenSlots
     state: TimerState
     options: TimerOptions
     clock: Clock
-    counts: TimerCounts
-    _open: dict[int, OpenSlot] = attrs.field(factory=dict[int, OpenSlot], init=False)
-    """Slots that are read already: the present one and at most the next."""
+    _lanes: Lanes = attrs.field(factory=Lanes, init=False)
+    """What is due of the open slots and could not leave at once."""
+
+    _is_crowded: bool = attrs.field(default=False, init=False)
+    """More may be due than one batch takes."""
 
     _rolls_sent: bool = attrs.field(default=False, init=False)
     """Rolls are on their way that may come back into the next slot."""
 
-    async def run(self, sink: trio.MemorySendChannel[DequeueBatch | ReadMark]) -> None:
+    async def run(self, sink: Sink) -> None:
         """Release due messages until ``stopping``; then close ``sink``.
 
         Cancellation: slots from ``commit_read_ms`` on are read again by the next run, which leaves
@@ -83,41 +86,110 @@ class DequeueGet:
         precision_ms = self.options.timer_precision_ms
         return (self.clock.now_ms() - 1) // precision_ms * precision_ms
 
-    async def _pass_empty(
-        self,
-        sink: trio.MemorySendChannel[DequeueBatch | ReadMark],
-        slot_ms: int | None,
-        present_ms: int,
-    ) -> None:
+    async def _pass_empty(self, sink: Sink, slot_ms: int | None, present_ms: int) -> None:
         """Nothing is due in slots up to the present: move on, read ahead, sleep."""
         await self._advance(sink, present_ms)
         read_ahead_ms = self.options.read_ahead_ms
         if slot_ms is not None and slot_ms + 1 - read_ahead_ms <= self.clock.now_ms():
-            await self._join(self._slot(slot_ms))
+            await self.slots.join(self.slots.get(slot_ms))
             read_ahead_ms = 0
         await self._sleep(slot_ms, None if slot_ms is None else slot_ms + 1 - read_ahead_ms)
 
-    async def _release(
-        self, sink: trio.MemorySendChannel[DequeueBatch | ReadMark], slot_ms: int
-    ) -> None:
-        """One round on the open slot: send what is due, else close it if it is over, else sleep."""
-        slot = self._slot(slot_ms)
+    async def _release(self, sink: Sink, slot_ms: int) -> None:
+        """One round on the first open slot: close it if it is over, else send what is due."""
+        slot = self.slots.get(slot_ms)
         if not slot.is_settled:
             await self._settle(slot)
-        await self._join(slot)
-        requests = slot.take_due(self.clock.now_ms(), self.options.deliver_batch_count_max)
-        if len(requests):
-            self._rolls_sent |= bool((requests["magic"] & MAGIC_ROLL).any())
-            await sink.send(DequeueBatch(requests=requests, deletes=slot.deletes))
-        elif slot.needs_refill():
-            for _ in slot.refill():
-                await trio.lowlevel.checkpoint()
-        elif self._present_ms() > slot_ms and not slot.held():
-            # No checkpoint since the join: nothing can have been linked here in between.
-            self._open.pop(slot_ms)
+        await self.slots.join(slot)
+        if self._is_over(slot):
+            self.slots.close(slot)
             await self._advance(sink, slot_ms + self.options.timer_precision_ms)
+        elif self._is_crowded or self._lanes:
+            await self._release_by_turns(sink, slot)
+        else:
+            await self._release_in_order(sink, slot)
+
+    def _is_over(self, slot: OpenSlot) -> bool:
+        """Whether nothing of the slot is left, nor can anything come that is not linked now."""
+        return (
+            self._present_ms() > slot.slot_ms
+            and slot.is_used_up()
+            and not self._lanes.held(slot.slot_ms)
+            # Reading takes checkpoints, and something may have been linked meanwhile.
+            and self.slots.is_read(slot)
+        )
+
+    async def _release_in_order(self, sink: Sink, slot: OpenSlot) -> None:
+        """Send what is due, or wait for it."""
+        count_max = self.options.deliver_batch_count_max
+        requests = slot.take_due(self.clock.now_ms(), count_max)
+        if len(requests):
+            self._is_crowded = len(requests) == count_max
+            await self._send(sink, requests, slot.deletes)
+        elif slot.needs_refill():
+            await self._refill(slot)
         else:
             await self._wait_in(slot)
+
+    async def _release_by_turns(self, sink: Sink, first: OpenSlot) -> None:
+        """Send a batch in which every lane has its share; go back to order when none is left."""
+        slots = [first, *await self._later(first)]
+        now_ms = self.clock.now_ms()
+        for slot in slots:
+            await self._queue_due(slot, now_ms)
+        barriers = [(slot.slot_ms, lanes) for slot in slots if (lanes := slot.lanes_behind())]
+        batches: list[tuple[frozenset[bytes], list[Requests]]] = []
+        for slot_ms, requests in self._lanes.take(self.options.deliver_batch_count_max, barriers):
+            slot = self.slots.get(slot_ms)
+            if slot.first_sent_py is None:
+                slot.first_sent_py = self.store.commit_log.max_offset
+            if not batches or batches[-1][0] != slot.deletes:
+                batches.append((slot.deletes, []))
+            batches[-1][1].append(requests)
+        self._is_crowded = bool(batches)
+        for deletes, parts in batches:
+            await self._send(sink, in_order(joined(parts)), deletes)
+        if not batches and self._lanes:
+            # The clock was set back, and what they have to let pass is not due any more.
+            await self._wait_in(first)
+
+    async def _later(self, first: OpenSlot) -> list[OpenSlot]:
+        """The slots behind the first one whose time has come, read, as far as there is room."""
+        options, later = self.options, list[OpenSlot]()
+        # What an earlier slot has rolled lands a third of a window behind it at least.
+        window_slots = options.roll_window_ms // options.timer_precision_ms
+        end_ms = self.state.commit_read_ms + window_slots // 3 * options.timer_precision_ms
+        room = options.slot_units_max
+        slot_ms = self.wheel.next_live(first.slot_ms + options.timer_precision_ms)
+        while slot_ms is not None and slot_ms <= self._present_ms() and slot_ms < end_ms:
+            if room <= 0 or len(later) + 1 >= options.open_slots_max:
+                break
+            slot = self.slots.get(slot_ms)
+            if not slot.is_settled and not await self._settles(slot):
+                break
+            await self.slots.join(slot)
+            later.append(slot)
+            room -= slot.held() + self._lanes.held(slot_ms)
+            slot_ms = self.wheel.next_live(slot_ms + options.timer_precision_ms)
+        return later
+
+    async def _queue_due(self, slot: OpenSlot, now_ms: int) -> None:
+        """Move what is due of a slot to the lanes."""
+        if slot.needs_refill() and not self._lanes.held(slot.slot_ms):
+            await self._refill(slot)
+        while len(requests := slot.take_due(now_ms, QUEUE_COUNT)):
+            self._lanes.add(slot.slot_ms, requests)
+            if len(requests) < QUEUE_COUNT:
+                break
+            await trio.lowlevel.checkpoint()
+
+    async def _refill(self, slot: OpenSlot) -> None:
+        for _ in slot.refill():
+            await trio.lowlevel.checkpoint()
+
+    async def _send(self, sink: Sink, requests: Requests, deletes: frozenset[bytes]) -> None:
+        self._rolls_sent |= bool((requests["magic"] & MAGIC_ROLL).any())
+        await sink.send(DequeueBatch(requests=requests, deletes=deletes))
 
     async def _settle(self, slot: OpenSlot) -> None:
         """Wait until whatever belongs into this slot is linked there.
@@ -131,16 +203,31 @@ class DequeueGet:
         while self._rolls_sent and state.commit_read_ms < slot.slot_ms and not state.stopping:
             await state.published.wait()
         self._rolls_sent = False
-        if self.store.options.flush_disk_type is FlushDiskType.SYNC_FLUSH:
-            # Queues show only what is synced; an answer under way may already count on it.
-            await self.store.wait_flushed(self.store.commit_log.max_offset)
-        queue = self.store.queue(TIMER_TOPIC, 0)
-        target = 0 if queue is None else queue.max_offset
-        while state.commit_queue_offset < target and not state.waits_for_room:
+        await self._begin_to_settle(slot)
+        while not self._looks_settled(slot):
             if state.stopping:
                 return
             await state.committed.wait()
         slot.is_settled = True
+
+    async def _settles(self, slot: OpenSlot) -> bool:
+        """The same for a later slot, without waiting."""
+        if slot.settles_at is None:
+            await self._begin_to_settle(slot)
+        slot.is_settled = self._looks_settled(slot)
+        return slot.is_settled
+
+    async def _begin_to_settle(self, slot: OpenSlot) -> None:
+        """Note what is stored now."""
+        if self.store.options.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+            # Queues show only what is synced; an answer under way may already count on it.
+            await self.store.wait_flushed(self.store.commit_log.max_offset)
+        queue = self.store.queue(TIMER_TOPIC, 0)
+        slot.settles_at = 0 if queue is None else queue.max_offset
+
+    def _looks_settled(self, slot: OpenSlot) -> bool:
+        state = self.state
+        return state.waits_for_room or state.commit_queue_offset >= (slot.settles_at or 0)
 
     async def _wait_in(self, slot: OpenSlot) -> None:
         """Sleep until the next unit of the open slot is due, the slot ends, or it changes."""
@@ -151,7 +238,7 @@ class DequeueGet:
         if self.wheel.next_live(next_ms) == next_ms:
             read_ms = end_ms - self.options.read_ahead_ms
             if read_ms <= now_ms:
-                await self._join(self._slot(next_ms))
+                await self.slots.join(self.slots.get(next_ms))
             else:
                 due_ms = read_ms if due_ms is None else min(due_ms, read_ms)
         await self._sleep(slot.slot_ms, end_ms if due_ms is None else due_ms)
@@ -167,58 +254,10 @@ class DequeueGet:
         # Awake, every change counts: one that comes between the next look and the next sleep too.
         self.state.awaited_ms = None
 
-    async def _advance(
-        self, sink: trio.MemorySendChannel[DequeueBatch | ReadMark], read_ms: int
-    ) -> None:
+    async def _advance(self, sink: Sink, read_ms: int) -> None:
         """Close the slots before ``read_ms``, all of which are empty or done; never moves back."""
         if read_ms > self.state.read_ms:
             self.state.read_ms = read_ms
             self.wheel.pass_by(read_ms)
             self.state.slot_closed.set()
-            await sink.send(ReadMark(read_ms))
-
-    def _slot(self, slot_ms: int) -> OpenSlot:
-        slot = self._open.get(slot_ms)
-        if slot is None:
-            slot = self._open[slot_ms] = OpenSlot(
-                slot_ms=slot_ms,
-                units_max=self.options.slot_units_max,
-                walk=partial(self._walk, slot_ms),
-                facts_of=self._facts_of,
-                delete_key_of=self._delete_key_of,
-                is_done=self._is_done,
-            )
-        return slot
-
-    async def _join(self, slot: OpenSlot) -> None:
-        entry = self.wheel.slot(slot.slot_ms)
-        if entry is not None:
-            for _ in slot.join(entry.last_pos):
-                await trio.lowlevel.checkpoint()
-
-    def _walk(self, slot_ms: int, last_pos: int, until_pos: int) -> Iterator[UnitChunk]:
-        return self.timer_log.walk(
-            last_pos, slot_ms=slot_ms, until_pos=until_pos, count_max=WALK_COUNT
-        )
-
-    def _is_done(self, requests: Requests) -> NDArray[np.bool_]:
-        repeats = self.state.already_done.dequeue_repeats(requests["offset_py"])
-        self.counts.repeated += int(repeats.sum())
-        return repeats
-
-    def _facts_of(self, offset_py: int, size_py: int) -> TimerFacts | None:
-        record = self.store.commit_log.record_at(offset_py, size_py)
-        if record is None:
-            self.counts.missing += 1
-            log.warning("timer record is gone", phy_offset=offset_py, size=size_py)
-            return None
-        try:
-            return decode_timer(record, offset_py, self.options.timer_precision_ms)
-        except TimerRecordError as error:
-            self.counts.set_aside += 1
-            log.error("timer record set aside", phy_offset=offset_py, reason=str(error))
-            return None
-
-    def _delete_key_of(self, offset_py: int, size_py: int) -> bytes | None:
-        record = self.store.commit_log.record_at(offset_py, size_py)
-        return None if record is None else find(record_properties(record), DELETE[:-1])
+            await sink.send(ReadMark(read_ms, self.slots.first_sent_py()))

@@ -83,7 +83,9 @@ class DequeuePutMessage:
         state.already_done.forget(slot_ms=mark.read_ms, queue_offset=state.commit_queue_offset)
         # While deliveries of the process before still count, the next one must read them too.
         if not state.already_done:
-            state.scan_py = self.store.commit_log.max_offset
+            # What was delivered of slots that are still open has to be found again.
+            end = self.store.commit_log.max_offset
+            state.scan_py = end if mark.scan_py is None else max(state.scan_py, mark.scan_py)
         state.published.set()
         # Delivered slots are what a full ring waits for.
         state.slot_closed.set()

@@ -1,14 +1,14 @@
 """A slot that is being read: its units in the order in which they are to appear.
 
 The chain of a slot runs from the newest unit to the oldest, and new units join while it is read.
-What has been read is kept as *runs*, each sorted by (deliver_ms, order_py): the chain as it was
-found is one run, what joined since are further ones, and what is due is merged from the heads of
-all of them.
+What has been read is kept as sorted runs: the chain as it was found is one run, what joined since
+are further ones.
 
 A slot may hold more units than memory should (BOUNDED). Then the walk keeps only the earliest
 ``units_max``, remembers up to which key it has them all, and walks the chain again for the next
 ones when they are used up: n units cost n / units_max walks, each a sequential read of a few
-hundred nanoseconds a unit.
+hundred nanoseconds a unit. It also remembers which lanes have units among the others, because
+theirs of later slots must not overtake those.
 
 Deletes are collected on the first walk, so all of them are known before anything leaves.
 """
@@ -28,17 +28,23 @@ from timermq.timerlog import (
     unpack_exact,
 )
 
+from .sorted_runs import (
+    FIRST_KEY,
+    LAST_KEY,
+    Key,
+    SortedRuns,
+    are_after,
+    count_to,
+    in_order,
+    joined,
+    key_of,
+    lanes_in,
+)
 from .timer_record import TimerFacts
 from .timer_request import REQUEST, Requests
 
-RUN_COUNT_MAX = 8
-"""Runs merged on the fly; with more of them the late ones are sorted into one."""
-
 Walk = Callable[[int, int], Iterator[UnitChunk]]
 """Walks the slot's chain: (last_pos, until_pos) to chunks of units, newest first."""
-
-_LAST_KEY = (2**63 - 1, 2**63 - 1)
-_FIRST_KEY = (-(2**63), -1)
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -57,13 +63,21 @@ class OpenSlot:
     deletes: frozenset[bytes] = frozenset()
     is_settled: bool = False
     """What was stored before the slot began is linked."""
+    settles_at: int | None = None
+    """Entries of the timer topic below this one were stored before the slot began; None: it has
+    not."""
+    first_sent_py: int | None = None
+    """The slot's messages are delivered at this position of the commit log or behind it; None:
+    none has left before the slots before it were over."""
     seen_pos: int = NO_POS
     """Units up to this timer-log position have been read."""
     _base_pos: int = NO_POS
     """Where the chain began when the slot was opened: what passes over a large slot walk again."""
-    _runs: list[Requests] = attrs.field(factory=list[Requests], init=False)
-    _complete_to: tuple[int, int] = attrs.field(default=_LAST_KEY, init=False)
-    """(deliver_ms, order_py) up to which the runs hold the base chain entirely."""
+    _runs: SortedRuns = attrs.field(factory=SortedRuns, init=False)
+    _complete_to: Key = attrs.field(default=LAST_KEY, init=False)
+    """Up to which the runs hold the base chain entirely."""
+    _lanes_behind: frozenset[int] = attrs.field(default=frozenset(), init=False)
+    """Lanes of the units behind that, read or not."""
 
     def join(self, last_pos: int) -> Iterator[None]:
         """Read the units that are new since the last call; yields after each chunk of work.
@@ -86,41 +100,28 @@ class OpenSlot:
 
     def needs_refill(self) -> bool:
         """Whether the chain holds units that no run has, and those before them are used up."""
-        return self._complete_to != _LAST_KEY and not any(
-            _count_to(run[:1], self._complete_to) for run in self._runs
-        )
+        return self._complete_to != LAST_KEY and self._runs.first_key() > self._complete_to
 
     def next_due_ms(self) -> int | None:
         """The earliest moment among the runs; None when nothing is held."""
-        return min((int(run["deliver_ms"][0]) for run in self._runs), default=None)
+        return self._runs.first_ms()
 
     def held(self) -> int:
         """Units in memory."""
-        return sum(len(run) for run in self._runs)
+        return len(self._runs)
+
+    def is_used_up(self) -> bool:
+        """Whether everything that was found so far has been taken."""
+        return not self._runs and self._complete_to == LAST_KEY
+
+    def lanes_behind(self) -> frozenset[int]:
+        """Lanes with units that cannot be taken yet because others before them are not read."""
+        return self._lanes_behind
 
     def take_due(self, now_ms: int, count_max: int) -> Requests:
         """Remove and return what is due at ``now_ms``, in order, at most ``count_max``."""
-        heads = [
-            run[: min(int(np.searchsorted(run["deliver_ms"], now_ms, "right")), count_max)]
-            for run in self._runs
-        ]
-        if self._complete_to != _LAST_KEY:
-            # A late unit beyond what is complete must not overtake those still to be walked.
-            heads = [head[: _count_to(head, self._complete_to)] for head in heads]
-        if len(heads) == 1:
-            taken, counts = heads[0], [len(heads[0])]
-        elif not any(map(len, heads)):
-            return np.empty(0, REQUEST)
-        else:
-            merged = _joined(heads)
-            owner = np.repeat(np.arange(len(heads)), [len(head) for head in heads])
-            order = np.lexsort((merged["order_py"], merged["deliver_ms"]))[:count_max]
-            taken = merged[order]
-            counts = np.bincount(owner[order], minlength=len(heads)).tolist()
-        self._runs = [
-            run[count:] for run, count in zip(self._runs, counts, strict=True) if count < len(run)
-        ]
-        return taken
+        # A late unit beyond what is complete must not overtake those still to be walked.
+        return self._runs.take(count_max, now_ms=now_ms, to=self._complete_to)
 
     def _read(
         self,
@@ -128,39 +129,39 @@ class OpenSlot:
         until_pos: int,
         *,
         bounded: bool,
-        after: tuple[int, int] = _FIRST_KEY,
+        after: Key = FIRST_KEY,
     ) -> Iterator[None]:
-        kept = np.empty(0, REQUEST)
         deletes: set[bytes] = set()
-        complete_to = _LAST_KEY
+        lanes_behind: set[int] = set()
+        complete_to = LAST_KEY
         parts: list[Requests] = []
         held = 0
         for chunk in self.walk(last_pos, until_pos):
-            requests = self._requests(chunk, deletes if after == _FIRST_KEY else None)
-            if after != _FIRST_KEY:
-                requests = requests[_after(requests, after)]
+            requests = self._requests(chunk, deletes if after == FIRST_KEY else None)
+            if after != FIRST_KEY:
+                requests = requests[are_after(requests, after)]
             parts.append(requests)
             held += len(requests)
             if bounded and held > 2 * self.units_max:
-                kept = _sorted(_joined(parts))[: self.units_max]
-                complete_to = min(complete_to, _key(kept[-1]))
+                found = in_order(joined(parts))
+                kept = found[: self.units_max]
+                lanes_behind |= lanes_in(found[self.units_max :])
+                complete_to = min(complete_to, key_of(kept[-1]))
                 parts, held = [kept], len(kept)
             yield
-        kept = _sorted(_joined(parts))
-        if complete_to != _LAST_KEY:
-            kept = kept[: _count_to(kept, complete_to)]
+        found = in_order(joined(parts))
+        if complete_to != LAST_KEY:
+            count = count_to(found, complete_to)
+            lanes_behind |= lanes_in(found[count:]) | self._runs.lanes_after(complete_to)
+            found = found[:count]
         if bounded:
             self._complete_to = complete_to
+            self._lanes_behind = frozenset(lanes_behind)
+        elif self._complete_to != LAST_KEY:
+            self._lanes_behind |= lanes_in(found[count_to(found, self._complete_to) :])
         if deletes:
             self.deletes |= deletes
-        self._add_run(kept)
-
-    def _add_run(self, run: Requests) -> None:
-        if len(run):
-            self._runs.append(run)
-        if len(self._runs) > RUN_COUNT_MAX:
-            late = sorted(self._runs, key=len)
-            self._runs = [late.pop(), _sorted(_joined(late))]
+        self._runs.add(found)
 
     def _requests(self, chunk: UnitChunk, deletes: set[bytes] | None) -> Requests:
         """The chunk's units as requests; deletes go to their set, handled ones are left out."""
@@ -168,6 +169,7 @@ class OpenSlot:
         made["offset_py"] = chunk.offset_py
         made["size_py"] = chunk.size_py
         made["magic"] = chunk.magic
+        made["topic_hash"] = chunk.topic_hash
         order, behind, exact = unpack_exact(chunk.reserved)
         made["order_py"] = order
         made["deliver_ms"] = self.slot_ms + 1 + behind
@@ -194,31 +196,3 @@ class OpenSlot:
         if not roll:
             made["deliver_ms"][index] = facts.deliver_ms
         return True
-
-
-def _joined(parts: list[Requests]) -> Requests:
-    """All parts as one."""
-    if len(parts) == 1:
-        return parts[0]
-    # Told the type, numpy need not find out, field by field, which one all parts share.
-    return np.concatenate([np.empty(0, REQUEST), *parts], dtype=REQUEST)
-
-
-def _sorted(requests: Requests) -> Requests:
-    ordered: Requests = requests[np.lexsort((requests["order_py"], requests["deliver_ms"]))]
-    return ordered
-
-
-def _key(request: np.void) -> tuple[int, int]:
-    return int(request["deliver_ms"]), int(request["order_py"])
-
-
-def _after(requests: Requests, key: tuple[int, int]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    deliver_ms, order_py = key
-    same = (requests["deliver_ms"] == deliver_ms) & (requests["order_py"] > order_py)
-    return np.asarray((requests["deliver_ms"] > deliver_ms) | same, np.bool_)
-
-
-def _count_to(ordered: Requests, key: tuple[int, int]) -> int:
-    """How many of ``ordered`` come at or before ``key``."""
-    return len(ordered) - int(_after(ordered, key).sum())

@@ -9,9 +9,9 @@
        3 dequeue_get ─▶ 4 dequeue_get_message ─▶ 5 dequeue_put_message ─▶ commit log ─▶ real topics
 
 Stage 3 learns of new units from the wheel, so two pipes run side by side: 1 to 2, and 3 to 5.
-Channels carry batches and hold few of them: they are backpressure, not storage. A stage that dies
-stops the service with its cause. A graceful stop lets stages 1 and 3 finish what they hold; closing
-their channels drains the rest in order; a last checkpoint ends it.
+Channels carry batches and hold few of them or none: they are backpressure, not storage. A stage
+that dies stops the service with its cause. A graceful stop lets stages 1 and 3 finish what they
+hold; closing their channels drains the rest in order; a last checkpoint ends it.
 
 Source: Java ``TimerMessageStore``.
 """
@@ -37,6 +37,7 @@ from .dequeue_put_message import DequeuePutMessage
 from .enqueue_get import EnqueueGet
 from .enqueue_put import EnqueuePut
 from .flow_control import FlowControl
+from .open_slots import OpenSlots
 from .pending import PendingTimers
 from .timer_counts import LATENESS_BOUNDS_MS, TimerCounts, TimerStatistics
 from .timer_files import TimerFiles
@@ -47,8 +48,12 @@ from .timer_recovery import recover
 from .timer_request import DeliverBatch, DequeueBatch, EnqueueBatch, ReadMark
 from .timer_state import TimerState
 
-CHANNEL_BATCHES = 2
-"""Batches between two stages: one being worked on, one ready."""
+ENQUEUE_CHANNEL_BATCHES = 2
+"""Batches between stages 1 and 2: one being worked on, one ready."""
+DEQUEUE_CHANNEL_BATCHES = 0
+"""Between stages 3, 4 and 5 a batch is handed over, none is kept: what is under way there cannot be
+overtaken, so a batch in a channel is late by the one before it, and all become small ones, while
+those that are not yet made grow with what becomes due."""
 
 
 # A structure of msgspec's for the reason given at `Message`.
@@ -161,9 +166,9 @@ class TimerMessageStore:
     def _start_stages(self, nursery: trio.Nursery) -> None:
         store, state, options, counts = self.store, self.state, self.options, self.counts
         files, clock = self.files, self.clock
-        enqueue = trio.open_memory_channel[EnqueueBatch](CHANNEL_BATCHES)
-        dequeue = trio.open_memory_channel[DequeueBatch | ReadMark](CHANNEL_BATCHES)
-        deliver = trio.open_memory_channel[DeliverBatch | ReadMark](CHANNEL_BATCHES)
+        enqueue = trio.open_memory_channel[EnqueueBatch](ENQUEUE_CHANNEL_BATCHES)
+        dequeue = trio.open_memory_channel[DequeueBatch | ReadMark](DEQUEUE_CHANNEL_BATCHES)
+        deliver = trio.open_memory_channel[DeliverBatch | ReadMark](DEQUEUE_CHANNEL_BATCHES)
         get = EnqueueGet(store=store, state=state, options=options, counts=counts)
         put = EnqueuePut(
             timer_log=files.timer_log,
@@ -175,14 +180,16 @@ class TimerMessageStore:
             clock=clock,
             counts=counts,
         )
-        read = DequeueGet(
+        slots = OpenSlots(
             store=store,
             timer_log=files.timer_log,
             wheel=files.wheel,
             state=state,
             options=options,
-            clock=clock,
             counts=counts,
+        )
+        read = DequeueGet(
+            store=store, wheel=files.wheel, slots=slots, state=state, options=options, clock=clock
         )
         bodies = DequeueGetMessage(
             store=store, metrics=files.metrics, state=state, options=options, counts=counts

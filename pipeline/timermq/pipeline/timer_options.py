@@ -69,7 +69,11 @@ class TimerOptions:
     deliver_batch_size_max: int = attrs.field(default=262_144, validator=validators.ge(1))
     """Bytes of bodies read for one batch of due messages; a larger message goes alone."""
     slot_units_max: int = attrs.field(default=1 << 20, validator=validators.ge(1))
-    """Units of one slot held in memory at a time (32 bytes each); more are read in passes."""
+    """Units of one slot held in memory at a time (36 bytes each); more are read in passes."""
+    open_slots_max: int = attrs.field(default=32, validator=validators.ge(1))
+    """Slots that are read at the same time while one of them holds more than is delivered in time:
+    so many seconds of a burst keep no other topic waiting. All but the first together hold about
+    ``slot_units_max``."""
     retry_interval_ms: int = attrs.field(default=500, validator=validators.ge(1))
     """Pause before a due message is put again after the store could not take it."""
 

@@ -17,9 +17,10 @@ REQUEST = np.dtype(
         ("offset_py", np.int64),  # where the record stands in the commit log
         ("size_py", np.int32),  # its size, bytes
         ("magic", np.int32),  # bits of timerlog.unit: roll, delete
+        ("topic_hash", np.int32),  # of the real topic: the lane in which it takes its turn
     ]
 )
-"""One due message; 32 bytes."""
+"""One due message; 36 bytes."""
 
 Requests = NDArray[np.void]
 """An array of ``REQUEST``."""
@@ -49,7 +50,10 @@ class EnqueueBatch:
 
 @attrs.frozen(eq=False, kw_only=True)
 class DequeueBatch:
-    """Due messages of one slot, in the order in which they are to appear (stage 3 to stage 4)."""
+    """Due messages in the order in which they are to appear (stage 3 to stage 4).
+
+    They are of one slot, or of several that have the same deletes (nearly always none).
+    """
 
     requests: Requests
     deletes: frozenset[bytes]
@@ -69,3 +73,6 @@ class ReadMark:
     """All of the slots before ``read_ms`` has gone before it: ends a slot in stages 3 to 5."""
 
     read_ms: int
+    scan_py: int | None = None
+    """Messages of later slots have gone before it too: they are delivered at this position of the
+    commit log or behind it. None: no later slot has begun to leave."""

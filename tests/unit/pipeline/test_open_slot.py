@@ -37,6 +37,7 @@ class Chain:
                 pos=np.arange(high, high - len(rows), -1, dtype=np.int64),
                 offset_py=order,
                 size_py=np.full(len(rows), 10, np.int32),
+                topic_hash=np.zeros(len(rows), np.int32),
                 magic=np.array([row[2] for row in rows], np.int32),
                 reserved=pack_exact(order, behind),
             )

@@ -1,0 +1,114 @@
+"""The slots that are being read, each from its chain in the timer log and the records it names.
+
+Usually that is the present one, and shortly before its end the next. While one holds more than can
+be delivered in time, those whose time has come meanwhile are read as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import attrs
+import numpy as np
+import structlog
+import trio
+from numpy.typing import NDArray
+
+from timermq.timerlog import TimerLog, UnitChunk
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.properties import find
+from timermq.timerstore.record import record_properties
+from timermq.wheel import TimerWheel
+
+from .open_slot import OpenSlot
+from .timer_counts import TimerCounts
+from .timer_options import TimerOptions
+from .timer_record import DELETE, TimerFacts, TimerRecordError, decode_timer
+from .timer_request import Requests
+from .timer_state import TimerState
+
+# The name that these lines have had since the first release.
+log = structlog.get_logger("timermq.pipeline.dequeue_get")
+
+WALK_COUNT = 4096
+"""Units read between two checkpoints: about a millisecond."""
+
+
+@attrs.define(eq=False, kw_only=True)
+class OpenSlots:
+    """Opens slots and reads what is linked in them."""
+
+    store: MessageStore
+    timer_log: TimerLog
+    wheel: TimerWheel
+    state: TimerState
+    options: TimerOptions
+    counts: TimerCounts
+    _open: dict[int, OpenSlot] = attrs.field(factory=dict[int, OpenSlot], init=False)
+
+    def get(self, slot_ms: int) -> OpenSlot:
+        """The slot, opened with the first call; nothing is read."""
+        slot = self._open.get(slot_ms)
+        if slot is None:
+            slot = self._open[slot_ms] = OpenSlot(
+                slot_ms=slot_ms,
+                units_max=self.options.slot_units_max,
+                walk=partial(self._walk, slot_ms),
+                facts_of=self._facts_of,
+                delete_key_of=self._delete_key_of,
+                is_done=self._is_done,
+            )
+        return slot
+
+    async def join(self, slot: OpenSlot) -> None:
+        """Read the units that were linked since the last call."""
+        entry = self.wheel.slot(slot.slot_ms)
+        if entry is not None:
+            for _ in slot.join(entry.last_pos):
+                await trio.lowlevel.checkpoint()
+
+    def is_read(self, slot: OpenSlot) -> bool:
+        """Whether all units that are linked now have been read."""
+        entry = self.wheel.slot(slot.slot_ms)
+        return entry is None or entry.last_pos <= slot.seen_pos
+
+    def close(self, slot: OpenSlot) -> None:
+        """Forget the slot."""
+        del self._open[slot.slot_ms]
+
+    def first_sent_py(self) -> int | None:
+        """From where on in the commit log deliveries of open slots stand; None: there are none.
+
+        Only those count that left in turns. What leaves in order is all of the first slot, and
+        stands behind the end of the slots before.
+        """
+        sent = (slot.first_sent_py for slot in self._open.values())
+        return min((first_py for first_py in sent if first_py is not None), default=None)
+
+    def _walk(self, slot_ms: int, last_pos: int, until_pos: int) -> Iterator[UnitChunk]:
+        return self.timer_log.walk(
+            last_pos, slot_ms=slot_ms, until_pos=until_pos, count_max=WALK_COUNT
+        )
+
+    def _is_done(self, requests: Requests) -> NDArray[np.bool_]:
+        repeats = self.state.already_done.dequeue_repeats(requests["offset_py"])
+        self.counts.repeated += int(repeats.sum())
+        return repeats
+
+    def _facts_of(self, offset_py: int, size_py: int) -> TimerFacts | None:
+        record = self.store.commit_log.record_at(offset_py, size_py)
+        if record is None:
+            self.counts.missing += 1
+            log.warning("timer record is gone", phy_offset=offset_py, size=size_py)
+            return None
+        try:
+            return decode_timer(record, offset_py, self.options.timer_precision_ms)
+        except TimerRecordError as error:
+            self.counts.set_aside += 1
+            log.error("timer record set aside", phy_offset=offset_py, reason=str(error))
+            return None
+
+    def _delete_key_of(self, offset_py: int, size_py: int) -> bytes | None:
+        record = self.store.commit_log.record_at(offset_py, size_py)
+        return None if record is None else find(record_properties(record), DELETE[:-1])

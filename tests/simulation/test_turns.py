@@ -1,0 +1,181 @@
+"""A burst of one topic and its neighbours in virtual time: turns among topics, kills in between.
+
+Deliveries are slowed down, or the broker was down when the burst and the slots behind it became
+due, so that all of them wait at once when it starts.
+"""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from fakes import START_MS, VirtualClock
+from simulation.staged_service import (
+    SMALL_WHEEL,
+    SYNC_FILES,
+    Arrival,
+    arrivals_everywhere,
+    delete_of,
+    running,
+    timed,
+)
+from timermq.pipeline import TimerOptions
+from timermq.pipeline.delivered_message import DueMessage
+from timermq.pipeline.dequeue_put_message import DequeuePutMessage
+from timermq.pipeline.timer_record import TIMER_TOPIC
+from timermq.timerstore.memory_disk import MemoryDisk
+
+BATCH = 4
+BATCH_MS = 40
+OPTIONS = attrs.evolve(SMALL_WHEEL, deliver_batch_count_max=BATCH, timer_flush_interval_ms=170)
+IN_PASSES = attrs.evolve(OPTIONS, slot_units_max=40)
+"""The burst is read in pieces, so whose units are still to come is known by lanes only."""
+INSTANT_MS = START_MS + 10_500
+BURST = 150
+SECOND_BURST = 50
+"""In the next slot: when the first is over, this one has begun to leave long ago and is not."""
+NEIGHBOURS = {
+    # Due behind the burst in its own slot, and in the four slots behind it.
+    f"n{number}": INSTANT_MS + 40 + 250 * number
+    for number in range(16)
+}
+NEXT = {f"x{number}": INSTANT_MS + 700 + 300 * number for number in range(8)}
+"""On a topic that has nothing in the slot of the burst."""
+FAR = {f"f{number}": START_MS + 31_000 + 500 * number for number in range(4)}
+"""Beyond the window: these roll on their way."""
+CANCELLED = ("n3", "n9")
+KEPT = [body for body in NEIGHBOURS if body not in CANCELLED]
+
+
+@pytest.fixture
+def slow_deliveries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every batch takes its time before it is written."""
+
+    async def slow_gate(stage: DequeuePutMessage, due: list[DueMessage]) -> None:
+        del stage, due
+        await trio.sleep(BATCH_MS / 1000)
+
+    monkeypatch.setattr(DequeuePutMessage, "_gate", slow_gate)
+
+
+async def load(
+    disk: MemoryDisk,
+    clock: VirtualClock,
+    options: TimerOptions,
+    down_to_ms: int = INSTANT_MS + 5_200,
+) -> None:
+    """Store everything long before it is due, then go down, by default until all of it is."""
+    async with running(disk, clock, store_options=SYNC_FILES, timer_options=options) as service:
+        for number in range(BURST):
+            service.put([timed(f"b{number}", INSTANT_MS, topic="Burst")])
+        for number in range(BURST, BURST + SECOND_BURST):
+            service.put([timed(f"b{number}", INSTANT_MS + 1_000, topic="Burst")])
+        for body, deliver_ms in (NEIGHBOURS | FAR).items():
+            service.put([timed(body, deliver_ms, topic="Near")])
+        for body, deliver_ms in NEXT.items():
+            service.put([timed(body, deliver_ms, topic="Next")])
+        for body in CANCELLED:
+            service.put([delete_of(body, NEIGHBOURS[body], topic="Near")])
+        await trio.sleep(1)
+    clock.step(down_to_ms - clock.now_ms())
+
+
+def bodies(found: list[Arrival], topic: str) -> list[str]:
+    """What stands on a topic, in the order of the log."""
+    return [one.body for one in found if one.topic == topic]
+
+
+def check(found: list[Arrival]) -> None:
+    """Each once, in the order of its topic, and none that was cancelled."""
+    assert bodies(found, "Burst") == [f"b{number}" for number in range(BURST + SECOND_BURST)]
+    assert bodies(found, "Near") == [*KEPT, *FAR]
+    assert bodies(found, "Next") == list(NEXT)
+
+
+async def place_of_each(options: TimerOptions, clock: VirtualClock) -> dict[str, int]:
+    """Place of each message among all that were delivered."""
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    await load(disk, clock, options)
+    async with running(disk, clock, timer_options=options) as service:
+        await trio.sleep(40)
+        found = arrivals_everywhere(service.store)
+    check(found)
+    order = [one.body for one in found if one.topic in ("Burst", "Near", "Next")]
+    return {body: place for place, body in enumerate(order)}
+
+
+async def test_neighbours_do_not_wait(autojump_clock: trio.testing.MockClock) -> None:
+    """Neighbours in the burst's slot and in those behind it are through with its first batches."""
+    places = await place_of_each(OPTIONS, VirtualClock())
+
+    # Of the batches, the first is the burst's alone; then one in three is of either topic.
+    assert max(places[body] for body in [*KEPT, *NEXT]) < BATCH * (1 + len(NEIGHBOURS))
+
+
+async def test_a_slot_in_pieces_holds_up_only_its_own_topics(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """What the rest of the slot holds must not be overtaken; the next slots' other topics go."""
+    places = await place_of_each(IN_PASSES, VirtualClock())
+
+    # The slot behind it holds these three; with it as many units are read as there is room for.
+    assert max(places[body] for body in ("x0", "x1", "x2")) < BATCH * (1 + len(NEIGHBOURS))
+    assert places["n0"] > places[f"b{BURST - 2 * IN_PASSES.slot_units_max}"]
+
+
+async def test_slots_beyond_those_that_may_be_open_wait(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """With room for one slot at a time the burst goes first, as its slot does."""
+    options = attrs.evolve(OPTIONS, open_slots_max=1)
+    places = await place_of_each(options, VirtualClock())
+
+    assert places["n0"] < 3 * BATCH
+    assert min(places["n2"], places["x0"]) > places[f"b{BURST - 1}"]
+
+
+async def test_neighbours_are_on_time_while_a_burst_drains(
+    autojump_clock: trio.testing.MockClock, slow_deliveries: None
+) -> None:
+    """A neighbour waits for what is under way and for a turn or two, not for the burst."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    await load(disk, clock, OPTIONS, down_to_ms=INSTANT_MS - 3_000)
+    async with running(disk, clock, timer_options=OPTIONS) as service:
+        await trio.sleep(40)
+        found = arrivals_everywhere(service.store)
+    check(found)
+    stored = {one.body: one.stored_ms for one in found if one.topic != TIMER_TOPIC}
+
+    assert stored[f"b{BURST - 1}"] > INSTANT_MS + BURST // BATCH * BATCH_MS
+    for body, deliver_ms in (NEIGHBOURS | NEXT).items():
+        if body not in CANCELLED:
+            assert 0 <= stored[body] - deliver_ms <= 8 * BATCH_MS
+
+
+@pytest.mark.parametrize("options", [OPTIONS, IN_PASSES], ids=["whole", "in passes"])
+@pytest.mark.parametrize("life_ms", range(60, 2_400, 180))
+@pytest.mark.parametrize("is_power", [False, True], ids=["kill", "power cut"])
+async def test_a_kill_among_the_turns(
+    autojump_clock: trio.testing.MockClock,
+    slow_deliveries: None,
+    options: TimerOptions,
+    life_ms: int,
+    is_power: bool,
+) -> None:
+    """Whatever had left of which slot when the process died: each once, in order."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    await load(disk, clock, options)
+    for _ in range(3):
+        async with running(disk, clock, timer_options=options, stop=False):
+            await trio.sleep(life_ms / 1000)
+        if is_power:
+            disk.power_cut()
+        else:
+            disk.process_kill()
+    async with running(disk, clock, timer_options=options) as service:
+        await trio.sleep(40)
+        check(arrivals_everywhere(service.store))
