@@ -6,8 +6,8 @@ what is there from all of them, and hands it to the dispatcher together; so fift
 wait for their answer still make batches, in the store and on the way to the disk. The form is that
 of an epoll inside trio's own: trio waits for the inner one.
 
-What a connection may cost is bounded as before: one read a round, and a connection whose peer
-leaves answers unread is not read from (``rest``).
+What a connection may cost is bounded: a few reads a round, and so many bytes for all of them in
+turns; a connection whose peer leaves answers unread is not read from (``rest``).
 
 Where there is no epoll, each connection receives by itself.
 """
