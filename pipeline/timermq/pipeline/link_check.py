@@ -1,12 +1,13 @@
-"""Looks at the links of a whole timer log: whether each waiting unit names one of its slot.
+"""Looks at links: whether units and slots name units of the same slot.
 
-Read in log order, the unit that a unit names is nearly always the newest one of its slot so far. So
-the newest position of each slot is kept in a table, and a link is good when it names that one. Only
-the others are followed to where they point, which for millions of units would be as many looks into
-the log here and there: a column of a chunk at a time, ten million units take a third of a second.
+For the slots these are some looks into the timer log. For all its units they would be millions,
+here and there. But read in log order, the unit that a unit names is nearly always the newest one of
+its slot so far. So the newest position of each slot is kept in a table, a link is good when it
+names that one, and only the others are followed to where they point: a column of a chunk at a time,
+ten million units take a third of a second.
 
-The table is that long as the ring, and only the part that waits is used: 8 bytes a slot, whatever
-number of units there is.
+The table is as long as the ring, and only the part that waits is used: 8 bytes a slot, whatever the
+number of units.
 """
 
 from __future__ import annotations
@@ -15,8 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from timermq.timerlog import NO_POS, UNIT, TimerLog, Units, slot_times
+from timermq.wheel.slot import Slots
+
+FIT_COUNT = 8192
+"""Slots whose units are looked at together: less than a megabyte of copies."""
 
 Int64s = NDArray[np.int64]
+
+
+def slots_fit(timer_log: TimerLog, live: Slots) -> bool:
+    """Whether first and last unit of every slot of ``live`` are units of it: none dangles."""
+    timer_log.will_need(np.concatenate((live["first_pos"], live["last_pos"])))
+    for start in range(0, len(live), FIT_COUNT):
+        some = live[start : start + FIT_COUNT]
+        for column in ("first_pos", "last_pos"):
+            if not (timer_log.targets(some[column]) == some["time_ms"]).all():
+                return False
+    return True
 
 
 class LinkCheck:

@@ -40,16 +40,13 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import STORE_MS_AT
 
 from .already_done import AlreadyDone, foreign_key_in, origin_in
-from .link_check import LinkCheck
+from .link_check import LinkCheck, slots_fit
 from .timer_files import TimerFiles
 from .timer_log_repair import cut_bodiless, cut_damaged
 from .timer_options import TimerOptions
 from .timer_record import TIMER_TOPIC
 
 log = structlog.get_logger("timermq.pipeline.timer_recovery")
-
-FIT_COUNT = 8192
-"""Slots whose units are looked at together: less than a megabyte of copies."""
 
 
 class CheckpointState(enum.Enum):
@@ -166,9 +163,8 @@ def recover(
     if not _same_precision(files, options):
         _check_nothing_waits(files, store, options, read_ms)
     files.wheel.load_live(read_ms)
-    fits = (
-        not files.wheel.was_lost and _same_precision(files, options) and _wheel_fits(files, read_ms)
-    )
+    is_ours = not files.wheel.was_lost and _same_precision(files, options)
+    fits = is_ours and slots_fit(files.timer_log, files.wheel.live(read_ms))
     is_whole = files.timer_log.max_pos >= flush_pos
     if not (fits and store.last_exit_ok):
         is_whole &= not cut_damaged(files.timer_log, _link_check(files, options, read_ms))
@@ -264,19 +260,6 @@ def _link_check(files: TimerFiles, options: TimerOptions, read_ms: int) -> LinkC
         precision_ms=options.timer_precision_ms,
         ring_count=files.wheel.ring_count,
     )
-
-
-def _wheel_fits(files: TimerFiles, read_ms: int) -> bool:
-    """Whether first and last unit of every live slot are units of that slot (none dangles)."""
-    live = files.wheel.live(read_ms)
-    if len(live):
-        files.timer_log.will_need(np.concatenate((live["first_pos"], live["last_pos"])))
-    for start in range(0, len(live), FIT_COUNT):
-        some = live[start : start + FIT_COUNT]
-        for column in ("first_pos", "last_pos"):
-            if not (files.timer_log.targets(some[column]) == some["time_ms"]).all():
-                return False
-    return True
 
 
 def _first_slot_ms(files: TimerFiles, now_ms: int, precision_ms: int) -> int:
