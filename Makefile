@@ -38,7 +38,7 @@ bench: $(STAMP)  ## send → pulled and burst on this machine
 clean:           ## remove what make made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-figures: $(STAMP)  ## measure all that docs/performance.md shows: half an hour, 12 GB of disk
+figures: $(STAMP)  ## measure all that docs/performance.md shows: half an hour, 8 GB of disk
 	$(BIN)/python perf/record.py questions --keep
 	$(BIN)/python perf/record.py peers --keep
 	$(BIN)/python perf/bench_burst_lateness.py --keep

@@ -39,56 +39,58 @@ ROWS = (
         "steady",
         "sent, delivered and pulled, 128 B a body",
         "100,000",
-        "Python in the broker: receiving and answering, about half of it; appending twice; "
-        "delivering",
+        "Python between the steps: sockets, wake-ups, small batches; the steps alone, which "
+        "`perf/bench_steps.py` measures, take a third",
     ),
     Row("steady 1024 B", "the same, 1 KiB a body", "55,000", "as above, and copies of the body"),
     Row(
         "burst",
         "due at one instant, until the last is pulled",
         "300,000",
-        "reading records back and appending what is delivered; then the pulls",
+        "reading records back, appending what is delivered, and the pulls",
     ),
     Row(
         "sync",
         "50 connections, each waiting for its answer",
         "50,000",
-        "a wake-up, a receive and a send for each message; nothing to batch",
+        "a wake-up, a receive and a send for each message, and batches of a few",
     ),
     Row(
         "sync flushed",
         "the same with SYNC_FLUSH",
         "15,000",
-        "the disk's flush, shared by all that wait for it",
+        "as above, and handing each flush to a thread; the disk where it is slow",
     ),
     Row(
         "lateness",
         "2,000/s at random milliseconds: p99 over that of a process that only sleeps",
         "5",
-        "the pull that waits is woken once for what is there; other processes on the cores",
+        "the turn that the broker gets on a core that load and others share",
     ),
     Row("early", "of these, before their moment", "0", "must not happen"),
     Row(
         "neighbours of a burst",
         "another topic while 100,000 drain, p99",
         "100",
-        "the batches of the burst that go first",
+        "how turns are shared between the burst and the rest",
     ),
     Row(
         "memory of pending",
         "ten million that wait, over an empty broker",
         "16",
-        "the wheel is of a fixed size; what waits is on the disk",
+        "buffers of fixed size: as much with ten thousand pending as with ten million, see below",
     ),
     Row(
         "ready after kill -9",
         "from the start until requests are taken, ten million pending",
         "3",
-        "reading what came after the last checkpoint; starting Python",
+        "starting Python, and reading what came after the last checkpoint",
     ),
-    Row("idle", "nobody asks for anything", "0.5", "a tick a second, and the flushes"),
+    Row(
+        "idle", "nobody asks for anything", "0.5", "some fifteen wake-ups and two flushes a second"
+    ),
 )
-"""Aims are what prototypes of the single steps reached on the reference machine."""
+"""Aims of steady and burst are what a prototype of the data path alone reached; others a choice."""
 
 
 def questions() -> list[str]:
@@ -196,8 +198,11 @@ def _seen(answer: Mapping[str, Any]) -> str:
         texts.append(f"{answer['per_second']:,}/s")
         texts.append(f"{answer['cpu_us']} µs of CPU a message")
         texts.append(f"calibration {answer['calibration_ms']} ms")
+        texts.append(f"limit: {answer['limit']}")
     if "p99_ms" in answer:
         texts.append(f"p50 {answer['p50_ms']}, p99 {answer['p99_ms']} ms")
+    if "sleeper_p99_ms" in answer:
+        texts.append(f"a sleeper's p99 {answer['sleeper_p99_ms']} ms")
     if "drained_seconds" in answer:
         texts.append(f"drained in {answer['drained_seconds']} s")
     if "pending" in answer:

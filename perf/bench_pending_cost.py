@@ -6,7 +6,7 @@ up, a broker opened on it, and 20,000 messages with a delay of a second sent and
 of the rounds is kept, scaled to the reference machine.
 
 Run: ``python perf/bench_pending_cost.py [--most N] [--count N] [--keep]``; what is kept
-``pictures.py`` draws. Ten million take five minutes to fill and 12 GB of disk.
+``pictures.py`` draws. Ten million take five minutes to fill and 8 GB of disk.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from timermq.cli.bench.standing import PENDING, fill
 
 FEWEST = 10_000
 MESSAGES = 20_000
-ROUNDS = 3
+ROUNDS = 5
 
 
 def measure(most: int, count: int) -> list[dict[str, object]]:
