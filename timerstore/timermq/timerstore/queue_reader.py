@@ -1,19 +1,14 @@
 """Reading through a consume queue: messages by offset, as a pull gets them, and by store time."""
 
-import operator
 from collections.abc import Callable
 
 import attrs
-import numpy as np
 
 from .commit_log import CommitLog
 from .consume_queue import UNIT, ConsumeQueue
 from .get_result import GetResult, GetStatus
 from .log_record import STORE_MS_END, store_ms_of
 from .store_options import StoreOptions
-
-FEW = 8
-"""Records up to which looking at each costs less than a step for all."""
 
 TagsFilter = Callable[[int], bool]
 """Says from a unit's tags code whether a message may match."""
@@ -72,7 +67,7 @@ class QueueReader:
         if status is not GetStatus.FOUND:
             return _result(queue, status, next_offset)
         is_filtered = matches is not None or matches_record is not None
-        if not is_filtered and min(count_max, queue.max_offset - offset) > FEW:
+        if not is_filtered:
             found = self._read_all(queue, offset, count_max, bytes_max)
             if found is not None:
                 return found
@@ -104,31 +99,33 @@ class QueueReader:
     def _read_all(
         self, queue: ConsumeQueue, offset: int, count_max: int, bytes_max: int
     ) -> GetResult | None:
-        """Read without a filter: as many units as fit are one step, and only runs are looked at.
+        """Read without a filter: only runs of neighbouring records are looked at.
 
         None when some of the records are gone: then each unit has to be looked at.
         """
-        units = queue.units(offset, count_max)
-        if not len(units):
+        units: list[tuple[int, int, int]] = queue.units(offset, count_max).tolist()
+        if not units:
             return None
-        starts = units["phy_offset"]
-        ends = starts + units["size"]
-        count_limit, bytes_limit = self._limits(int(starts[0]), count_max, bytes_max)
-        sizes = np.cumsum(units["size"], dtype=np.int64)
-        count = max(min(int(np.searchsorted(sizes, bytes_limit, "right")), count_limit), 1)
-        is_recent = count == 1 or self._limits(int(starts[count - 1]), count_max, bytes_max) == (
-            count_limit,
-            bytes_limit,
-        )
+        limits = self._limits(units[0][0], count_max, bytes_max)
+        count_limit, bytes_limit = limits
+        runs: list[tuple[int, int]] = []
+        begin, end = units[0][0], units[0][0]
+        count = total = 0
+        for phy_offset, size, _ in units:
+            total += size
+            if count and (count == count_limit or total > bytes_limit):
+                break
+            if phy_offset != end:
+                runs.append((begin, end - begin))
+                begin = phy_offset
+            end = phy_offset + size
+            count += 1
+        runs.append((begin, end - begin))
+        is_recent = count == 1 or limits == self._limits(units[count - 1][0], count_max, bytes_max)
         log = self._log
-        if not is_recent or starts[0] < log.min_offset or ends[count - 1] > log.max_offset:
+        if not is_recent or units[0][0] < log.min_offset or end > log.max_offset:
             return None
-        heads = np.flatnonzero(starts[1:count] != ends[: count - 1]) + 1
-        begins = starts[np.concatenate(([0], heads))].tolist()
-        stops = ends[np.concatenate((heads - 1, [count - 1]))].tolist()
-        sizes_of_runs = map(operator.sub, stops, begins)
-        runs = tuple(log.records_at(zip(begins, sizes_of_runs, strict=True)))
-        records = tuple(run for run in runs if run is not None)
+        records = tuple(run for run in log.records_at(runs) if run is not None)
         if len(records) < len(runs):
             return None
         return _result(queue, GetStatus.FOUND, offset + count, records, count)

@@ -14,7 +14,7 @@ import attrs
 
 from .shot import RECEIVE_SIZE, Shot
 
-PIPELINE = 64
+PIPELINE = 256
 """Requests on the way on one connection."""
 PACE_SECONDS = 0.001
 """How long a paced sender rests."""
