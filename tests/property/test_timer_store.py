@@ -245,4 +245,4 @@ def test_a_cancelled_delivery_is_caught(monkeypatch: pytest.MonkeyPatch) -> None
     # In one life: the next one knows the cancel by its origin.
     plan = attrs.evolve(ORDINARY, lives=(attrs.evolve(ORDINARY.lives[0], last_ms=2_000),))
 
-    assert fault_in(plan) == "at 2500 ms: delivered: expected [1, 0], found [1, 0, 2]"
+    assert fault_in(plan) == "at 3701 ms: delivered before: expected [1, 0], found [1, 0, 2]"
