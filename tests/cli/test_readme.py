@@ -66,6 +66,7 @@ def test_two_minutes(tmp_path: Path) -> None:
         handle = re.search(r"djEg[A-Za-z0-9_=-]+", run(sends[1], tmp_path))
         waiting = run(command_with("pending"), tmp_path)
         assert handle is not None
+        moved = run(command_with("reschedule").replace("HANDLE", handle[0]), tmp_path)
         verdict = run(command_with("cancel").replace("HANDLE", handle[0]), tmp_path)
         consumed = run(command_with("consume"), tmp_path)
         program = re.search(r"```python\n(.*?)```", README, re.DOTALL)
@@ -75,6 +76,7 @@ def test_two_minutes(tmp_path: Path) -> None:
         broker.stop()
 
     assert "Orders" in waiting
+    assert "moved" in moved
     assert "cancelled" in verdict
     assert "pay or lose it" in consumed
     assert "b'hello'" in printed

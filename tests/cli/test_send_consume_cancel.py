@@ -203,18 +203,48 @@ def test_a_body_that_is_no_utf_8(timermq: RunProgram, broker: Broker) -> None:
 
 
 def test_cancel(timermq: RunProgram, broker: Broker) -> None:
-    """A handle takes its message back; one for a moment that is past does not."""
-    sent = timermq(
-        *("send", "Cancel", "x", "--delay", "2s", "--json", "--namesrv", broker.namesrv)
-    ).rows[0]
-    handle = str(sent["recall_handle"])
-    ran = timermq("cancel", "Cancel", handle, "--json", "--namesrv", broker.namesrv)
-    arrived = consume(timermq, broker, "Cancel", "--timeout", "3s")
-    late = timermq("cancel", "Cancel", handle, "--namesrv", broker.namesrv)
+    """By handle, id or key; the verdict stays the same when the moment is past."""
+    namesrv = ("--json", "--namesrv", broker.namesrv)
+    rows = [
+        timermq("send", "Cancel", body, "--key", f"key-{body}", "--delay", "2s", *namesrv).rows[0]
+        for body in ("handle", "id", "key", "left")
+    ]
+    named = [
+        (str(rows[0]["recall_handle"]),),
+        ("--id", str(rows[1]["message_id"])),
+        ("--key", "key-key"),
+    ]
+    for _ in range(2):
+        for names in named:
+            ran = timermq("cancel", "Cancel", *names, *namesrv)
+            assert (0, [{"verdict": "cancelled"}]) == (ran.code, ran.rows)
+        assert [
+            row["body"] for row in consume(timermq, broker, "Cancel", "--timeout", "3s").rows
+        ] in (
+            ["left"],
+            [],
+        )
+    late = timermq("cancel", "Cancel", "--id", str(rows[3]["message_id"]), *namesrv[1:])
+    unknown = timermq("cancel", "Cancel", "--id", "none", *namesrv[1:])
 
-    assert (0, [{"verdict": "cancelled"}]) == (ran.code, ran.rows)
-    assert (0, []) == (arrived.code, arrived.rows)
     assert (1, "too_late\n", "") == (late.code, late.out, late.err)
+    assert (1, "not_found\n", "") == (unknown.code, unknown.out, unknown.err)
+
+
+def test_reschedule(timermq: RunProgram, broker: Broker) -> None:
+    """The message arrives at its new moment only, and the new handle means it."""
+    namesrv = ("--json", "--namesrv", broker.namesrv)
+    sent = timermq("send", "Moved", "x", "--delay", "1h", *namesrv).rows[0]
+    handle = str(sent["recall_handle"])
+    far = timermq("reschedule", "Moved", handle, "--delay", "2d", *namesrv).rows[0]
+    near = timermq("reschedule", "Moved", str(far["recall_handle"]), "--delay", "1s", *namesrv)
+    row = near.rows[0]
+    arrived = consume(timermq, broker, "Moved", "--count", "1").rows[0]
+    late = timermq("reschedule", "Moved", handle, "--at", "in 1h", *namesrv[1:])
+
+    assert (near.code, row["verdict"], row["message_id"]) == (0, "moved", sent["message_id"])
+    assert (arrived["body"], arrived["deliver_ms"]) == ("x", row["deliver_ms"])
+    assert (1, "too_late\n") == (late.code, late.out)
 
 
 @pytest.mark.parametrize(
@@ -227,6 +257,9 @@ def test_cancel(timermq: RunProgram, broker: Broker) -> None:
         (("send", "T", "x", "--level", "0"), 2, "send: argument --level: expected a whole number"),
         (("send", "T", "x", "--at", "now", "--delay", "1s"), 2, "send: argument --delay: not all"),
         (("cancel", "T", "x"), 1, "refused with code"),
+        (("cancel", "T"), 2, "expected one of HANDLE, --id and --key, found 0"),
+        (("cancel", "T", "x", "--key", "y"), 2, "expected one of HANDLE, --id and --key, found 2"),
+        (("reschedule", "T", "x"), 2, "reschedule: one of the arguments --at --delay is required"),
     ],
 )
 def test_refusals_are_one_line(

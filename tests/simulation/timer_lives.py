@@ -24,9 +24,10 @@ import trio
 import trio.testing
 
 from fakes import START_MS, VirtualClock
-from simulation.staged_service import delete_of, running, timed
+from simulation.staged_service import running, timed
 from small_store import read_bodies
 from timermq.pipeline import TimerMessageStore, TimerOptions
+from timermq.pipeline.cancellation import Verdict, Wanted
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.put_status import PutStatus
@@ -218,7 +219,8 @@ class Lives:
         self._store_options = StoreOptions(
             mapped_file_size_commit_log=1024,
             mapped_file_size_consume_queue=100,
-            message_index_enable=False,
+            max_hash_slot_num=16,
+            max_index_num=64,
             file_reserved_time_hours=8760,
             flush_disk_type=plan.flush_disk_type,
         )
@@ -329,12 +331,9 @@ class Lives:
             assert await service.store.wait_flushed(results[-1].result.end)
 
     async def _cancel(self, service: TimerMessageStore, number: int) -> None:
-        deliver_ms = self._model.sent[number].deliver_ms
-        delete = delete_of(str(number), deliver_ms, topic=_topic_of(number))
-        result = service.put([delete])[0].result
-
-        assert result.status is PutStatus.PUT_OK, result.remark
-
+        result = service.cancellation.cancel(Wanted(_topic_of(number), str(number)))
+        if result.verdict is not Verdict.CANCELLED:
+            self._tell(f"{number} waits, its cancel was {result.verdict.value}")
         if self._store_options.is_sync_flush:
             assert await service.store.wait_flushed(result.end)
         self._model.cancelled[number] = result.end

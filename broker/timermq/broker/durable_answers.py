@@ -18,6 +18,7 @@ from timermq.pipeline.signal import Signal
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.store_options import FlushDiskType
 
 from .session import Session
 
@@ -52,6 +53,13 @@ class DurableAnswers:
     def waiting(self) -> int:
         """Answers that wait now."""
         return len(self._waiting) + self._in_flush
+
+    def answer(self, session: Session, answer: Command, end: int) -> Command | None:
+        """The answer, if it may go now; with SYNC_FLUSH it follows when ``end`` is durable."""
+        if self._store.options.flush_disk_type is not FlushDiskType.SYNC_FLUSH:
+            return answer
+        self.add([UnflushedAnswer(session, answer, end)])
+        return None
 
     def add(self, answers: Iterable[UnflushedAnswer]) -> None:
         """Let answers wait for their flush."""

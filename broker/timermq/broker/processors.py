@@ -16,6 +16,7 @@ from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import RequestCode
 from timermq.timerstore.message_id import UniqueIdGenerator
 
+from .cancel_processor import CancelProcessor
 from .client_processor import ClientProcessor
 from .client_registry import ClientRegistry
 from .consumer_offset import ConsumerOffsetTable
@@ -63,6 +64,7 @@ class Processors:
     offset: OffsetProcessor
     query: QueryProcessor
     recall: RecallProcessor
+    cancel: CancelProcessor
     route: RouteProcessor
     pending: PendingProcessor
     watch: WatchProcessor
@@ -135,6 +137,12 @@ class Processors:
                 durable=tables.durable,
                 now_ms=now_ms,
             ),
+            cancel=CancelProcessor(
+                options=options,
+                timer_store=timer_store,
+                durable=tables.durable,
+                now_ms=now_ms,
+            ),
             route=RouteProcessor(options=options, topics=topics, address=address),
             pending=PendingProcessor(options=options, timer_store=timer_store),
             watch=WatchProcessor(
@@ -167,6 +175,7 @@ class Processors:
             RequestCode.QUERY_MESSAGE: self.query.query_message,
             RequestCode.VIEW_MESSAGE_BY_ID: self.query.view_message_by_id,
             RequestCode.RECALL_MESSAGE: self.recall.handle,
+            RequestCode.CANCEL_MESSAGE: self.cancel.handle,
             RequestCode.LIST_PENDING: self.pending.handle,
             RequestCode.WATCH: self.watch.watch,
             RequestCode.UNWATCH: self.watch.unwatch,

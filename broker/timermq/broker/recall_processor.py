@@ -1,9 +1,9 @@
 """Recall (370): takes a delayed message back before it is delivered.
 
-A recall stores a delete message for the target's slot; the slot's deletes are applied before
-anything of it is delivered. RocketMQ answers success as soon as the delete is stored, whether or
-not there is anything to delete. Here the index is asked first: what is not there, and what has
-left already, is said so (604, with the rule in the remark).
+RocketMQ stores a delete message for the target's slot and answers success, whatever becomes of it.
+Here the answer is a verdict: success means that the message never arrives; what has arrived, and
+what is not there, is refused with 604 and the rule in the remark. Only without an index is it as in
+RocketMQ.
 
 Source: Java ``RecallMessageProcessor``.
 """
@@ -14,18 +14,16 @@ from collections.abc import Callable
 
 import attrs
 
+from timermq.pipeline.cancellation import CancelError, Verdict, Wanted
 from timermq.pipeline.recall_handle import HandleError, RecallHandle, decode_handle
 from timermq.pipeline.timer_message_store import TimerMessageStore
-from timermq.pipeline.timer_record import TIMER_TOPIC
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.field import text
 from timermq.timerstore.message import Message
-from timermq.timerstore.properties import encode, find
-from timermq.timerstore.record import record_properties
-from timermq.timerstore.store_options import FlushDiskType
+from timermq.timerstore.properties import encode
 
-from .durable_answers import DurableAnswers, UnflushedAnswer
+from .durable_answers import DurableAnswers
 from .options import BrokerOptions
 from .refusal import RefusedError
 from .send_request import remark_of
@@ -35,10 +33,6 @@ from .topic_validator import group_fault
 
 RECALL_TAG = "_RECALL_TAG_"
 RECALL_BODY = b"0"
-
-QUERY_COUNT_MAX = 64
-"""Records with the key that are looked at: a message, its rolls and earlier recalls."""
-_ALWAYS_MS = 2**63 - 1
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -54,7 +48,7 @@ class RecallProcessor:
     def handle(self, session: Session, command: Command) -> Command | None:
         """Store the delete message of a handle; the checks are in Java's order."""
         now_ms = self.now_ms()
-        self._check_broker(now_ms)
+        check_recall(self.options, now_ms)
         topic = text(command, "topic")
         if self.topics.get(topic) is None:
             raise RefusedError(
@@ -63,44 +57,43 @@ class RecallProcessor:
                 f"topic {ascii(topic)[:260]} does not exist",
             )
         handle = self._check_handle(text(command, "recallHandle", default=""), topic, now_ms)
-        self._check_target(handle)
-        message = _delete_message(session, handle, _producer_group(command), now_ms)
-        timer_result = self.timer_store.put([message])[0]
-        result = timer_result.result
-        if not result.status.is_stored:
-            raise RefusedError(
-                ResponseCode.SYSTEM_ERROR, "RECALL_NOT_STORED", remark_of(timer_result)
-            )
+        end = (
+            self._cancel(handle, now_ms)
+            if self.timer_store.store.options.message_index_enable
+            else self._store_delete(session, command, handle, now_ms)
+        )
         answer = command.answer(
             ResponseCode.SUCCESS,
             ext={"msgId": handle.unique_key, "MSG_REGION": self.options.region_id},
         )
-        if self.timer_store.store.options.flush_disk_type is not FlushDiskType.SYNC_FLUSH:
-            return answer
-        self.durable.add([UnflushedAnswer(session, answer, result.end)])
-        return None
+        return self.durable.answer(session, answer, end)
 
-    def _check_broker(self, now_ms: int) -> None:
-        options = self.options
-        if not options.recall_message_enable:
+    def _cancel(self, handle: RecallHandle, now_ms: int) -> int:
+        """Cancel the message; where the log has to be durable before that is told."""
+        try:
+            result = self.timer_store.cancellation.cancel(Wanted(handle.topic, handle.unique_key))
+        except CancelError as error:
+            raise RefusedError(ResponseCode.SYSTEM_ERROR, error.rule, error.text) from error
+        if result.verdict is Verdict.TOO_LATE:
+            raise _illegal("RECALL_TOO_LATE", f"message {handle.unique_key} was delivered already")
+        if result.verdict is Verdict.NOT_FOUND:
+            if handle.timestamp_ms <= now_ms:
+                raise _illegal("RECALL_TOO_LATE", f"the moment {handle.timestamp_ms} is past")
+            raise _illegal("RECALL_NOT_FOUND", f"no delayed message {handle.unique_key} waits here")
+        return result.end
+
+    def _store_delete(
+        self, session: Session, command: Command, handle: RecallHandle, now_ms: int
+    ) -> int:
+        if handle.timestamp_ms <= now_ms:
+            raise _illegal("RECALL_TOO_LATE", f"the moment {handle.timestamp_ms} is past")
+        message = _delete_message(session, handle, _producer_group(command), now_ms)
+        timer_result = self.timer_store.put([message])[0]
+        if not timer_result.result.status.is_stored:
             raise RefusedError(
-                ResponseCode.NO_PERMISSION,
-                "RECALL_DISABLED",
-                "recallMessageEnable is false on this broker",
+                ResponseCode.SYSTEM_ERROR, "RECALL_NOT_STORED", remark_of(timer_result)
             )
-        if now_ms < options.start_accept_send_request_time_stamp:
-            raise RefusedError(
-                ResponseCode.SERVICE_NOT_AVAILABLE,
-                "NOT_ACCEPTING_YET",
-                f"broker {options.broker_name} takes recalls from "
-                f"{options.start_accept_send_request_time_stamp} on",
-            )
-        if not (options.is_writeable or options.allow_recall_when_broker_not_writeable):
-            raise RefusedError(
-                ResponseCode.SERVICE_NOT_AVAILABLE,
-                "BROKER_NOT_WRITEABLE",
-                f"broker {options.broker_name} takes no recalls",
-            )
+        return timer_result.result.end
 
     def _check_handle(self, handle_text: str, topic: str, now_ms: int) -> RecallHandle:
         try:
@@ -122,8 +115,6 @@ class RecallProcessor:
             )
         left_ms = handle.timestamp_ms - now_ms
         delay_max_ms = self.timer_store.options.timer_max_delay_sec * 1000
-        if left_ms <= 0:
-            raise _illegal("RECALL_TOO_LATE", f"the moment {handle.timestamp_ms} is past")
         # RocketMQ refuses exactly the maximum too, which a send may ask for.
         if left_ms > delay_max_ms:
             raise _illegal(
@@ -133,36 +124,28 @@ class RecallProcessor:
             )
         return handle
 
-    def _check_target(self, handle: RecallHandle) -> None:
-        """Refuse what the index knows to be in vain."""
-        store = self.timer_store.store
-        if not store.options.message_index_enable:
-            return
-        waiting = self._records(TIMER_TOPIC, handle)
-        if any(_is_target(record, handle) for record in waiting):
-            return
-        if self._records(handle.topic, handle):
-            raise _illegal("RECALL_TOO_LATE", f"message {handle.unique_key} was delivered already")
-        raise _illegal("RECALL_NOT_FOUND", f"no delayed message {handle.unique_key} waits here")
 
-    def _records(self, topic: str, handle: RecallHandle) -> list[bytes]:
-        return self.timer_store.store.query(
-            topic,
-            handle.unique_key,
-            count_max=QUERY_COUNT_MAX,
-            begin_ms=0,
-            end_ms=_ALWAYS_MS,
-            unique=True,
+def check_recall(options: BrokerOptions, now_ms: int) -> None:
+    """Refuse while the broker takes nothing back."""
+    if not options.recall_message_enable:
+        raise RefusedError(
+            ResponseCode.NO_PERMISSION,
+            "RECALL_DISABLED",
+            "recallMessageEnable is false on this broker",
         )
-
-
-def _is_target(record: bytes, handle: RecallHandle) -> bool:
-    properties = record_properties(record)
-    return (
-        find(properties, b"TIMER_OUT_MS") == b"%d" % (handle.timestamp_ms - 1)
-        and find(properties, b"REAL_TOPIC") == handle.topic.encode()
-        and find(properties, b"TIMER_DEL_UNIQKEY") is None
-    )
+    if now_ms < options.start_accept_send_request_time_stamp:
+        raise RefusedError(
+            ResponseCode.SERVICE_NOT_AVAILABLE,
+            "NOT_ACCEPTING_YET",
+            f"broker {options.broker_name} takes recalls from "
+            f"{options.start_accept_send_request_time_stamp} on",
+        )
+    if not (options.is_writeable or options.allow_recall_when_broker_not_writeable):
+        raise RefusedError(
+            ResponseCode.SERVICE_NOT_AVAILABLE,
+            "BROKER_NOT_WRITEABLE",
+            f"broker {options.broker_name} takes no recalls",
+        )
 
 
 def _delete_message(

@@ -8,21 +8,21 @@ import trio
 
 from timermq.client import Producer, Verdict
 
-from .arguments import OneLineParser, add_json, add_namesrv
+from .arguments import OneLineParser, UsageError, add_json, add_namesrv
 from .output import print_json
 
 
 def prepare_parser(parser: OneLineParser) -> None:
-    """What `send` printed."""
-    parser.add_argument("topic", metavar="TOPIC")
-    parser.add_argument("handle", metavar="HANDLE", help="the recall handle that send printed")
+    """Which message."""
+    add_waiting(parser)
     add_namesrv(parser)
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the verdict; 1 unless the message is cancelled."""
-    verdict = trio.run(_cancel, args.namesrv, args.topic, args.handle)
+    check_waiting(args)
+    verdict = trio.run(_cancel, args)
     if args.json:
         print_json([{"verdict": verdict.value}])
     else:
@@ -30,6 +30,23 @@ def run(args: argparse.Namespace) -> int:
     return 0 if verdict is Verdict.CANCELLED else 1
 
 
-async def _cancel(namesrv: str, topic: str, handle: str) -> Verdict:
-    async with Producer(namesrv) as producer:
-        return await producer.cancel(topic, handle)
+def add_waiting(parser: OneLineParser) -> None:
+    """The three names of a message that waits."""
+    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument(
+        "handle", metavar="HANDLE", nargs="?", help="the recall handle that send printed"
+    )
+    parser.add_argument("--id", metavar="ID", help="instead: the message id that send printed")
+    parser.add_argument("--key", metavar="K", help="instead: a key that no other waiting one has")
+
+
+def check_waiting(args: argparse.Namespace) -> None:
+    """Refuse none and more than one."""
+    given = [one for one in (args.handle, args.id, args.key) if one is not None]
+    if len(given) != 1:
+        raise UsageError(f"expected one of HANDLE, --id and --key, found {len(given)}")
+
+
+async def _cancel(args: argparse.Namespace) -> Verdict:
+    async with Producer(args.namesrv) as producer:
+        return await producer.cancel(args.topic, args.handle, message_id=args.id, key=args.key)

@@ -21,7 +21,7 @@ from timermq.client import ClientError
 from timermq.remoting import LocalProtocolError, RemoteProtocolError
 from timermq.timerstore.errors import StoreError
 
-from . import bench, cancel, config, consume, demo, pending, send, serve, store, top
+from . import bench, cancel, config, consume, demo, pending, reschedule, send, serve, store, top
 from .arguments import OneLineParser, UsageError, Verb, first_sentence
 from .log_output import LogFormat, configure_logs
 from .settings import ConfigurationError
@@ -42,6 +42,7 @@ VERBS: Mapping[str, Verb] = {
     "send": send,
     "consume": consume,
     "cancel": cancel,
+    "reschedule": reschedule,
     "top": top,
     "pending": pending,
     "store": store,

@@ -109,8 +109,13 @@ def _split_property(text: str) -> tuple[str, str]:
 
 def _print_receipt(receipt: SendReceipt) -> None:
     print(f"message id     {receipt.message_id}")
-    if receipt.deliver_ms is not None:
-        local = format_moment(receipt.deliver_ms)
-        print(f"deliver time   {local} ({format_moment(receipt.deliver_ms, datetime.UTC)})")
-    if receipt.recall_handle is not None:
-        print(f"recall handle  {receipt.recall_handle}")
+    print_waiting(receipt.deliver_ms, receipt.recall_handle)
+
+
+def print_waiting(deliver_ms: int | None, recall_handle: str | None) -> None:
+    """When a message comes, and what takes it back; nothing for one that does not wait."""
+    if deliver_ms is not None:
+        local = format_moment(deliver_ms)
+        print(f"deliver time   {local} ({format_moment(deliver_ms, datetime.UTC)})")
+    if recall_handle is not None:
+        print(f"recall handle  {recall_handle}")

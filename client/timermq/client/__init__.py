@@ -14,5 +14,6 @@ from .message import ReceivedMessage as ReceivedMessage
 from .message import SendReceipt as SendReceipt
 from .message import Verdict as Verdict
 from .producer import Producer as Producer
+from .waiting import CancelReceipt as CancelReceipt
 from .watch import Watch as Watch
 from .watch import open_watch as open_watch

@@ -69,7 +69,7 @@ class OutgoingMessage:
         if self.at is not None:
             pairs["TIMER_DELIVER_MS"] = str(epoch_ms(self.at))
         if self.delay is not None:
-            pairs["TIMER_DELAY_MS"] = str(_whole_ms(self.delay))
+            pairs["TIMER_DELAY_MS"] = str(delay_ms(self.delay))
         if self.level is not None:
             pairs["DELAY"] = str(self.level)
         pairs["UNIQ_KEY"] = unique_key
@@ -100,12 +100,14 @@ class SendReceipt:
 
 
 class Verdict(enum.Enum):
-    """The answer to a cancel."""
+    """The answer to a cancel or a move; what it says stays true."""
 
     CANCELLED = "cancelled"
     """It will not arrive."""
+    MOVED = "moved"
+    """It will arrive at its new moment only."""
     TOO_LATE = "too_late"
-    """It has arrived, or its slot has begun."""
+    """It has arrived."""
     NOT_FOUND = "not_found"
     """The broker knows of no such message."""
 
@@ -187,7 +189,7 @@ def epoch_ms(when: datetime.datetime | int) -> int:
     """Epoch milliseconds of a moment; microseconds count as one more, lest it be early."""
     if isinstance(when, int):
         return when
-    return _whole_ms(when - _EPOCH)
+    return delay_ms(when - _EPOCH)
 
 
 def moment(time_ms: int) -> datetime.datetime:
@@ -195,7 +197,7 @@ def moment(time_ms: int) -> datetime.datetime:
     return _EPOCH + datetime.timedelta(milliseconds=time_ms)
 
 
-def _whole_ms(duration: datetime.timedelta) -> int:
+def delay_ms(duration: datetime.timedelta) -> int:
     """Milliseconds, rounded up."""
     return -(-duration // _MILLISECOND)
 

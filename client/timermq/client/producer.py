@@ -27,6 +27,7 @@ from .recall import broker_of, verdict_of
 from .route import Routes, TopicQueue, name_servers
 from .send_frames import Addressed, SendFrame, address_message, cut_frames
 from .unique_key import UniqueKeys
+from .waiting import CancelReceipt, Waiting, best_of, receipt_of
 from .wall_clock import now_ms
 
 ATTEMPTS_MAX = 3
@@ -175,26 +176,91 @@ class Producer:
         error.outcomes = outcomes
         raise error
 
-    async def cancel(self, topic: str, recall_handle: str) -> Verdict:
+    async def cancel(
+        self,
+        topic: str,
+        recall_handle: str | None = None,
+        *,
+        message_id: str | None = None,
+        key: str | None = None,
+    ) -> Verdict:
         """Take a message back that waits for its moment.
 
+        Args:
+            topic: Its topic.
+            recall_handle: From its receipt; brokers of RocketMQ understand it too.
+            message_id: Its unique key.
+            key: A key that no other waiting message of the topic has.
+
         Raises:
-            BrokerRefusedError: The handle is none, or cancelling is switched off.
+            ValueError: Not exactly one of the three is given.
+            BrokerRefusedError: The handle is none, several messages have the key, or cancelling is
+                switched off.
             NoRouteError: The topic is unknown.
             NoAnswerError: It may or may not be cancelled; asking again does no harm.
 
         Cancellation: the message may be cancelled.
         """
-        queues = await self._routes_now().writable(topic)
-        broker_name = broker_of(recall_handle)
-        address = next(
-            (queue.address for queue in queues if queue.broker_name == broker_name),
-            queues[0].address,  # which says what is wrong with the handle
-        )
+        target = Waiting(topic, recall_handle, message_id, key)
+        if recall_handle is None:
+            return (await self._ask(target, target.command)).verdict
         ext = {"producerGroup": self._group, "topic": topic, "recallHandle": recall_handle}
+        (address,) = await self._holders(target)
         return verdict_of(
             await self._call(address, lambda: Command(RequestCode.RECALL_MESSAGE, ext=ext))
         )
+
+    async def reschedule(
+        self,
+        topic: str,
+        recall_handle: str | None = None,
+        *,
+        message_id: str | None = None,
+        key: str | None = None,
+        at: datetime.datetime | int | None = None,
+        delay: datetime.timedelta | None = None,
+    ) -> CancelReceipt:
+        """Give a waiting message another moment; it arrives then only.
+
+        Args:
+            topic: Its topic.
+            recall_handle: As for ``cancel``, as are the next two.
+            message_id: Its unique key.
+            key: A key that no other waiting message of the topic has.
+            at: The new moment: an aware datetime or epoch milliseconds; one that is past means now.
+            delay: From the broker's receiving the request.
+
+        Returns:
+            The verdict (``MOVED``, ``TOO_LATE``, ``NOT_FOUND``) and the new handle.
+
+        Raises:
+            ValueError: Not exactly one name, or not exactly one of ``at`` and ``delay``.
+            ClientError: As for ``cancel``.
+
+        Cancellation: the message may be moved.
+        """
+        if (at is None) == (delay is None):
+            raise ValueError("expected one of at and delay")
+        target = Waiting(topic, recall_handle, message_id, key)
+        return await self._ask(target, lambda: target.command(at=at, delay=delay))
+
+    async def _ask(self, target: Waiting, command: Callable[[], Command]) -> CancelReceipt:
+        """Ask whoever may have the message."""
+        holders = await self._holders(target)
+        return best_of([receipt_of(await self._call(one, command)) for one in holders])
+
+    async def _holders(self, target: Waiting) -> list[str]:
+        """Addresses of the brokers that may have a message; of exactly one by its handle."""
+        queues = await self._routes_now().writable(target.topic)
+        if target.recall_handle is None:
+            return sorted({queue.address for queue in queues})
+        broker_name = broker_of(target.recall_handle)
+        return [
+            next(
+                (queue.address for queue in queues if queue.broker_name == broker_name),
+                queues[0].address,  # which says what is wrong with the handle
+            )
+        ]
 
     async def _address(self, messages: Sequence[OutgoingMessage]) -> list[Addressed]:
         """Give each message its id and queue; a topic is looked up once."""

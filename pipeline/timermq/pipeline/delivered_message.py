@@ -66,7 +66,7 @@ def due_message(
         raise TimerRecordError(f"timer record at {phy_offset}: its REAL_TOPIC is {TIMER_TOPIC}")
     if facts.own_end and not is_roll and not record[V6_FLAGS_AT] & V6_BITS:
         return DueMessage(_own_message(record, facts, origin), facts.deliver_ms, False)
-    body_end, _, topic_end, end = record_spans(record)
+    _, _, topic_end, end = record_spans(record)
     properties = own_properties(record[topic_end + 2 : end])
     if is_roll:
         properties = remove(properties, DELIVER[:-1]) + timer_tail(
@@ -80,14 +80,34 @@ def due_message(
         topic, queue_id = TIMER_TOPIC, 0
     elif find(properties, DELIVER[:-1]) is None:
         properties += b"%b%013d\x02" % (DELIVER, facts.deliver_ms)
+    message = taken_over(
+        record, topic=topic, queue_id=queue_id, properties=properties, origin=origin
+    )
+    return DueMessage(
+        message=message, deliver_ms=0 if is_roll else facts.deliver_ms, is_roll=is_roll
+    )
+
+
+def taken_over(
+    record: bytes, *, topic: str, queue_id: int, properties: bytes, origin: int
+) -> Message:
+    """A message with the body, flags and born data of a record.
+
+    Args:
+        record: The record of the timer topic, of any address family.
+        topic: Where the message goes.
+        queue_id: Its queue there.
+        properties: Its properties.
+        origin: What its ``preparedTransactionOffset`` is to say.
+    """
     head = HEADS[record[V6_FLAGS_AT] & V6_BITS]
     _, _, crc, _, flag, _, _, sys_flag, born_ms, born_host, _, _, reconsume_times, _, _ = (
         head.unpack_from(record)
     )
-    message = Message(
+    return Message(
         topic=topic,
         queue_id=queue_id,
-        body=record[head.size : body_end],
+        body=record[head.size : record_spans(record)[0]],
         properties=properties,
         flag=flag,
         sys_flag=sys_flag,
@@ -96,9 +116,6 @@ def due_message(
         reconsume_times=reconsume_times,
         prepared_offset=origin,
         body_crc=crc,
-    )
-    return DueMessage(
-        message=message, deliver_ms=0 if is_roll else facts.deliver_ms, is_roll=is_roll
     )
 
 

@@ -21,7 +21,7 @@ from timermq.timerstore.record import record_properties
 
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
-from .timer_record import REAL_TOPIC
+from .timer_record import REAL_TOPIC, order_name
 from .timer_request import DeliverBatch, DequeueBatch, ReadMark, Requests
 from .timer_state import TimerState
 
@@ -67,10 +67,9 @@ class DequeueGetMessage:
         for index, record in zip(order, self.store.commit_log.records_at(places), strict=True):
             if record is None or int.from_bytes(record[:4]) != sizes[index]:
                 self.counts.missing += 1
+                self.state.meet(offsets[index])
                 log.error("due message is gone", phy_offset=offsets[index], size=sizes[index])
-            elif not may_be_left_out or not self._left_out(
-                record, deletes, int(requests["magic"][index])
-            ):
+            elif not may_be_left_out or not self._left_out(record, deletes, requests[index]):
                 records[index] = record
         kept = [index for index, record in enumerate(records) if record is not None]
         return DeliverBatch(
@@ -78,14 +77,20 @@ class DequeueGetMessage:
             records=[record for record in records if record is not None],
         )
 
-    def _left_out(self, record: bytes, deletes: frozenset[bytes], magic: int) -> bool:
+    def _left_out(self, record: bytes, deletes: frozenset[bytes], request: np.void) -> bool:
         done = self.state.already_done
         if done.foreign and done.take_foreign(record):
             self.counts.repeated += 1
+            self.state.meet(int(request["offset_py"]))
             return True
         # A delete takes effect in the final slot only: on the way both are rolled.
-        if deletes and not magic & MAGIC_ROLL and _keys(record) & deletes:
+        if (
+            deletes
+            and not int(request["magic"]) & MAGIC_ROLL
+            and _names(record, int(request["order_py"])) & deletes
+        ):
             self.counts.cancelled += 1
+            self.state.meet(int(request["offset_py"]))
             topic = find(record_properties(record), REAL_TOPIC[:-1])
             if topic is not None:
                 self.metrics.add(topic.decode(), -1)
@@ -108,11 +113,12 @@ class DequeueGetMessage:
         return parts
 
 
-def _keys(record: bytes) -> set[bytes]:
-    """Both forms in which a delete can name this message: with its topic and without."""
+def _names(record: bytes, order_py: int) -> set[bytes]:
+    """How a delete can name this message: by its order, by its key with its topic and without."""
+    names = {order_name(order_py)}
     properties = record_properties(record)
     unique_key = find(properties, b"UNIQ_KEY")
     if unique_key is None:
-        return set()
+        return names
     topic = find(properties, REAL_TOPIC[:-1]) or b""
-    return {unique_key, topic + b"+" + unique_key}
+    return names | {unique_key, topic + b"+" + unique_key}

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from timermq.timerlog import MAGIC_ROLL, TimerMetrics
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.properties import find
 from timermq.timerstore.put_status import PutResult, PutStatus
 
 from .already_done import origin_of
@@ -33,7 +34,7 @@ from .delivered_message import DueMessage, due_message
 from .due_copies import DueCopies, due_copies
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
-from .timer_record import TimerRecordError
+from .timer_record import REAL_TOPIC, TimerRecordError
 from .timer_request import DeliverBatch, ReadMark
 from .timer_state import TimerState
 
@@ -80,12 +81,13 @@ class DequeuePutMessage:
     def _mark(self, mark: ReadMark) -> None:
         state = self.state
         state.commit_read_ms = mark.read_ms
-        state.already_done.forget(slot_ms=mark.read_ms, queue_offset=state.commit_queue_offset)
+        state.forget_what_is_done()
         # While deliveries of the process before still count, the next one must read them too.
         if not state.already_done:
             # What was delivered of slots that are still open has to be found again.
-            end = self.store.commit_log.max_offset
-            state.scan_py = end if mark.scan_py is None else max(state.scan_py, mark.scan_py)
+            needed = (mark.scan_py, state.fresh_cancels.first_py())
+            pins = [one for one in needed if one is not None]
+            state.scan_py = max(state.scan_py, min(pins, default=self.store.commit_log.max_offset))
         state.published.set()
         # Delivered slots are what a full ring waits for.
         state.slot_closed.set()
@@ -98,7 +100,7 @@ class DequeuePutMessage:
     async def _put_copies(self, due: DueCopies) -> bool:
         """Put a usual batch; False, with nothing done, when the store wants messages."""
         await self._gate(int(due.deliver_ms.max()))
-        while True:
+        while not self._are_cancelled(due):
             now_ms = self.clock.now_ms()
             result = self.store.put_copies(due.copies)
             if result is None:
@@ -109,10 +111,11 @@ class DequeuePutMessage:
                 return True
             self.counts.retried += len(due.copies.records)
             await trio.sleep(self.options.retry_interval_ms / 1000)
+        return False
 
     async def _put_messages(self, due: list[DueMessage]) -> None:
         await self._gate(max((one.deliver_ms for one in due), default=0))
-        while due:
+        while due := self._without_cancelled(due):
             now_ms = self.clock.now_ms()
             results = self.store.put([one.message for one in due], even_when_full=True)
             pairs = list(zip(due, results, strict=True))
@@ -148,6 +151,7 @@ class DequeuePutMessage:
                 )
             except TimerRecordError as error:
                 self.counts.set_aside += 1
+                self.state.meet(offset_py)
                 log.error("due message set aside", phy_offset=offset_py, reason=str(error))
         return due
 
@@ -156,6 +160,26 @@ class DequeuePutMessage:
         while (now_ms := self.clock.now_ms()) < latest_ms:
             wait_ms = min(latest_ms - now_ms, self.options.clock_check_interval_ms)
             await trio.sleep(wait_ms / 1000)
+
+    def _are_cancelled(self, due: DueCopies) -> bool:
+        """Whether any is, so that they are looked at one by one."""
+        cancels = self.state.fresh_cancels
+        return bool(cancels) and any(map(cancels.cover, map(origin_of, due.copies.origins)))
+
+    def _without_cancelled(self, due: list[DueMessage]) -> list[DueMessage]:
+        """The last moment at which a cancel can come: what is left is written without a pause."""
+        if not self.state.fresh_cancels:
+            return due
+        kept: list[DueMessage] = []
+        for one in due:
+            if not self.state.fresh_cancels.cover(origin_of(one.message.prepared_offset)):
+                kept.append(one)
+                continue
+            self.counts.cancelled += 1
+            self.state.meet(origin_of(one.message.prepared_offset))
+            topic = find(one.message.properties, REAL_TOPIC[:-1]) if one.is_roll else None
+            self.metrics.add(one.message.topic if topic is None else topic.decode(), -1)
+        return kept
 
     def _again(self, one: DueMessage, result: PutResult) -> bool:
         if result.status in STORED:

@@ -92,7 +92,7 @@ class EnqueuePut:
         state.commit_queue_offset = batch.next_queue_offset
         state.committed.set()
         self.flow.settled()
-        state.already_done.forget(slot_ms=state.read_ms, queue_offset=state.commit_queue_offset)
+        state.forget_what_is_done()
         return True
 
     def _targets(self, batch: EnqueueBatch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

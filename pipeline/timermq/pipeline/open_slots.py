@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 
 from timermq.timerlog import TimerLog, UnitChunk
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
 from timermq.wheel import TimerWheel
 
 from .open_slot import OpenSlot
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
-from .timer_record import DELETE, TimerFacts, TimerRecordError, decode_timer
+from .timer_record import TimerFacts, TimerRecordError, decode_timer, deleted_name
 from .timer_request import Requests
 from .timer_state import TimerState
 
@@ -111,4 +110,4 @@ class OpenSlots:
 
     def _delete_key_of(self, offset_py: int, size_py: int) -> bytes | None:
         record = self.store.commit_log.record_at(offset_py, size_py)
-        return None if record is None else find(record_properties(record), DELETE[:-1])
+        return None if record is None else deleted_name(record_properties(record))

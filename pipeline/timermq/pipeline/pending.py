@@ -200,7 +200,7 @@ class PendingTimers:
         topic = facts.destination.topic
         if facts.is_delete or facts.out_ms < since_ms:
             return None
-        if deletes.cover(facts.out_ms, topic.encode(), unique_key):
+        if deletes.cover(facts.out_ms, facts.order_py, topic.encode(), unique_key):
             return None
         return PendingTimer(
             unique_id=unique_key.decode("utf-8", "replace"),

@@ -18,12 +18,17 @@ from numpy.typing import NDArray
 
 from timermq.timerlog import MAGIC_DELETE, slot_times
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
 
 from .already_done import AlreadyDone
 from .timer_files import TimerFiles
-from .timer_record import DELETE, TIMER_TOPIC, TimerRecordError, decode_timer
+from .timer_record import (
+    TIMER_TOPIC,
+    TimerRecordError,
+    decode_timer,
+    deleted_name,
+    order_name,
+)
 
 READ_COUNT = 64
 """Records read between two looks at the other tasks: about a millisecond."""
@@ -73,13 +78,17 @@ class PendingDeletes:
         self._entries, self._queue_end = np.concatenate(parts), queue_end
         self._targets = np.sort(np.concatenate([self._units[:, 1], self._entries[:, 1]]))
 
-    def cover(self, out_ms: int, topic: bytes, unique_key: bytes) -> bool:
-        """Whether the timer of this slot, topic and key is cancelled."""
+    def cover(self, out_ms: int, order_py: int, topic: bytes, unique_key: bytes) -> bool:
+        """Whether the timer of this slot, order, topic and key is cancelled."""
         if not len(self._targets):
             return False
         return any(
             self._targets[np.searchsorted(self._targets, wanted) % len(self._targets)] == wanted
-            for wanted in (hash((out_ms, unique_key)), hash((out_ms, topic + b"+" + unique_key)))
+            for wanted in (
+                hash((out_ms, order_name(order_py))),
+                hash((out_ms, unique_key)),
+                hash((out_ms, topic + b"+" + unique_key)),
+            )
         )
 
     def _read(self, places: Iterable[_Place | None], parts: list[Int64s]) -> Iterator[None]:
@@ -126,7 +135,7 @@ class PendingDeletes:
     def _target(self, offset_py: int, size_py: int) -> int | None:
         """The hash of a delete's target; None when the record is none, or gone."""
         record = self.store.commit_log.record_at(offset_py, size_py)
-        key = None if record is None else find(record_properties(record), DELETE[:-1])
+        key = None if record is None else deleted_name(record_properties(record))
         if record is None or key is None:
             return None
         try:

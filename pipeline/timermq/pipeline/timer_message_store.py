@@ -30,6 +30,7 @@ from timermq.timerstore.put_status import PutResult
 from timermq.wheel import Slots
 
 from .admission import Admitted, Refusal, TimerAdmission
+from .cancellation import Cancellation
 from .clock import Clock
 from .dequeue_get import DequeueGet
 from .dequeue_get_message import DequeueGetMessage
@@ -103,9 +104,14 @@ class TimerMessageStore:
             commit_read_ms=recovered.read_ms,
             scan_py=recovered.scan_py,
             already_done=recovered.already_done,
+            near_ms=2 * precision_ms + options.read_ahead_ms,
         )
         self._flow = FlowControl(options.timer_congest_num_each_slot, self._linked)
         self.admission = TimerAdmission(options, self._flow.refuses)
+        self.cancellation = Cancellation(
+            store=store, state=self.state, options=options, clock=clock
+        )
+        """Takes messages back and moves them, with a certain answer."""
         self._flush = TimerFlush(
             files=self.files, store=store, state=self.state, options=options, clock=clock
         )

@@ -38,6 +38,10 @@ OUT = b"TIMER_OUT_MS\x01"
 ROLL_TIMES = b"TIMER_ROLL_TIMES\x01"
 ORDER = b"TIMER_ORDER\x01"
 DELETE = b"TIMER_DEL_UNIQKEY\x01"
+DELETE_ORDER = b"TIMER_DEL_ORDER\x01"
+"""Ours: the order of the one message that a delete takes back, however often that was rolled."""
+DELETE_FOR = b"TIMER_DEL_FOR\x01"
+"""Ours: the delete makes way for the entry behind it, which takes the place of this position."""
 
 TAIL_SIZE_MAX = 512
 """Bytes kept free in the property text for everything above: a topic of 255 bytes, a roll count."""
@@ -192,12 +196,25 @@ def own_properties(properties: bytes) -> bytes:
     return b"".join(item + b"\x02" for item in kept)
 
 
+def order_name(order_py: int) -> bytes:
+    """What a delete of ours names: the message with this order."""
+    return b"\x01%d" % order_py
+
+
+def deleted_name(properties: bytes) -> bytes | None:
+    """What a delete names: an order as ours do, else the key (Java's); None for no delete."""
+    order = find(properties, DELETE_ORDER[:-1])
+    return find(properties, DELETE[:-1]) if order is None else b"\x01" + order
+
+
 INTERNAL = (
     REAL_TOPIC,
     REAL_QID,
     OUT,
     ROLL_TIMES,
     ORDER,
+    DELETE_ORDER,
+    DELETE_FOR,
     b"TIMER_ENQUEUE_MS\x01",
     b"TIMER_DEQUEUE_MS\x01",
 )

@@ -184,8 +184,8 @@ def recover(
     )
     timer_queue = store.queue(TIMER_TOPIC, 0)
     done.until_queue_offset = timer_queue.max_offset if timer_queue is not None else 0
-    if not store.last_exit_ok or decision.rebuild_wheel:
-        _recount(files, store, read_ms, done)
+    if not store.last_exit_ok or decision.rebuild_wheel or len(done.origins):
+        done.until_slot_ms = max(done.until_slot_ms, _recount(files, store, read_ms, done))
     log.info(
         "timer recovered",
         decision=decision.label,
@@ -369,16 +369,22 @@ def _read_commit_log(store: MessageStore, scan_py: int, read_ms: int, queue_py: 
     return done
 
 
-def _recount(files: TimerFiles, store: MessageStore, read_ms: int, done: AlreadyDone) -> None:
+def _recount(files: TimerFiles, store: MessageStore, read_ms: int, done: AlreadyDone) -> int:
     """Count the waiting messages by topic anew: the file is older than what the logs show.
 
     Units carry the hash of their topic; the names are those of the store's queues.
+
+    Returns:
+        The last slot with a unit of a message that is done; 0 without any. It may lie ahead of all
+        that is stored: with the clock ahead, the unit was linked late.
     """
     counts: dict[int, int] = {}
+    last_done_ms = 0
     for _, units in files.timer_log.scan(files.timer_log.min_pos):
-        waits = slot_times(units) >= read_ms
-        waits &= (units["magic"] & MAGIC_DELETE) == 0
-        waits &= ~done.dequeue_repeats(units["offset_py"].astype(np.int64))
+        slots = slot_times(units)
+        is_done = done.dequeue_repeats(units["offset_py"].astype(np.int64))
+        last_done_ms = max(last_done_ms, int(slots[is_done].max(initial=0)))
+        waits = (slots >= read_ms) & ((units["magic"] & MAGIC_DELETE) == 0) & ~is_done
         hashes, numbers = np.unique(units["topic_hash"][waits], return_counts=True)
         for topic_hash, number in zip(hashes.tolist(), numbers.tolist(), strict=True):
             counts[topic_hash] = counts.get(topic_hash, 0) + number
@@ -387,3 +393,4 @@ def _recount(files: TimerFiles, store: MessageStore, read_ms: int, done: Already
     files.metrics.replace(
         {by_hash[one]: number for one, number in counts.items() if one in by_hash}
     )
+    return last_done_ms

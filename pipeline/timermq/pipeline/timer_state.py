@@ -20,6 +20,7 @@ from __future__ import annotations
 import attrs
 
 from .already_done import AlreadyDone
+from .fresh_cancels import FreshCancels
 from .signal import Signal
 
 
@@ -35,12 +36,16 @@ class TimerState:
     scan_py: int
     already_done: AlreadyDone
     """What the last run had done beyond its checkpoint; empty after a clean stop."""
+    near_ms: int
+    """Slots further ahead than that are not open."""
     waits_for_room: bool = False
     """enqueue_put cannot go on: the disk is full."""
     awaited_ms: int | None = None
     """Slot that dequeue_get sleeps for; None while it is awake or nothing is pending."""
     stopping: bool = False
     """Set by a graceful stop: enqueue_get and dequeue_get finish what they hold and leave."""
+    fresh_cancels: FreshCancels = attrs.field(factory=FreshCancels, init=False)
+    """Cancels that the wheel does not show yet, or too late."""
     arrived: Signal = attrs.field(factory=Signal, init=False)
     """The timer topic has new entries, or the service stops (wakes enqueue_get)."""
     slots_changed: Signal = attrs.field(factory=Signal, init=False)
@@ -51,6 +56,23 @@ class TimerState:
     """``commit_read_ms`` moved (wakes dequeue_get)."""
     slot_closed: Signal = attrs.field(factory=Signal, init=False)
     """The read pointer moved (wakes enqueue_put when the ring is full)."""
+
+    def forget_what_is_done(self) -> None:
+        """Let go of what the positions show by now; called when one of them has moved."""
+        self.already_done.forget(slot_ms=self.commit_read_ms, queue_offset=self.commit_queue_offset)
+        self.fresh_cancels.forget(
+            commit_queue_offset=self.commit_queue_offset,
+            near_ms=self.open_to_ms() + self.near_ms,
+            commit_read_ms=self.commit_read_ms,
+        )
+
+    def open_to_ms(self) -> int:
+        """No later slot is open, nor did the last run link anything late in one."""
+        return max(self.write_ms, self.read_ms, self.already_done.until_slot_ms)
+
+    def meet(self, offset_py: int) -> None:
+        """A due record is left out; it may be one that was cancelled."""
+        self.fresh_cancels.meet(offset_py, self.open_to_ms())
 
     def concerns_awaited(self, slot_ms: int) -> bool:
         """Whether a unit in ``slot_ms`` can be due before or in the slot that is slept for."""

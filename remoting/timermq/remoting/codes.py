@@ -61,6 +61,8 @@ class RequestCode(enum.IntEnum):
     """Ours: snapshots of the broker, pushed until UNWATCH or the end, CBOR (``watch``)."""
     UNWATCH = 9004
     """Ours: no more snapshots."""
+    CANCEL_MESSAGE = 9005
+    """Ours: takes a waiting message back, or gives it another moment, with a verdict."""
 
 
 class ResponseCode(enum.IntEnum):

@@ -173,6 +173,7 @@ class Reopened:
             read_ms=found.read_ms,
             commit_read_ms=found.read_ms,
             scan_py=found.scan_py,
+            near_ms=0,
             already_done=found.already_done,
         )
         counts = TimerCounts()

@@ -1,0 +1,63 @@
+"""Give a message that waits another moment: moved, too_late or not_found."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+
+import trio
+
+from timermq.client import CancelReceipt, Producer, Verdict
+
+from .arguments import OneLineParser, add_json, add_namesrv, duration, moment
+from .cancel import add_waiting, check_waiting
+from .output import print_json
+from .send import print_waiting
+
+
+def prepare_parser(parser: OneLineParser) -> None:
+    """Which message, and when instead."""
+    add_waiting(parser)
+    when = parser.add_mutually_exclusive_group(required=True)
+    when.add_argument(
+        "--at",
+        metavar="WHEN",
+        type=moment,
+        help="2026-12-24T18:00:00+01:00, epoch milliseconds, or 'in 3d12h'",
+    )
+    when.add_argument("--delay", metavar="DURATION", type=duration, help="such as 3d12h or 250ms")
+    add_namesrv(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the verdict and the new handle; 1 unless the message is moved."""
+    check_waiting(args)
+    receipt = trio.run(_reschedule, args)
+    if args.json:
+        print_json(
+            [
+                {
+                    "verdict": receipt.verdict.value,
+                    "message_id": receipt.message_id,
+                    "deliver_ms": receipt.deliver_ms,
+                    "recall_handle": receipt.recall_handle,
+                }
+            ]
+        )
+    else:
+        print(receipt.verdict.value)
+        print_waiting(receipt.deliver_ms, receipt.recall_handle)
+    return 0 if receipt.verdict is Verdict.MOVED else 1
+
+
+async def _reschedule(args: argparse.Namespace) -> CancelReceipt:
+    async with Producer(args.namesrv) as producer:
+        return await producer.reschedule(
+            args.topic,
+            args.handle,
+            message_id=args.id,
+            key=args.key,
+            at=args.at,
+            delay=None if args.delay is None else datetime.timedelta(milliseconds=args.delay),
+        )

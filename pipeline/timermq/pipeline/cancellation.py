@@ -1,0 +1,361 @@
+"""Cancelling and moving a pending message, with a certain answer.
+
+Everything here happens between two checkpoints of the event loop, and the last gate before a topic
+asks ``FreshCancels`` in the same way. So at the moment of the call a message either has reached its
+topic or has not, and what is answered stays true: ``CANCELLED`` never arrives, ``TOO_LATE`` has
+arrived. RocketMQ answers success once a delete is stored, whatever becomes of it.
+
+A message is found through the key index: its unique key, or one of its keys, under the timer topic.
+That costs a look-up and the reading of the records with that key, however many timers wait. It is
+known by the position of its first record (its *order*), which rolls keep.
+
+What is written is one record in the timer topic: a delete for the message's slot. It names the
+order for us, the unique key for RocketMQ, and as its origin the record that it takes back: should
+the process end before the slot is read, recovery counts that record as done. A move writes two at
+once: the delete, and behind it the message with its new moment.
+
+Source: Java ``RecallMessageProcessor``; issue #9208 (a recall that comes too late).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+
+import attrs
+
+from timermq.timerstore.errors import StoreError
+from timermq.timerstore.message import Message
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.properties import find, remove
+from timermq.timerstore.put_status import PutResult
+from timermq.timerstore.record import PHY_OFFSET_AT, STORE_MS_AT, record_properties, record_spans
+
+from .already_done import origin_in, origin_of
+from .clock import Clock
+from .delivered_message import taken_over
+from .fresh_cancels import FreshCancel
+from .timer_options import TimerOptions
+from .timer_record import (
+    DELETE,
+    DELETE_FOR,
+    DELETE_ORDER,
+    DELIVER,
+    TIMER_TOPIC,
+    TimerFacts,
+    TimerRecordError,
+    decode_timer,
+    deleted_name,
+    order_name,
+    own_properties,
+    timer_tail,
+)
+from .timer_state import TimerState
+
+RECORDS_MAX = 64
+"""Newest records with a key that are looked at: a message, its rolls, its delete."""
+RECALL_TAG = b"_RECALL_TAG_"
+RECALL_BODY = b"0"
+_ALWAYS_MS = 2**63 - 1
+
+
+class Verdict(enum.Enum):
+    """What became of a request to cancel or to move."""
+
+    CANCELLED = "cancelled"
+    """It never arrives, or not at its old moment."""
+    TOO_LATE = "too_late"
+    """It has arrived."""
+    NOT_FOUND = "not_found"
+    """No delayed message with this key is known."""
+
+
+class CancelError(StoreError):
+    """No verdict can be given, and nothing has changed.
+
+    Attributes:
+        rule: Name of the rule, in capitals; docs/protocol.md lists them.
+    """
+
+    def __init__(self, rule: str, text: str) -> None:
+        super().__init__(f"{rule}: {text}")
+        self.rule = rule
+        self.text = text
+
+
+@attrs.frozen
+class Wanted:
+    """Which message is meant: by its unique key, or by a key that one pending message has."""
+
+    topic: str
+    key: str
+    is_unique_key: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class CancelResult:
+    """The verdict, and when it may be told."""
+
+    verdict: Verdict
+    end: int
+    """Position up to which the log has to be durable before the verdict is told."""
+    unique_key: str
+    """Of the message that was found, else as asked for."""
+    deliver_ms: int | None = None
+    """After a move: the new moment."""
+    out_ms: int | None = None
+    """After a move: its slot."""
+
+
+@attrs.frozen
+class _Waiting:
+    """The newest record of one message of the timer topic."""
+
+    phy_offset: int
+    record: bytes
+    facts: TimerFacts
+    unique_key: bytes
+
+
+@attrs.frozen
+class _Found:
+    """What the index shows of the messages that a request may mean."""
+
+    pending: list[_Waiting]
+    cancelled: int
+    delivered: int
+
+    @property
+    def verdict(self) -> Verdict:
+        """What is true now, before anything is done."""
+        if self.delivered:
+            return Verdict.TOO_LATE
+        return Verdict.CANCELLED if self.cancelled or self.pending else Verdict.NOT_FOUND
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Cancellation:
+    """Cancels and moves messages of one running service; plain code."""
+
+    store: MessageStore
+    state: TimerState
+    options: TimerOptions
+    clock: Clock
+
+    def cancel(self, wanted: Wanted) -> CancelResult:
+        """Take a message back; again and again with the same verdict.
+
+        A producer that sends again after a time-out makes two messages with one unique key: both
+        are taken back, and ``TOO_LATE`` says that one of them had arrived.
+
+        Raises:
+            CancelError: There is no index, the key is that of several messages, or the disk does
+                not take the delete; nothing has changed.
+        """
+        found = self._find(wanted)
+        deletes = [self._delete(one) for one in found.pending]
+        self._remember(found.pending, self._put(deletes), deletes)
+        return self._result(wanted, found)
+
+    def reschedule(self, wanted: Wanted, deliver_ms: int) -> CancelResult:
+        """Give a pending message another moment, at once and as a whole.
+
+        Its unique key, body and properties stay, its place among messages of the new moment is that
+        of one sent now. A cancel at the old handle then means the moved message.
+
+        Args:
+            wanted: The message.
+            deliver_ms: The new moment; one that is past means now.
+
+        Raises:
+            CancelError: As for ``cancel``; more than one message waits with this unique key; or the
+                moment is beyond the maximum delay.
+        """
+        found = self._find(wanted)
+        if found.verdict is not Verdict.CANCELLED or not found.pending:
+            return self._result(wanted, found)
+        if len(found.pending) > 1:
+            raise CancelError(
+                "CANCEL_KEY_NOT_UNIQUE",
+                f"{len(found.pending)} messages wait with the unique key {wanted.key}",
+            )
+        (one,) = found.pending
+        deliver_ms = max(deliver_ms, self.clock.now_ms() + 1)
+        moved, out_ms = self._moved(one, deliver_ms)
+        # In this order: a power cut may keep the first alone, and then nothing has happened.
+        delete = self._delete(one, makes_way_in_ms=out_ms)
+        results = self._put([delete, moved])
+        self._remember(found.pending, results[:1], [delete], record_py=results[1].phy_offset)
+        return attrs.evolve(self._result(wanted, found), deliver_ms=deliver_ms, out_ms=out_ms)
+
+    def _result(self, wanted: Wanted, found: _Found) -> CancelResult:
+        # Also what was decided before may not be durable yet.
+        end = self.store.commit_log.max_offset
+        unique_key = found.pending[0].unique_key.decode() if found.pending else wanted.key
+        return CancelResult(verdict=found.verdict, end=end, unique_key=unique_key)
+
+    # -- finding ------------------------------------------------------------------------------
+
+    def _find(self, wanted: Wanted) -> _Found:
+        if not self.store.options.message_index_enable:
+            raise CancelError("CANCEL_NEEDS_INDEX", "messageIndexEnable is false on this broker")
+        if wanted.is_unique_key:
+            return self._of_unique_key(wanted.topic, wanted.key)
+        records = self._query(TIMER_TOPIC, wanted.key, is_unique_key=False)
+        keys = {
+            key.decode("utf-8", "replace")
+            for record in records
+            if (key := find(record_properties(record), b"UNIQ_KEY"))
+        }
+        found = [self._of_unique_key(wanted.topic, key) for key in sorted(keys)]
+        waiting = [one for one in found if one.pending]
+        if len(waiting) > 1:
+            raise CancelError(
+                "CANCEL_KEY_NOT_UNIQUE",
+                f"{len(waiting)} pending messages of {wanted.topic} have the key {wanted.key}, "
+                "expected one",
+            )
+        if waiting:
+            return waiting[0]
+        delivered = bool(self._query(wanted.topic, wanted.key, is_unique_key=False))
+        return _Found([], sum(one.cancelled for one in found), int(delivered))
+
+    def _of_unique_key(self, topic: str, unique_key: str) -> _Found:
+        newest: dict[int, _Waiting] = {}
+        deleted: set[bytes] = set()
+        for record in self._query(TIMER_TOPIC, unique_key, is_unique_key=True):
+            phy_offset = int.from_bytes(record[PHY_OFFSET_AT : PHY_OFFSET_AT + 8])
+            try:
+                facts = decode_timer(record, phy_offset, self.options.timer_precision_ms)
+            except TimerRecordError:
+                continue
+            if facts.destination.topic != topic:
+                continue
+            if facts.is_delete:
+                deleted.add(deleted_name(record_properties(record)) or b"")
+            else:
+                # Rolls come later in the log: the last record of a message is the one that waits.
+                key = unique_key.encode()
+                newest[facts.order_py] = _Waiting(phy_offset, record, facts, key)
+        arrived = self._query(topic, unique_key, is_unique_key=True)
+        origins = {origin_in(record) for record in arrived}
+        pending: list[_Waiting] = []
+        cancelled = delivered = 0
+        for order_py, one in newest.items():
+            if one.phy_offset in origins or (None in origins and _came_later(arrived, one)):
+                delivered += 1
+            elif order_name(order_py) in deleted:
+                cancelled += 1
+            else:
+                pending.append(one)
+        if not newest:
+            delivered = len(arrived)
+        return _Found(pending, cancelled, delivered)
+
+    def _query(self, topic: str, key: str, *, is_unique_key: bool) -> list[bytes]:
+        return self.store.query(
+            topic,
+            key,
+            count_max=RECORDS_MAX,
+            begin_ms=0,
+            end_ms=_ALWAYS_MS,
+            unique=is_unique_key,
+        )
+
+    # -- writing ------------------------------------------------------------------------------
+
+    def _delete(self, one: _Waiting, *, makes_way_in_ms: int | None = None) -> Message:
+        """The record that takes a message back, with a message behind it that replaces it or not.
+
+        RocketMQ deletes by unique key, so a replacement in the same slot would go as well: there
+        the key is one that no message has.
+        """
+        facts, topic = one.facts, one.facts.destination.topic.encode()
+        name = topic + b"+" + one.unique_key
+        if makes_way_in_ms == facts.out_ms:
+            name += b"#moved"
+        properties = b"%b%b\x02UNIQ_KEY\x01%b\x02TAGS\x01%b\x02%b%d\x02" % (
+            DELETE, name, one.unique_key, RECALL_TAG, DELETE_ORDER, facts.order_py,
+        )  # fmt: skip
+        if makes_way_in_ms is not None:
+            properties += b"%b%d\x02" % (DELETE_FOR, one.phy_offset)
+        tail = timer_tail(
+            deliver_ms=facts.out_ms + 1,
+            out_ms=facts.out_ms,
+            topic=facts.destination.topic,
+            queue_id=facts.destination.queue_id,
+        )
+        return Message(
+            TIMER_TOPIC,
+            0,
+            RECALL_BODY,
+            properties + tail,
+            born_ms=self.clock.now_ms(),
+            prepared_offset=origin_of(one.phy_offset) if makes_way_in_ms is None else 0,
+        )
+
+    def _moved(self, one: _Waiting, deliver_ms: int) -> tuple[Message, int]:
+        """The message with its new moment, and the slot of that."""
+        now_ms, precision_ms = self.clock.now_ms(), self.options.timer_precision_ms
+        delay_max_ms = self.options.timer_max_delay_sec * 1000
+        if deliver_ms - now_ms > delay_max_ms:
+            raise CancelError(
+                "TIMER_DELAY_TOO_LONG",
+                f"asked for {deliver_ms - now_ms} ms ahead, the maximum is {delay_max_ms} ms",
+            )
+        out_ms = (deliver_ms - 1) // precision_ms * precision_ms
+        _, _, topic_end, end = record_spans(one.record)
+        properties = own_properties(one.record[topic_end + 2 : end])
+        for key in (DELIVER[:-1], b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS", b"DELAY"):
+            properties = remove(properties, key)
+        topic, queue_id = one.facts.destination.target
+        properties += timer_tail(
+            deliver_ms=deliver_ms, out_ms=out_ms, topic=topic, queue_id=queue_id
+        )
+        moved = taken_over(
+            one.record,
+            topic=TIMER_TOPIC,
+            queue_id=0,
+            properties=properties,
+            origin=origin_of(one.phy_offset),
+        )
+        return moved, out_ms
+
+    def _put(self, messages: Sequence[Message]) -> list[PutResult]:
+        """Store all; a delete makes room, so it is taken while sends are refused.
+
+        Raises:
+            CancelError: Not all were stored, and then none.
+        """
+        results = self.store.put(messages, even_when_full=True) if messages else []
+        for result in results:
+            if not result.status.is_stored:
+                raise CancelError("CANCEL_NOT_STORED", f"{result.status.name}: {result.remark}")
+        return results
+
+    def _remember(
+        self,
+        pending: Sequence[_Waiting],
+        results: Sequence[PutResult],
+        deletes: Sequence[Message],
+        *,
+        record_py: int | None = None,
+    ) -> None:
+        for one, result, _ in zip(pending, results, deletes, strict=True):
+            self.state.fresh_cancels.add(
+                FreshCancel(
+                    target_py=one.phy_offset,
+                    record_py=result.phy_offset if record_py is None else record_py,
+                    out_ms=one.facts.out_ms,
+                    queue_end=result.queue_offset + 1,
+                ),
+            )
+
+
+def _came_later(arrived: Sequence[bytes], one: _Waiting) -> bool:
+    """Whether a message with the key that names no origin arrived in or after the slot: Java's."""
+    return any(
+        origin_in(record) is None
+        and int.from_bytes(record[STORE_MS_AT : STORE_MS_AT + 8]) >= one.facts.out_ms
+        for record in arrived
+    )

@@ -1,0 +1,231 @@
+"""Cancelling and moving in virtual time: the verdict is true, whenever it is asked for."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from fakes import START_MS, VirtualClock
+from simulation.staged_service import (
+    SMALL_FILES,
+    SYNC_FILES,
+    arrivals,
+    running,
+    timed,
+)
+from timermq.pipeline import TimerMessageStore
+from timermq.pipeline.cancellation import CancelError, CancelResult, Verdict, Wanted
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.message import Message
+
+FAR_MS = START_MS + 90_000
+"""Beyond the roll window of 20 s."""
+
+
+def sent(service: TimerMessageStore, body: str, deliver_ms: int) -> None:
+    """One message on its way."""
+    (result,) = service.put([timed(body, deliver_ms)])
+    assert result.result.status.is_stored
+
+
+def cancel(service: TimerMessageStore, key: str) -> Verdict:
+    """By unique key."""
+    return service.cancellation.cancel(Wanted("T", key)).verdict
+
+
+def bodies(service: TimerMessageStore) -> list[str]:
+    """What has arrived."""
+    return [one.body for one in arrivals(service.store)]
+
+
+@pytest.mark.parametrize("slept_ms", [0, 1, 4_000, 4_999, 5_000])
+@pytest.mark.parametrize("files", [SMALL_FILES, SYNC_FILES])
+async def test_a_cancelled_message_never_arrives(
+    autojump_clock: MockClock, files: object, slept_ms: int
+) -> None:
+    """At once, when its slot is open, and in its very millisecond, before the gate."""
+    clock = VirtualClock()
+    assert isinstance(files, type(SMALL_FILES))
+    async with running(MemoryDisk(), clock, store_options=files) as service:
+        sent(service, "a", START_MS + 5_001)
+        sent(service, "b", START_MS + 5_001)
+        await trio.sleep(slept_ms / 1000)
+        assert cancel(service, "a") is Verdict.CANCELLED
+        assert cancel(service, "a") is Verdict.CANCELLED
+        await trio.sleep(30)
+        assert bodies(service) == ["b"]
+        assert cancel(service, "a") is Verdict.CANCELLED
+        assert cancel(service, "b") is Verdict.TOO_LATE
+        assert cancel(service, "c") is Verdict.NOT_FOUND
+        assert service.statistics().cancelled == 1
+
+
+async def test_a_message_that_rolls_is_cancelled(autojump_clock: MockClock) -> None:
+    """On its way, and on any leg."""
+    clock = VirtualClock()
+    for slept in (0, 19, 45, 89):
+        async with running(MemoryDisk(), clock) as service:
+            deliver_ms = clock.now_ms() + 90_000
+            sent(service, "a", deliver_ms)
+            sent(service, "b", deliver_ms)
+            await trio.sleep(slept)
+            assert cancel(service, "a") is Verdict.CANCELLED
+            await trio.sleep(100 - slept)
+            assert bodies(service) == ["b"]
+
+
+@pytest.mark.parametrize("stop", [True, False])
+@pytest.mark.parametrize("slept_ms", [0, 4_500, 5_000, 60_000])
+async def test_a_cancel_survives_the_process(
+    autojump_clock: MockClock, stop: bool, slept_ms: int
+) -> None:
+    """Stopped or killed right behind the verdict, with the slot open or not."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    async with running(disk, clock, stop=stop) as service:
+        for deliver_ms in (START_MS + 5_001, FAR_MS):
+            sent(service, f"a{deliver_ms}", deliver_ms)
+            sent(service, f"b{deliver_ms}", deliver_ms)
+        await trio.sleep(slept_ms / 1000)
+        verdicts = [cancel(service, f"a{at}") for at in (START_MS + 5_001, FAR_MS)]
+    if not stop:
+        disk.process_kill()
+    async with running(disk, clock) as service:
+        await trio.sleep(120)
+        late = [f"a{START_MS + 5_001}"] if verdicts[0] is Verdict.TOO_LATE else []
+        expected = [*late, f"b{START_MS + 5_001}", f"b{FAR_MS}"]
+        assert sorted(bodies(service)) == sorted(expected)
+        assert cancel(service, f"a{FAR_MS}") is Verdict.CANCELLED
+
+
+async def test_a_kill_and_a_clock_set_back_lose_no_cancel(autojump_clock: MockClock) -> None:
+    """The slot is read again, earlier than its delete was linked."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    async with running(disk, clock, stop=False) as service:
+        sent(service, "a", START_MS + 5_900)
+        await trio.sleep(5.5)
+        assert cancel(service, "a") is Verdict.CANCELLED
+        await trio.sleep(0.1)
+    disk.process_kill()
+    clock.step(-5_000)
+    async with running(disk, clock) as service:
+        await trio.sleep(30)
+        assert bodies(service) == []
+
+
+async def test_by_a_key_that_one_message_has(autojump_clock: MockClock) -> None:
+    """A key of both is one of a single message when the other is taken back."""
+    clock = VirtualClock()
+    async with running(MemoryDisk(), clock) as service:
+        for body in "ab":
+            message = timed(body, START_MS + 5_000)
+            keys = "order shared" if body == "a" else "shared"
+            service.put([with_properties(message, f"KEYS\x01{keys}\x02")])
+        by_key = service.cancellation.cancel(Wanted("T", "order", is_unique_key=False))
+        assert (by_key.verdict, by_key.unique_key) == (Verdict.CANCELLED, "a")
+        assert (
+            service.cancellation.cancel(Wanted("T", "shared", is_unique_key=False)).verdict
+            is Verdict.CANCELLED
+        )
+        await trio.sleep(10)
+        assert bodies(service) == []
+
+
+async def test_a_key_of_several_is_refused(autojump_clock: MockClock) -> None:
+    """The rule has a name, and nothing is taken back."""
+    async with running(MemoryDisk(), VirtualClock()) as service:
+        for body in "ab":
+            service.put([with_properties(timed(body, START_MS + 5_000), "KEYS\x01shared\x02")])
+        with pytest.raises(CancelError, match="CANCEL_KEY_NOT_UNIQUE: 2 pending messages"):
+            service.cancellation.cancel(Wanted("T", "shared", is_unique_key=False))
+        await trio.sleep(10)
+        assert bodies(service) == ["a", "b"]
+
+
+def with_properties(message: Message, more: str) -> Message:
+    """The message with more properties."""
+    message.properties += more.encode()
+    return message
+
+
+@pytest.mark.parametrize("moved_to_ms", [-5, 100, 5_400, 60_000, 3_000_000])
+@pytest.mark.parametrize("sent_for_ms", [5_001, 5_900, 90_000])
+@pytest.mark.parametrize("slept_ms", [0, 4_500])
+async def test_a_moved_message_arrives_at_its_new_moment_only(
+    autojump_clock: MockClock, moved_to_ms: int, sent_for_ms: int, slept_ms: int
+) -> None:
+    """Earlier, later, in the same slot, now, beyond the window; and once more."""
+    clock = VirtualClock()
+    async with running(MemoryDisk(), clock) as service:
+        sent(service, "a", START_MS + sent_for_ms)
+        await trio.sleep(slept_ms / 1000)
+        asked_ms = clock.now_ms() + moved_to_ms
+        result = moved(service, "a", asked_ms)
+        assert result.verdict is Verdict.CANCELLED
+        expected_ms = max(asked_ms, clock.now_ms() + 1)
+        assert result.out_ms == (expected_ms - 1) // 1000 * 1000
+        await trio.sleep(4_000)
+        (one,) = arrivals(service.store)
+        assert (one.body, one.unique_id, one.stored_ms) == ("a", "a", expected_ms)
+        assert cancel(service, "a") is Verdict.TOO_LATE
+        assert moved(service, "a", clock.now_ms() + 5).verdict is Verdict.TOO_LATE
+
+
+async def test_a_moved_message_is_cancelled_like_any_other(autojump_clock: MockClock) -> None:
+    """And moved again; what is cancelled is not moved."""
+    clock = VirtualClock()
+    async with running(MemoryDisk(), clock) as service:
+        sent(service, "a", START_MS + 5_500)
+        for ms in (5_600, 5_400, 50_000, 5_501):
+            assert moved(service, "a", START_MS + ms).verdict is Verdict.CANCELLED
+        assert cancel(service, "a") is Verdict.CANCELLED
+        assert moved(service, "a", START_MS + 9_000).out_ms is None
+        await trio.sleep(100)
+        assert bodies(service) == []
+
+
+@pytest.mark.parametrize("stop", [True, False])
+@pytest.mark.parametrize("slept_ms", [0, 4_500])
+async def test_a_move_survives_the_process(
+    autojump_clock: MockClock, stop: bool, slept_ms: int
+) -> None:
+    """In all slots: near, the same, far."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    targets = {"near": 6_700, "same": 5_600, "far": 100_000}
+    async with running(disk, clock, stop=stop) as service:
+        for body in targets:
+            sent(service, body, START_MS + 5_500)
+        await trio.sleep(slept_ms / 1000)
+        for body, to_ms in targets.items():
+            assert moved(service, body, START_MS + to_ms).verdict is Verdict.CANCELLED
+    if not stop:
+        disk.process_kill()
+    async with running(disk, clock) as service:
+        await trio.sleep(200)
+        found = {one.body: one.stored_ms - START_MS for one in arrivals(service.store)}
+        assert found == targets
+        assert len(arrivals(service.store)) == len(targets)
+
+
+def moved(service: TimerMessageStore, key: str, deliver_ms: int) -> CancelResult:
+    """By unique key."""
+    return service.cancellation.reschedule(Wanted("T", key), deliver_ms)
+
+
+async def test_memory_of_cancels_is_given_back(autojump_clock: MockClock) -> None:
+    """Near ones when their slot has reached its topic, far ones when their delete is linked."""
+    clock = VirtualClock()
+    async with running(MemoryDisk(), clock) as service:
+        for number in range(20):
+            sent(service, f"n{number}", START_MS + 3_000 + number * 100)
+            sent(service, f"f{number}", FAR_MS + number)
+        await trio.sleep(2.9)
+        for number in range(20):
+            cancel(service, f"n{number}")
+            cancel(service, f"f{number}")
+        assert len(service.state.fresh_cancels) == 40
+        await trio.sleep(0.01)
+        assert len(service.state.fresh_cancels) == 20
+        await trio.sleep(10)
+        assert len(service.state.fresh_cancels) == 0
+        assert bodies(service) == []
