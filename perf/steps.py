@@ -80,7 +80,9 @@ class Workbench:
         service, state = self.service, self.service.state
         files, counts = service.files, TimerCounts()
         state.queue_offset = 0
-        get = EnqueueGet(store=service.store, state=state, options=OPTIONS, counts=counts)
+        get = EnqueueGet(
+            store=service.store, state=state, options=OPTIONS, clock=FixedClock(), counts=counts
+        )
         put = EnqueuePut(
             timer_log=files.timer_log,
             wheel=files.wheel,

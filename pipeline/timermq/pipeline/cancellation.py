@@ -184,6 +184,7 @@ class Cancellation:
         moved, out_ms = self._moved(one, deliver_ms)
         # In this order: a power cut may keep the first alone, and then nothing has happened.
         delete = self._delete(one, makes_way_in_ms=out_ms)
+        self.state.expect(deliver_ms, self.clock.now_ms())
         results = self._put([delete, moved])
         self._remember(found.pending, results[:1], [delete], record_py=results[1].phy_offset)
         return attrs.evolve(self._result(wanted, found), deliver_ms=deliver_ms, out_ms=out_ms)

@@ -222,6 +222,7 @@ class DequeueGet:
         if self.store.options.flush_disk_type is FlushDiskType.SYNC_FLUSH:
             # Queues show only what is synced; an answer under way may already count on it.
             await self.store.wait_flushed(self.store.commit_log.max_offset)
+        self.state.called.set()
         queue = self.store.queue(TIMER_TOPIC, 0)
         slot.settles_at = 0 if queue is None else queue.max_offset
 

@@ -26,6 +26,7 @@ from timermq.timerstore.record import record_properties
 from timermq.timerstore.record_layout import HEAD
 
 from .already_done import origin_in
+from .clock import Clock
 from .plain_records import read_plain
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
@@ -50,6 +51,7 @@ class EnqueueGet:
     store: MessageStore
     state: TimerState
     options: TimerOptions
+    clock: Clock
     counts: TimerCounts
 
     async def run(self, sink: trio.MemorySendChannel[EnqueueBatch]) -> None:
@@ -63,8 +65,20 @@ class EnqueueGet:
                 batch = self.next_batch()
                 if batch is None:
                     await self.state.arrived.wait()
+                    await self._let_grow()
                 else:
                     await sink.send(batch)
+
+    async def _let_grow(self) -> None:
+        """Give a batch some milliseconds to grow, unless something in it is due soon.
+
+        Reading and linking cost the same for one message as for a hundred. Nothing is late by it:
+        stage 3 calls before it opens a slot, and what is due within ``URGENT_MS`` is not kept
+        waiting.
+        """
+        wait_ms = self.options.enqueue_linger_ms
+        if wait_ms and not self.state.is_urgent(self.clock.now_ms()):
+            await self.state.called.wait_at_most(wait_ms / 1000)
 
     def next_batch(self) -> EnqueueBatch | None:
         """Read at most ``enqueue_batch_count_max`` entries; None when there are none."""

@@ -136,6 +136,10 @@ class TimerMessageStore:
         """
         now_ms = self.clock.now_ms()
         decisions = self.admission.admit_all(messages, now_ms)
+        moments = [one.deliver_ms for one in decisions if isinstance(one, Admitted)]
+        waiting = [moment for moment in moments if moment is not None]
+        if waiting:
+            self.state.expect(min(waiting), now_ms)
         stored = iter(
             self.store.put([one.message for one in decisions if isinstance(one, Admitted)])
         )
@@ -168,6 +172,7 @@ class TimerMessageStore:
         self.state.slot_closed.set()
         self.state.committed.set()
         self.state.published.set()
+        self.state.called.set()
 
     def _start_stages(self, nursery: trio.Nursery) -> None:
         store, state, options, counts = self.store, self.state, self.options, self.counts
@@ -175,7 +180,7 @@ class TimerMessageStore:
         enqueue = trio.open_memory_channel[EnqueueBatch](ENQUEUE_CHANNEL_BATCHES)
         dequeue = trio.open_memory_channel[DequeueBatch | ReadMark](DEQUEUE_CHANNEL_BATCHES)
         deliver = trio.open_memory_channel[DeliverBatch | ReadMark](DEQUEUE_CHANNEL_BATCHES)
-        get = EnqueueGet(store=store, state=state, options=options, counts=counts)
+        get = EnqueueGet(store=store, state=state, options=options, clock=clock, counts=counts)
         put = EnqueuePut(
             timer_log=files.timer_log,
             wheel=files.wheel,

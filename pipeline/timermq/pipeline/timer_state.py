@@ -23,6 +23,9 @@ from .already_done import AlreadyDone
 from .fresh_cancels import FreshCancels
 from .signal import Signal
 
+URGENT_MS = 100
+"""What is due sooner is linked without delay."""
+
 
 @attrs.define(eq=False, kw_only=True)
 class TimerState:
@@ -46,6 +49,10 @@ class TimerState:
     """Set by a graceful stop: enqueue_get and dequeue_get finish what they hold and leave."""
     fresh_cancels: FreshCancels = attrs.field(factory=FreshCancels, init=False)
     """Cancels that the wheel does not show yet, or too late."""
+    urgent_until_ms: int = attrs.field(default=0, init=False)
+    """Before it enqueue_get reads at once what arrives."""
+    called: Signal = attrs.field(factory=Signal, init=False)
+    """Somebody waits for what has arrived (wakes enqueue_get from letting a batch grow)."""
     arrived: Signal = attrs.field(factory=Signal, init=False)
     """The timer topic has new entries, or the service stops (wakes enqueue_get)."""
     slots_changed: Signal = attrs.field(factory=Signal, init=False)
@@ -56,6 +63,16 @@ class TimerState:
     """``commit_read_ms`` moved (wakes dequeue_get)."""
     slot_closed: Signal = attrs.field(factory=Signal, init=False)
     """The read pointer moved (wakes enqueue_put when the ring is full)."""
+
+    def expect(self, deliver_ms: int, now_ms: int) -> None:
+        """A message for this moment has been stored."""
+        if deliver_ms < now_ms + URGENT_MS:
+            self.urgent_until_ms = now_ms + 2 * URGENT_MS
+            self.called.set()
+
+    def is_urgent(self, now_ms: int) -> bool:
+        """Whether something may be due soon that is not read yet."""
+        return now_ms < self.urgent_until_ms
 
     def forget_what_is_done(self) -> None:
         """Let go of what the positions show by now; called when one of them has moved."""

@@ -177,7 +177,9 @@ class Reopened:
             already_done=found.already_done,
         )
         counts = TimerCounts()
-        get = EnqueueGet(store=self.store, state=state, options=self.options, counts=counts)
+        get = EnqueueGet(
+            store=self.store, state=state, options=self.options, clock=ManualClock(), counts=counts
+        )
         put = EnqueuePut(
             timer_log=self.files.timer_log,
             wheel=self.files.wheel,

@@ -64,7 +64,9 @@ class Rig:
         service.put([timed(f"m{moment}", moment) for moment in moments])
         self.count += count
         counts = TimerCounts()
-        get = EnqueueGet(store=self.store, state=self.state, options=OPTIONS, counts=counts)
+        get = EnqueueGet(
+            store=self.store, state=self.state, options=OPTIONS, clock=self.clock, counts=counts
+        )
         put = EnqueuePut(
             timer_log=files.timer_log,
             wheel=files.wheel,
