@@ -8,16 +8,19 @@ from trio.testing import MockClock
 
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import (
+    ROOT,
     SMALL_FILES,
     SYNC_FILES,
     arrivals,
+    delete_of,
     running,
     timed,
 )
 from timermq.pipeline import TimerMessageStore
-from timermq.pipeline.cancellation import CancelError, CancelResult, Verdict, Wanted
+from timermq.pipeline.cancellation import CancelResult
+from timermq.pipeline.waiting_messages import CancelError, Verdict, Wanted
 from timermq.timerstore.memory_disk import MemoryDisk
-from timermq.timerstore.message import Message
+from timermq.timerstore.message import Message, pack_host
 
 FAR_MS = START_MS + 90_000
 """Beyond the roll window of 20 s."""
@@ -229,3 +232,104 @@ async def test_memory_of_cancels_is_given_back(autojump_clock: MockClock) -> Non
         await trio.sleep(10)
         assert len(service.state.fresh_cancels) == 0
         assert bodies(service) == []
+
+
+async def test_a_message_from_an_ipv6_address_is_moved(autojump_clock: MockClock) -> None:
+    """Its record has the origin twelve bytes further on."""
+    clock = VirtualClock()
+    async with running(MemoryDisk(), clock) as service:
+        message = timed("a", START_MS + 15_001)
+        message.born_host = pack_host("2001:db8::1", 4711)
+        service.put([message])
+        assert moved(service, "a", START_MS + 18_000).verdict is Verdict.CANCELLED
+        await trio.sleep(30)
+        assert [one.stored_ms for one in arrivals(service.store)] == [START_MS + 18_000]
+
+
+async def test_a_delete_without_its_message_is_no_cancel(autojump_clock: MockClock) -> None:
+    """A power cut has left the first of two records: the message waits as before."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    async with running(disk, clock, stop=False) as service:
+        sent(service, "a", START_MS + 15_001)
+        moved(service, "a", START_MS + 18_000)
+        last_py, size = max(service.store.commit_log.scan(0, check_crc=False))
+    disk.process_kill()
+    file = disk.open(f"{ROOT}/commitlog/{0:020}")
+    file.write(last_py, bytes(size))
+    file.close()
+    async with running(disk, clock) as service:
+        assert cancel(service, "b") is Verdict.NOT_FOUND
+        assert moved(service, "a", START_MS + 20_000).out_ms == START_MS + 19_000
+        await trio.sleep(30)
+        assert [one.stored_ms for one in arrivals(service.store)] == [START_MS + 20_000]
+
+
+async def test_a_key_that_an_earlier_message_had(autojump_clock: MockClock) -> None:
+    """The newest message counts, and asking again says the same."""
+    clock = VirtualClock()
+    wanted = Wanted("T", "order", is_unique_key=False)
+    async with running(MemoryDisk(), clock) as service:
+        for body, deliver_ms in (("a", START_MS + 1_000), ("b", START_MS + 9_000)):
+            message = timed(body, deliver_ms)
+            service.put([with_properties(message, "KEYS\x01order\x02")])
+        await trio.sleep(2)
+        verdicts = [service.cancellation.cancel(wanted).verdict for _ in range(2)]
+        assert verdicts == [Verdict.CANCELLED, Verdict.CANCELLED]
+        await trio.sleep(10)
+        assert bodies(service) == ["a"]
+
+
+async def test_a_key_of_very_many_is_refused(autojump_clock: MockClock) -> None:
+    """No verdict is given on what cannot be looked at."""
+    clock = VirtualClock()
+    async with running(MemoryDisk(), clock) as service:
+        for number in range(70):
+            message = timed(f"n{number}", START_MS + 9_000)
+            service.put([with_properties(message, "KEYS\x01many\x02")])
+        with pytest.raises(CancelError, match="CANCEL_KEY_TOO_COMMON: 64 records"):
+            service.cancellation.cancel(Wanted("T", "many", is_unique_key=False))
+
+
+async def test_a_key_too_long_for_a_delete_is_refused(autojump_clock: MockClock) -> None:
+    """Both records are looked at before either is stored."""
+    clock = VirtualClock()
+    key = "k" * 17_000
+    async with running(MemoryDisk(), clock) as service:
+        sent(service, key, START_MS + 15_001)
+        with pytest.raises(CancelError, match="PROPERTIES_SIZE: expected at most 32767"):
+            moved(service, key, START_MS + 18_000)
+        await trio.sleep(30)
+        assert len(bodies(service)) == 1
+
+
+async def test_what_a_producers_own_delete_took_is_not_moved(autojump_clock: MockClock) -> None:
+    """It has had its effect when its slot is through."""
+    clock = VirtualClock()
+    async with running(MemoryDisk(), clock) as service:
+        sent(service, "a", START_MS + 5_001)
+        service.put([with_properties(delete_of("a", START_MS + 5_001), "UNIQ_KEY\x01a\x02")])
+        await trio.sleep(10)
+        assert moved(service, "a", START_MS + 30_000).out_ms is None
+        await trio.sleep(40)
+        assert bodies(service) == []
+        assert len(service.state.fresh_cancels) == 0
+
+
+async def test_a_kill_behind_a_far_cancel_is_soon_forgotten(autojump_clock: MockClock) -> None:
+    """What recovery remembers of it does not last until the far slot."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    async with running(disk, clock, stop=False) as service:
+        sent(service, "a", START_MS + 19_000)
+        assert cancel(service, "a") is Verdict.CANCELLED
+        await trio.sleep(0.1)
+    disk.process_kill()
+    async with running(disk, clock) as service:
+        sent(service, "b", START_MS + 3_000)
+        await trio.sleep(5)
+        assert not service.state.already_done
+        sent(service, "c", START_MS + 18_000)
+        cancel(service, "c")
+        await trio.sleep(0.1)
+        assert len(service.state.fresh_cancels) == 0
+        await trio.sleep(30)
+        assert bodies(service) == ["b"]

@@ -17,9 +17,10 @@ from collections.abc import Callable
 
 import attrs
 
-from timermq.pipeline.cancellation import CancelError, CancelResult, Verdict, Wanted
+from timermq.pipeline.cancellation import CancelResult
 from timermq.pipeline.recall_handle import HandleError, decode_handle, encode_handle
 from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.pipeline.waiting_messages import CancelError, Verdict, Wanted
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.field import integer, text
@@ -46,7 +47,7 @@ class CancelProcessor:
         """The verdict, as soon as it is durable."""
         now_ms = self.now_ms()
         check_recall(self.options, now_ms)
-        wanted, deliver_ms = _wanted(command), _deliver_ms(command, now_ms)
+        wanted, deliver_ms = self._wanted(command), _deliver_ms(command, now_ms)
         cancellation = self.timer_store.cancellation
         try:
             result = (
@@ -58,6 +59,34 @@ class CancelProcessor:
             raise RefusedError(ResponseCode.ILLEGAL_OPERATION, error.rule, error.text) from error
         answer = command.answer(ResponseCode.SUCCESS, ext=self._facts(wanted, deliver_ms, result))
         return self.durable.answer(session, answer, result.end)
+
+    def _wanted(self, command: Command) -> Wanted:
+        topic = text(command, "topic")
+        names = ("recallHandle", "uniqueKey", "key")
+        given = [(name, command.ext[name]) for name in names if command.ext.get(name)]
+        if len(given) != 1:
+            raise _illegal(
+                "CANCEL_TARGET", f"expected one of {', '.join(names)}, found {len(given)}"
+            )
+        ((name, value),) = given
+        if name != "recallHandle":
+            return Wanted(topic, value, is_unique_key=name == "uniqueKey")
+        try:
+            handle = decode_handle(value)
+        except HandleError as error:
+            raise _illegal("RECALL_HANDLE", str(error)) from error
+        if handle.topic != topic:
+            raise _illegal(
+                "RECALL_TOPIC",
+                f"the handle is for topic {ascii(handle.topic)[:260]}, the request for {topic}",
+            )
+        if handle.broker_name != self.options.broker_name:
+            raise _illegal(
+                "RECALL_BROKER",
+                f"the handle is for broker {ascii(handle.broker_name)[:130]}, "
+                f"this is {self.options.broker_name}",
+            )
+        return Wanted(topic, handle.unique_key)
 
     def _facts(self, wanted: Wanted, asked_ms: int | None, result: CancelResult) -> dict[str, str]:
         facts = {"verdict": result.verdict.value, "uniqueKey": result.unique_key}
@@ -73,27 +102,6 @@ class CancelProcessor:
                 wanted.topic, self.options.broker_name, result.out_ms + 1, result.unique_key
             ),
         }
-
-
-def _wanted(command: Command) -> Wanted:
-    topic = text(command, "topic")
-    names = ("recallHandle", "uniqueKey", "key")
-    given = [(name, command.ext[name]) for name in names if command.ext.get(name)]
-    if len(given) != 1:
-        raise _illegal("CANCEL_TARGET", f"expected one of {', '.join(names)}, found {len(given)}")
-    ((name, value),) = given
-    if name != "recallHandle":
-        return Wanted(topic, value, is_unique_key=name == "uniqueKey")
-    try:
-        handle = decode_handle(value)
-    except HandleError as error:
-        raise _illegal("RECALL_HANDLE", str(error)) from error
-    if handle.topic != topic:
-        raise _illegal(
-            "RECALL_TOPIC",
-            f"the handle is for topic {ascii(handle.topic)[:260]}, the request for {topic}",
-        )
-    return Wanted(topic, handle.unique_key)
 
 
 def _deliver_ms(command: Command, now_ms: int) -> int | None:

@@ -245,9 +245,18 @@ class Producer:
         return await self._ask(target, lambda: target.command(at=at, delay=delay))
 
     async def _ask(self, target: Waiting, command: Callable[[], Command]) -> CancelReceipt:
-        """Ask whoever may have the message."""
-        holders = await self._holders(target)
-        return best_of([receipt_of(await self._call(one, command)) for one in holders])
+        """Ask whoever may have the message; an error counts only where nobody did it."""
+        receipts: list[CancelReceipt] = []
+        errors: list[ClientError] = []
+        for holder in await self._holders(target):
+            try:
+                receipts.append(receipt_of(await self._call(holder, command)))
+            except ClientError as error:
+                errors.append(error)
+        best = best_of(receipts) if receipts else None
+        if best is None or (errors and best.verdict not in (Verdict.MOVED, Verdict.CANCELLED)):
+            raise errors[0]
+        return best
 
     async def _holders(self, target: Waiting) -> list[str]:
         """Addresses of the brokers that may have a message; of exactly one by its handle."""

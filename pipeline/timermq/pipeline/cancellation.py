@@ -19,19 +19,17 @@ Source: Java ``RecallMessageProcessor``; issue #9208 (a recall that comes too la
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 
 import attrs
 
-from timermq.timerstore.errors import StoreError
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.properties import find, remove
+from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, remove
 from timermq.timerstore.put_status import PutResult
-from timermq.timerstore.record import PHY_OFFSET_AT, STORE_MS_AT, record_properties, record_spans
+from timermq.timerstore.record import record_spans
 
-from .already_done import origin_in, origin_of
+from .already_done import origin_of
 from .clock import Clock
 from .delivered_message import taken_over
 from .fresh_cancels import FreshCancel
@@ -42,54 +40,14 @@ from .timer_record import (
     DELETE_ORDER,
     DELIVER,
     TIMER_TOPIC,
-    TimerFacts,
-    TimerRecordError,
-    decode_timer,
-    deleted_name,
-    order_name,
     own_properties,
     timer_tail,
 )
 from .timer_state import TimerState
+from .waiting_messages import CancelError, Found, Verdict, Waiting, WaitingMessages, Wanted
 
-RECORDS_MAX = 64
-"""Newest records with a key that are looked at: a message, its rolls, its delete."""
 RECALL_TAG = b"_RECALL_TAG_"
 RECALL_BODY = b"0"
-_ALWAYS_MS = 2**63 - 1
-
-
-class Verdict(enum.Enum):
-    """What became of a request to cancel or to move."""
-
-    CANCELLED = "cancelled"
-    """It never arrives, or not at its old moment."""
-    TOO_LATE = "too_late"
-    """It has arrived."""
-    NOT_FOUND = "not_found"
-    """No delayed message with this key is known."""
-
-
-class CancelError(StoreError):
-    """No verdict can be given, and nothing has changed.
-
-    Attributes:
-        rule: Name of the rule, in capitals; docs/protocol.md lists them.
-    """
-
-    def __init__(self, rule: str, text: str) -> None:
-        super().__init__(f"{rule}: {text}")
-        self.rule = rule
-        self.text = text
-
-
-@attrs.frozen
-class Wanted:
-    """Which message is meant: by its unique key, or by a key that one pending message has."""
-
-    topic: str
-    key: str
-    is_unique_key: bool = True
 
 
 @attrs.frozen(kw_only=True)
@@ -105,32 +63,6 @@ class CancelResult:
     """After a move: the new moment."""
     out_ms: int | None = None
     """After a move: its slot."""
-
-
-@attrs.frozen
-class _Waiting:
-    """The newest record of one message of the timer topic."""
-
-    phy_offset: int
-    record: bytes
-    facts: TimerFacts
-    unique_key: bytes
-
-
-@attrs.frozen
-class _Found:
-    """What the index shows of the messages that a request may mean."""
-
-    pending: list[_Waiting]
-    cancelled: int
-    delivered: int
-
-    @property
-    def verdict(self) -> Verdict:
-        """What is true now, before anything is done."""
-        if self.delivered:
-            return Verdict.TOO_LATE
-        return Verdict.CANCELLED if self.cancelled or self.pending else Verdict.NOT_FOUND
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -189,83 +121,19 @@ class Cancellation:
         self._remember(found.pending, results[:1], [delete], record_py=results[1].phy_offset)
         return attrs.evolve(self._result(wanted, found), deliver_ms=deliver_ms, out_ms=out_ms)
 
-    def _result(self, wanted: Wanted, found: _Found) -> CancelResult:
+    def _find(self, wanted: Wanted) -> Found:
+        messages = WaitingMessages(store=self.store, state=self.state, options=self.options)
+        return messages.find(wanted)
+
+    def _result(self, wanted: Wanted, found: Found) -> CancelResult:
         # Also what was decided before may not be durable yet.
         end = self.store.commit_log.max_offset
         unique_key = found.pending[0].unique_key.decode() if found.pending else wanted.key
         return CancelResult(verdict=found.verdict, end=end, unique_key=unique_key)
 
-    # -- finding ------------------------------------------------------------------------------
-
-    def _find(self, wanted: Wanted) -> _Found:
-        if not self.store.options.message_index_enable:
-            raise CancelError("CANCEL_NEEDS_INDEX", "messageIndexEnable is false on this broker")
-        if wanted.is_unique_key:
-            return self._of_unique_key(wanted.topic, wanted.key)
-        records = self._query(TIMER_TOPIC, wanted.key, is_unique_key=False)
-        keys = {
-            key.decode("utf-8", "replace")
-            for record in records
-            if (key := find(record_properties(record), b"UNIQ_KEY"))
-        }
-        found = [self._of_unique_key(wanted.topic, key) for key in sorted(keys)]
-        waiting = [one for one in found if one.pending]
-        if len(waiting) > 1:
-            raise CancelError(
-                "CANCEL_KEY_NOT_UNIQUE",
-                f"{len(waiting)} pending messages of {wanted.topic} have the key {wanted.key}, "
-                "expected one",
-            )
-        if waiting:
-            return waiting[0]
-        delivered = bool(self._query(wanted.topic, wanted.key, is_unique_key=False))
-        return _Found([], sum(one.cancelled for one in found), int(delivered))
-
-    def _of_unique_key(self, topic: str, unique_key: str) -> _Found:
-        newest: dict[int, _Waiting] = {}
-        deleted: set[bytes] = set()
-        for record in self._query(TIMER_TOPIC, unique_key, is_unique_key=True):
-            phy_offset = int.from_bytes(record[PHY_OFFSET_AT : PHY_OFFSET_AT + 8])
-            try:
-                facts = decode_timer(record, phy_offset, self.options.timer_precision_ms)
-            except TimerRecordError:
-                continue
-            if facts.destination.topic != topic:
-                continue
-            if facts.is_delete:
-                deleted.add(deleted_name(record_properties(record)) or b"")
-            else:
-                # Rolls come later in the log: the last record of a message is the one that waits.
-                key = unique_key.encode()
-                newest[facts.order_py] = _Waiting(phy_offset, record, facts, key)
-        arrived = self._query(topic, unique_key, is_unique_key=True)
-        origins = {origin_in(record) for record in arrived}
-        pending: list[_Waiting] = []
-        cancelled = delivered = 0
-        for order_py, one in newest.items():
-            if one.phy_offset in origins or (None in origins and _came_later(arrived, one)):
-                delivered += 1
-            elif order_name(order_py) in deleted:
-                cancelled += 1
-            else:
-                pending.append(one)
-        if not newest:
-            delivered = len(arrived)
-        return _Found(pending, cancelled, delivered)
-
-    def _query(self, topic: str, key: str, *, is_unique_key: bool) -> list[bytes]:
-        return self.store.query(
-            topic,
-            key,
-            count_max=RECORDS_MAX,
-            begin_ms=0,
-            end_ms=_ALWAYS_MS,
-            unique=is_unique_key,
-        )
-
     # -- writing ------------------------------------------------------------------------------
 
-    def _delete(self, one: _Waiting, *, makes_way_in_ms: int | None = None) -> Message:
+    def _delete(self, one: Waiting, *, makes_way_in_ms: int | None = None) -> Message:
         """The record that takes a message back, with a message behind it that replaces it or not.
 
         RocketMQ deletes by unique key, so a replacement in the same slot would go as well: there
@@ -295,7 +163,7 @@ class Cancellation:
             prepared_offset=origin_of(one.phy_offset) if makes_way_in_ms is None else 0,
         )
 
-    def _moved(self, one: _Waiting, deliver_ms: int) -> tuple[Message, int]:
+    def _moved(self, one: Waiting, deliver_ms: int) -> tuple[Message, int]:
         """The message with its new moment, and the slot of that."""
         now_ms, precision_ms = self.clock.now_ms(), self.options.timer_precision_ms
         delay_max_ms = self.options.timer_max_delay_sec * 1000
@@ -326,8 +194,18 @@ class Cancellation:
         """Store all; a delete makes room, so it is taken while sends are refused.
 
         Raises:
-            CancelError: Not all were stored, and then none.
+            CancelError: None was stored. What the store refuses of one message alone, its size, is
+                looked at before.
         """
+        for message in messages:
+            size, size_max = len(message.properties), PROPERTIES_SIZE_MAX
+            if size > size_max:
+                raise CancelError(
+                    "PROPERTIES_SIZE", f"expected at most {size_max} bytes, found {size}"
+                )
+            size, size_max = len(message.body), self.store.options.max_message_size
+            if size > size_max:
+                raise CancelError("BODY_SIZE", f"expected at most {size_max} bytes, found {size}")
         results = self.store.put(messages, even_when_full=True) if messages else []
         for result in results:
             if not result.status.is_stored:
@@ -336,7 +214,7 @@ class Cancellation:
 
     def _remember(
         self,
-        pending: Sequence[_Waiting],
+        pending: Sequence[Waiting],
         results: Sequence[PutResult],
         deletes: Sequence[Message],
         *,
@@ -351,12 +229,3 @@ class Cancellation:
                     queue_end=result.queue_offset + 1,
                 ),
             )
-
-
-def _came_later(arrived: Sequence[bytes], one: _Waiting) -> bool:
-    """Whether a message with the key that names no origin arrived in or after the slot: Java's."""
-    return any(
-        origin_in(record) is None
-        and int.from_bytes(record[STORE_MS_AT : STORE_MS_AT + 8]) >= one.facts.out_ms
-        for record in arrived
-    )

@@ -23,7 +23,6 @@ from timermq.timerlog import MAGIC_DEFAULT, MAGIC_DELETE
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
-from timermq.timerstore.record_layout import HEAD
 
 from .already_done import origin_in
 from .clock import Clock
@@ -33,6 +32,7 @@ from .timer_options import TimerOptions
 from .timer_record import (
     DELETE,
     DELETE_FOR,
+    ROLL_TIMES,
     TIMER_TOPIC,
     TimerFacts,
     TimerRecordError,
@@ -193,5 +193,10 @@ class EnqueueGet:
         target_py = find(record_properties(record), DELETE_FOR[:-1])
         if target_py is None:
             return True
-        head = self.store.commit_log.record_at(next_py, HEAD.size) if next_py >= 0 else None
-        return head is not None and origin_in(head) == int(target_py)
+        size = int.from_bytes(self.store.commit_log.read(next_py, 4)) if next_py >= 0 else 0
+        record_behind = self.store.commit_log.record_at(next_py, size) if size else None
+        return (
+            record_behind is not None
+            and origin_in(record_behind) == int(target_py)
+            and find(record_properties(record_behind), ROLL_TIMES[:-1]) is None
+        )

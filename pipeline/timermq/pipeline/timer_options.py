@@ -64,8 +64,11 @@ class TimerOptions:
     """Longest sleep between two looks at the wall clock: a step forward is noticed within it."""
     enqueue_batch_count_max: int = attrs.field(default=1024, validator=validators.ge(1))
     """Messages that the enqueue stages handle between two checkpoints."""
-    enqueue_linger_ms: int = attrs.field(default=20, validator=validators.ge(0))
-    """How long a batch of messages that are not due soon may grow before it is linked."""
+    enqueue_linger_ms: int = attrs.field(
+        default=20, validator=validators.and_(validators.ge(0), validators.le(50))
+    )
+    """How long a batch of messages that are not due soon (`timer_state.URGENT_MS`) may grow before
+    it is linked."""
     deliver_batch_count_max: int = attrs.field(default=256, validator=validators.ge(1))
     """Messages written by one append when they are due."""
     deliver_batch_size_max: int = attrs.field(default=262_144, validator=validators.ge(1))

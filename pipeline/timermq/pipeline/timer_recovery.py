@@ -375,15 +375,17 @@ def _recount(files: TimerFiles, store: MessageStore, read_ms: int, done: Already
     Units carry the hash of their topic; the names are those of the store's queues.
 
     Returns:
-        The last slot with a unit of a message that is done; 0 without any. It may lie ahead of all
-        that is stored: with the clock ahead, the unit was linked late.
+        The last slot with a unit of a message that is done and was linked late: not in the slot
+        that it asked for. With the clock ahead, that lies ahead of all that is stored. 0 without
+        any.
     """
     counts: dict[int, int] = {}
     last_done_ms = 0
     for _, units in files.timer_log.scan(files.timer_log.min_pos):
         slots = slot_times(units)
         is_done = done.dequeue_repeats(units["offset_py"].astype(np.int64))
-        last_done_ms = max(last_done_ms, int(slots[is_done].max(initial=0)))
+        is_late = is_done & (units["reserved"] == 0)
+        last_done_ms = max(last_done_ms, int(slots[is_late].max(initial=0)))
         waits = (slots >= read_ms) & ((units["magic"] & MAGIC_DELETE) == 0) & ~is_done
         hashes, numbers = np.unique(units["topic_hash"][waits], return_counts=True)
         for topic_hash, number in zip(hashes.tolist(), numbers.tolist(), strict=True):

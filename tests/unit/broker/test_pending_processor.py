@@ -63,6 +63,7 @@ async def test_rows_come_in_the_order_of_slots(autojump_clock: MockClock) -> Non
         peer = running.connect()
         for key, ms in (("c", 9_000), ("a", 6_500), ("b", 5_400)):
             await peer.call(10, send_ext("T", later(key, START + ms)), b"x")
+        await trio.sleep(1)  # they have their units
         found = await rows(peer)
 
     assert [row["unique_id"] for row in found] == ["Ub", "Ua", "Uc"]
@@ -84,6 +85,7 @@ async def test_pages_follow_each_other(autojump_clock: MockClock) -> None:
         peer = running.connect()
         for n in range(7):
             await peer.call(10, send_ext("T", later(str(n), START + 5_000 + n // 6)), b"x")
+        await trio.sleep(1)  # they have their units
         found = await pages(peer, limit=3)
 
     assert [[row["unique_id"] for row in one["rows"]] for one in found] == [
