@@ -16,6 +16,7 @@ async def test_a_batch_grows(autojump_clock: MockClock) -> None:
     """What comes within the time is linked at its end, and not before."""
     clock = VirtualClock()
     async with running(MemoryDisk(), clock) as service:
+        await wait_all_tasks_blocked()  # what is there when stage 1 begins is read at once
         for number in range(5):
             service.put([timed(str(number), clock.now_ms() + 10_000)])
             await trio.sleep(LINGER / 10)
