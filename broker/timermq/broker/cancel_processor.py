@@ -18,7 +18,7 @@ from collections.abc import Callable
 import attrs
 
 from timermq.pipeline.cancellation import CancelResult
-from timermq.pipeline.recall_handle import HandleError, decode_handle, encode_handle
+from timermq.pipeline.recall_handle import encode_handle
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.waiting_messages import CancelError, Verdict, Wanted
 from timermq.remoting.codes import ResponseCode
@@ -27,7 +27,7 @@ from timermq.remoting.field import integer, text
 
 from .durable_answers import DurableAnswers
 from .options import BrokerOptions
-from .recall_processor import check_recall
+from .recall_processor import check_addressed, check_recall, illegal, read_handle
 from .refusal import RefusedError
 from .session import Session
 
@@ -65,27 +65,14 @@ class CancelProcessor:
         names = ("recallHandle", "uniqueKey", "key")
         given = [(name, command.ext[name]) for name in names if command.ext.get(name)]
         if len(given) != 1:
-            raise _illegal(
+            raise illegal(
                 "CANCEL_TARGET", f"expected one of {', '.join(names)}, found {len(given)}"
             )
         ((name, value),) = given
         if name != "recallHandle":
             return Wanted(topic, value, is_unique_key=name == "uniqueKey")
-        try:
-            handle = decode_handle(value)
-        except HandleError as error:
-            raise _illegal("RECALL_HANDLE", str(error)) from error
-        if handle.topic != topic:
-            raise _illegal(
-                "RECALL_TOPIC",
-                f"the handle is for topic {ascii(handle.topic)[:260]}, the request for {topic}",
-            )
-        if handle.broker_name != self.options.broker_name:
-            raise _illegal(
-                "RECALL_BROKER",
-                f"the handle is for broker {ascii(handle.broker_name)[:130]}, "
-                f"this is {self.options.broker_name}",
-            )
+        handle = read_handle(value)
+        check_addressed(handle, topic, self.options.broker_name)
         return Wanted(topic, handle.unique_key)
 
     def _facts(self, wanted: Wanted, asked_ms: int | None, result: CancelResult) -> dict[str, str]:
@@ -109,14 +96,10 @@ def _deliver_ms(command: Command, now_ms: int) -> int | None:
     moment = integer(command, "deliverMs", default=-1)
     delay = integer(command, "delayMs", default=-1)
     if moment >= 0 and delay >= 0:
-        raise _illegal("CANCEL_MOMENT", "expected one of deliverMs and delayMs, found both")
+        raise illegal("CANCEL_MOMENT", "expected one of deliverMs and delayMs, found both")
     if moment < 0 and delay < 0:
         asked = [name for name in ("deliverMs", "delayMs") if command.ext.get(name)]
         if asked:
-            raise _illegal("TIMER_NEGATIVE", f"{asked[0]} is negative")
+            raise illegal("TIMER_NEGATIVE", f"{asked[0]} is negative")
         return None
     return moment if moment >= 0 else now_ms + delay
-
-
-def _illegal(rule: str, reason: str) -> RefusedError:
-    return RefusedError(ResponseCode.ILLEGAL_OPERATION, rule, reason)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import attrs
 
+from timermq.pipeline.cancellation import RECALL_BODY, RECALL_TAG
 from timermq.pipeline.recall_handle import HandleError, RecallHandle, decode_handle
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.waiting_messages import CancelError, Verdict, Wanted
@@ -30,9 +31,6 @@ from .send_request import remark_of
 from .session import Session
 from .topic_config import TopicConfigTable
 from .topic_validator import group_fault
-
-RECALL_TAG = "_RECALL_TAG_"
-RECALL_BODY = b"0"
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -75,18 +73,18 @@ class RecallProcessor:
         except CancelError as error:
             raise RefusedError(ResponseCode.SYSTEM_ERROR, error.rule, error.text) from error
         if result.verdict is Verdict.TOO_LATE:
-            raise _illegal("RECALL_TOO_LATE", f"message {handle.unique_key} was delivered already")
+            raise illegal("RECALL_TOO_LATE", f"message {handle.unique_key} was delivered already")
         if result.verdict is Verdict.NOT_FOUND:
             if handle.timestamp_ms <= now_ms:
-                raise _illegal("RECALL_TOO_LATE", f"the moment {handle.timestamp_ms} is past")
-            raise _illegal("RECALL_NOT_FOUND", f"no delayed message {handle.unique_key} waits here")
+                raise illegal("RECALL_TOO_LATE", f"the moment {handle.timestamp_ms} is past")
+            raise illegal("RECALL_NOT_FOUND", f"no delayed message {handle.unique_key} waits here")
         return result.end
 
     def _store_delete(
         self, session: Session, command: Command, handle: RecallHandle, now_ms: int
     ) -> int:
         if handle.timestamp_ms <= now_ms:
-            raise _illegal("RECALL_TOO_LATE", f"the moment {handle.timestamp_ms} is past")
+            raise illegal("RECALL_TOO_LATE", f"the moment {handle.timestamp_ms} is past")
         message = _delete_message(session, handle, _producer_group(command), now_ms)
         timer_result = self.timer_store.put([message])[0]
         if not timer_result.result.status.is_stored:
@@ -96,28 +94,15 @@ class RecallProcessor:
         return timer_result.result.end
 
     def _check_handle(self, handle_text: str, topic: str, now_ms: int) -> RecallHandle:
-        try:
-            handle = decode_handle(handle_text)
-        except HandleError as error:
-            raise _illegal("RECALL_HANDLE", str(error)) from error
+        handle = read_handle(handle_text)
         if not (handle.unique_key.isascii() and handle.unique_key.isprintable()):
-            raise _illegal("RECALL_HANDLE", "the key has other characters than printable ASCII")
-        if handle.topic != topic:
-            raise _illegal(
-                "RECALL_TOPIC",
-                f"the handle is for topic {ascii(handle.topic)[:260]}, the request for {topic}",
-            )
-        if handle.broker_name != self.options.broker_name:
-            raise _illegal(
-                "RECALL_BROKER",
-                f"the handle is for broker {ascii(handle.broker_name)[:130]}, "
-                f"this is {self.options.broker_name}",
-            )
+            raise illegal("RECALL_HANDLE", "the key has other characters than printable ASCII")
+        check_addressed(handle, topic, self.options.broker_name)
         left_ms = handle.timestamp_ms - now_ms
         delay_max_ms = self.timer_store.options.timer_max_delay_sec * 1000
         # RocketMQ refuses exactly the maximum too, which a send may ask for.
         if left_ms > delay_max_ms:
-            raise _illegal(
+            raise illegal(
                 "RECALL_TIME",
                 f"the moment {handle.timestamp_ms} is {left_ms} ms ahead, "
                 f"expected at most {delay_max_ms}",
@@ -148,6 +133,28 @@ def check_recall(options: BrokerOptions, now_ms: int) -> None:
         )
 
 
+def read_handle(handle_text: str) -> RecallHandle:
+    """Decode a handle; refused when it is none."""
+    try:
+        return decode_handle(handle_text)
+    except HandleError as error:
+        raise illegal("RECALL_HANDLE", str(error)) from error
+
+
+def check_addressed(handle: RecallHandle, topic: str, broker_name: str) -> None:
+    """Refuse a handle of another topic or of another broker."""
+    if handle.topic != topic:
+        raise illegal(
+            "RECALL_TOPIC",
+            f"the handle is for topic {ascii(handle.topic)[:260]}, the request for {topic}",
+        )
+    if handle.broker_name != broker_name:
+        raise illegal(
+            "RECALL_BROKER",
+            f"the handle is for broker {ascii(handle.broker_name)[:130]}, this is {broker_name}",
+        )
+
+
 def _delete_message(
     session: Session, handle: RecallHandle, producer_group: str, now_ms: int
 ) -> Message:
@@ -157,7 +164,7 @@ def _delete_message(
         "UNIQ_KEY": handle.unique_key,
         "TIMER_DELIVER_MS": str(handle.timestamp_ms),
         "BORN_TIMESTAMP": str(now_ms),
-        "TAGS": RECALL_TAG,
+        "TAGS": RECALL_TAG.decode(),
         "PGROUP": producer_group,
     }
     return Message(
@@ -176,5 +183,6 @@ def _producer_group(command: Command) -> str:
     return group if group_fault(group) is None else ""
 
 
-def _illegal(rule: str, reason: str) -> RefusedError:
+def illegal(rule: str, reason: str) -> RefusedError:
+    """The refusal of what cannot be taken back (604)."""
     return RefusedError(ResponseCode.ILLEGAL_OPERATION, rule, reason)

@@ -86,7 +86,7 @@ class Cancellation:
         """
         found = self._find(wanted)
         deletes = [self._delete(one) for one in found.pending]
-        self._remember(found.pending, self._put(deletes), deletes)
+        self._remember(found.pending, self._put(deletes))
         return self._result(wanted, found)
 
     def reschedule(self, wanted: Wanted, deliver_ms: int) -> CancelResult:
@@ -118,7 +118,7 @@ class Cancellation:
         delete = self._delete(one, makes_way_in_ms=out_ms)
         self.state.expect(deliver_ms, self.clock.now_ms())
         results = self._put([delete, moved])
-        self._remember(found.pending, results[:1], [delete], record_py=results[1].phy_offset)
+        self._remember(found.pending, results[:1], record_py=results[1].phy_offset)
         return attrs.evolve(self._result(wanted, found), deliver_ms=deliver_ms, out_ms=out_ms)
 
     def _find(self, wanted: Wanted) -> Found:
@@ -216,11 +216,10 @@ class Cancellation:
         self,
         pending: Sequence[Waiting],
         results: Sequence[PutResult],
-        deletes: Sequence[Message],
         *,
         record_py: int | None = None,
     ) -> None:
-        for one, result, _ in zip(pending, results, deletes, strict=True):
+        for one, result in zip(pending, results, strict=True):
             self.state.fresh_cancels.add(
                 FreshCancel(
                     target_py=one.phy_offset,

@@ -26,7 +26,7 @@ from .timer_record import (
     timer_tail,
 )
 
-_KEPT = HEAD.part(
+_KEPT = HEAD.cut(
     "body_crc", "flag", "sys_flag", "born_ms", "born_host", "reconsume_times", "body_length"
 )
 """What a delivered record keeps of the head of the waiting one, and how long the body is."""

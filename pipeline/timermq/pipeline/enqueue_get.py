@@ -23,6 +23,7 @@ from timermq.timerlog import MAGIC_DEFAULT, MAGIC_DELETE
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
+from timermq.timerstore.record_layout import QUEUE_OFFSET_AT
 
 from .already_done import origin_in
 from .clock import Clock
@@ -94,24 +95,16 @@ class EnqueueGet:
         return self._batch(units["phy_offset"].astype(np.int64), units["size"].astype(np.int32))
 
     def _batch(self, offset_py: NDArray[np.int64], size_py: NDArray[np.int32]) -> EnqueueBatch:
-        next_py = np.concatenate((offset_py[1:], np.array([self._next_py()], np.int64)))
         done = self.state.already_done
         repeats = done.enqueue_repeats(offset_py) if done else None
         if repeats is not None and repeats.any():
             self.counts.repeated += int(repeats.sum())
             offset_py, size_py = offset_py[~repeats], size_py[~repeats]
-            next_py = next_py[~repeats]
         places = zip(offset_py.tolist(), size_py.tolist(), strict=True)
         records = list(self.store.commit_log.records_at(places))
         return self._plain_batch(offset_py, size_py, records) or self._any_batch(
-            offset_py, size_py, records, next_py
+            offset_py, size_py, records
         )
-
-    def _next_py(self) -> int:
-        """Position of the first entry that is not read yet; -1 when there is none."""
-        queue = self.store.queue(TIMER_TOPIC, 0)
-        units = None if queue is None else queue.units(self.state.queue_offset, 1)
-        return -1 if units is None or not len(units) else int(units["phy_offset"][0])
 
     def _plain_batch(
         self,
@@ -143,10 +136,9 @@ class EnqueueGet:
         offset_py: NDArray[np.int64],
         size_py: NDArray[np.int32],
         records: Sequence[bytes | None],
-        next_py: NDArray[np.int64],
     ) -> EnqueueBatch:
-        rows = zip(offset_py.tolist(), size_py.tolist(), records, next_py.tolist(), strict=True)
-        read = [self._facts(record, offset, size, after) for offset, size, record, after in rows]
+        rows = zip(offset_py.tolist(), size_py.tolist(), records, strict=True)
+        read = [self._facts(record, offset, size) for offset, size, record in rows]
         kept = [index for index, fact in enumerate(read) if fact is not None]
         facts = [fact for fact in read if fact is not None]
         magic = [MAGIC_DEFAULT | (MAGIC_DELETE if fact.is_delete else 0) for fact in facts]
@@ -165,9 +157,7 @@ class EnqueueGet:
             next_queue_offset=self.state.queue_offset,
         )
 
-    def _facts(
-        self, record: bytes | None, offset: int, size: int, next_py: int
-    ) -> TimerFacts | None:
+    def _facts(self, record: bytes | None, offset: int, size: int) -> TimerFacts | None:
         """What a record asks for; None when no timer can be made of it."""
         if record is None:
             self.counts.missing += 1
@@ -179,12 +169,12 @@ class EnqueueGet:
             self.counts.set_aside += 1
             log.error("timer record set aside", phy_offset=offset, reason=str(error))
             return None
-        if facts.is_delete and not facts.rolls and not self._is_whole(record, next_py):
+        if facts.is_delete and not facts.rolls and not self._is_whole(record):
             log.warning("a move was cut off by a power cut", phy_offset=offset)
             return None
         return facts
 
-    def _is_whole(self, record: bytes, next_py: int) -> bool:
+    def _is_whole(self, record: bytes) -> bool:
         """False for a delete that makes way for a message which is not there.
 
         Both are stored at once, the delete first. A power cut may have kept the first alone; nobody
@@ -193,10 +183,17 @@ class EnqueueGet:
         target_py = find(record_properties(record), DELETE_FOR[:-1])
         if target_py is None:
             return True
-        size = int.from_bytes(self.store.commit_log.read(next_py, 4)) if next_py >= 0 else 0
-        record_behind = self.store.commit_log.record_at(next_py, size) if size else None
+        entry = int.from_bytes(record[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8])
+        queue = self.store.queue(TIMER_TOPIC, 0)
+        behind: list[tuple[int, int, int]] = []
+        if queue is not None:
+            behind = queue.units(entry + 1, 1).tolist()
+        if not behind:
+            return False
+        phy_offset, size, _ = behind[0]
+        moved = self.store.commit_log.record_at(phy_offset, size)
         return (
-            record_behind is not None
-            and origin_in(record_behind) == int(target_py)
-            and find(record_properties(record_behind), ROLL_TIMES[:-1]) is None
+            moved is not None
+            and origin_in(moved) == int(target_py)
+            and find(record_properties(moved), ROLL_TIMES[:-1]) is None
         )

@@ -23,7 +23,7 @@ from .record_layout import (
     V6_BITS,
 )
 
-_PEEK = HEAD.part("total_size", "magic", "sys_flag", "store_ms", "body_length")
+_PEEK = HEAD.cut("total_size", "magic", "sys_flag", "store_ms", "body_length")
 
 _BLANK_MARK = BLANK_MAGIC.to_bytes(4, signed=True)
 _UNIQ_KEY = UNIQ_KEY_NAME + b"\x01"

@@ -59,15 +59,6 @@ class Layout:
         """Byte position of a field."""
         return self._offsets[name]
 
-    def part(self, *names: str) -> struct.Struct:
-        """A struct that reads some of the fields, in their order, and steps over the others."""
-        codes = [
-            field.code if field.name in names else f"{struct.calcsize('>' + field.code)}x"
-            for field in self.fields
-        ]
-        assert set(names) <= set(self.names)
-        return struct.Struct(">" + "".join(codes))
-
     def cut(self, *pieces: str | tuple[str, str]) -> struct.Struct:
         """A struct of some pieces, in their order, that steps over the others.
 
