@@ -1,4 +1,4 @@
-"""What every ``Disk`` does: one suite for the real one and the one in memory."""
+"""What every ``Disk`` does: one suite for the real one, the one in memory, and one with faults."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import trio
 
 from timermq.timerstore.disk import Disk, File
 from timermq.timerstore.errors import StoreLockedError
+from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.os_disk import OsDisk
 
@@ -39,14 +40,14 @@ class Place:
         return content
 
 
-@pytest.fixture(params=["os", "memory"])
+@pytest.fixture(params=["os", "memory", "faulty"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """A place on each kind of disk."""
+    """A place on each kind of disk; the faulty one has no faults."""
     if request.param == "os":
         return Place(OsDisk(), str(tmp_path))
     disk = MemoryDisk(now_ms=lambda: EPOCH_2020_MS + 1)
     disk.make_dirs("/store")
-    return Place(disk, "/store")
+    return Place(disk if request.param == "memory" else FaultyDisk(disk, "/store"), "/store")
 
 
 def test_a_written_file_is_read_back(place: Place) -> None:
