@@ -21,7 +21,20 @@ from timermq.client import ClientError
 from timermq.remoting import LocalProtocolError, RemoteProtocolError
 from timermq.timerstore.errors import StoreError
 
-from . import bench, cancel, config, consume, demo, pending, reschedule, send, serve, store, top
+from . import (
+    bench,
+    cancel,
+    check_history,
+    config,
+    consume,
+    demo,
+    pending,
+    reschedule,
+    send,
+    serve,
+    store,
+    top,
+)
 from .arguments import OneLineParser, UsageError, Verb, first_sentence
 from .log_output import LogFormat, configure_logs
 from .settings import ConfigurationError
@@ -46,6 +59,7 @@ VERBS: Mapping[str, Verb] = {
     "top": top,
     "pending": pending,
     "store": store,
+    "check-history": check_history,
     "config": config,
     "bench": bench,
 }

@@ -1,0 +1,189 @@
+"""The promises about one message: UNSENT, PLACE, ONCE, NOT_BEFORE, NOT_LOST, CANCEL, RESCHEDULE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from .broken import Broken, Rule
+from .lives import Arrival, Attempt, Histories, Life, Mark
+from .order_of_requests import STEPS_MAX, has_order
+
+
+@attrs.frozen
+class MessageRules:
+    """Judges messages one by one.
+
+    Args:
+        histories: What was seen.
+        others_send: Whether messages may arrive that no history sent.
+    """
+
+    histories: Histories
+    others_send: bool = False
+
+    def broken(self, life: Life) -> Iterator[Broken]:
+        """What was not kept."""
+        stored = [one for one in life.attempts if not one.is_refused]
+        if not stored:
+            yield from self._unsent(life)
+            return
+        yield from self._misplaced(life, stored)
+        yield from self._twice(life, stored)
+        if self.is_uncertain(life):
+            yield from self._early(life, stored)
+        elif life.requests:
+            yield from self._unexplained(life)
+        else:
+            yield from self._early(life, stored)
+            yield from self._lost(life, stored)
+
+    def is_uncertain(self, life: Life) -> bool:
+        """Whether requests and loss cannot be judged.
+
+        A power cut may have taken answers back; or there are requests, and more than one send: a
+        cancel is for what is stored under the id at that time, which nobody knows.
+        """
+        marks = [mark for one in life.attempts for mark in (one.sent, one.answered)]
+        marks += [mark for one in life.requests for mark in (one.asked, one.answered)]
+        return any(map(self.histories.may_be_undone, marks)) or (
+            bool(life.requests) and (len(life.attempts) > 1 or len(life.requests) > STEPS_MAX)
+        )
+
+    def must_arrive(self, life: Life) -> bool:
+        """Whether a message without requests has to be there by now."""
+        return not life.requests and any(
+            one.latest_ms <= self.histories.horizon_ms(one.send.topic) for one in life.attempts
+        )
+
+    # -- the rules ----------------------------------------------------------------------------
+
+    def _unsent(self, life: Life) -> Iterator[Broken]:
+        if life.arrivals and not (self.others_send and not life.attempts):
+            yield self._broken(
+                Rule.UNSENT,
+                life,
+                "no arrival: it was refused" if life.attempts else "a send of it",
+                "; ".join(map(str, life.arrivals)) if life.attempts else "none",
+            )
+
+    def _misplaced(self, life: Life, stored: list[Attempt]) -> Iterator[Broken]:
+        topics = {one.send.topic for one in stored}
+        queues = {_queue(one) for one in stored}
+        offsets = {_offset(one) for one in stored}
+        for arrival in life.arrivals:
+            if self.histories.may_be_undone(arrival.seen):
+                continue
+            fits = arrival.queue.topic in topics
+            fits = fits and (None in queues or arrival.queue.number in queues)
+            if not fits or not (None in offsets or arrival.offset in offsets):
+                asked = " or ".join(sorted(map(_destination, stored)))
+                yield self._broken(Rule.PLACE, life, asked, str(arrival), [arrival])
+
+    def _twice(self, life: Life, stored: list[Attempt]) -> Iterator[Broken]:
+        lasting = [one for one in life.arrivals if not self.histories.may_be_undone(one.seen)]
+        if len(lasting) > len(stored):
+            yield self._broken(
+                Rule.ONCE,
+                life,
+                f"at most {len(stored)} place(s)",
+                "; ".join(map(str, lasting)),
+                lasting,
+            )
+
+    def _early(self, life: Life, stored: list[Attempt]) -> Iterator[Broken]:
+        if life.requests and any(
+            one.moved_to_ms or one.verdict == "unknown" for one in life.requests
+        ):
+            return
+        earliest_ms = min(one.earliest_ms for one in stored)
+        for arrival in life.arrivals:
+            if arrival.stored_ms < earliest_ms:
+                yield self._broken(
+                    Rule.NOT_BEFORE,
+                    life,
+                    f"{earliest_ms} or later",
+                    f"{arrival}, {earliest_ms - arrival.stored_ms} ms before",
+                    [arrival],
+                )
+
+    def _lost(self, life: Life, stored: list[Attempt]) -> Iterator[Broken]:
+        if not life.arrivals and self.must_arrive(life):
+            due_ms = min(one.latest_ms for one in stored)
+            yield self._broken(
+                Rule.NOT_LOST,
+                life,
+                f"an arrival: acknowledged, due {due_ms:.0f}",
+                f"none until {self.histories.horizon_ms(stored[0].send.topic)}",
+            )
+
+    def _unexplained(self, life: Life) -> Iterator[Broken]:
+        """Each arrival by itself: one too many is the business of ONCE."""
+        arrivals: list[Arrival | None] = [*life.arrivals] or [None]
+        for arrival in arrivals:
+            if not has_order(self.histories, life, arrival):
+                yield self._why_unexplained(life, arrival)
+
+    def _why_unexplained(self, life: Life, arrival: Arrival | None) -> Broken:
+        verdicts = [one.verdict for one in life.requests]
+        answers = ", ".join(verdicts)
+        if arrival is None:
+            horizon_ms = self.histories.horizon_ms(life.attempts[0].send.topic)
+            if has_order(self.histories, life, None, must_arrive=False):
+                expected = f"an arrival: acknowledged, then {answers}"
+                return self._broken(Rule.NOT_LOST, life, expected, f"none until {horizon_ms}")
+            expected = "an arrival" if "too_late" in verdicts else "an order that explains"
+            found = f"no arrival until {horizon_ms}" if "too_late" in verdicts else "none"
+            return self._broken(Rule.CANCEL, life, f"{expected}: answered {answers}", found)
+        if "cancelled" in verdicts:
+            return self._broken(Rule.CANCEL, life, "no arrival: cancelled", str(arrival), [arrival])
+        moments = sorted({one.moved_to_ms for one in life.requests if one.moved_to_ms is not None})
+        if moments:
+            expected = f"it at its new moment {' or '.join(map(str, moments))}"
+            found = f"{arrival} for {arrival.deliver_ms or 'no moment'}"
+            return self._broken(Rule.RESCHEDULE, life, expected, found, [arrival])
+        early = next(self._early(life, life.attempts), None)
+        if early is not None:
+            return early
+        expected = f"an order that explains: answered {answers}"
+        return self._broken(Rule.CANCEL, life, expected, str(arrival), [arrival])
+
+    def _broken(
+        self,
+        rule: Rule,
+        life: Life,
+        expected: str,
+        found: str,
+        arrivals: Iterable[Arrival] = (),
+    ) -> Broken:
+        marks: list[Mark | None] = []
+        for attempt in life.attempts:
+            marks += [attempt.sent, attempt.answered]
+        for request in life.requests:
+            marks += [request.asked, request.answered]
+        marks += [one.seen for one in arrivals or life.arrivals]
+        return Broken(
+            rule=rule,
+            message_id=life.message_id,
+            expected=expected,
+            found=found,
+            lines=tuple(self.histories.place(one) for one in marks if one is not None),
+        )
+
+
+def _queue(attempt: Attempt) -> int | None:
+    return attempt.send.queue if attempt.ack is None else attempt.ack.queue
+
+
+def _offset(attempt: Attempt) -> int | None:
+    """Where a message without a moment must be; None: nobody said."""
+    if attempt.ack is None or attempt.send.is_delayed or attempt.ack.deliver_ms is not None:
+        return None
+    return attempt.ack.offset
+
+
+def _destination(attempt: Attempt) -> str:
+    queue, offset = _queue(attempt), _offset(attempt)
+    place = attempt.send.topic if queue is None else f"{attempt.send.topic}/{queue}"
+    return place if offset is None else f"{place}@{offset}"

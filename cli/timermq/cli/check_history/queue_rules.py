@@ -1,0 +1,120 @@
+"""The promises about queues: ORDER and OFFSETS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import attrs
+
+from .broken import Broken, Rule
+from .lives import Arrival, Attempt, Histories, Life, Queue
+
+
+@attrs.frozen
+class _Shared:
+    """What messages have in common that have an order."""
+
+    queue: Queue
+    moment_ms: int | None
+    who: str
+    file: int
+
+
+@attrs.frozen
+class _Placed:
+    attempt: Attempt
+    arrival: Arrival
+
+
+def broken_offsets(histories: Histories) -> Iterator[Broken]:
+    """Two messages at one place, and gaps where somebody saw the whole queue."""
+    for first, second in histories.displaced:
+        if histories.may_be_undone(first.seen) or histories.may_be_undone(second.seen):
+            continue
+        yield Broken(
+            rule=Rule.OFFSETS,
+            message_id=second.message_id,
+            expected=f"{first.message_id} at {first.queue}@{first.offset}",
+            found=str(second),
+            lines=(histories.place(first.seen), histories.place(second.seen)),
+        )
+    for queue, places in histories.queues.items():
+        if histories.horizon_ms(queue.topic) < 0:
+            continue
+        for before, behind in pairwise(sorted(places)):
+            if behind != before + 1:
+                marks = (places[before].seen, places[behind].seen)
+                yield Broken(
+                    rule=Rule.OFFSETS,
+                    message_id=places[behind].message_id,
+                    expected=f"{queue}@{before + 1} behind {queue}@{before}",
+                    found=f"{queue}@{behind}",
+                    lines=tuple(map(histories.place, marks)),
+                )
+
+
+def in_order(histories: Histories) -> dict[_Shared, list[_Placed]]:
+    """Messages whose order can be told: sent once, acknowledged, arrived once, never moved."""
+    groups: dict[_Shared, list[_Placed]] = {}
+    for life in histories.lives.values():
+        if len(life.attempts) != 1 or len(life.arrivals) != 1 or _may_be_moved(life):
+            continue
+        (attempt,), (arrival,) = life.attempts, life.arrivals
+        send = attempt.send
+        is_known = attempt.moment_ms is not None or not send.is_delayed
+        if attempt.ack is None or not is_known or histories.may_be_undone(arrival.seen):
+            continue
+        shared = _Shared(arrival.queue, attempt.moment_ms, send.who, attempt.sent.file)
+        groups.setdefault(shared, []).append(_Placed(attempt, arrival))
+    return groups
+
+
+def broken_order(histories: Histories) -> Iterator[Broken]:
+    """A message behind one that was sent after it was acknowledged, or after it in one request."""
+    for shared, placed in in_order(histories).items():
+        placed.sort(key=lambda one: one.attempt.sent.line)
+        answered = sorted(placed, key=_answered_line)
+        at, highest, previous = 0, None, None
+        for one in placed:
+            while _answered_line(answered[at]) < one.attempt.sent.line:
+                highest = _higher(highest, answered[at])
+                at += 1
+            first = _higher(highest, previous if _is_together(previous, one) else None)
+            if first is not None and first.arrival.offset > one.arrival.offset:
+                yield _out_of_order(histories, shared, first, one)
+            previous = _higher(previous, one) if _is_together(previous, one) else one
+
+
+def _may_be_moved(life: Life) -> bool:
+    return any(one.verdict in ("moved", "unknown") for one in life.requests)
+
+
+def _answered_line(one: _Placed) -> int:
+    assert one.attempt.answered is not None, "acknowledged"
+    return one.attempt.answered.line
+
+
+def _is_together(previous: _Placed | None, one: _Placed) -> bool:
+    """Whether both left in one request."""
+    if previous is None or one.attempt.send.op < 0:
+        return False
+    return previous.attempt.send.op == one.attempt.send.op
+
+
+def _higher(one: _Placed | None, other: _Placed | None) -> _Placed | None:
+    if one is None or other is None:
+        return one or other
+    return one if one.arrival.offset > other.arrival.offset else other
+
+
+def _out_of_order(histories: Histories, shared: _Shared, first: _Placed, second: _Placed) -> Broken:
+    moment = "no moment" if shared.moment_ms is None else f"the moment {shared.moment_ms}"
+    marks = [mark for one in (first, second) for mark in (one.attempt.sent, one.arrival.seen)]
+    return Broken(
+        rule=Rule.ORDER,
+        message_id=second.attempt.send.message_id,
+        expected=f"it behind {first.attempt.send.message_id}, with {moment}: sent after it",
+        found=f"{second.arrival}, the other at offset {first.arrival.offset}",
+        lines=tuple(map(histories.place, marks)),
+    )

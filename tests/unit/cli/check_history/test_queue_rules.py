@@ -1,0 +1,90 @@
+"""Order at one moment, and offsets."""
+
+from __future__ import annotations
+
+from story import Story, broken
+from timermq.cli.check_history.broken import Rule
+
+DUE_MS = 5_000
+
+
+def arrived(story: Story, *ids: str, deliver_ms: int | None = DUE_MS) -> Story:
+    """The messages arrive in this order, all at their moment."""
+    for offset, one in enumerate(ids):
+        story.arrive(one, offset, stored_ms=DUE_MS, deliver_ms=deliver_ms)
+    return story.end()
+
+
+def test_one_after_the_other() -> None:
+    """A message that was sent after another was acknowledged stands behind it."""
+
+    def sent() -> Story:
+        return Story().sent("M", deliver_ms=DUE_MS).sent("N", deliver_ms=DUE_MS)
+
+    assert [] == broken(arrived(sent(), "M", "N"))
+    assert [(Rule.ORDER, "N")] == broken(arrived(sent(), "N", "M"))
+
+
+def test_other_moments_have_no_order() -> None:
+    """The order of sending counts at equal time only."""
+    story = Story().sent("M", deliver_ms=DUE_MS).sent("N", deliver_ms=DUE_MS - 1)
+
+    assert [] == broken(arrived(story, "N", "M"))
+
+
+def test_at_the_same_time() -> None:
+    """Two sends that overlap have no order; two of one request have."""
+
+    def overlapping(*ids: str) -> Story:
+        story = Story().send("M", deliver_ms=DUE_MS).send("N", deliver_ms=DUE_MS)
+        return arrived(story.ack("M").ack("N"), *ids)
+
+    def together(*ids: str) -> Story:
+        return arrived(Story().sent("M", "N", deliver_ms=DUE_MS), *ids)
+
+    assert [] == broken(overlapping("M", "N"))
+    assert [] == broken(overlapping("N", "M"))
+    assert [] == broken(together("M", "N"))
+    assert [(Rule.ORDER, "N")] == broken(together("N", "M"))
+
+
+def test_producers_have_no_order_among_each_other() -> None:
+    """Only the messages of one are in its order."""
+    first, second = Story().sent("M", deliver_ms=DUE_MS), Story(who="q", now_ms=2_000)
+
+    assert [] == broken(first, arrived(second.sent("N", deliver_ms=DUE_MS), "N", "M"))
+
+
+def test_what_was_moved_has_a_new_place() -> None:
+    """A moved message stands as if it had been sent when it was moved."""
+    story = Story().sent("M", deliver_ms=DUE_MS - 1).sent("N", deliver_ms=DUE_MS)
+
+    assert [] == broken(arrived(story.move("M", DUE_MS), "N", "M"))
+
+
+def test_without_a_moment() -> None:
+    """Plain messages stand in the order of sending too."""
+    story = Story().sent("M").sent("N", offset=1)
+
+    assert [(Rule.PLACE, "M"), (Rule.PLACE, "N"), (Rule.ORDER, "N")] == broken(
+        arrived(story, "N", "M", deliver_ms=None)
+    )
+
+
+def test_a_gap() -> None:
+    """Between the first and the last that was seen no offset is missing."""
+
+    def story(second_offset: int, *, drained: bool = True) -> Story:
+        story = Story().sent("M", "N", deliver_ms=DUE_MS).arrive("M", 3, stored_ms=DUE_MS)
+        return story.arrive("N", second_offset, stored_ms=DUE_MS).end(drained=drained)
+
+    assert [] == broken(story(4))
+    assert [(Rule.OFFSETS, "N")] == broken(story(5))
+    assert [] == broken(story(5, drained=False))
+
+
+def test_two_at_one_place() -> None:
+    """An offset has one message."""
+    story = Story().sent("M", "N", deliver_ms=DUE_MS).arrive("M", 0, stored_ms=DUE_MS)
+
+    assert [(Rule.OFFSETS, "N")] == broken(story.arrive("N", 0, stored_ms=DUE_MS).end())
