@@ -16,21 +16,21 @@ def file_of(path: Path, story: Story) -> str:
     return str(path)
 
 
-def test_kept(tmp_path: Path, run_program: RunProgram) -> None:
+def test_kept(tmp_path: Path, timermq: RunProgram) -> None:
     """Kept promises: the rules, the ledger, and 0."""
     story = Story().sent("M", deliver_ms=5_000).arrive("M", 0, stored_ms=5_000).end()
-    ran = run_program("check-history", file_of(tmp_path / "h", story))
+    ran = timermq("check-history", file_of(tmp_path / "h", story))
 
     assert (0, "") == (ran.code, ran.err)
     assert "NOT_LOST" in ran.out
     assert "sent 1, acknowledged 1, refused 0, unanswered 0, delivered 1" in ran.out
 
 
-def test_broken(tmp_path: Path, run_program: RunProgram) -> None:
+def test_broken(tmp_path: Path, timermq: RunProgram) -> None:
     """A breach: its rule, what was expected and found, where it stands, and 1."""
     sent = file_of(tmp_path / "p", Story().sent("M", deliver_ms=5_000))
     seen = file_of(tmp_path / "c", Story().arrive("M", 0, stored_ms=4_999).end())
-    ran = run_program("check-history", sent, seen, "--json")
+    ran = timermq("check-history", sent, seen, "--json")
     first, *rules, ledger = ran.rows
 
     assert 1 == ran.code
@@ -46,20 +46,20 @@ def test_broken(tmp_path: Path, run_program: RunProgram) -> None:
     assert ("ledger", 1) == (ledger["row"], ledger["early"])
 
 
-def test_others_send(tmp_path: Path, run_program: RunProgram) -> None:
+def test_others_send(tmp_path: Path, timermq: RunProgram) -> None:
     """Messages of producers without a history are nobody's fault if that is said."""
     path = file_of(tmp_path / "h", Story().arrive("M", 0).end())
 
-    assert 1 == run_program("check-history", path).code
-    assert 0 == run_program("check-history", path, "--others-send").code
+    assert 1 == timermq("check-history", path).code
+    assert 0 == timermq("check-history", path, "--others-send").code
 
 
-def test_no_history(tmp_path: Path, run_program: RunProgram) -> None:
+def test_no_history(tmp_path: Path, timermq: RunProgram) -> None:
     """A file that is something else is a matter of usage: one line, and 2."""
     path = tmp_path / "h"
     path.write_text("hello\n")
-    ran = run_program("check-history", str(path))
+    ran = timermq("check-history", str(path))
 
     assert 2 == ran.code
     assert ran.err.startswith(f"timermq: check-history: {path}:1: expected the header of a history")
-    assert 1 == run_program("check-history", str(tmp_path / "none")).code
+    assert 1 == timermq("check-history", str(tmp_path / "none")).code
