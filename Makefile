@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test lint types check bench figures docs screenshots kill clean
+.PHONY: help demo test crashes lint types check bench figures docs screenshots kill clean
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -21,6 +21,9 @@ demo: $(STAMP)   ## a broker on a throw-away store, real sockets, and what arriv
 
 test: $(STAMP)   ## the whole test suite
 	$(BIN)/python -m pytest
+
+crashes: $(STAMP) ## every crash state of the recorded workloads: some minutes
+	CRASH_STATES=all $(BIN)/python -m pytest tests/simulation/test_crash_states.py --timeout 3000
 
 lint: $(STAMP)   ## format and lint
 	$(BIN)/ruff format --check .

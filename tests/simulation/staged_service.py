@@ -10,7 +10,7 @@ import trio
 
 from fakes import VirtualClock
 from timermq.pipeline import TimerMessageStore, TimerOptions
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.disk import Disk
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import decode_record
@@ -47,7 +47,7 @@ class Arrival:
 
 @contextlib.asynccontextmanager
 async def running(
-    disk: MemoryDisk,
+    disk: Disk,
     clock: VirtualClock,
     *,
     store_options: StoreOptions = SMALL_FILES,
