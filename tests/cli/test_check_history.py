@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from cli.program import RunProgram
+from interop.serving import Broker
 from story import Story
-from timermq.client.history import HistoryWriter
+from timermq.client.history import Deliver, End, HistoryWriter, read_history
 
 
 def file_of(path: Path, story: Story) -> str:
@@ -63,3 +66,26 @@ def test_no_history(tmp_path: Path, timermq: RunProgram) -> None:
     assert 2 == ran.code
     assert ran.err.startswith(f"timermq: check-history: {path}:1: expected the header of a history")
     assert 1 == timermq("check-history", str(tmp_path / "none")).code
+
+
+@pytest.mark.slow
+def test_a_history_of_every_verb(tmp_path: Path, timermq: RunProgram, broker: Broker) -> None:
+    """Five processes write one file, and it is judged whole."""
+    path = str(tmp_path / "h")
+    flags = ("--history", path, "--json", "--namesrv", broker.namesrv)
+    near = timermq("send", "Judged", "x", "--delay", "300ms", *flags).rows[0]
+    far = timermq("send", "Judged", "y", "--delay", "1h", "--key", "k", *flags).rows[0]
+    timermq("reschedule", "Judged", "--key", "k", "--delay", "2h", *flags)
+    timermq("cancel", "Judged", str(far["recall_handle"]), *flags)
+    consume = ("consume", "Judged", "--group", "G", "--from", "first", "--timeout", "20s")
+    timermq(*consume, "--count", "1", *flags)
+    ran = timermq("check-history", path, "--json")
+    counts = {key: ran.rows[-1][key] for key in ("sent", "delivered", "moved", "cancelled")}
+    ends = [event for _, event in read_history(path) if isinstance(event, End)]
+
+    assert 0 == ran.code
+    assert {"sent": 2, "delivered": 1, "moved": 1, "cancelled": 1} == counts
+    assert [False] * 4 + [True] == [end.drained for end in ends]
+    assert [near["message_id"]] == [
+        event.message_id for _, event in read_history(path) if isinstance(event, Deliver)
+    ]

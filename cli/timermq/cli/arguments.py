@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import math
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, NoReturn, Protocol
 
+from timermq.client import HistoryWriter
 from timermq.pipeline.clock import SystemClock
 from timermq.timerstore.message import PORT_MAX
 
@@ -119,3 +120,17 @@ def add_namesrv(parser: argparse.ArgumentParser) -> None:
         default=NAMESRV,
         help=f"name server, several separated by ; (default: {NAMESRV})",
     )
+
+
+def add_history(parser: argparse.ArgumentParser) -> None:
+    """Where to write down what a client saw."""
+    parser.add_argument(
+        "--history",
+        metavar="FILE",
+        help="append what is asked and answered, for check-history",
+    )
+
+
+def open_history(args: argparse.Namespace) -> AbstractContextManager[HistoryWriter | None]:
+    """The history that was asked for, if one was."""
+    return nullcontext() if args.history is None else HistoryWriter(args.history)

@@ -8,13 +8,21 @@ import trio
 
 from timermq.client import Producer, Verdict
 
-from .arguments import OneLineParser, UsageError, add_json, add_namesrv
+from .arguments import (
+    OneLineParser,
+    UsageError,
+    add_history,
+    add_json,
+    add_namesrv,
+    open_history,
+)
 from .output import print_json
 
 
 def prepare_parser(parser: OneLineParser) -> None:
     """Which message."""
     add_waiting(parser)
+    add_history(parser)
     add_namesrv(parser)
     add_json(parser)
 
@@ -48,5 +56,6 @@ def check_waiting(args: argparse.Namespace) -> None:
 
 
 async def _cancel(args: argparse.Namespace) -> Verdict:
-    async with Producer(args.namesrv) as producer:
-        return await producer.cancel(args.topic, args.handle, message_id=args.id, key=args.key)
+    with open_history(args) as history:
+        async with Producer(args.namesrv, history=history) as producer:
+            return await producer.cancel(args.topic, args.handle, message_id=args.id, key=args.key)

@@ -14,7 +14,16 @@ import trio
 from timermq.broker.topic_validator import group_fault, topic_fault
 from timermq.client import Consumer, ReceivedMessage, UnreadableBodyError
 
-from .arguments import OneLineParser, UsageError, add_json, add_namesrv, count, duration
+from .arguments import (
+    OneLineParser,
+    UsageError,
+    add_history,
+    add_json,
+    add_namesrv,
+    count,
+    duration,
+    open_history,
+)
 from .broker_link import call_brokers
 from .moment import format_duration, format_moment
 from .output import Row, print_json, visible
@@ -37,6 +46,7 @@ def prepare_parser(parser: OneLineParser) -> None:
         default="last",
         help="where a group begins that has committed nothing (default: last)",
     )
+    add_history(parser)
     add_namesrv(parser)
     add_json(parser)
 
@@ -47,16 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if fault is not None:
         raise UsageError(f"consume: {fault}")
     seconds = math.inf if args.timeout is None else args.timeout / 1000
-    received = trio.run(
-        _consume,
-        args.namesrv,
-        args.topic,
-        args.group,
-        args.start_from,
-        args.count,
-        seconds,
-        args.json,
-    )
+    received = trio.run(_consume, args, seconds)
     if args.count is None or args.timeout is None or received == args.count:
         return 0
     wanted = f"expected {args.count} messages within {format_duration(args.timeout)}"
@@ -64,28 +65,25 @@ def run(args: argparse.Namespace) -> int:
     return 1
 
 
-async def _consume(
-    namesrv: str,
-    topic: str,
-    group: str,
-    start_from: Literal["first", "last"],
-    count_max: int | None,
-    seconds: float,
-    as_json: bool,
-) -> int:
-    """Print up to ``count_max`` messages within ``seconds``; returns how many."""
+async def _consume(args: argparse.Namespace, seconds: float) -> int:
+    """Print up to ``args.count`` messages within ``seconds``; returns how many."""
     received = 0
-    with trio.move_on_after(seconds):
-        async with call_brokers(namesrv):
+    start_from: Literal["first", "last"] = args.start_from
+    with open_history(args) as history, trio.move_on_after(seconds):
+        async with call_brokers(args.namesrv):
             pass  # a consumer would wait for its name server for ever
         async with Consumer(
-            namesrv, group=group, topics={topic: "*"}, start_from=start_from
+            args.namesrv,
+            group=args.group,
+            topics={args.topic: "*"},
+            start_from=start_from,
+            history=history,
         ) as consumer:
             async for message in consumer:
-                _print_message(message, as_json)
+                _print_message(message, args.json)
                 received += 1
                 await consumer.commit(message)
-                if received == count_max:
+                if received == args.count:
                     break
     return received
 

@@ -9,7 +9,15 @@ import trio
 
 from timermq.client import CancelReceipt, Producer, Verdict
 
-from .arguments import OneLineParser, add_json, add_namesrv, duration, moment
+from .arguments import (
+    OneLineParser,
+    add_history,
+    add_json,
+    add_namesrv,
+    duration,
+    moment,
+    open_history,
+)
 from .cancel import add_waiting, check_waiting
 from .output import print_json
 from .send import print_waiting
@@ -26,6 +34,7 @@ def prepare_parser(parser: OneLineParser) -> None:
         help="2026-12-24T18:00:00+01:00, epoch milliseconds, or 'in 3d12h'",
     )
     when.add_argument("--delay", metavar="DURATION", type=duration, help="such as 3d12h or 250ms")
+    add_history(parser)
     add_namesrv(parser)
     add_json(parser)
 
@@ -52,12 +61,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _reschedule(args: argparse.Namespace) -> CancelReceipt:
-    async with Producer(args.namesrv) as producer:
-        return await producer.reschedule(
-            args.topic,
-            args.handle,
-            message_id=args.id,
-            key=args.key,
-            at=args.at,
-            delay=None if args.delay is None else datetime.timedelta(milliseconds=args.delay),
-        )
+    delay = None if args.delay is None else datetime.timedelta(milliseconds=args.delay)
+    with open_history(args) as history:
+        async with Producer(args.namesrv, history=history) as producer:
+            return await producer.reschedule(
+                args.topic,
+                args.handle,
+                message_id=args.id,
+                key=args.key,
+                at=args.at,
+                delay=delay,
+            )

@@ -11,7 +11,17 @@ import trio
 
 from timermq.client import OutgoingMessage, Producer, SendReceipt
 
-from .arguments import OneLineParser, UsageError, add_json, add_namesrv, count, duration, moment
+from .arguments import (
+    OneLineParser,
+    UsageError,
+    add_history,
+    add_json,
+    add_namesrv,
+    count,
+    duration,
+    moment,
+    open_history,
+)
 from .moment import format_moment
 from .output import Row, print_json
 
@@ -45,6 +55,7 @@ def prepare_parser(parser: OneLineParser) -> None:
     parser.add_argument(
         "--property", metavar="K=V", action="append", default=[], help="may be repeated"
     )
+    add_history(parser)
     add_namesrv(parser)
     add_json(parser)
 
@@ -52,7 +63,7 @@ def prepare_parser(parser: OneLineParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Send it; print its id, its moment and what takes it back."""
     try:
-        receipt = trio.run(_send, args.namesrv, _message(args))
+        receipt = trio.run(_send, args, _message(args))
     except ValueError as error:  # what the message cannot be: nothing was sent
         raise UsageError(f"send: {error}") from None
     if args.json:
@@ -86,9 +97,10 @@ def receipt_row(receipt: SendReceipt) -> Row:
     }
 
 
-async def _send(namesrv: str, message: OutgoingMessage) -> SendReceipt:
-    async with Producer(namesrv) as producer:
-        return (await producer.send_batch([message]))[0]
+async def _send(args: argparse.Namespace, message: OutgoingMessage) -> SendReceipt:
+    with open_history(args) as history:
+        async with Producer(args.namesrv, history=history) as producer:
+            return (await producer.send_batch([message]))[0]
 
 
 def _read_body(text: str) -> bytes:

@@ -9,6 +9,9 @@ from .errors import NoAnswerError as NoAnswerError
 from .errors import NoRouteError as NoRouteError
 from .errors import RequestTimeoutError as RequestTimeoutError
 from .errors import UnreadableBodyError as UnreadableBodyError
+from .history import HistoryError as HistoryError
+from .history import HistoryWriter as HistoryWriter
+from .history import read_history as read_history
 from .message import OutgoingMessage as OutgoingMessage
 from .message import ReceivedMessage as ReceivedMessage
 from .message import SendReceipt as SendReceipt

@@ -32,7 +32,9 @@ from timermq.remoting.bodies import (
 
 from .allocate import allocate
 from .background import BackgroundTasks
+from .consumer_history import ConsumerHistory
 from .errors import ClientError, check_answer, reading_answer
+from .history import HistoryWriter
 from .link import Links, OpenStream
 from .message import ReceivedMessage
 from .process_queue import ProcessQueue, Pulled, Subscribed
@@ -46,6 +48,8 @@ LOOK_AGAIN_SECONDS = 1.0
 """Before a heartbeat or rebalance that failed, or a topic that is not there yet, is tried again."""
 EXIT_SECONDS = 5.0
 """For the last commits and the goodbye."""
+DRAINED_SECONDS = 2.0
+"""Of these, for asking how far the queues go."""
 PULLED_MAX = 4
 """Answers of pulls that wait for the iteration; each queue may hold another one."""
 
@@ -63,6 +67,7 @@ class Consumer:
             or behind the last. A queue that is made later is read from its first message.
         open_stream: Opens a TCP stream.
         clock_ms: The wall clock.
+        history: Takes what is received; what it cannot write ends the iteration with ``OSError``.
 
     Raises:
         ValueError: ``namesrv`` is no list of addresses.
@@ -77,6 +82,7 @@ class Consumer:
         start_from: Literal["first", "last"] = "last",
         open_stream: OpenStream = trio.open_tcp_stream,
         clock_ms: Callable[[], int] = now_ms,
+        history: HistoryWriter | None = None,
     ) -> None:
         version = clock_ms()
         self._servers = name_servers(namesrv)
@@ -102,6 +108,7 @@ class Consumer:
         """Brokers that know us."""
         self._look_again = trio.Event()
         self._background = BackgroundTasks()
+        self._history = None if history is None else ConsumerHistory(history, group)
         self._give, self._take = trio.open_memory_channel[Pulled](PULLED_MAX)
         self._current: deque[ReceivedMessage] = deque()
         self._pulled: Pulled | None = None
@@ -114,6 +121,8 @@ class Consumer:
         self._nursery.start_soon(self._run_every, self._heartbeat, name="heartbeat")
         self._nursery.start_soon(self._run_every, self._rebalance, name="rebalance")
         self._nursery.start_soon(self._run_every, self._commit_all, name="commit")
+        if self._history is not None:
+            self._history.start()
         return self
 
     async def __aexit__(
@@ -124,6 +133,8 @@ class Consumer:
     ) -> bool | None:
         """Commit, say goodbye, close; at most five seconds, also when cancelled."""
         with trio.move_on_after(EXIT_SECONDS, shield=True):
+            if self._history is not None:
+                await self._end_history(self._history)
             for one in self._queues.values():
                 one.drop()
             await self._commit_all()
@@ -149,7 +160,10 @@ class Consumer:
                     self._pulled, self._current = pulled, deque(pulled.messages)
         else:
             await trio.lowlevel.checkpoint()
-        return self._current.popleft()
+        message = self._current.popleft()
+        if self._history is not None:
+            self._history.deliver(message)
+        return message
 
     async def commit(self, message: ReceivedMessage) -> None:
         """Everything of the message's queue up to it is done; sent with the next commit.
@@ -273,6 +287,28 @@ class Consumer:
         if (queue.broker_name, queue.queue_id) in self._there_before[queue.topic]:
             return subscribed
         return attrs.evolve(subscribed, start_from="first")
+
+    async def _end_history(self, history: ConsumerHistory) -> None:
+        """Write what has been seen; brokers that do not say soon how far they are leave it open."""
+        asked_ms = self._clock_ms()
+        drained: tuple[str, ...] = ()
+        with trio.move_on_after(DRAINED_SECONDS):
+            drained = await self._drained()
+        history.end(asked_ms, drained)
+
+    async def _drained(self) -> tuple[str, ...]:
+        """Topics of which our share has been given out, from the first message to the last."""
+        is_behind = bool(self._current or self._take.statistics().current_buffer_used)
+        if is_behind or self._start_from == "last":
+            return ()
+        drained: list[str] = []
+        for topic, subscribed in self._subscribed.items():
+            mine = [one for queue, one in self._queues.items() if queue.topic == topic]
+            is_whole = subscribed.expression == "*" and topic in self._there_before
+            with suppress(ClientError):
+                if is_whole and all([await one.is_drained() for one in mine]):
+                    drained.append(topic)
+        return tuple(drained)
 
     async def _commit_all(self) -> float:
         for one in list(self._queues.values()):

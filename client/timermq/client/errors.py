@@ -75,6 +75,12 @@ class RequestTimeoutError(NoAnswerError):
     """No answer in time; try again later, or with a longer time."""
 
 
+def may_have_been_done(error: ClientError) -> bool:
+    """Whether the request behind an error may have been carried out, now or later."""
+    is_unanswered = isinstance(error, NoAnswerError) and error.may_have_arrived
+    return is_unanswered or isinstance(error, MalformedAnswerError)
+
+
 def check_answer(answer: Command) -> Command:
     """The answer, when it says success.
 

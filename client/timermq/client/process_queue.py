@@ -157,6 +157,15 @@ class ProcessQueue:
         if queue_offset < self._next_offset:
             self._done = max(self._done, queue_offset + 1)
 
+    async def is_drained(self) -> bool:
+        """Whether everything that the queue has now has been pulled.
+
+        Raises:
+            ClientError: The broker does not say.
+        """
+        answer = await self._call(RequestCode.GET_MAX_OFFSET)
+        return _offset(check_answer(answer), "offset") == self._next_offset
+
     async def commit(self) -> None:
         """Tell the broker what is done, if it does not know.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 
 import trio
@@ -19,10 +20,13 @@ from .errors import (
     MalformedAnswerError,
     NoAnswerError,
     check_answer,
+    may_have_been_done,
     reading_answer,
 )
+from .history import HistoryWriter
 from .link import REQUEST_TIMEOUT, Links, OpenStream
 from .message import OutgoingMessage, SendReceipt, Verdict
+from .producer_history import Asked, ProducerHistory
 from .recall import broker_of, verdict_of
 from .route import Routes, TopicQueue, name_servers
 from .send_frames import Addressed, SendFrame, address_message, cut_frames
@@ -54,6 +58,8 @@ class Producer:
         request_timeout: Seconds for one request, connecting included.
         open_stream: Opens a TCP stream.
         clock_ms: The wall clock.
+        history: Takes what is sent and answered; what it cannot write ends the send with
+            ``OSError``.
 
     Raises:
         ValueError: ``namesrv`` is no list of addresses.
@@ -67,6 +73,7 @@ class Producer:
         request_timeout: float = REQUEST_TIMEOUT,
         open_stream: OpenStream = trio.open_tcp_stream,
         clock_ms: Callable[[], int] = now_ms,
+        history: HistoryWriter | None = None,
     ) -> None:
         self._servers = name_servers(namesrv)
         self._group = group
@@ -75,6 +82,7 @@ class Producer:
         self._unique_keys = UniqueKeys(clock_ms)
         self._turn = itertools.count()
         self._background = BackgroundTasks()
+        self._history = None if history is None else ProducerHistory(history)
         self._links: Links | None = None
         self._routes: Routes | None = None
 
@@ -83,6 +91,8 @@ class Producer:
         nursery = await self._background.__aenter__()
         self._links = Links(nursery, lambda _address, _command: None, self._open_stream)
         self._routes = Routes(self._links, self._servers, trio.current_time)
+        if self._history is not None:
+            self._history.start(self._group)
         return self
 
     async def __aexit__(
@@ -92,6 +102,8 @@ class Producer:
         trace: TracebackType | None,
     ) -> bool | None:
         """Close the connections; the broker notices. Requests under way fail."""
+        if self._history is not None:
+            self._history.end()
         return await self._background.__aexit__(kind, error, trace)
 
     async def send(
@@ -167,7 +179,9 @@ class Producer:
         addressed = await self._address(messages)
         outcomes: list[SendReceipt | ClientError | None] = [None] * len(messages)
         for frame in cut_frames(addressed):
-            if not await self._send_frame(frame, outcomes):
+            with self._sending(frame, messages, outcomes):
+                is_taken = await self._send_frame(frame, outcomes)
+            if not is_taken:
                 break
         receipts = [one for one in outcomes if isinstance(one, SendReceipt)]
         if len(receipts) == len(messages):
@@ -202,13 +216,15 @@ class Producer:
         Cancellation: the message may be cancelled.
         """
         target = Waiting(topic, recall_handle, message_id, key)
-        if recall_handle is None:
-            return (await self._ask(target, target.command)).verdict
-        ext = {"producerGroup": self._group, "topic": topic, "recallHandle": recall_handle}
-        (address,) = await self._holders(target)
-        return verdict_of(
-            await self._call(address, lambda: Command(RequestCode.RECALL_MESSAGE, ext=ext))
-        )
+        with self._asking(target) as asked:
+            if recall_handle is None:
+                return (await self._ask(target, target.command, asked)).verdict
+            ext = {"producerGroup": self._group, "topic": topic, "recallHandle": recall_handle}
+            (address,) = await self._holders(target)
+            asked.verdict = verdict_of(
+                await self._call(address, lambda: Command(RequestCode.RECALL_MESSAGE, ext=ext))
+            )
+            return asked.verdict
 
     async def reschedule(
         self,
@@ -242,9 +258,12 @@ class Producer:
         if (at is None) == (delay is None):
             raise ValueError("expected one of at and delay")
         target = Waiting(topic, recall_handle, message_id, key)
-        return await self._ask(target, lambda: target.command(at=at, delay=delay))
+        with self._asking(target, at, delay) as asked:
+            return await self._ask(target, lambda: target.command(at=at, delay=delay), asked)
 
-    async def _ask(self, target: Waiting, command: Callable[[], Command]) -> CancelReceipt:
+    async def _ask(
+        self, target: Waiting, command: Callable[[], Command], asked: Asked
+    ) -> CancelReceipt:
         """Ask whoever may have the message; an error counts only where nobody did it."""
         receipts: list[CancelReceipt] = []
         errors: list[ClientError] = []
@@ -255,8 +274,32 @@ class Producer:
                 errors.append(error)
         best = best_of(receipts) if receipts else None
         if best is None or (errors and best.verdict not in (Verdict.MOVED, Verdict.CANCELLED)):
-            raise errors[0]
+            raise max(errors, key=may_have_been_done)
+        asked.verdict, asked.message_id = best.verdict, best.message_id
+        asked.deliver_ms = best.deliver_ms
         return best
+
+    def _sending(
+        self,
+        frame: SendFrame,
+        messages: Sequence[OutgoingMessage],
+        outcomes: Sequence[SendReceipt | ClientError | None],
+    ) -> AbstractContextManager[None]:
+        """Writes the history of a frame, if there is one."""
+        if self._history is None:
+            return nullcontext()
+        return self._history.sending(frame, messages, outcomes)
+
+    def _asking(
+        self,
+        target: Waiting,
+        at: datetime.datetime | int | None = None,
+        delay: datetime.timedelta | None = None,
+    ) -> AbstractContextManager[Asked]:
+        """Writes the history of a cancel or a move, if there is one."""
+        if self._history is None:
+            return nullcontext(Asked())
+        return self._history.asking(target, at, delay)
 
     async def _holders(self, target: Waiting) -> list[str]:
         """Addresses of the brokers that may have a message; of exactly one by its handle."""

@@ -25,12 +25,23 @@ _VERDICTS = {
 
 def broker_of(recall_handle: str) -> str | None:
     """The name of the broker that gave a handle out; None when the text is no handle."""
+    items = _items(recall_handle)
+    return None if items is None else items[2]
+
+
+def message_id_of(recall_handle: str) -> str | None:
+    """The unique key of the message; None when the text is no handle."""
+    items = _items(recall_handle)
+    return None if items is None else items[4]
+
+
+def _items(recall_handle: str) -> list[str] | None:
     try:
         text = base64.b64decode(recall_handle.encode(), altchars=b"-_", validate=True).decode()
     except (binascii.Error, UnicodeError):
         return None
     items = text.split(" ")
-    return items[2] if len(items) >= 5 and items[0] == "v1" else None
+    return items if len(items) >= 5 and items[0] == "v1" else None
 
 
 def verdict_of(answer: Command) -> Verdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from scripted_server import NAMESRV, Network, joined_routes, route, stored
-from timermq.client import Consumer, ReceivedMessage
+from timermq.client import Consumer, HistoryWriter, ReceivedMessage
 
 OTHER_BROKER = "b:10911"
 TWO_BROKERS = joined_routes(route(), route(address=OTHER_BROKER, broker_name="broker-b"))
@@ -16,6 +16,7 @@ def consumer_of(
     *topics: str,
     expression: str = "*",
     start_from: Literal["first", "last"] = "first",
+    history: HistoryWriter | None = None,
 ) -> Consumer:
     """A consumer in a network."""
     return Consumer(
@@ -25,6 +26,7 @@ def consumer_of(
         start_from=start_from,
         open_stream=network.open_stream,
         clock_ms=lambda: 5,
+        history=history,
     )
 
 
