@@ -87,6 +87,7 @@ class Workbench:
             timer_log=files.timer_log,
             wheel=files.wheel,
             metrics=files.metrics,
+            quarantine=service.quarantine,
             flow=FlowControl(1 << 40, lambda _: 0),
             state=state,
             options=OPTIONS,

@@ -136,7 +136,7 @@ def test_copies_are_what_messages_would_have_been(
 
 def test_an_ordinary_batch_takes_the_short_way() -> None:
     """Neither its size nor a tag nor a topic that is new is unusual."""
-    tail = timer_tail(deliver_ms=SLOT_MS + 1, out_ms=SLOT_MS, topic="Never seen", queue_id=3)
+    tail = timer_tail(deliver_ms=SLOT_MS + 1, out_ms=SLOT_MS, topic="Never_seen", queue_id=3)
     message = Message(TIMER_TOPIC, 0, b"x", b"UNIQ_KEY\x01U\x02TAGS\x01t\x02" + tail)
     record = encode_record(message, queue_offset=0, phy_offset=0, store_ms=1, store_host=HOST_V4)
     due = due_copies(_batch([record] * 20), 1_000)
@@ -147,7 +147,7 @@ def test_an_ordinary_batch_takes_the_short_way() -> None:
     result = store.put_copies(due.copies)
     assert result is not None
     assert result.status.is_stored
-    queue = store.queue("Never seen", 3)
+    queue = store.queue("Never_seen", 3)
     assert queue is not None
     assert queue.max_offset == 20
 

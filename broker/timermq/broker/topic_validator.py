@@ -1,21 +1,22 @@
 """Names of topics and groups: which are legal, which are internal, how they derive from each other.
 
-A topic's name becomes a directory of the store, so this is also what keeps a request inside it.
-
 Source: Java ``TopicValidator``, ``MixAll``.
 """
 
 from __future__ import annotations
 
-import re
+from timermq.timerstore.topic_name import (
+    DLQ_GROUP_TOPIC_PREFIX as DLQ_GROUP_TOPIC_PREFIX,
+)
+from timermq.timerstore.topic_name import (
+    RETRY_GROUP_TOPIC_PREFIX as RETRY_GROUP_TOPIC_PREFIX,
+)
+from timermq.timerstore.topic_name import name_fault
+from timermq.timerstore.topic_name import topic_fault as topic_fault
 
-TOPIC_LENGTH_MAX = 127
-RETRY_TOPIC_LENGTH_MAX = 255
 GROUP_LENGTH_MAX = 120
 """Characters, which are bytes: all legal ones are ASCII."""
 
-RETRY_GROUP_TOPIC_PREFIX = "%RETRY%"
-DLQ_GROUP_TOPIC_PREFIX = "%DLQ%"
 REPLY_TOPIC_SUFFIX = "_REPLY_TOPIC"
 
 AUTO_CREATE_TOPIC_KEY_TOPIC = "TBW102"
@@ -69,24 +70,12 @@ SYSTEM_GROUPS = (
 )
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
-_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
-
-
-def topic_fault(topic: str) -> str | None:
-    """What is wrong with a topic's name; None when nothing is."""
-    if not topic:
-        return "the topic is empty"
-    length_max = TOPIC_LENGTH_MAX
-    if topic.startswith((RETRY_GROUP_TOPIC_PREFIX, DLQ_GROUP_TOPIC_PREFIX)):
-        length_max = RETRY_TOPIC_LENGTH_MAX
-    return _fault("the topic", topic, length_max)
-
 
 def group_fault(group: str) -> str | None:
     """What is wrong with a group's name; None when nothing is."""
     if not group:
         return "the group is empty"
-    return _fault("the group", group, GROUP_LENGTH_MAX)
+    return name_fault("the group", group, GROUP_LENGTH_MAX)
 
 
 def is_not_allowed_send_topic(topic: str) -> bool:
@@ -118,11 +107,3 @@ def dlq_topic(group: str) -> str:
 def group_of(topic: str) -> str:
     """The group of a retry topic."""
     return topic.removeprefix(RETRY_GROUP_TOPIC_PREFIX)
-
-
-def _fault(what: str, name: str, length_max: int) -> str | None:
-    if len(name) > length_max:
-        return f"{what} has {len(name)} characters, expected at most {length_max}"
-    if _LEGAL.fullmatch(name) is None:
-        return f"{what} {name!a} has other characters than % | a-z A-Z 0-9 _ -"
-    return None

@@ -33,6 +33,8 @@ from .already_done import origin_of
 from .clock import Clock
 from .delivered_message import taken_over
 from .fresh_cancels import FreshCancel
+from .quarantine import Quarantine
+from .quarantine_record import State
 from .timer_options import TimerOptions
 from .timer_record import (
     DELETE,
@@ -71,6 +73,7 @@ class Cancellation:
 
     store: MessageStore
     state: TimerState
+    quarantine: Quarantine
     options: TimerOptions
     clock: Clock
 
@@ -87,6 +90,10 @@ class Cancellation:
         found = self._find(wanted)
         deletes = [self._delete(one) for one in found.pending]
         self._remember(found.pending, self._put(deletes))
+        for origin_py in found.set_aside:
+            ended = self.quarantine.end(origin_py, State.CANCELLED, "its producer")
+            if ended.refusal is not None:
+                raise CancelError("CANCEL_NOT_STORED", ended.refusal)
         return self._result(wanted, found)
 
     def reschedule(self, wanted: Wanted, deliver_ms: int) -> CancelResult:
@@ -104,6 +111,12 @@ class Cancellation:
                 moment is beyond the maximum delay.
         """
         found = self._find(wanted)
+        if found.set_aside:
+            raise CancelError(
+                "CANCEL_QUARANTINED",
+                f"the message {wanted.key} is in quarantine as {found.set_aside[0]}: it can be "
+                "cancelled, or retried there",
+            )
         if found.verdict is not Verdict.CANCELLED or not found.pending:
             return self._result(wanted, found)
         if len(found.pending) > 1:
@@ -122,7 +135,9 @@ class Cancellation:
         return attrs.evolve(self._result(wanted, found), deliver_ms=deliver_ms, out_ms=out_ms)
 
     def _find(self, wanted: Wanted) -> Found:
-        messages = WaitingMessages(store=self.store, state=self.state, options=self.options)
+        messages = WaitingMessages(
+            store=self.store, state=self.state, quarantine=self.quarantine, options=self.options
+        )
         return messages.find(wanted)
 
     def _result(self, wanted: Wanted, found: Found) -> CancelResult:

@@ -14,7 +14,7 @@ import msgspec
 from timermq.timerstore.message import Message
 from timermq.timerstore.properties import find, remove
 from timermq.timerstore.record_layout import BODY_AT, HEAD, HEADS, V6_BITS, V6_FLAGS_AT
-from timermq.timerstore.record_spans import record_spans
+from timermq.timerstore.record_spans import RecordError, record_spans
 
 from .timer_record import (
     DELIVER,
@@ -25,6 +25,7 @@ from .timer_record import (
     own_properties,
     timer_tail,
 )
+from .undeliverable import Reason
 
 _KEPT = HEAD.cut(
     "body_crc", "flag", "sys_flag", "born_ms", "born_host", "reconsume_times", "body_length"
@@ -58,15 +59,16 @@ def due_message(
         precision_ms: Width of a slot.
 
     Raises:
-        TimerRecordError: The record is not a timer, or its destination is the timer topic itself.
+        TimerRecordError: The record is not a timer.
     """
     facts = decode_timer(record, phy_offset, precision_ms, may_delete=False)
     topic, queue_id = facts.destination.topic, facts.destination.queue_id
-    if topic == TIMER_TOPIC:
-        raise TimerRecordError(f"timer record at {phy_offset}: its REAL_TOPIC is {TIMER_TOPIC}")
     if facts.own_end and not is_roll and not record[V6_FLAGS_AT] & V6_BITS:
         return DueMessage(_own_message(record, facts, origin), facts.deliver_ms, False)
-    _, _, topic_end, end = record_spans(record)
+    try:
+        _, _, topic_end, end = record_spans(record)
+    except RecordError as error:
+        raise TimerRecordError(Reason.DAMAGED, f"timer record at {phy_offset}: {error}") from None
     properties = own_properties(record[topic_end + 2 : end])
     if is_roll:
         properties = remove(properties, DELIVER[:-1]) + timer_tail(
@@ -126,8 +128,9 @@ def _own_message(record: bytes, facts: TimerFacts, origin: int) -> Message:
     body_end = BODY_AT + body_size
     if not BODY_AT <= body_end <= facts.own_end or not record.startswith(_TOPIC_PART, body_end):
         raise TimerRecordError(
+            Reason.DAMAGED,
             f"timer record: expected the topic {TIMER_TOPIC} behind a body of {body_size} bytes, "
-            f"found {record[max(body_end, 0) :][: len(_TOPIC_PART)]!r}"
+            f"found {record[max(body_end, 0) :][: len(_TOPIC_PART)]!r}",
         )
     return Message(
         facts.destination.topic,

@@ -11,21 +11,25 @@ from __future__ import annotations
 
 import attrs
 import numpy as np
-import structlog
 import trio
 
 from timermq.timerlog import MAGIC_ROLL, TimerMetrics
+from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
-from timermq.timerstore.record import record_properties
+from timermq.timerstore.record import RecordError, record_properties, record_spans
+from timermq.timerstore.record_check import has_its_body
 
+from .retried_message import check_intact
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
-from .timer_record import REAL_TOPIC, order_name
-from .timer_request import DeliverBatch, DequeueBatch, ReadMark, Requests
+from .timer_record import REAL_TOPIC, TimerRecordError, order_name
+from .timer_request import DeliverBatch, DequeueBatch, ReadMark, Requests, counted_hash
 from .timer_state import TimerState
+from .undeliverable import Undeliverable, check_size
 
-log = structlog.get_logger("timermq.pipeline.dequeue_get_message")
+WARM_MS = 60_000
+"""Bodies of messages that waited longer are compared with their checksums before they leave."""
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -63,23 +67,39 @@ class DequeueGetMessage:
         order: list[int] = np.argsort(requests["offset_py"], kind="stable").tolist()
         places = [(offsets[index], sizes[index]) for index in order]
         records: list[bytes | None] = [None] * len(order)
+        undeliverable: list[Undeliverable] = []
         may_be_left_out = bool(deletes or self.state.already_done.foreign)
         for index, record in zip(order, self.store.commit_log.records_at(places), strict=True):
+            if may_be_left_out and self._left_out(record or b"", deletes, requests[index]):
+                continue
             if record is None or int.from_bytes(record[:4]) != sizes[index]:
-                self.counts.missing += 1
-                self.state.meet(offsets[index])
-                log.error("due message is gone", phy_offset=offsets[index], size=sizes[index])
-            elif not may_be_left_out or not self._left_out(record, deletes, requests[index]):
+                undeliverable.append(_unreadable(requests[index], record))
+            else:
                 records[index] = record
+        if self._is_cold(requests, order[0], records[order[0]]):
+            undeliverable += _take_damaged(requests, records)
         kept = [index for index, record in enumerate(records) if record is not None]
         return DeliverBatch(
             requests=requests if len(kept) == len(requests) else requests[kept],
             records=[record for record in records if record is not None],
+            undeliverable=undeliverable,
         )
+
+    def _is_cold(self, requests: Requests, oldest: int, record: bytes | None) -> bool:
+        """Whether bodies may have been read from the disk, and are compared with their checksums.
+
+        What this process wrote a short time ago comes from memory as it was written. A roll would
+        carry damage on into a new record, which nobody doubts.
+        """
+        if record is None or int(requests["offset_py"][oldest]) < self.store.recovery.end:
+            return True
+        if (requests["magic"] & MAGIC_ROLL).any():
+            return True
+        return int(requests["deliver_ms"].max()) - store_ms_of(record) > WARM_MS
 
     def _left_out(self, record: bytes, deletes: frozenset[bytes], request: np.void) -> bool:
         done = self.state.already_done
-        if done.foreign and done.take_foreign(record):
+        if done.foreign and _is_readable(record) and done.take_foreign(record):
             self.counts.repeated += 1
             self.state.meet(int(request["offset_py"]))
             return True
@@ -91,9 +111,11 @@ class DequeueGetMessage:
         ):
             self.counts.cancelled += 1
             self.state.meet(int(request["offset_py"]))
-            topic = find(record_properties(record), REAL_TOPIC[:-1])
+            topic = (
+                find(record_properties(record), REAL_TOPIC[:-1]) if _is_readable(record) else None
+            )
             if topic is not None:
-                self.metrics.add(topic.decode(), -1)
+                self.metrics.add(topic.decode("utf-8", "replace"), -1)
             return True
         return False
 
@@ -116,9 +138,46 @@ class DequeueGetMessage:
 def _names(record: bytes, order_py: int) -> set[bytes]:
     """How a delete can name this message: by its order, by its key with its topic and without."""
     names = {order_name(order_py)}
+    if not _is_readable(record):
+        return names
     properties = record_properties(record)
     unique_key = find(properties, b"UNIQ_KEY")
     if unique_key is None:
         return names
     topic = find(properties, REAL_TOPIC[:-1]) or b""
     return names | {unique_key, topic + b"+" + unique_key}
+
+
+def _is_readable(record: bytes) -> bool:
+    try:
+        record_spans(record)
+    except RecordError:
+        return False
+    return True
+
+
+def _unreadable(request: np.void, record: bytes | None) -> Undeliverable:
+    """What is wrong with a record that is not of its size."""
+    offset_py, size_py = int(request["offset_py"]), int(request["size_py"])
+    try:
+        check_size(record, offset_py, size_py)
+    except TimerRecordError as error:
+        return Undeliverable.of(error, offset_py, size_py, record, counted_hash(request))
+    raise AssertionError(f"record at {offset_py} is of its size")
+
+
+def _take_damaged(requests: Requests, records: list[bytes | None]) -> list[Undeliverable]:
+    """Take out the records whose bodies are not those that were stored."""
+    damaged: list[Undeliverable] = []
+    for index, record in enumerate(records):
+        if record is None or has_its_body(record):
+            continue
+        request = requests[index]
+        offset_py, size_py = int(request["offset_py"]), int(request["size_py"])
+        try:
+            check_intact(record, offset_py, size_py)
+        except TimerRecordError as error:
+            fault = Undeliverable.of(error, offset_py, size_py, record, counted_hash(request))
+            damaged.append(fault)
+            records[index] = None
+    return damaged

@@ -5,8 +5,8 @@ wall clock has reached the moment of each of its messages, whatever the stages b
 clock that was set back makes the batch wait.
 
 A message that the store cannot take now (disk full, log failing over) is put again until it can:
-only what failed, in order. A message that the store will never take is set aside and counted.
-Nothing is dropped after a number of tries.
+only what failed, in order, for ever (``held_up``). A message that the store will never take, or
+that no message can be made of, is set aside (``quarantine``) before anything later is delivered.
 
 Each record names its origin (ONCE): see ``already_done``.
 
@@ -32,11 +32,13 @@ from .already_done import origin_of
 from .clock import Clock
 from .delivered_message import DueMessage, due_message
 from .due_copies import DueCopies, due_copies
+from .quarantine import HOPELESS, Quarantine
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
 from .timer_record import REAL_TOPIC, TimerRecordError
-from .timer_request import DeliverBatch, ReadMark
+from .timer_request import DeliverBatch, ReadMark, counted_hash
 from .timer_state import TimerState
+from .undeliverable import Reason, Undeliverable
 
 log = structlog.get_logger("timermq.pipeline.dequeue_put_message")
 
@@ -50,9 +52,6 @@ STORED = frozenset(
 )
 """The message is in the log: putting it again would double it."""
 
-HOPELESS = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
-"""Putting the same message again can only be refused again."""
-
 
 @attrs.frozen(eq=False, kw_only=True)
 class DequeuePutMessage:
@@ -60,6 +59,7 @@ class DequeuePutMessage:
 
     store: MessageStore
     metrics: TimerMetrics
+    quarantine: Quarantine
     state: TimerState
     options: TimerOptions
     clock: Clock
@@ -95,7 +95,9 @@ class DequeuePutMessage:
     async def _deliver(self, batch: DeliverBatch) -> None:
         due = due_copies(batch, self.options.timer_precision_ms)
         if due is None or not await self._put_copies(due):
-            await self._put_messages(self._convert(batch))
+            await self._put_messages(self._convert(batch), batch)
+        if batch.undeliverable:
+            await self._set_aside(batch.undeliverable)
 
     async def _put_copies(self, due: DueCopies) -> bool:
         """Put a usual batch; False, with nothing done, when the store wants messages."""
@@ -107,13 +109,13 @@ class DequeuePutMessage:
                 return False
             if result.status in STORED:
                 self._account(due.topics(), now_ms - due.deliver_ms)
+                self.counts.deliver_held_up.over()
                 await trio.lowlevel.checkpoint()
                 return True
-            self.counts.retried += len(due.copies.records)
-            await trio.sleep(self.options.retry_interval_ms / 1000)
+            await self._hold_up(len(due.copies.records), f"{result.status.name}: {result.remark}")
         return False
 
-    async def _put_messages(self, due: list[DueMessage]) -> None:
+    async def _put_messages(self, due: list[DueMessage], batch: DeliverBatch) -> None:
         await self._gate(max((one.deliver_ms for one in due), default=0))
         while due := self._without_cancelled(due):
             now_ms = self.clock.now_ms()
@@ -122,12 +124,47 @@ class DequeuePutMessage:
             self._account_messages(
                 [one for one, result in pairs if result.status in STORED], now_ms
             )
-            due = [one for one, result in pairs if self._again(one, result)]
+            due = [one for one, result in pairs if self._again(one, result, batch)]
             if due:
-                self.counts.retried += len(due)
-                await trio.sleep(self.options.retry_interval_ms / 1000)
+                refusals = (result for _, result in pairs if result.status not in STORED | HOPELESS)
+                one = next(refusals)
+                await self._hold_up(len(due), f"{one.status.name}: {one.remark}")
             else:
+                self.counts.deliver_held_up.over()
                 await trio.lowlevel.checkpoint()
+
+    async def _set_aside(self, undeliverable: list[Undeliverable]) -> None:
+        """Bring what cannot be delivered to the quarantine, as soon as the store takes it."""
+        while True:
+            self._take_cancelled(undeliverable)
+            met = [one.offset_py for one in undeliverable]
+            refusal = self.quarantine.set_aside(undeliverable, self.clock.now_ms())
+            for offset_py in met[: len(met) - len(undeliverable)]:
+                self.state.meet(offset_py)
+            if refusal is None:
+                self.counts.deliver_held_up.over()
+                await trio.lowlevel.checkpoint()
+                return
+            await self._hold_up(len(undeliverable), refusal)
+
+    def _take_cancelled(self, undeliverable: list[Undeliverable]) -> None:
+        """Leave out what was taken back meanwhile."""
+        for one in list(undeliverable):
+            if self.state.fresh_cancels.cover(one.offset_py):
+                undeliverable.remove(one)
+                self.counts.cancelled += 1
+                self.state.meet(one.offset_py)
+                if one.topic_hash is not None:
+                    self.metrics.add_by_hash(one.topic_hash, -1)
+
+    async def _hold_up(self, count: int, error: str) -> None:
+        """The store takes nothing just now: say so, and pause."""
+        self.counts.retried += count
+        held_up = self.counts.deliver_held_up
+        held_up.again(count, self.clock.now_ms(), error)
+        if held_up.is_news:
+            log.warning("due messages wait for the store", count=count, error=error)
+        await trio.sleep(held_up.pause_s(self.options.retry_interval_ms))
 
     def _convert(self, batch: DeliverBatch) -> list[DueMessage]:
         due: list[DueMessage] = []
@@ -138,7 +175,7 @@ class DequeuePutMessage:
             strict=True,
         )
         precision_ms = self.options.timer_precision_ms
-        for record, offset_py, is_roll in rows:
+        for index, (record, offset_py, is_roll) in enumerate(rows):
             try:
                 due.append(
                     due_message(
@@ -150,9 +187,7 @@ class DequeuePutMessage:
                     )
                 )
             except TimerRecordError as error:
-                self.counts.set_aside += 1
-                self.state.meet(offset_py)
-                log.error("due message set aside", phy_offset=offset_py, reason=str(error))
+                batch.undeliverable.append(_undeliverable(error, batch.requests[index], record))
         return due
 
     async def _gate(self, latest_ms: int) -> None:
@@ -181,18 +216,16 @@ class DequeuePutMessage:
             self.metrics.add(one.message.topic if topic is None else topic.decode(), -1)
         return kept
 
-    def _again(self, one: DueMessage, result: PutResult) -> bool:
-        if result.status in STORED:
-            return False
+    def _again(self, one: DueMessage, result: PutResult, batch: DeliverBatch) -> bool:
+        """Whether it is put again; what never will be taken is to be set aside."""
         if result.status in HOPELESS:
-            self.counts.set_aside += 1
-            log.error(
-                "due message set aside",
-                phy_offset=origin_of(one.message.prepared_offset),
-                reason=f"{result.status.name}: {result.remark}",
-            )
-            return False
-        return True
+            offset_py = origin_of(one.message.prepared_offset)
+            (index,) = np.flatnonzero(batch.requests["offset_py"] == offset_py)[:1].tolist()
+            text = f"message for {one.message.topic}: {result.status.name}: {result.remark}"
+            error = TimerRecordError(Reason.REFUSED, text)
+            fault = _undeliverable(error, batch.requests[index], batch.records[index])
+            batch.undeliverable.append(fault)
+        return result.status not in STORED | HOPELESS
 
     def _account_messages(self, stored: list[DueMessage], now_ms: int) -> None:
         fired = [one for one in stored if not one.is_roll]
@@ -206,3 +239,9 @@ class DequeuePutMessage:
         for topic, count in Counter(topics).items():
             self.metrics.add(topic, -count)
         self.counts.count_lateness(late_ms)
+
+
+def _undeliverable(error: TimerRecordError, request: np.void, record: bytes) -> Undeliverable:
+    return Undeliverable.of(
+        error, int(request["offset_py"]), int(request["size_py"]), record, counted_hash(request)
+    )

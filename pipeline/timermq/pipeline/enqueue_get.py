@@ -1,9 +1,9 @@
 """Stage 1: reads the timer topic's queue and says what each entry asks for.
 
 Entries are read in order from ``queue_offset`` on, in batches, each record once. A record that no
-timer can be made of is set aside: it stays where it is in the commit log, is counted and named in
-the log, and the wheel goes on. (RocketMQ retries the same record for ever, and with it stops every
-timer of the broker: store-and-timer 22.2.)
+timer can be made of goes with its batch to be set aside (``quarantine``), and the wheel goes on.
+(RocketMQ retries the same record for ever, and with it stops every timer of the broker:
+store-and-timer 22.2.)
 
 Source: Java ``TimerMessageStore.enqueue``, ``TimerEnqueueGetService``.
 """
@@ -37,10 +37,12 @@ from .timer_record import (
     TIMER_TOPIC,
     TimerFacts,
     TimerRecordError,
-    decode_timer,
+    decode_present,
+    is_position,
 )
 from .timer_request import EnqueueBatch
 from .timer_state import TimerState
+from .undeliverable import Undeliverable
 
 log = structlog.get_logger("timermq.pipeline.enqueue_get")
 
@@ -138,7 +140,8 @@ class EnqueueGet:
         records: Sequence[bytes | None],
     ) -> EnqueueBatch:
         rows = zip(offset_py.tolist(), size_py.tolist(), records, strict=True)
-        read = [self._facts(record, offset, size) for offset, size, record in rows]
+        undeliverable: list[Undeliverable] = []
+        read = [self._facts(record, offset, size, undeliverable) for offset, size, record in rows]
         kept = [index for index, fact in enumerate(read) if fact is not None]
         facts = [fact for fact in read if fact is not None]
         magic = [MAGIC_DEFAULT | (MAGIC_DELETE if fact.is_delete else 0) for fact in facts]
@@ -155,20 +158,19 @@ class EnqueueGet:
             magic=np.array(magic, np.int32),
             arrivals=dict(arrivals),
             next_queue_offset=self.state.queue_offset,
+            undeliverable=undeliverable,
         )
 
-    def _facts(self, record: bytes | None, offset: int, size: int) -> TimerFacts | None:
+    def _facts(
+        self, record: bytes | None, offset: int, size: int, undeliverable: list[Undeliverable]
+    ) -> TimerFacts | None:
         """What a record asks for; None when no timer can be made of it."""
-        if record is None:
-            self.counts.missing += 1
-            log.warning("timer record is gone", phy_offset=offset, size=size)
-            return None
         try:
-            facts = decode_timer(record, offset, self.options.timer_precision_ms)
+            facts = decode_present(record, offset, size, self.options.timer_precision_ms)
         except TimerRecordError as error:
-            self.counts.set_aside += 1
-            log.error("timer record set aside", phy_offset=offset, reason=str(error))
+            undeliverable.append(Undeliverable.of(error, offset, size, record))
             return None
+        assert record is not None
         if facts.is_delete and not facts.rolls and not self._is_whole(record):
             log.warning("a move was cut off by a power cut", phy_offset=offset)
             return None
@@ -181,7 +183,7 @@ class EnqueueGet:
         was told of it, and the message that it takes back stays.
         """
         target_py = find(record_properties(record), DELETE_FOR[:-1])
-        if target_py is None:
+        if target_py is None or not is_position(target_py):
             return True
         entry = int.from_bytes(record[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8])
         queue = self.store.queue(TIMER_TOPIC, 0)

@@ -34,6 +34,7 @@ from timermq.wheel import TimerWheel
 
 from .clock import Clock
 from .flow_control import FlowControl
+from .quarantine import Quarantine
 from .roll import roll_targets
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
@@ -52,6 +53,7 @@ class EnqueuePut:
     timer_log: TimerLog
     wheel: TimerWheel
     metrics: TimerMetrics
+    quarantine: Quarantine
     flow: FlowControl
     state: TimerState
     options: TimerOptions
@@ -78,12 +80,15 @@ class EnqueuePut:
     def put(self, batch: EnqueueBatch) -> bool:
         """Append the units and link them; False when the ring or the disk has no room just now."""
         state = self.state
+        if batch.undeliverable and not self._set_aside(batch):
+            return False
         if len(batch):
             targets, rolled = self._targets(batch)
             occupied = self.wheel.occupied(targets, state.commit_read_ms)
             if occupied.any() or not self._append(batch, targets, rolled):
                 return False
             state.waits_for_room = False
+            self.counts.enqueue_held_up.over()
             for topic, count in batch.arrivals.items():
                 self.metrics.add(topic, count)
             self.counts.enqueued += len(batch)
@@ -94,6 +99,23 @@ class EnqueuePut:
         self.flow.settled()
         state.forget_what_is_done()
         return True
+
+    def _set_aside(self, batch: EnqueueBatch) -> bool:
+        """Keep what no timer can be made of; False when the store does not take it just now."""
+        now_ms = self.clock.now_ms()
+        refusal = self.quarantine.set_aside(batch.undeliverable, now_ms)
+        if refusal is None:
+            return True
+        self._hold_up(len(batch.undeliverable), refusal)
+        return False
+
+    def _hold_up(self, count: int, error: str) -> None:
+        """There is no room on the disk."""
+        held_up = self.counts.enqueue_held_up
+        held_up.again(count, self.clock.now_ms(), error)
+        if held_up.is_news:
+            log.warning("no room for timers, waiting", count=count, error=error)
+        self.state.waits_for_room = True
 
     def _targets(self, batch: EnqueueBatch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The slot of each unit, and which of them only wait there for a roll."""
@@ -156,8 +178,7 @@ class EnqueuePut:
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            log.warning("timer log cannot grow, waiting for room", error=str(error))
-            self.state.waits_for_room = True
+            self._hold_up(len(batch), str(error))
             return False
         self.wheel.apply(plan)
         return True
@@ -165,4 +186,5 @@ class EnqueuePut:
     async def _wait_for_room(self) -> None:
         """Until slots are delivered (the ring has lapped) or some time has passed (a full disk)."""
         self.state.committed.set()
-        await self.state.slot_closed.wait_at_most(self.options.retry_interval_ms / 1000)
+        pause_s = self.counts.enqueue_held_up.pause_s(self.options.retry_interval_ms)
+        await self.state.slot_closed.wait_at_most(pause_s)

@@ -57,7 +57,8 @@ class OpenSlot:
     facts_of: Callable[[int, int], TimerFacts | None]
     """(offset_py, size_py) to what the record says; None when it is gone or unreadable."""
     delete_key_of: Callable[[int, int], bytes | None]
-    """(offset_py, size_py) of a delete message to the key that it names."""
+    """(offset_py, size_py) of a delete message to the key that it names; None when it is gone or
+    unreadable: then it is sent down the pipe, to be set aside there."""
     is_done: Callable[[Requests], np.ndarray[tuple[int], np.dtype[np.bool_]]]
     """Which requests the last run had handled."""
     deletes: frozenset[bytes] = frozenset()
@@ -180,19 +181,21 @@ class OpenSlot:
         if deletes is not None:
             for index in np.flatnonzero(marks).tolist():
                 key = self.delete_key_of(int(made["offset_py"][index]), int(made["size_py"][index]))
-                if key is not None:
+                if key is None:
+                    keep[index] = True
+                else:
                     deletes.add(key)
         for index in np.flatnonzero(keep & ~exact).tolist():
-            keep[index] = self._ask_record(made, index, roll=bool(rolls[index]))
+            self._ask_record(made, index, roll=bool(rolls[index]))
         kept: Requests = made[keep]
         return kept
 
-    def _ask_record(self, made: Requests, index: int, *, roll: bool) -> bool:
-        """Fill in moment and order from the record; False when it is gone."""
+    def _ask_record(self, made: Requests, index: int, *, roll: bool) -> None:
+        """Fill in moment and order from the record; what cannot be read is found out again."""
         facts = self.facts_of(int(made["offset_py"][index]), int(made["size_py"][index]))
         if facts is None:
-            return False
+            made["order_py"][index] = made["offset_py"][index]
+            return
         made["order_py"][index] = facts.order_py
         if not roll:
             made["deliver_ms"][index] = facts.deliver_ms
-        return True

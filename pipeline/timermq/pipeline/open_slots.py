@@ -11,24 +11,26 @@ from functools import partial
 
 import attrs
 import numpy as np
-import structlog
 import trio
 from numpy.typing import NDArray
 
 from timermq.timerlog import TimerLog, UnitChunk
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.record import record_properties
+from timermq.timerstore.record import RecordError, record_properties
 from timermq.wheel import TimerWheel
 
 from .open_slot import OpenSlot
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
-from .timer_record import TimerFacts, TimerRecordError, decode_timer, deleted_name
+from .timer_record import (
+    TimerFacts,
+    TimerRecordError,
+    decode_present,
+    deleted_name,
+)
 from .timer_request import Requests
 from .timer_state import TimerState
-
-# The name that these lines have had since the first release.
-log = structlog.get_logger("timermq.pipeline.dequeue_get")
+from .undeliverable import check_size
 
 WALK_COUNT = 4096
 """Units read between two checkpoints: about a millisecond."""
@@ -97,17 +99,15 @@ class OpenSlots:
 
     def _facts_of(self, offset_py: int, size_py: int) -> TimerFacts | None:
         record = self.store.commit_log.record_at(offset_py, size_py)
-        if record is None:
-            self.counts.missing += 1
-            log.warning("timer record is gone", phy_offset=offset_py, size=size_py)
-            return None
         try:
-            return decode_timer(record, offset_py, self.options.timer_precision_ms)
-        except TimerRecordError as error:
-            self.counts.set_aside += 1
-            log.error("timer record set aside", phy_offset=offset_py, reason=str(error))
+            return decode_present(record, offset_py, size_py, self.options.timer_precision_ms)
+        except TimerRecordError:
             return None
 
     def _delete_key_of(self, offset_py: int, size_py: int) -> bytes | None:
         record = self.store.commit_log.record_at(offset_py, size_py)
-        return None if record is None else deleted_name(record_properties(record))
+        try:
+            check_size(record, offset_py, size_py)
+            return deleted_name(record_properties(record or b"")) or b""
+        except (TimerRecordError, RecordError):
+            return None

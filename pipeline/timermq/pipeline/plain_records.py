@@ -70,4 +70,7 @@ def read_plain(records: Sequence[bytes], precision_ms: int) -> PlainRecords | No
     ahead_ms = deliver_ms - out_ms
     if not 0 < int(ahead_ms.min()) <= int(ahead_ms.max()) <= precision_ms:
         return None
+    # Two times in one slot of the ring would break its chain.
+    if (out_ms % precision_ms).any():
+        return None
     return PlainRecords(ends, destinations, deliver_ms, out_ms)

@@ -6,6 +6,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from .held_up import HeldUp
+
 LATENESS_BOUNDS_MS = (1, 2, 5, 10, 20, 50, 100, 250, 500, 1_000, 5_000, 60_000)
 """Upper bounds of the lateness buckets, milliseconds; the last bucket is open."""
 
@@ -25,11 +27,15 @@ class TimerCounts:
     repeated: int = 0
     """Entries left out after a restart because the last run had handled them."""
     missing: int = 0
-    """Due messages whose record the commit log no longer has or cannot read."""
+    """Those of ``set_aside`` whose record the commit log no longer has."""
     set_aside: int = 0
-    """Records of the timer topic that no timer can be made of, and due ones the store refuses."""
+    """Messages that cannot be delivered and went to the quarantine."""
     retried: int = 0
     """Puts repeated because the store could not take them at that moment."""
+    enqueue_held_up: HeldUp = attrs.Factory(HeldUp)
+    """Entries of the timer topic that have no place because the disk is full."""
+    deliver_held_up: HeldUp = attrs.Factory(HeldUp)
+    """Due messages that the store does not take now."""
     early: int = 0
     """Deliveries before their moment: the gate at the publish keeps it 0."""
     lateness: NDArray[np.int64] = attrs.Factory(
@@ -45,6 +51,15 @@ class TimerCounts:
         buckets = np.searchsorted(LATENESS_BOUNDS_MS, late_ms, side="left")
         self.lateness += np.bincount(buckets, minlength=len(self.lateness))
         self.lateness_max_ms = max(self.lateness_max_ms, int(late_ms.max(initial=0)))
+
+
+@attrs.frozen
+class LastSetAside:
+    """The newest message in the quarantine, for who looks on."""
+
+    reason: str
+    text: str
+    time_ms: int
 
 
 @attrs.frozen(kw_only=True)
@@ -75,6 +90,11 @@ class TimerStatistics:
     missing: int
     set_aside: int
     retried: int
+    quarantined: int
+    """Messages in quarantine now."""
+    last_set_aside: LastSetAside | None
+    enqueue_held_up: HeldUp
+    deliver_held_up: HeldUp
     early: int
     lateness_bounds_ms: tuple[int, ...]
     lateness: tuple[int, ...]

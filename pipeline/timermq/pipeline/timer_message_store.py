@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
 import msgspec
 import trio
 
@@ -40,6 +41,8 @@ from .enqueue_put import EnqueuePut
 from .flow_control import FlowControl
 from .open_slots import OpenSlots
 from .pending import PendingTimers
+from .quarantine import Quarantine
+from .quarantine_release import QuarantineRelease
 from .timer_counts import LATENESS_BOUNDS_MS, TimerCounts, TimerStatistics
 from .timer_files import TimerFiles
 from .timer_flush import TimerFlush
@@ -55,6 +58,9 @@ DEQUEUE_CHANNEL_BATCHES = 0
 """Between stages 3, 4 and 5 a batch is handed over, none is kept: what is under way there cannot be
 overtaken, so a batch in a channel is late by the one before it, and all become small ones, while
 those that are not yet made grow with what becomes due."""
+
+RENEW_INTERVAL_S = 600
+"""Between two looks for entries of the quarantine that have grown old."""
 
 
 # A structure of msgspec's for the reason given at `Message`.
@@ -95,6 +101,8 @@ class TimerMessageStore:
         self.counts = TimerCounts()
         self.files = TimerFiles.open(store.disk, store.root, options)
         recovered = recover(self.files, store, options, clock.now_ms())
+        self.quarantine = Quarantine(store, self.counts, self.files.metrics)
+        """Messages that cannot be delivered."""
         precision_ms = options.timer_precision_ms
         self.state = TimerState(
             queue_offset=recovered.queue_offset,
@@ -109,9 +117,22 @@ class TimerMessageStore:
         self._flow = FlowControl(options.timer_congest_num_each_slot, self._linked)
         self.admission = TimerAdmission(options, self._flow.refuses)
         self.cancellation = Cancellation(
-            store=store, state=self.state, options=options, clock=clock
+            store=store,
+            state=self.state,
+            quarantine=self.quarantine,
+            options=options,
+            clock=clock,
         )
         """Takes messages back and moves them, with a certain answer."""
+        self.release = QuarantineRelease(
+            quarantine=self.quarantine,
+            admission=self.admission,
+            state=self.state,
+            options=options,
+            clock=clock,
+            log_end=lambda: store.commit_log.max_offset,
+        )
+        """Ends what is in quarantine."""
         self._flush = TimerFlush(
             files=self.files, store=store, state=self.state, options=options, clock=clock
         )
@@ -156,6 +177,7 @@ class TimerMessageStore:
         try:
             async with trio.open_nursery() as outer:
                 outer.start_soon(self._flush.run, name="timer_flush")
+                outer.start_soon(self._renew, name="quarantine")
                 async with trio.open_nursery() as stages:
                     self._start_stages(stages)
                     task_status.started()
@@ -163,6 +185,13 @@ class TimerMessageStore:
             await self._flush.flush()
         finally:
             self.files.close()
+
+    async def _renew(self) -> None:
+        """Keep what is in quarantine near the end of the log, for ever."""
+        while True:
+            await trio.sleep(RENEW_INTERVAL_S)
+            while self.quarantine.renew(self.clock.now_ms()):
+                await trio.lowlevel.checkpoint()
 
     def request_stop(self) -> None:
         """Let the stages finish what they hold and end; ``run`` returns when they have."""
@@ -185,6 +214,7 @@ class TimerMessageStore:
             timer_log=files.timer_log,
             wheel=files.wheel,
             metrics=files.metrics,
+            quarantine=self.quarantine,
             flow=self._flow,
             state=state,
             options=options,
@@ -208,6 +238,7 @@ class TimerMessageStore:
         publish = DequeuePutMessage(
             store=store,
             metrics=files.metrics,
+            quarantine=self.quarantine,
             state=state,
             options=options,
             clock=clock,
@@ -232,7 +263,7 @@ class TimerMessageStore:
         )
 
     def oldest_pending_py(self) -> int | None:
-        """Position of the oldest body that a pending timer needs; None when nothing is pending.
+        """Position of the oldest body that a pending timer or the quarantine needs; None without.
 
         Positions grow along the timer log, so the oldest unit of all live slots names it, but for
         messages that recovery had to enqueue again. Entries that have no unit yet are younger than
@@ -248,6 +279,9 @@ class TimerMessageStore:
         enqueued_first, until_ms = self._restart_pin
         if pins and enqueued_first is not None and self.state.commit_read_ms <= until_ms:
             pins.append(enqueued_first)
+        first_set_aside = self.quarantine.first_py()
+        if first_set_aside is not None:
+            pins.append(first_set_aside)
         return min(pins, default=None)
 
     def _oldest_entry(self, queue_offset: int) -> int | None:
@@ -294,6 +328,10 @@ class TimerMessageStore:
             missing=counts.missing,
             set_aside=counts.set_aside,
             retried=counts.retried,
+            quarantined=self.quarantine.active,
+            last_set_aside=self.quarantine.last,
+            enqueue_held_up=attrs.evolve(counts.enqueue_held_up),
+            deliver_held_up=attrs.evolve(counts.deliver_held_up),
             early=counts.early,
             lateness_bounds_ms=LATENESS_BOUNDS_MS,
             lateness=tuple(counts.lateness.tolist()),

@@ -24,12 +24,14 @@ from functools import lru_cache
 import attrs
 import msgspec
 
-from timermq.timerstore.errors import StoreError
 from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.properties import find
-from timermq.timerstore.record import STORE_MS_AT, record_properties
+from timermq.timerstore.record import STORE_MS_AT, RecordError, record_properties
 
-TIMER_TOPIC = "rmq_sys_wheel_timer"
+from .system_topics import TIMER_TOPIC as TIMER_TOPIC
+from .system_topics import destination_fault
+from .undeliverable import Reason, check_size
+from .undeliverable import TimerRecordError as TimerRecordError
 
 DELIVER = b"TIMER_DELIVER_MS\x01"
 REAL_TOPIC = b"REAL_TOPIC\x01"
@@ -51,15 +53,15 @@ DESTINATION_COUNT_MAX = 65_536
 
 MS_DIGITS = 13
 """Digits of a moment in our records."""
+OUT_MAX_MS = 10**MS_DIGITS - 60_000
+"""The last slot: the moments in it have no more digits, whatever the precision."""
+_DIGITS_MAX = 18
+"""Digits of a number in a record: any of so many fits 64 bits."""
 MARKED_REAL_TOPIC = b"\x02" + REAL_TOPIC
 """How a record's destination begins, behind the moment."""
 DELIVER_SIZE = len(DELIVER) + MS_DIGITS + 1
 """Bytes of the moment before it."""
 _OUT_SIZE = len(OUT) + MS_DIGITS + 1
-
-
-class TimerRecordError(StoreError):
-    """A record of the timer topic that no timer can be made of; it is set aside for this."""
 
 
 @attrs.frozen
@@ -151,14 +153,35 @@ def decode_timer(
         deliver, out = record[start - MS_DIGITS : start], record[-MS_DIGITS - 1 : -1]
         if deliver.isdigit() and out.isdigit() and not (may_delete and DELETE in record):
             deliver_ms, out_ms = int(deliver), int(out)
-            if out_ms < deliver_ms <= out_ms + precision_ms:
+            if out_ms < deliver_ms <= out_ms + precision_ms and not out_ms % precision_ms:
                 return TimerFacts(deliver_ms, out_ms, destination, phy_offset, 0, False, start + 1)
     return _decode_any(record, phy_offset, precision_ms)
 
 
+def decode_present(
+    record: bytes | None, phy_offset: int, size: int, precision_ms: int
+) -> TimerFacts:
+    """``decode_timer`` for what was read of so many bytes; None of a record that is gone.
+
+    Raises:
+        TimerRecordError: As ``decode_timer``; or the record has not the size that it should have.
+    """
+    check_size(record, phy_offset, size)
+    assert record is not None
+    return decode_timer(record, phy_offset, precision_ms)
+
+
+def is_position(value: bytes) -> bool:
+    """Whether the text of a property can be a position in the log."""
+    return value.isdigit() and len(value) <= _DIGITS_MAX
+
+
 def _decode_any(record: bytes, phy_offset: int, precision_ms: int) -> TimerFacts:
     """``decode_timer`` for all records; says what is wrong."""
-    properties = record_properties(record)
+    try:
+        properties = record_properties(record)
+    except RecordError as error:
+        raise TimerRecordError(Reason.DAMAGED, f"timer record at {phy_offset}: {error}") from None
     start = properties.rfind(MARKED_REAL_TOPIC)
     ours = (
         properties[-_OUT_SIZE : -MS_DIGITS - 1] == OUT
@@ -221,8 +244,8 @@ INTERNAL = (
 """Keys that only the broker may set, each with the separator that ends it."""
 
 _destinations: dict[bytes, Destination] = {}
-"""By ``REAL_TOPIC…REAL_QID…TIMER_OUT_MS\x01``, as our records have it. The timer topic is not among
-them: nothing is ever delivered there."""
+"""By ``REAL_TOPIC…REAL_QID…TIMER_OUT_MS\x01``, as our records have it. All are legal: a record with
+another one is looked at key by key, and set aside."""
 
 known_destination = _destinations.get
 """The destination by those bytes, None for one that was not seen yet: the dict's own method."""
@@ -231,8 +254,7 @@ known_destination = _destinations.get
 def learn_destination(text: bytes) -> Destination | None:
     """The destination by those bytes, whether seen before or not; None when they name none."""
     own = text.removesuffix(OUT)
-    destination = _destination(own) if len(own) < len(text) else None
-    return None if destination is None or destination.topic == TIMER_TOPIC else destination
+    return _destination(own) if len(own) < len(text) else None
 
 
 def _destination(text: bytes) -> Destination | None:
@@ -244,7 +266,7 @@ def _destination(text: bytes) -> Destination | None:
     if len(items) != 3 or not items[1].startswith(REAL_QID) or items[2]:
         return None
     made = _make_destination(items[0][len(REAL_TOPIC) :], items[1][len(REAL_QID) :])
-    if made is not None and made.topic != TIMER_TOPIC:
+    if made is not None:
         if len(_destinations) >= DESTINATION_COUNT_MAX:
             _destinations.clear()
         _destinations[text + OUT] = made
@@ -252,11 +274,11 @@ def _destination(text: bytes) -> Destination | None:
 
 
 def _make_destination(topic: bytes, queue_id: bytes) -> Destination | None:
-    if not topic or not queue_id.isdigit() or len(queue_id) > 9:
+    """The destination; None when nothing can go there."""
+    if not queue_id.isdigit() or len(queue_id) > 9:
         return None
-    try:
-        name = topic.decode()
-    except UnicodeDecodeError:
+    name = topic.decode("utf-8", "replace")
+    if destination_fault(name) is not None:
         return None
     return Destination(name, int(queue_id), java_hash(name))
 
@@ -267,22 +289,39 @@ def _rolled(properties: bytes, phy_offset: int) -> tuple[Destination, int, int]:
         find(properties, REAL_TOPIC[:-1]) or b"", find(properties, REAL_QID[:-1]) or b""
     )
     if destination is None:
+        raise _no_destination(properties, phy_offset)
+    rolls = _optional(properties, ROLL_TIMES, phy_offset, Reason.PROPERTIES) or 0
+    order_py = _optional(properties, ORDER, phy_offset, Reason.PROPERTIES)
+    if order_py is not None and order_py > phy_offset:
         raise TimerRecordError(
-            f"timer record at {phy_offset}: expected REAL_TOPIC and a numeric REAL_QID, found "
-            f"{find(properties, REAL_TOPIC[:-1])!r} and {find(properties, REAL_QID[:-1])!r}"
+            Reason.PROPERTIES,
+            f"timer record at {phy_offset}: expected TIMER_ORDER up to there, found {order_py}",
         )
-    rolls = _optional(properties, ROLL_TIMES, phy_offset)
-    order_py = _optional(properties, ORDER, phy_offset)
-    return destination, rolls or 0, phy_offset if order_py is None else order_py
+    return destination, rolls, phy_offset if order_py is None else order_py
+
+
+def _no_destination(properties: bytes, phy_offset: int) -> TimerRecordError:
+    topic, queue_id = find(properties, REAL_TOPIC[:-1]), find(properties, REAL_QID[:-1])
+    if topic is not None and queue_id is not None and queue_id.isdigit() and len(queue_id) <= 9:
+        fault = destination_fault(topic.decode("utf-8", "replace"))
+        return TimerRecordError(Reason.ILLEGAL_TOPIC, f"timer record at {phy_offset}: {fault}")
+    return TimerRecordError(
+        Reason.NO_TOPIC,
+        f"timer record at {phy_offset}: expected REAL_TOPIC and a numeric REAL_QID, found "
+        f"{_shown(topic)} and {_shown(queue_id)}",
+    )
 
 
 def _decode_foreign(
     record: bytes, properties: bytes, phy_offset: int, precision_ms: int
 ) -> TimerFacts:
-    out_ms = _optional(properties, OUT, phy_offset)
+    out_ms = _optional(properties, OUT, phy_offset, Reason.NO_MOMENT)
     if out_ms is None:
-        raise TimerRecordError(f"timer record at {phy_offset}: expected TIMER_OUT_MS, found none")
+        raise TimerRecordError(
+            Reason.NO_MOMENT, f"timer record at {phy_offset}: expected TIMER_OUT_MS, found none"
+        )
     destination, rolls, order_py = _rolled(properties, phy_offset)
+    _check_slot(out_ms, precision_ms, phy_offset)
     return TimerFacts(
         deliver_ms=_foreign_deliver_ms(record, properties, out_ms, rolls, precision_ms),
         out_ms=out_ms,
@@ -305,32 +344,52 @@ def _foreign_deliver_ms(
     for key, unit_ms in ((b"TIMER_DELAY_SEC", 1000), (b"TIMER_DELAY_MS", 1)):
         delay = find(properties, key)
         if delay is not None:
-            if rolls or not delay.isdigit():
+            if rolls or not delay.isdigit() or len(delay) > _DIGITS_MAX:
                 return latest
             store_ms = int.from_bytes(record[STORE_MS_AT : STORE_MS_AT + 8], "big")
             return max(out_ms + 1, min(store_ms + int(delay) * unit_ms, latest))
     moment = find(properties, DELIVER[:-1])
-    if moment is not None and moment.isdigit() and out_ms < int(moment) <= latest:
+    is_number = moment is not None and moment.isdigit() and len(moment) <= _DIGITS_MAX
+    if moment is not None and is_number and out_ms < int(moment) <= latest:
         return int(moment)
     return latest
 
 
 def _check_moment(deliver_ms: int, out_ms: int, precision_ms: int, phy_offset: int) -> None:
+    _check_slot(out_ms, precision_ms, phy_offset)
     if not out_ms < deliver_ms <= out_ms + precision_ms:
         raise TimerRecordError(
+            Reason.NO_MOMENT,
             f"timer record at {phy_offset}: expected TIMER_DELIVER_MS in ({out_ms}, "
-            f"{out_ms + precision_ms}], found {deliver_ms}"
+            f"{out_ms + precision_ms}], found {deliver_ms}",
         )
 
 
-def _optional(properties: bytes, key: bytes, phy_offset: int) -> int | None:
-    value = find(properties, key[:-1])
-    return None if value is None else _number(value, key, phy_offset)
-
-
-def _number(value: bytes, key: bytes, phy_offset: int) -> int:
-    if not value.isdigit() or len(value) > 19:
+def _check_slot(out_ms: int, precision_ms: int, phy_offset: int) -> None:
+    """Two times in one slot of the ring would break its chain."""
+    if out_ms % precision_ms or out_ms > OUT_MAX_MS:
         raise TimerRecordError(
-            f"timer record at {phy_offset}: expected digits in {key[:-1].decode()}, found {value!r}"
+            Reason.NO_MOMENT,
+            f"timer record at {phy_offset}: expected in TIMER_OUT_MS a multiple of {precision_ms} "
+            f"up to {OUT_MAX_MS}, found {out_ms}",
+        )
+
+
+def _optional(properties: bytes, key: bytes, phy_offset: int, reason: Reason) -> int | None:
+    value = find(properties, key[:-1])
+    return None if value is None else _number(value, key, phy_offset, reason)
+
+
+def _number(value: bytes, key: bytes, phy_offset: int, reason: Reason = Reason.NO_MOMENT) -> int:
+    if not value.isdigit() or len(value) > _DIGITS_MAX:
+        raise TimerRecordError(
+            reason,
+            f"timer record at {phy_offset}: expected up to {_DIGITS_MAX} digits in "
+            f"{key[:-1].decode()}, found {_shown(value)}",
         )
     return int(value)
+
+
+def _shown(value: bytes | None) -> str:
+    """A value as text for a reason, at most 64 bytes of it."""
+    return "none" if value is None else ascii(value[:64].decode("utf-8", "replace"))

@@ -10,6 +10,10 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from timermq.timerlog import MAGIC_DELETE
+
+from .undeliverable import Undeliverable
+
 REQUEST = np.dtype(
     [
         ("deliver_ms", np.int64),  # the moment asked for; a roll: the slot it waits in
@@ -24,6 +28,11 @@ REQUEST = np.dtype(
 
 Requests = NDArray[np.void]
 """An array of ``REQUEST``."""
+
+
+def counted_hash(request: np.void) -> int | None:
+    """Hash of the topic that a request counts for among the pending; None of a delete."""
+    return None if int(request["magic"]) & MAGIC_DELETE else int(request["topic_hash"])
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -43,6 +52,8 @@ class EnqueueBatch:
     next_queue_offset: int
     """All entries of the timer topic below it are in this batch, an earlier one, or need
     nothing."""
+    undeliverable: list[Undeliverable] = attrs.Factory(list[Undeliverable])
+    """Entries that no timer can be made of; what is set aside is taken out."""
 
     def __len__(self) -> int:
         return len(self.offset_py)
@@ -66,6 +77,8 @@ class DeliverBatch:
 
     requests: Requests
     records: list[bytes]
+    undeliverable: list[Undeliverable] = attrs.Factory(list[Undeliverable])
+    """Due messages whose records cannot be used; what is set aside is taken out."""
 
 
 @attrs.frozen

@@ -18,18 +18,27 @@ import attrs
 from timermq.timerstore.errors import StoreError
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
-from timermq.timerstore.record import PHY_OFFSET_AT, STORE_MS_AT, record_properties
+from timermq.timerstore.record import (
+    PHY_OFFSET_AT,
+    STORE_MS_AT,
+    RecordError,
+    record_properties,
+)
 
 from .already_done import origin_in
+from .quarantine import Quarantine
+from .quarantine_record import State
 from .timer_options import TimerOptions
 from .timer_record import (
     DELETE_FOR,
     DELETE_ORDER,
+    REAL_TOPIC,
     TIMER_TOPIC,
     TimerFacts,
     TimerRecordError,
     decode_timer,
     deleted_name,
+    is_position,
     order_name,
 )
 from .timer_state import TimerState
@@ -91,13 +100,16 @@ class Found:
     delivered: int
     newest_py: int = -1
     """Position of the newest record."""
+    set_aside: tuple[int, ...] = ()
+    """Positions of records that are in quarantine."""
 
     @property
     def verdict(self) -> Verdict:
         """What is true now, before anything is done."""
         if self.delivered:
             return Verdict.TOO_LATE
-        return Verdict.CANCELLED if self.cancelled or self.pending else Verdict.NOT_FOUND
+        waits = self.pending or self.set_aside
+        return Verdict.CANCELLED if self.cancelled or waits else Verdict.NOT_FOUND
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -106,6 +118,7 @@ class WaitingMessages:
 
     store: MessageStore
     state: TimerState
+    quarantine: Quarantine
     options: TimerOptions
 
     def find(self, wanted: Wanted) -> Found:
@@ -129,7 +142,7 @@ class WaitingMessages:
             raise _too_common(wanted.key)
         found = [self._of_unique_key(wanted.topic, key) for key in sorted(keys)]
         found = [one for one in found if one.newest_py >= 0]
-        waiting = [one for one in found if one.pending]
+        waiting = [one for one in found if one.pending or one.set_aside]
         if len(waiting) > 1:
             raise CancelError(
                 "CANCEL_KEY_NOT_UNIQUE",
@@ -146,12 +159,15 @@ class WaitingMessages:
         newest: dict[int, Waiting] = {}
         deletes: list[tuple[TimerFacts, bytes]] = []
         moved_from: set[int | None] = set()
+        set_aside: set[int] = set()
         records = self._query(TIMER_TOPIC, unique_key, is_unique_key=True)
         for record in records:
             phy_offset = int.from_bytes(record[PHY_OFFSET_AT : PHY_OFFSET_AT + 8])
             try:
                 facts = decode_timer(record, phy_offset, self.options.timer_precision_ms)
             except TimerRecordError:
+                if _asked_for(record) == topic and self.quarantine.state(phy_offset) is not None:
+                    set_aside.add(phy_offset)
                 continue
             if facts.destination.topic != topic:
                 continue
@@ -171,16 +187,24 @@ class WaitingMessages:
         pending: list[Waiting] = []
         cancelled = delivered = 0
         for one in newest.values():
-            if one.phy_offset in origins or (None in origins and _came_later(arrived, one)):
+            if self.quarantine.state(one.phy_offset) is not None:
+                set_aside.add(one.phy_offset)
+            elif one.phy_offset in origins or (None in origins and _came_later(arrived, one)):
                 delivered += 1
             elif deleted.isdisjoint(_names(one)):
                 pending.append(one)
             else:
                 cancelled += 1
-        if not newest:
+        if not newest and not set_aside:
             delivered = len(arrived)
-        newest_py = max((one.phy_offset for one in newest.values()), default=-1)
-        return Found(pending, cancelled, delivered, newest_py)
+        ends = {one: self.quarantine.state(one) for one in sorted(set_aside)}
+        cancelled += sum(end in (State.DROPPED, State.CANCELLED) for end in ends.values())
+        # A retry of one whose moment was to come is a record of its own that waits.
+        retried = [one for one, end in ends.items() if end is State.RETRIED]
+        delivered += len([one for one in retried if one not in moved_from])
+        active = tuple(one for one, end in ends.items() if end is State.ACTIVE)
+        newest_py = max((*(one.phy_offset for one in newest.values()), *ends), default=-1)
+        return Found(pending, cancelled, delivered, newest_py, active)
 
     def _deleted_names(
         self, deletes: Sequence[tuple[TimerFacts, bytes]], moved_from: set[int | None]
@@ -198,7 +222,11 @@ class WaitingMessages:
             if find(properties, DELETE_ORDER[:-1]) is None:
                 if facts.out_ms < self.state.commit_read_ms:
                     names.add((facts.out_ms, name))
-            elif target_py is None or facts.rolls or int(target_py) in moved_from:
+            elif (
+                target_py is None
+                or facts.rolls
+                or (is_position(target_py) and int(target_py) in moved_from)
+            ):
                 names.add(name)
         return names
 
@@ -211,6 +239,15 @@ class WaitingMessages:
             end_ms=_ALWAYS_MS,
             unique=is_unique_key,
         )
+
+
+def _asked_for(record: bytes) -> str | None:
+    """Where a message asked to go of whose record no timer can be made."""
+    try:
+        topic = find(record_properties(record), REAL_TOPIC[:-1])
+    except RecordError:
+        return None
+    return None if topic is None else topic.decode("utf-8", "replace")
 
 
 def _names(one: Waiting) -> set[bytes | tuple[int, bytes]]:

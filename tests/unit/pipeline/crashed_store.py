@@ -18,6 +18,7 @@ from timermq.pipeline import TimerFiles, TimerOptions, recover
 from timermq.pipeline.enqueue_get import EnqueueGet
 from timermq.pipeline.enqueue_put import EnqueuePut
 from timermq.pipeline.flow_control import FlowControl
+from timermq.pipeline.quarantine import Quarantine
 from timermq.pipeline.timer_counts import TimerCounts
 from timermq.pipeline.timer_recovery import Recovered
 from timermq.pipeline.timer_state import TimerState
@@ -184,6 +185,7 @@ class Reopened:
             timer_log=self.files.timer_log,
             wheel=self.files.wheel,
             metrics=self.files.metrics,
+            quarantine=Quarantine(self.store, counts, self.files.metrics),
             flow=FlowControl(10, lambda _: 0),
             state=state,
             options=self.options,

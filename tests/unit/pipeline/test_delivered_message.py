@@ -10,6 +10,7 @@ import pytest
 from timermq.pipeline.already_done import origin_of
 from timermq.pipeline.delivered_message import DueMessage, due_message
 from timermq.pipeline.timer_record import TIMER_TOPIC, TimerRecordError, decode_timer, timer_tail
+from timermq.pipeline.undeliverable import Reason
 from timermq.timerstore.message import Message, SysFlag, pack_host
 from timermq.timerstore.record import encode_record
 
@@ -167,7 +168,10 @@ def test_the_timer_topic_is_no_destination() -> None:
     with pytest.raises(TimerRecordError) as caught:
         due(record_of(OWN + tail(topic=TIMER_TOPIC)))
 
-    assert f"timer record at {PHY_OFFSET}: its REAL_TOPIC is {TIMER_TOPIC}" == str(caught.value)
+    assert caught.value.reason is Reason.ILLEGAL_TOPIC
+    assert f"timer record at {PHY_OFFSET}: the topic {TIMER_TOPIC} is the broker's own" == str(
+        caught.value
+    )
 
 
 def test_what_is_no_timer_is_refused() -> None:

@@ -71,6 +71,7 @@ class Rig:
             timer_log=files.timer_log,
             wheel=files.wheel,
             metrics=files.metrics,
+            quarantine=service.quarantine,
             flow=FlowControl(10, lambda _: 0),
             state=self.state,
             options=OPTIONS,

@@ -21,6 +21,7 @@ import attrs
 from timermq.timerstore.config_file import fastjson, load_json, save_json
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreError
+from timermq.timerstore.java_hash import java_hash
 
 
 @attrs.define
@@ -67,6 +68,13 @@ class TimerMetrics:
         metric.count = max(metric.count + count, 0)
         self._touched.add(topic)
         self._counter += 1
+
+    def add_by_hash(self, topic_hash: int, count: int) -> None:
+        """The same for the topic with a hash, as units have it; none, if none has it."""
+        for topic in self._metrics:
+            if java_hash(topic) == topic_hash:
+                self.add(topic, count)
+                return
 
     def replace(self, counts: Mapping[str, int]) -> None:
         """Take counts that were made anew; topics that are not among them have 0."""

@@ -222,8 +222,9 @@ class MessageStore:
 
         Args:
             messages: What to store; all get the same store time.
-            even_when_full: Go on when the disk is nearly full: for messages whose delivery makes
-                room, such as timers that are due.
+            even_when_full: Go on when the disk is nearly full, and whatever the size: for messages
+                that the store holds already and whose delivery makes room, such as timers that
+                are due.
 
         Source: DefaultMessageStore.asyncPutMessages.
         """

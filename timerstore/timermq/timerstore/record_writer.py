@@ -102,10 +102,10 @@ class RecordWriter:
         self._topic_queues = topic_queues
         self._store_host = store_host
         self._segment_size = options.mapped_file_size_commit_log
-        self._body_size_max = options.max_message_size
-        self._record_size_max = min(
-            options.max_message_size + RECORD_OVERHEAD_MAX, self._segment_size - BLANK_SIZE
-        )
+        size_max = self._segment_size - BLANK_SIZE
+        record_size_max = min(options.max_message_size + RECORD_OVERHEAD_MAX, size_max)
+        self._limits = ((options.max_message_size, record_size_max), (size_max, size_max))
+        """Largest body and record: of new messages, and of those that were taken before."""
         self._levels = options.delay_levels_ms
         self._heads: dict[int, _Head] = {}
         """By the size of the born host."""
@@ -114,7 +114,13 @@ class RecordWriter:
             self._heads[size] = (HEADS[flags].pack, HEADS[flags].size, flags)
 
     def encode(
-        self, messages: Sequence[Message], *, start: int, room: int, store_ms: int
+        self,
+        messages: Sequence[Message],
+        *,
+        start: int,
+        room: int,
+        store_ms: int,
+        were_taken: bool = False,
     ) -> EncodedBatch:
         """Lay out a batch behind the end of the log.
 
@@ -125,12 +131,14 @@ class RecordWriter:
             start: End of the log.
             room: Bytes left in the newest segment.
             store_ms: Store time of the whole batch.
+            were_taken: The store holds the messages already: whatever fits a segment is taken, also
+                beyond a limit that was lowered since.
 
         Source: CommitLog.asyncPutMessage, MessageExtEncoder.encode, DefaultAppendMessageCallback.
         """
         batch = EncodedBatch(start)
         try:
-            self._lay_out(batch, messages, start + room, store_ms)
+            self._lay_out(batch, messages, start + room, store_ms, self._limits[were_taken])
         except BaseException:
             # A message that is none (a body of None, say): queue offsets must not be lost.
             batch.take_back()
@@ -138,12 +146,17 @@ class RecordWriter:
         return batch
 
     def _lay_out(
-        self, batch: EncodedBatch, messages: Sequence[Message], segment_end: int, store_ms: int
+        self,
+        batch: EncodedBatch,
+        messages: Sequence[Message],
+        segment_end: int,
+        store_ms: int,
+        limits: tuple[int, int],
     ) -> None:
         """The hot loop. Long, because each call out of it would cost a tenth of its time."""
         find_entry, results, touched = self._topic_queues.get, batch.results, batch.touched
         heads, store_host, levels = self._heads, self._store_host, self._levels
-        body_size_max, record_size_max = self._body_size_max, self._record_size_max
+        body_size_max, record_size_max = limits
         put_ok, pack_unit = PutStatus.PUT_OK, UNIT.struct.pack
         # Looked for once in all of them: a tenth of the time.
         may_be_inner = _INNER_NUM in b"".join([message.properties for message in messages])
@@ -163,13 +176,13 @@ class RecordWriter:
                 or sys_flag & _INNER_BATCH
                 or (may_be_inner and _INNER_NUM in properties)
             ):
-                results.append(self._refuse(message))
+                results.append(self._refuse(message, limits))
                 continue
             pack_head, head_size, host_bits = head
             topic_part = entry.topic_part
             size = head_size + body_size + len(topic_part) + _LENGTH_SIZE + properties_size
             if size > record_size_max:
-                results.append(self._refuse(message))
+                results.append(self._refuse(message, limits))
                 continue
             if pos + size + BLANK_SIZE > segment_end:
                 if pos < segment_end:
@@ -235,12 +248,13 @@ class RecordWriter:
             return None
         return self._topic_queues.add(message.topic, message.queue_id)
 
-    def _refuse(self, message: Message) -> PutResult:
+    def _refuse(self, message: Message, limits: tuple[int, int]) -> PutResult:
         """Say which rule a message breaks.
 
         Source: HookUtils.checkBeforePutMessage, checkInnerBatch, MessageExtEncoder.encode.
         """
         body_size, properties_size = len(message.body), len(message.properties)
+        body_size_max, record_size_max = limits
         status = PutStatus.MESSAGE_ILLEGAL
         remark = queue_refusal(message.topic, message.queue_id)
         if remark is not None:
@@ -250,12 +264,12 @@ class RecordWriter:
             remark = (
                 f"properties of {properties_size} bytes: expected at most {PROPERTIES_SIZE_MAX}"
             )
-        elif body_size > self._body_size_max:
-            remark = f"body of {body_size} bytes: expected at most {self._body_size_max}"
+        elif body_size > body_size_max:
+            remark = f"body of {body_size} bytes: expected at most {body_size_max}"
         elif len(message.born_host) not in self._heads:
             remark = f"born host of {len(message.born_host)} bytes: expected 8 or 20"
         elif message.sys_flag & _INNER_BATCH or _INNER_NUM in message.properties:
             remark = "inner batch: expected a topic of batch type"
         else:
-            remark = f"record: expected at most {self._record_size_max} bytes"
+            remark = f"record: expected at most {record_size_max} bytes"
         return PutResult(status, remark=remark)

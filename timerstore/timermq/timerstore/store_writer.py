@@ -71,7 +71,9 @@ class StoreWriter:
         log = self._log
         start = log.max_offset
         store_ms = max(self._now_ms(), self.last_store_ms)
-        batch = self._records.encode(messages, start=start, room=log.room, store_ms=store_ms)
+        batch = self._records.encode(
+            messages, start=start, room=log.room, store_ms=store_ms, were_taken=even_when_full
+        )
         self.refused_count += len(messages) - batch.count
         refusal = self._write(batch, store_ms)
         if refusal is None:

@@ -1,0 +1,51 @@
+"""Messages that the store does not take at the moment: tried again for ever, and seen.
+
+Nothing is given up after a number of tries. The pauses between them double, up to a limit, so that
+a store without room is asked rarely, and a hiccup is over soon.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+PAUSE_MAX_MS = 5_000
+"""Between two tries: how late a message may be once there is room again."""
+
+
+@attrs.define
+class HeldUp:
+    """What one stage cannot get rid of; written by that stage only."""
+
+    count: int = 0
+    """Messages that wait for the store now."""
+    since_ms: int | None = None
+    """When the first try failed, epoch milliseconds; None while nothing is held up."""
+    error: str | None = None
+    """What the store said last."""
+    tries: int = 0
+    """Tries in vain since then."""
+
+    def again(self, count: int, now_ms: int, error: str) -> None:
+        """The store did not take so many messages, for this reason."""
+        if self.since_ms is None:
+            self.since_ms = now_ms
+        self.count, self.error = count, error
+        self.tries += 1
+
+    def over(self) -> None:
+        """The store has taken them."""
+        self.count, self.since_ms, self.error, self.tries = 0, None, None, 0
+
+    def pause_s(self, first_ms: int) -> float:
+        """Seconds until the next try.
+
+        Args:
+            first_ms: The pause behind the first one.
+        """
+        doublings = min(max(self.tries - 1, 0), PAUSE_MAX_MS.bit_length())
+        return max(first_ms, min(first_ms << doublings, PAUSE_MAX_MS)) / 1000
+
+    @property
+    def is_news(self) -> bool:
+        """Whether the last try is worth a line in the log: the first, then one a minute or so."""
+        return self.tries % 12 == 1

@@ -1,0 +1,22 @@
+"""The topics of the timer service itself, and where its messages may go."""
+
+from __future__ import annotations
+
+from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
+from timermq.timerstore.topic_name import topic_fault
+
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+QUARANTINE_TOPIC = "rmq_sys_TIMERMQ_QUARANTINE"
+"""Ours: where undeliverable messages are kept (`quarantine`)."""
+
+
+def destination_fault(topic: str) -> str | None:
+    """Why no message can be delivered to a topic; None when it can.
+
+    Of the broker's own topics RocketMQ delivers to some (acknowledgements of POP); what is
+    delivered to these would be taken for a timer, for an entry of the quarantine, or for a classic
+    level.
+    """
+    if topic in (TIMER_TOPIC, QUARANTINE_TOPIC, SCHEDULE_TOPIC):
+        return f"the topic {topic} is the broker's own"
+    return topic_fault(topic)

@@ -1,0 +1,93 @@
+"""What cannot be delivered, and why: said by the stage that finds it, kept by the quarantine."""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+from timermq.timerstore.errors import StoreError
+
+
+class Reason(enum.Enum):
+    """Why a message cannot be delivered; the values stand in the store and in answers."""
+
+    GONE = "gone"
+    """The commit log does not hold its record."""
+    DAMAGED = "damaged"
+    """Its bytes are no record: magic, sizes or lengths do not fit."""
+    CHECKSUM = "checksum"
+    """Its body is not the one that was stored."""
+    NO_TOPIC = "no_topic"
+    """It names no real topic and queue."""
+    ILLEGAL_TOPIC = "illegal_topic"
+    """No message can go to the topic that it names."""
+    NO_MOMENT = "no_moment"
+    """It names no slot, or a moment that does not belong to its slot."""
+    PROPERTIES = "properties"
+    """Another property of the broker's says nothing that can be."""
+    REFUSED = "refused"
+    """The store does not take the message that it becomes."""
+
+
+class TimerRecordError(StoreError):
+    """A record of the timer topic that no timer can be made of; it is set aside for this.
+
+    Attributes:
+        reason: The kind of fault.
+    """
+
+    def __init__(self, reason: Reason, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+def check_size(record: bytes | None, phy_offset: int, size: int) -> None:
+    """Refuse what was read of a record if it is not of its size.
+
+    Raises:
+        TimerRecordError: It is gone, or has not the size that it should have.
+    """
+    if not record:
+        text = f"timer record at {phy_offset}: expected {size} bytes of the commit log, found none"
+        raise TimerRecordError(Reason.GONE, text)
+    stated = int.from_bytes(record[:4])
+    if stated != size or len(record) != size:
+        text = f"timer record at {phy_offset}: expected {size} bytes, found {stated} stated"
+        raise TimerRecordError(Reason.DAMAGED, text)
+
+
+@attrs.frozen(kw_only=True)
+class Undeliverable:
+    """One message that is to be set aside."""
+
+    offset_py: int
+    """Where its record stands in the timer topic: the origin, by which it is known."""
+    size_py: int
+    """Bytes that its record should have."""
+    record: bytes
+    """Its record as far as it can be read."""
+    reason: Reason
+    text: str
+    """What was expected and what was found."""
+    topic_hash: int | None = None
+    """Of the topic that it counts for among the pending; None when it never was."""
+
+    @classmethod
+    def of(
+        cls,
+        error: TimerRecordError,
+        offset_py: int,
+        size_py: int,
+        record: bytes | None,
+        topic_hash: int | None = None,
+    ) -> Undeliverable:
+        """A message by what is wrong with its record."""
+        return cls(
+            offset_py=offset_py,
+            size_py=size_py,
+            record=record or b"",
+            reason=error.reason,
+            text=str(error),
+            topic_hash=topic_hash,
+        )

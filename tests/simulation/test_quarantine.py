@@ -1,0 +1,514 @@
+"""What cannot be delivered is set aside for good, once, whatever ends the process; nothing stops.
+
+The service is the real one in virtual time; the poison is put into the timer topic behind the back
+of admission, or bytes are changed on the disk, as a broken broker or disk would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from fakes import START_MS, VirtualClock
+from simulation.staged_service import (
+    HOST,
+    QUIET_FILES,
+    ROOT,
+    SMALL_FILES,
+    SMALL_WHEEL,
+    SYNC_FILES,
+    arrivals,
+    running,
+    timed,
+)
+from small_store import read_bodies
+from timermq.pipeline import TimerMessageStore
+from timermq.pipeline.quarantine_record import Entry, State
+from timermq.pipeline.quarantine_release import Verdict
+from timermq.pipeline.system_topics import QUARANTINE_TOPIC, TIMER_TOPIC
+from timermq.pipeline.waiting_messages import CancelError, Wanted
+from timermq.pipeline.waiting_messages import Verdict as CancelVerdict
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.message import Message
+from timermq.timerstore.store_options import StoreOptions
+
+SLOT_MS = START_MS // 1000 * 1000 + 2_000
+LONG_NUMBER = "9" * 5_000
+"""More digits than Python makes a number of."""
+
+
+def poison(*properties: str, body: bytes = b"poison", key: str = "P") -> Message:
+    """A record of the timer topic that admission never saw."""
+    text = "".join(one.replace("=", "\x01", 1) + "\x02" for one in (f"UNIQ_KEY={key}", *properties))
+    return Message(TIMER_TOPIC, 0, body, text.encode(), born_host=HOST)
+
+
+def javas(topic: str = "T", queue_id: str = "0", out_ms: object = SLOT_MS) -> tuple[str, ...]:
+    """The keys of a timer of RocketMQ's."""
+    return f"TIMER_OUT_MS={out_ms}", f"REAL_TOPIC={topic}", f"REAL_QID={queue_id}"
+
+
+def put_poison(service: TimerMessageStore, *messages: Message) -> None:
+    """Store messages behind the back of admission."""
+    for result in service.store.put(messages):
+        assert result.status.is_stored, result.remark
+
+
+def entries(service: TimerMessageStore) -> list[Entry]:
+    """What is in quarantine."""
+    return [entry for entry, _ in service.quarantine.entries()]
+
+
+def only_entry(service: TimerMessageStore) -> Entry:
+    """The one message in quarantine."""
+    (entry,) = entries(service)
+    return entry
+
+
+def bodies(service: TimerMessageStore, topic: str = "T") -> list[str]:
+    """What has arrived."""
+    return [one.body for one in arrivals(service.store, topic)]
+
+
+POISONS = {
+    "no_topic": poison(f"TIMER_OUT_MS={SLOT_MS}"),
+    "no_topic at all": poison(),
+    "no_topic: queue": poison(*javas(queue_id="-1")),
+    "illegal_topic": poison(*javas("a/../b")),
+    "illegal_topic: the timer topic": poison(*javas(TIMER_TOPIC)),
+    "illegal_topic: the quarantine": poison(*javas(QUARANTINE_TOPIC)),
+    "no_moment": poison("REAL_TOPIC=T", "REAL_QID=0"),
+    "no_moment: text": poison(*javas(out_ms="soon")),
+    "no_moment: huge": poison(*javas(out_ms="9" * 19)),
+    "no_moment: long": poison(*javas(out_ms=LONG_NUMBER)),
+    "no_moment: beyond all slots": poison(*javas(out_ms="9" * 18)),
+    "no_moment: within a slot": poison(*javas(out_ms=SLOT_MS + 1)),
+    "properties": poison("TIMER_ROLL_TIMES=x", *javas()),
+    "properties: order": poison(f"TIMER_ORDER={10**17}", *javas()),
+    "refused": poison(*javas("%DLQ%" + "x" * 200)),
+}
+"""By reason."""
+
+
+@pytest.mark.parametrize("name", POISONS)
+@pytest.mark.parametrize("stop", [True, False])
+async def test_poison_is_set_aside_and_the_wheel_goes_on(
+    autojump_clock: MockClock, name: str, stop: bool
+) -> None:
+    """With its reason and all its bytes; RocketMQ 5.3.3 delivers no timer any more."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    reason = name.partition(":")[0].partition(" ")[0]
+    message = POISONS[name]
+    async with running(disk, clock, stop=stop) as service:
+        put_poison(service, message)
+        service.put([timed("good", START_MS + 2_500)])
+        await trio.sleep(9)
+        entry = only_entry(service)
+        if name == "no_topic at all":
+            reason = "no_moment"
+        assert (entry.reason, entry.unique_id) == (reason, "P")
+        assert message.properties in entry.record
+        assert bodies(service) == ["good"]
+        counts = service.statistics()
+        assert (counts.set_aside, counts.quarantined, counts.missing) == (1, 1, 0)
+        assert counts.last_set_aside is not None
+        assert counts.last_set_aside.reason == reason
+        await trio.sleep(5)
+    if not stop:
+        disk.process_kill()
+    async with running(disk, clock) as service:
+        await trio.sleep(30)
+        assert entries(service) == [entry]
+        assert bodies(service) == ["good"]
+        assert service.statistics().set_aside == 0, "not a second time"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        (f"TIMER_DELAY_SEC={LONG_NUMBER}",),
+        (f"TIMER_DELAY_MS={LONG_NUMBER}",),
+        (f"TIMER_DELIVER_MS={LONG_NUMBER}",),
+        ("TIMER_DEL_UNIQKEY=T+x", "TIMER_DEL_FOR=now"),
+    ],
+)
+async def test_numbers_that_are_none_stop_nothing(
+    autojump_clock: MockClock, more: tuple[str, ...]
+) -> None:
+    """Where the slot tells the moment as well, or a delete names nothing, the rest is read."""
+    clock = VirtualClock()
+    async with running(MemoryDisk(), clock) as service:
+        put_poison(service, poison(*more, *javas()))
+        service.put([timed("good", START_MS + 2_500)])
+        await trio.sleep(9)
+        assert "good" in bodies(service)
+        assert entries(service) == []
+
+
+# -- damage on the disk ---------------------------------------------------------------------------
+
+
+def change(disk: MemoryDisk, old: bytes, new: bytes) -> None:
+    """Change the first bytes of the log that are ``old``."""
+    file = disk.open(f"{ROOT}/commitlog/{0:020}")
+    data = file.read(0, file.size())
+    file.write(data.index(old), new)
+
+
+BIG = QUIET_FILES
+
+
+@pytest.mark.parametrize("restart", [True, False])
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (b"body of a", b"bodX", "checksum"),
+        (b"\x13rmq_sys_wheel_timer", b"\x12", "damaged"),
+        (b"REAL_TOPIC\x01T\x02", b"REAL_TOPIC\x01/", "illegal_topic"),
+    ],
+)
+async def test_a_record_that_is_damaged_at_rest(
+    autojump_clock: MockClock, old: bytes, new: bytes, reason: str, restart: bool
+) -> None:
+    """What waited long, or was there before the start, is looked at before it leaves."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    wheel = attrs.evolve(SMALL_WHEEL, timer_roll_window_slot=110)
+    deliver_ms = START_MS + 90_000
+    async with running(disk, clock, store_options=BIG, timer_options=wheel) as service:
+        service.put([timed("body of a", deliver_ms), timed("b", deliver_ms)])
+        await trio.sleep(5)
+        if not restart:
+            change(disk, old, new)
+            await trio.sleep(120)
+            assert (read_bodies(service.store), only_entry(service).reason) == (["b"], reason)
+            assert service.statistics().pending_by_topic["T"] == 0
+    if restart:
+        change(disk, old, new)
+    async with running(disk, clock, store_options=BIG, timer_options=wheel) as service:
+        await trio.sleep(120)
+        assert (read_bodies(service.store), only_entry(service).reason) == (["b"], reason)
+        assert service.statistics().set_aside == (1 if restart else 0)
+
+
+async def test_a_record_that_is_gone(autojump_clock: MockClock) -> None:
+    """Its place is all that is known; it cannot be tried again, only dropped."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    async with running(disk, clock) as service:
+        service.put([timed("a", START_MS + 5_000), timed("b", START_MS + 5_000)])
+        await trio.sleep(1)
+        log = service.store.commit_log
+        first = next(iter(log.scan(0, check_crc=False)))
+        records_at = log.records_at
+        log.records_at = lambda places: (  # type: ignore[method-assign]
+            None if place == first else record
+            for place, record in [(one, next(iter(records_at([one])))) for one in places]
+        )
+        await trio.sleep(9)
+        entry = only_entry(service)
+        assert (entry.origin_py, entry.size, entry.record) == (*first, b"")
+        assert entry.reason == "gone"
+        assert bodies(service) == ["b"]
+        assert service.statistics().missing == 1
+        assert service.release.retry(first[0], by="me").verdict is Verdict.KEPT
+        assert service.release.drop(first[0], by="me").verdict is Verdict.DROPPED
+        assert entries(service) == []
+
+
+# -- retry and drop -------------------------------------------------------------------------------
+
+
+async def test_a_retry_elsewhere(autojump_clock: MockClock) -> None:
+    """A message without a topic goes to the one that is given, once, whoever asks again."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    async with running(disk, clock) as service:
+        put_poison(service, poison("A=1", "REAL_QID=7"))
+        await trio.sleep(3)
+        origin_py = only_entry(service).origin_py
+        kept = service.release.retry(origin_py, by="me")
+        assert kept.verdict is Verdict.KEPT
+        assert "expected REAL_TOPIC, found none" in kept.text
+        kept = service.release.retry(origin_py, by="me", topic="no topic")
+        assert "has other characters" in kept.text
+        for _ in range(2):
+            assert service.release.retry(origin_py, by="me", topic="T").verdict is Verdict.RETRIED
+        assert service.release.drop(origin_py, by="me").verdict is Verdict.RETRIED
+        assert service.release.drop(origin_py + 1, by="me").verdict is Verdict.NOT_FOUND
+    async with running(disk, clock) as service:
+        await trio.sleep(9)
+        assert bodies(service) == ["poison"]
+        assert arrivals(service.store)[0].queue_id == 7
+        assert entries(service) == []
+        assert service.release.retry(origin_py, by="me", topic="T").verdict is Verdict.RETRIED
+        assert bodies(service) == ["poison"]
+
+
+async def test_a_retry_is_not_early(autojump_clock: MockClock) -> None:
+    """A message that was set aside before its moment waits for it again (NOT_BEFORE)."""
+    clock = VirtualClock()
+    out_ms = SLOT_MS + 60_000
+    async with running(MemoryDisk(), clock) as service:
+        put_poison(service, poison("TIMER_ROLL_TIMES=x", *javas(out_ms=out_ms)))
+        await trio.sleep(3)
+        released = service.release.retry(only_entry(service).origin_py, by="me")
+        assert (released.verdict, released.deliver_ms) == (Verdict.RETRIED, out_ms + 1_000)
+        assert service.cancellation.cancel(Wanted("T", "none")).verdict is CancelVerdict.NOT_FOUND
+        await trio.sleep(100)
+        assert [one.stored_ms for one in arrivals(service.store)] == [out_ms + 1_000]
+        assert service.cancellation.cancel(Wanted("T", "P")).verdict is CancelVerdict.TOO_LATE
+
+
+async def test_a_retry_that_waits_is_cancelled_like_any_other(autojump_clock: MockClock) -> None:
+    """The message is one that waits again."""
+    clock = VirtualClock()
+    async with running(MemoryDisk(), clock) as service:
+        put_poison(service, poison("TIMER_ROLL_TIMES=x", *javas(out_ms=SLOT_MS + 60_000)))
+        await trio.sleep(3)
+        service.release.retry(only_entry(service).origin_py, by="me")
+        assert service.cancellation.cancel(Wanted("T", "P")).verdict is CancelVerdict.CANCELLED
+        await trio.sleep(100)
+        assert bodies(service) == []
+
+
+REFUSED_TOPIC = "%DLQ%" + "x" * 200
+
+
+@pytest.mark.parametrize("stop", [True, False])
+@pytest.mark.parametrize("topic", [REFUSED_TOPIC, "a b"])
+async def test_a_cancel_of_what_is_in_quarantine(
+    autojump_clock: MockClock, topic: str, stop: bool
+) -> None:
+    """It is cancelled, and out of the quarantine; nothing is remembered in vain."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    wanted = Wanted(topic, "P")
+    async with running(disk, clock, stop=stop) as service:
+        put_poison(service, poison(*javas(topic)))
+        await trio.sleep(5)
+        origin_py = only_entry(service).origin_py
+        with pytest.raises(CancelError, match="CANCEL_QUARANTINED"):
+            service.cancellation.reschedule(wanted, clock.now_ms() + 5_000)
+        for _ in range(2):
+            assert service.cancellation.cancel(wanted).verdict is CancelVerdict.CANCELLED
+        assert entries(service) == []
+        assert len(service.state.fresh_cancels) == 0
+    if not stop:
+        disk.process_kill()
+    async with running(disk, clock) as service:
+        await trio.sleep(20)
+        assert service.cancellation.cancel(wanted).verdict is CancelVerdict.CANCELLED
+        retried = service.release.retry(origin_py, by="me", topic="T")
+        assert retried.verdict is Verdict.CANCELLED
+        assert bodies(service) == []
+
+
+async def test_what_was_dropped_never_arrives_and_what_was_retried_has(
+    autojump_clock: MockClock,
+) -> None:
+    """Cancels of both say so."""
+    clock = VirtualClock()
+    async with running(MemoryDisk(), clock) as service:
+        put_poison(service, *(poison(*javas(REFUSED_TOPIC), key=key) for key in "PQ"))
+        await trio.sleep(5)
+        first, second = (entry.origin_py for entry in entries(service))
+        assert service.release.drop(first, by="me").verdict is Verdict.DROPPED
+        assert service.release.retry(second, by="me", topic="T").verdict is Verdict.RETRIED
+        cancel = service.cancellation.cancel
+        assert cancel(Wanted(REFUSED_TOPIC, "P")).verdict is CancelVerdict.CANCELLED
+        assert cancel(Wanted(REFUSED_TOPIC, "Q")).verdict is CancelVerdict.TOO_LATE
+
+
+# -- crashes --------------------------------------------------------------------------------------
+
+Crash = Callable[[MemoryDisk, int], None]
+
+
+def kill(disk: MemoryDisk, seed: int) -> None:
+    """What is in the page cache stays."""
+    disk.process_kill()
+
+
+def power_cut(disk: MemoryDisk, seed: int) -> None:
+    """Of what was not synced some sectors have reached the disk."""
+    disk.power_cut(Random(seed) if seed % 3 else None)
+
+
+@pytest.mark.parametrize("crash", [kill, power_cut])
+@pytest.mark.parametrize("files", [SYNC_FILES, SMALL_FILES], ids=["sync", "async"])
+async def test_a_crash_around_setting_aside(
+    autojump_clock: MockClock, files: StoreOptions, crash: Crash
+) -> None:
+    """At any moment: in the end each is in quarantine once, and everything else has arrived."""
+    for seed in range(24):
+        disk, clock = MemoryDisk(), VirtualClock()
+        start_ms = clock.now_ms()
+        slot_ms = start_ms // 1000 * 1000 + 2_000
+        async with running(disk, clock, store_options=files, stop=False) as service:
+            service.put([timed("good", start_ms + 2_500)])
+            put_poison(
+                service,
+                poison(f"TIMER_OUT_MS={slot_ms}"),
+                poison(*javas(REFUSED_TOPIC, out_ms=slot_ms), key="Q"),
+            )
+            assert await service.store.wait_flushed(service.store.commit_log.max_offset)
+            await trio.sleep((0, 1.999, 2, 2.001, 3.001, 3.6)[seed % 6])
+            for _ in range(seed * 2):
+                await trio.lowlevel.checkpoint()
+        crash(disk, seed)
+        async with running(disk, clock, store_options=files) as service:
+            await trio.sleep(30)
+            assert sorted(one.unique_id for one in entries(service)) == ["P", "Q"], seed
+            assert bodies(service) == ["good"], seed
+            assert len(arrivals(service.store, QUARANTINE_TOPIC)) == 2, seed
+
+
+@pytest.mark.parametrize("crash", [kill, power_cut])
+@pytest.mark.parametrize("flushed", [True, False])
+async def test_a_crash_around_a_retry(
+    autojump_clock: MockClock, crash: Crash, flushed: bool
+) -> None:
+    """Either it has arrived and is done, or it is in quarantine; what was told stays true."""
+    outcomes: set[tuple[int, int]] = set()
+    for seed in range(40):
+        disk, clock = MemoryDisk(), VirtualClock()
+        async with running(disk, clock, store_options=SYNC_FILES, stop=False) as service:
+            body = bytes([65 + seed % 26]) * (600 + seed * 40)
+            put_poison(service, poison(body=body))
+            await trio.sleep(3)
+            origin_py = only_entry(service).origin_py
+            released = service.release.retry(origin_py, by="me", topic="T")
+            assert released.verdict is Verdict.RETRIED
+            if flushed:
+                assert await service.store.wait_flushed(released.end)
+        crash(disk, seed)
+        async with running(disk, clock, store_options=SYNC_FILES, stop=False) as service:
+            await trio.sleep(3)
+            outcome = len(arrivals(service.store)), len(entries(service))
+            assert outcome in ((1, 0), (0, 1)), seed
+            assert not flushed or outcome == (1, 0)
+            outcomes.add(outcome)
+            again = service.release.retry(origin_py, by="me", topic="T")
+            assert again.verdict is Verdict.RETRIED
+            assert await service.store.wait_flushed(again.end)
+        disk.power_cut()
+        async with running(disk, clock, store_options=SYNC_FILES) as service:
+            await trio.sleep(3)
+            assert (len(arrivals(service.store)), entries(service)) == (1, []), seed
+            assert service.quarantine.state(origin_py) is State.RETRIED
+    assert outcomes == {(0, 1) if crash is power_cut and not flushed else (1, 0)}
+
+
+async def test_a_mark_without_its_message_counts_as_nothing(autojump_clock: MockClock) -> None:
+    """A power cut has left the first of the two records of a retry; the second try is the one."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    async with running(disk, clock, stop=False) as service:
+        put_poison(service, poison())
+        await trio.sleep(3)
+        origin_py = only_entry(service).origin_py
+        service.release.retry(origin_py, by="me", topic="T")
+        (arrival,) = arrivals(service.store)
+    disk.process_kill()
+    file = disk.open(f"{ROOT}/commitlog/{0:020}")
+    file.write(arrival.phy_offset, bytes(2_000))
+    for before in ([], ["between"]):
+        async with running(disk, clock) as service:
+            assert (bodies(service), only_entry(service).origin_py) == (before, origin_py)
+            service.put([timed("between", clock.now_ms())])
+    async with running(disk, clock) as service:
+        service.release.retry(origin_py, by="me", topic="T")
+    async with running(disk, clock) as service:
+        await trio.sleep(9)
+        assert (bodies(service), entries(service)) == (["between", "between", "poison"], [])
+
+
+@pytest.mark.parametrize("crash", [kill, power_cut])
+async def test_a_crash_after_a_drop(autojump_clock: MockClock, crash: Crash) -> None:
+    """What was told is true."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    async with running(disk, clock, store_options=SYNC_FILES, stop=False) as service:
+        put_poison(service, poison())
+        await trio.sleep(3)
+        origin_py = only_entry(service).origin_py
+        dropped = service.release.drop(origin_py, by="me")
+        assert await service.store.wait_flushed(dropped.end)
+    crash(disk, 0)
+    async with running(disk, clock, store_options=SYNC_FILES) as service:
+        await trio.sleep(3)
+        assert entries(service) == []
+        retried = service.release.retry(origin_py, by="me", topic="T")
+        assert retried.verdict is Verdict.DROPPED
+        assert bodies(service) == []
+
+
+# -- files that are cleaned, disks that are full --------------------------------------------------
+
+
+async def test_what_is_in_quarantine_outlives_the_log(autojump_clock: MockClock) -> None:
+    """The log goes, its entry moves on, for weeks; and a retry gives it back as it was."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    rare = attrs.evolve(SMALL_WHEEL, timer_flush_interval_ms=3_600_000)
+    files = attrs.evolve(
+        QUIET_FILES,
+        mapped_file_size_commit_log=8_192,
+        file_reserved_time_hours=24,
+        clean_resource_interval_ms=3_600_000,
+    )
+    async with running(disk, clock, store_options=files, timer_options=rare) as service:
+        put_poison(service, poison("A=1", body=b"precious"))
+        await trio.sleep(3)
+        entry = only_entry(service)
+        for _ in range(8):
+            service.store.put([Message("P", 0, b"x" * 3_000) for _ in range(4)])
+            await trio.sleep(86_400)
+        assert service.store.commit_log.min_offset > 60_000
+        assert entries(service) == [entry]
+    async with running(disk, clock, store_options=files) as service:
+        assert entries(service) == [entry]
+        released = service.release.retry(entry.origin_py, by="me", topic="T")
+        assert released.verdict is Verdict.RETRIED
+        assert bodies(service) == ["precious"]
+
+
+async def test_a_full_disk_is_seen_and_asked_less_and_less_often(autojump_clock: MockClock) -> None:
+    """Poison and due messages wait for room; nothing is given up, and the pauses grow."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    files = attrs.evolve(QUIET_FILES, mapped_file_size_commit_log=4_096)
+    async with running(disk, clock, store_options=files) as service:
+        service.put([timed(f"{n}" + "x" * 400, START_MS + 20_000 + n) for n in range(5)])
+        put_poison(
+            service, poison("x=" + "y" * 300, *javas(REFUSED_TOPIC, out_ms=SLOT_MS + 19_000))
+        )
+        await trio.sleep(10)
+        disk.total = disk.usage(ROOT).used
+        await trio.sleep(600)
+        held_up = service.statistics().deliver_held_up
+        assert held_up.count > 0
+        assert held_up.since_ms is not None
+        assert START_MS + 10_000 <= held_up.since_ms <= START_MS + 23_000
+        assert held_up.error is not None
+        assert held_up.error.startswith("SERVICE_NOT_AVAILABLE: ")
+        assert 100 < held_up.tries < 140
+        disk.total = 1 << 40
+        await trio.sleep(15)
+        assert service.statistics().deliver_held_up.since_ms is None
+        assert len(bodies(service)) == 5
+        assert only_entry(service).reason == "refused"
+
+
+async def test_a_limit_that_is_lowered_holds_nothing_back(autojump_clock: MockClock) -> None:
+    """What was taken is delivered, also the long way, when new messages must be smaller."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    async with running(disk, clock) as service:
+        service.put([timed("x" * 500, START_MS + 40_000)])
+        put_poison(service, poison(*javas(out_ms=SLOT_MS + 30_000), body=b"y" * 500))
+        await trio.sleep(1)
+    files = attrs.evolve(SMALL_FILES, max_message_size=100)
+    async with running(disk, clock, store_options=files) as service:
+        await trio.sleep(60)
+        assert [one[0] for one in bodies(service)] == ["y", "x"]
+        assert entries(service) == []

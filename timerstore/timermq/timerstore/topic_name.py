@@ -1,0 +1,36 @@
+"""Names of topics: which are legal. A topic's name becomes a directory of the store.
+
+Source: Java ``TopicValidator``.
+"""
+
+from __future__ import annotations
+
+import re
+
+TOPIC_LENGTH_MAX = 127
+RETRY_TOPIC_LENGTH_MAX = 255
+"""Characters, which are bytes: all legal ones are ASCII."""
+
+RETRY_GROUP_TOPIC_PREFIX = "%RETRY%"
+DLQ_GROUP_TOPIC_PREFIX = "%DLQ%"
+
+_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+def topic_fault(topic: str) -> str | None:
+    """What is wrong with a topic's name; None when nothing is."""
+    if not topic:
+        return "the topic is empty"
+    length_max = TOPIC_LENGTH_MAX
+    if topic.startswith((RETRY_GROUP_TOPIC_PREFIX, DLQ_GROUP_TOPIC_PREFIX)):
+        length_max = RETRY_TOPIC_LENGTH_MAX
+    return name_fault("the topic", topic, length_max)
+
+
+def name_fault(what: str, name: str, length_max: int) -> str | None:
+    """What is wrong with a name of so many characters at most; None when nothing is."""
+    if len(name) > length_max:
+        return f"{what} has {len(name)} characters, expected at most {length_max}"
+    if _LEGAL.fullmatch(name) is None:
+        return f"{what} {name!a} has other characters than % | a-z A-Z 0-9 _ -"
+    return None
