@@ -165,6 +165,30 @@ def test_only_the_newest_segments_are_checked(disk: MemoryDisk) -> None:
     assert reopened(disk).max_offset == 18
 
 
+def test_newest_segments_without_units_are_not_the_end(disk: MemoryDisk) -> None:
+    """A power cut has left three segments empty, and units torn out of the one before them."""
+    filled(disk, 24)
+    for start, torn_size in ((100, 60), (200, 100), (300, 100), (400, 80)):
+        torn_at = 100 - torn_size
+        disk.open(f"{DIRECTORY}/{start:020d}").write(torn_at, bytes(torn_size))
+
+    queue = reopened(disk)
+
+    assert (7, 70) == (queue.max_offset, queue.max_physic_offset)
+
+
+def test_a_cut_before_a_hole_finds_its_place(disk: MemoryDisk) -> None:
+    """Units that were never written stand between true ones: nothing from them on is kept."""
+    filled(disk, 24)
+    disk.open(f"{DIRECTORY}/{100:020d}").write(0, bytes(100))
+    queue = reopened(disk)
+    assert queue.max_offset == 24
+
+    queue.cut(120)
+
+    assert (5, [0, 1, 2, 3, 4]) == (queue.max_offset, read(queue, 0))
+
+
 def test_a_foreign_file_is_refused(disk: MemoryDisk) -> None:
     """A segment of another size is one of other settings."""
     filled(disk, 3)

@@ -157,12 +157,14 @@ class ConsumeQueue:
     def find_phy_offset(self, phy_offset: int, first: int, end: int) -> int:
         """Find the first unit in [first, end) whose record stands at ``phy_offset`` or later.
 
-        Fillers count as standing before every record. The answer is ``end`` when there is none.
+        Fillers count as standing before every record, and units that were never written (a power
+        cut can leave them before others) behind all: nothing from them on is true. The answer is
+        ``end`` when there is none.
         """
         while first < end:
             middle = (first + end) // 2
             unit_phy, size, _ = UNIT.unpack(self._read(middle, 1))
-            if size == FILLER_SIZE or unit_phy < phy_offset:
+            if size == FILLER_SIZE or (size > 0 and unit_phy < phy_offset):
                 first = middle + 1
             else:
                 end = middle
@@ -234,16 +236,20 @@ class ConsumeQueue:
     def recover(self) -> None:
         """Find the end of the units: the first one that cannot be true ends the queue.
 
-        Nothing is written. The newest three segments are checked.
+        Nothing is written. The newest three segments are checked, and those before them as long as
+        nothing in them is true: a power cut may have left all three without units.
 
         Source: ConsumeQueue.recover; that positions ascend is checked here in addition.
         """
         self._files.load()
         self._tail_first = self._files.wrote // UNIT.size
-        segments = self._files.segments[-RECOVER_SEGMENT_COUNT:]
-        self.min_offset = self._files.min_offset // UNIT.size
-        end = segments[0].start // UNIT.size if segments else self.min_offset
-        end += sum(self._valid_counts(end))
+        self.min_offset = end = self._files.min_offset // UNIT.size
+        segments = self._files.segments
+        for segment in reversed(segments[: max(len(segments) - RECOVER_SEGMENT_COUNT + 1, 1)]):
+            first = segment.start // UNIT.size
+            end = first + sum(self._valid_counts(first))
+            if end > first:
+                break
         self._set_end(end)
 
     def _valid_counts(self, first: int) -> Iterator[int]:
