@@ -38,6 +38,11 @@ check: lint types test  ## all that the continuous integration runs
 bench: $(STAMP)  ## send → pulled and burst on this machine
 	$(BIN)/timermq bench
 
+SECONDS ?= 900
+SEED ?= 1
+soak: $(STAMP)   ## kills, stops and full disks under two clients, judged: make soak SECONDS=900 SEED=1
+	PYTHONPATH=tests $(BIN)/python -m soak --seconds $(SECONDS) --seed $(SEED)
+
 clean:           ## remove what make made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 

@@ -155,6 +155,7 @@ class Story:
         deliver_ms: int | None = None,
         topic: str = TOPIC,
         queue: int = 0,
+        keys: tuple[str, ...] = (),
     ) -> Self:
         """The consumer has it, two milliseconds after it was stored."""
         stored_ms = self.now_ms if stored_ms is None else stored_ms
@@ -170,6 +171,7 @@ class Story:
                 stored_ms=stored_ms,
                 deliver_ms=deliver_ms,
                 received_ms=self.now_ms,
+                keys=keys,
             )
         )
 

@@ -1,4 +1,4 @@
-"""What the interop tests use of the rocketmq package, which ships no types."""
+"""What the interop tests and the soak use of the rocketmq package, which ships no types."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,14 +13,27 @@ class Message:
 class RecvMessage:
     body: bytes
     id: str
-    tags: bytes
+    keys: bytes | None
+    queue_id: int
+    queue_offset: int
     store_timestamp: int
+    tags: bytes
+    topic: str
+    def get_property(self, prop: str) -> bytes | None: ...
 
 class SendResult:
     msg_id: str
+    offset: int
 
 class Producer:
-    def __init__(self, group_id: str) -> None: ...
+    def __init__(self, group_id: str, timeout: int | None = ...) -> None: ...
+    def send_orderly(
+        self,
+        msg: Message,
+        arg: int,
+        retry_times: int = ...,
+        queue_selector: Callable[[int, RecvMessage, int], int] = ...,
+    ) -> SendResult: ...
     def set_namesrv_addr(self, addr: str) -> None: ...
     def start(self) -> None: ...
     def send_sync(self, msg: Message) -> SendResult: ...

@@ -41,6 +41,7 @@ class ConsumerHistory:
                 stored_ms=message.stored_ms,
                 deliver_ms=message.deliver_ms,
                 broker=message.broker_name,
+                keys=message.keys,
                 received_ms=message.received_ms,
                 group=self._group,
             )

@@ -149,6 +149,9 @@ class Publish(_Event, tag="publish", frozen=True, kw_only=True):
     deliver_ms: int | None = None
     """The moment in its properties."""
     broker: str = ""
+    keys: tuple[str, ...] = ()
+    """A producer that does not learn the unique key of what it sent names it by a key: a message
+    with an id that nobody sent is the one with the id of its key."""
 
 
 class Deliver(_Event, tag="deliver", frozen=True, kw_only=True):
@@ -161,6 +164,7 @@ class Deliver(_Event, tag="deliver", frozen=True, kw_only=True):
     stored_ms: int
     deliver_ms: int | None = None
     broker: str = ""
+    keys: tuple[str, ...] = ()
     received_ms: int
     """The consumer's clock when it was pulled."""
     group: str = ""

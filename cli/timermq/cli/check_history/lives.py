@@ -118,6 +118,7 @@ class Arrival:
     stored_ms: int
     deliver_ms: int | None
     message_id: str
+    keys: tuple[str, ...]
 
     def __str__(self) -> str:
         """As it is called in reports."""
@@ -168,6 +169,7 @@ class Histories:
         for file, events in enumerate(named.values()):
             for line, event in events:
                 reader.take(Mark(file, line, event.at_ms), event)
+        reader.resolve_arrivals()
         reader.resolve_requests()
         return histories
 
@@ -248,6 +250,17 @@ class _Reader:
             case End():
                 histories.ends.append(event)
 
+    def resolve_arrivals(self) -> None:
+        """Give arrivals whose id nobody sent to the message that was sent by the name of a key."""
+        lives = self._histories.lives
+        for life in [one for one in lives.values() if one.arrivals and not one.attempts]:
+            nobodys: list[Arrival] = []
+            for arrival in life.arrivals:
+                named = [lives[key] for key in arrival.keys if key in lives]
+                sent = [one for one in named if one.attempts]
+                (sent[0].arrivals if len(sent) == 1 else nobodys).append(arrival)
+            life.arrivals = nobodys
+
     def resolve_requests(self) -> None:
         """Give each request to the message that it means: named, answered, or known by its key."""
         by_key: dict[tuple[str, str], list[str]] = {}
@@ -259,10 +272,11 @@ class _Reader:
         for request in self._requests:
             event = request.event
             known = by_key.get((event.topic, event.key), [])
+            found = self._histories.lives.get(request.found_id)
             if event.message_id:
                 self._life(event.message_id).requests.append(request)
-            elif request.found_id in self._histories.lives:
-                self._life(request.found_id).requests.append(request)
+            elif found is not None and found.attempts:
+                found.requests.append(request)
             elif len(known) == 1:
                 self._life(known[0]).requests.append(request)
             else:  # any of them may have been meant
@@ -301,7 +315,13 @@ class _Reader:
         if there is not None and there.message_id == event.message_id:
             return  # another group, or once more to the same
         arrival = Arrival(
-            mark, queue, event.offset, event.stored_ms, event.deliver_ms, event.message_id
+            mark,
+            queue,
+            event.offset,
+            event.stored_ms,
+            event.deliver_ms,
+            event.message_id,
+            event.keys,
         )
         if there is None:
             places[event.offset] = arrival

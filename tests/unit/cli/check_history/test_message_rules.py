@@ -208,3 +208,13 @@ def test_two_groups_see_one_arrival() -> None:
     assert isinstance(seen, Deliver)
 
     assert [] == broken(story.tell(seen))
+
+
+def test_a_message_that_is_named_by_its_key() -> None:
+    """A producer that does not learn the unique key names its message by a key."""
+    story = Story().send("k1", deliver_ms=DUE_MS, keys=("k1",)).unknown("k1")
+    story.arrive("M", 0, stored_ms=DUE_MS, keys=("k1",)).end()
+
+    assert [] == broken(story)
+    assert [(Rule.ONCE, "k1")] == broken(story.arrive("N", 1, stored_ms=DUE_MS, keys=("k1",)).end())
+    assert [(Rule.UNSENT, "O")] == broken(Story().arrive("O", 0, keys=("k1",)))

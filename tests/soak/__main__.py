@@ -1,0 +1,128 @@
+"""Run brokers under load and trouble for a while, and judge what came of it: ``make soak``.
+
+Episodes follow each other: on the file system of the temporary directory, then on a small disk
+that is filled (where it can be mounted). Each has a fresh store. Exit code 1 and the histories and
+store of the episode are left when a promise is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import trio
+
+from timermq.cli.check_history import print_report
+from timermq.cli.log_output import LogFormat, configure_logs
+
+from .episode import Judgement, run_episode
+from .small_disk import SmallDisk, reason_against, small_disk
+
+KILLS_SECONDS_MAX = 300.0
+FULL_SECONDS_MAX = 75.0
+"""Of load in an episode, by its kind; about half a minute of draining comes after each."""
+DRAIN_SECONDS = 45.0
+"""What an episode takes besides."""
+SHOWN = (
+    "acknowledged",
+    "delivered",
+    "cancelled",
+    "moved",
+    "lost",
+    "early",
+    "twice",
+    "broken",
+    "unanswered",
+    "refused",
+    "uncertain",
+    "kill",
+    "stop",
+    "end",
+    "disk_full",
+)
+
+
+def main() -> int:
+    """Run episodes until the time is over; print the ledger."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=900.0)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    configure_logs(LogFormat.CONSOLE, logging.CRITICAL)  # clients without a broker warn and warn
+    end = time.monotonic() + args.seconds
+    against = reason_against()
+    if against is not None:
+        print(f"no disk that fills: {against}")
+    ledger: Counter[str] = Counter()
+    number = 0
+    while number == 0 or end - time.monotonic() > DRAIN_SECONDS:
+        has_small_disk = against is None and number % 2 == 1
+        longest = FULL_SECONDS_MAX if has_small_disk else KILLS_SECONDS_MAX
+        rest = end - time.monotonic() - DRAIN_SECONDS
+        if against is None and number == 0:  # leave room for one of the other kind
+            rest -= min(FULL_SECONDS_MAX, rest / 3) + DRAIN_SECONDS
+        seconds = max(min(rest, longest), 5.0)
+        seed = args.seed * 1_000 + number
+        if not _episode(seed, seconds, ledger, has_small_disk=has_small_disk):
+            print(_line("so far", ledger))
+            return 1
+        number += 1
+    print(_line(f"{number} episodes", ledger))
+    return 0
+
+
+def _episode(seed: int, seconds: float, ledger: Counter[str], *, has_small_disk: bool) -> bool:
+    """Run one and count it; False when a promise was broken."""
+    directory = Path(tempfile.mkdtemp(prefix=f"timermq-soak-{seed}-"))
+    kind = "full disk" if has_small_disk else "kills"
+    print(f"episode {seed}: {kind}, {seconds:.0f} s, {directory}", flush=True)
+    with contextlib.ExitStack() as stack:
+        disk = stack.enter_context(small_disk(directory / "disk")) if has_small_disk else None
+        try:
+            judgement = trio.run(run_episode, directory, seconds, seed, disk)
+        except BaseException:
+            _keep(disk, directory)
+            raise
+        _count(judgement, ledger)
+        if not judgement.is_clean:
+            _keep(disk, directory)
+    print(_line(f"episode {seed}", Counter(judgement.held.ledger)), flush=True)
+    if judgement.is_clean:
+        shutil.rmtree(directory)
+        return True
+    for title, report in (("consumers", judgement.seen), ("queues", judgement.held)):
+        print(f"\nby what the {title} had:")
+        print_report(report)
+    print(f"\nthe broker ended with {judgement.exit_code}")
+    print(f"left for looking: {directory}; timermq check-history {directory}/*.jsonl")
+    return False
+
+
+def _count(judgement: Judgement, ledger: Counter[str]) -> None:
+    ledger.update(judgement.held.ledger)
+    for name in ("lost", "early", "twice", "broken"):
+        ledger[name] += judgement.seen.ledger[name]
+
+
+def _keep(disk: SmallDisk | None, directory: Path) -> None:
+    """Save what is on a disk that goes away."""
+    if disk is not None:
+        shutil.copytree(disk.root / "store", directory / "store")
+        for log in disk.root.glob("*.log"):
+            shutil.copy(log, directory)
+
+
+def _line(title: str, ledger: Counter[str]) -> str:
+    others = [name for name in ledger if name.startswith(("ended", "not_ready"))]
+    return f"{title}: " + ", ".join(f"{name} {ledger[name]}" for name in [*SHOWN, *others])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

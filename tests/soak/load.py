@@ -1,0 +1,191 @@
+"""The load of our own client: sends of every kind, cancels and moves, and what consumers see."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypedDict
+
+import attrs
+import trio
+
+from timermq.client import (
+    BrokerRefusedError,
+    ClientError,
+    Consumer,
+    HistoryWriter,
+    OutgoingMessage,
+    Producer,
+    SendReceipt,
+)
+from timermq.client.wall_clock import now_ms
+
+OWN_TOPICS = ("SoakA", "SoakB")
+CPP_TOPIC = "SoakCpp"
+TOPICS = (*OWN_TOPICS, CPP_TOPIC)
+
+REQUEST_TIMEOUT = 2.0
+BATCH_MAX = 24
+SEND_PAUSE_MAX = 0.25
+CANCEL_PAUSE_MAX = 0.1
+RECENT_MAX = 400
+"""Messages that may be cancelled or moved: the newest of each producer."""
+AHEAD_MS_MAX = 16_000
+"""Four roll windows."""
+QUIET_SECONDS = 3.0
+"""Without a message for so long a reader has read all there is."""
+
+
+class Name(TypedDict, total=False):
+    """A message's name, as ``cancel`` and ``reschedule`` take it."""
+
+    recall_handle: str
+    message_id: str
+    key: str
+
+
+@attrs.frozen
+class Target:
+    """A message that may be cancelled or moved."""
+
+    topic: str
+    receipt: SendReceipt | None
+    key: str
+
+    def name(self, draw: random.Random) -> Name:
+        """One of its names."""
+        names: list[Name] = [{"key": self.key}]
+        if self.receipt is not None:
+            names.append({"message_id": self.receipt.message_id})
+            if self.receipt.recall_handle is not None:
+                names.append({"recall_handle": self.receipt.recall_handle})
+        return draw.choice(names)
+
+
+@attrs.define
+class Load:
+    """What the clients of one episode share."""
+
+    namesrv: str
+    directory: Path
+    targets: deque[Target] = attrs.Factory(lambda: deque[Target](maxlen=RECENT_MAX))
+    last_due_ms: int = 0
+    _count: int = 0
+
+    def history(self, who: str) -> HistoryWriter:
+        """The file of one writer."""
+        return HistoryWriter(self.directory / f"{who}.jsonl", who=who)
+
+    async def produce(self, who: str, draw: random.Random) -> None:
+        """Send batches for ever."""
+        with self.history(who) as history:
+            async with self._producer(history) as producer:
+                while True:
+                    await self._send(producer, draw)
+                    await trio.sleep(draw.random() * SEND_PAUSE_MAX)
+
+    async def make_topics(self) -> None:
+        """A message to each queue: consumers look for new topics only now and then."""
+        with self.history("first") as history:
+            async with self._producer(history) as producer:
+                for topic in TOPICS:
+                    await producer.send(topic, b"first")
+
+    async def cancel(self, who: str, draw: random.Random) -> None:
+        """Cancel and move messages for ever, some of them again and again."""
+        with self.history(who) as history:
+            async with self._producer(history) as producer:
+                while True:
+                    await trio.sleep(draw.random() * CANCEL_PAUSE_MAX)
+                    if self.targets:
+                        await self._ask(producer, draw)
+
+    async def consume(self, who: str, group: str) -> None:
+        """Receive everything for ever."""
+        with self.history(who) as history:
+            async with Consumer(
+                self.namesrv,
+                group=group,
+                topics=dict.fromkeys(TOPICS, "*"),
+                start_from="first",
+                history=history,
+            ) as consumer:
+                async for message in consumer:
+                    await consumer.commit(message)
+
+    async def audit(self, who: str) -> None:
+        """Read every queue from its first message to its last, as a new group."""
+        with self.history(who) as history:
+            async with Consumer(
+                self.namesrv,
+                group=who,
+                topics=dict.fromkeys(TOPICS, "*"),
+                start_from="first",
+                history=history,
+            ) as consumer:
+                is_quiet = False
+                while not is_quiet:
+                    with trio.move_on_after(QUIET_SECONDS) as wait:
+                        await anext(consumer)
+                    is_quiet = wait.cancelled_caught
+
+    def _producer(self, history: HistoryWriter) -> Producer:
+        return Producer(self.namesrv, request_timeout=REQUEST_TIMEOUT, history=history)
+
+    async def _send(self, producer: Producer, draw: random.Random) -> None:
+        messages = [self._message(draw) for _ in range(draw.randint(1, BATCH_MAX))]
+        outcomes: Sequence[object] = ()
+        try:
+            outcomes = await producer.send_batch(messages)
+        except ClientError as error:
+            outcomes = error.outcomes
+        for message, outcome in zip(messages, outcomes, strict=False):
+            if isinstance(outcome, SendReceipt):
+                self.targets.append(Target(message.topic, outcome, message.keys[0]))
+
+    def _message(self, draw: random.Random) -> OutgoingMessage:
+        self._count += 1
+        at = delay = level = None
+        now = now_ms()
+        match draw.randint(0, 9):
+            case 0:
+                pass  # at once
+            case 1:
+                level = draw.randint(1, 2)
+            case 2:
+                delay = datetime.timedelta(milliseconds=draw.randint(0, 3_000))
+            case 3:
+                at = now - draw.randint(0, 2_000)
+            case 4 | 5:
+                at = (now // 500 + draw.randint(1, 6)) * 500  # many share it
+            case 6 | 7:
+                at = now + draw.randint(1, AHEAD_MS_MAX)
+            case _:
+                at = now + draw.randint(1, 3_000)
+        self.last_due_ms = max(self.last_due_ms, now + AHEAD_MS_MAX)
+        return OutgoingMessage(
+            topic=draw.choice(OWN_TOPICS),
+            body=draw.randbytes(draw.choice([0, 20, 200, 2_000])),
+            at=at,
+            delay=delay,
+            level=level,
+            keys=(f"own-{self._count}",),
+        )
+
+    async def _ask(self, producer: Producer, draw: random.Random) -> None:
+        target = draw.choice(self.targets)
+        name = target.name(draw)
+        try:
+            if draw.random() < 0.5:
+                await producer.cancel(target.topic, **name)
+            else:
+                at = now_ms() + draw.randint(-100, AHEAD_MS_MAX)
+                self.last_due_ms = max(self.last_due_ms, at)
+                await producer.reschedule(target.topic, **name, at=at)
+        except BrokerRefusedError:
+            pass  # in the history, as is what follows
+        except ClientError:
+            await trio.sleep(0.1)

@@ -1,0 +1,166 @@
+"""What is done to a broker: killed, stopped, ended in order, its disk filled.
+
+Each of its lives flushes in another way than the last.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import signal
+import time
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import trio
+
+from interop.serving import Broker, free_port, start
+from timermq.client.history import Crash, Fault, HistoryWriter, Start
+
+from .small_disk import SmallDisk
+
+FLUSHES: tuple[Literal["ASYNC_FLUSH", "SYNC_FLUSH"], ...] = ("ASYNC_FLUSH", "SYNC_FLUSH")
+SETTINGS = {
+    "mapped_file_size_commit_log": 1 << 20,
+    "mapped_file_size_consume_queue": 20_000,
+    "mapped_file_size_timer_log": 52 * 1_000 + 16,
+    "timer_roll_window_slot": 4,
+    "max_hash_slot_num": 1_000,
+    "max_index_num": 4_000,
+    "max_message_size": 1 << 18,
+    "disk_max_used_space_ratio": 100,
+    "disk_space_clean_forcibly_ratio": 100,
+}
+"""Small files and rolls after four seconds; nothing is cleaned away before it was judged."""
+STOP_SECONDS = (2.5, 5.0)
+"""Longer than the clients' time-outs of two seconds."""
+FULL_SECONDS = (1.0, 5.0)
+PAUSE_SECONDS = (0.5, 5.0)
+
+
+class Trouble:
+    """A broker and everything that happens to it.
+
+    Args:
+        store: Its directory.
+        history: Takes what is done.
+        draw: Decides it.
+        disk: The disk of the store, if it can be filled.
+    """
+
+    def __init__(
+        self, store: Path, history: HistoryWriter, draw: random.Random, disk: SmallDisk | None
+    ) -> None:
+        self._history = history
+        self._draw = draw
+        self._disk = disk
+        self._flushes = itertools.cycle(FLUSHES)
+        self._ports = {
+            "listen": f"127.0.0.1:{free_port()}",
+            "namesrv": f"127.0.0.1:{free_port()}",
+        }
+        self._store = store
+        self._broker: Broker | None = None
+
+    @property
+    def namesrv(self) -> str:
+        """The broker's name server."""
+        return self._ports["namesrv"]
+
+    async def start(self) -> None:
+        """Start the broker; on a full disk, which may hinder it, after room is made."""
+        flush = next(self._flushes)
+        flags = [f"--set={name}={value}" for name, value in SETTINGS.items()]
+        begin = partial(start, self._store, *flags, f"--set=flush_disk_type={flush}", **self._ports)
+        try:
+            self._broker = await trio.to_thread.run_sync(begin)
+        except AssertionError:  # its log says why
+            if self._disk is None or not self._is_full():
+                raise
+            self._fault("not_ready")
+            self._free()
+            self._broker = await trio.to_thread.run_sync(begin)
+        self._history.write(
+            Start(at_ms=self._history.clock_ms(), who=self._history.who, flush=flush)
+        )
+
+    async def run(self) -> None:
+        """One thing after the other, for ever."""
+        actions = [self._kill, self._kill, self._kill, self._stop, self._end]
+        if self._disk is not None:
+            actions += [self._fill, self._fill, self._fill]
+        while True:
+            await trio.sleep(self._draw.uniform(*PAUSE_SECONDS))
+            await self._draw.choice(actions)()
+
+    async def settle(self) -> None:
+        """The broker runs, and nothing more is done to it."""
+        self._free()
+        broker = self._running()
+        if broker.process.poll() is None:
+            broker.process.send_signal(signal.SIGCONT)
+        else:
+            await self.start()
+
+    def finish(self) -> int:
+        """End it in order; returns the exit code."""
+        return self._running().stop()
+
+    def end_now(self) -> None:
+        """Leave no process behind, whatever has happened."""
+        if self._broker is not None and self._broker.process.poll() is None:
+            self._broker.kill()
+
+    # -- what is done ---------------------------------------------------------------------------
+
+    async def _kill(self) -> None:
+        self._running().kill()
+        self._history.write(
+            Crash(at_ms=self._history.clock_ms(), who=self._history.who, kind="kill")
+        )
+        await self.start()
+
+    async def _stop(self) -> None:
+        process = self._running().process
+        self._fault("stop")
+        process.send_signal(signal.SIGSTOP)
+        await trio.sleep(self._draw.uniform(*STOP_SECONDS))
+        if self._draw.random() < 0.25:
+            await self._kill()
+            return
+        process.send_signal(signal.SIGCONT)
+        self._fault("continue")
+
+    async def _end(self) -> None:
+        code = await trio.to_thread.run_sync(self._running().stop)
+        self._fault("end" if code == 0 else f"ended with {code}")
+        await self.start()
+
+    async def _fill(self) -> None:
+        assert self._disk is not None
+        self._disk.fill()
+        self._fault("disk_full")
+        until = time.monotonic() + self._draw.uniform(*FULL_SECONDS)
+        while time.monotonic() < until:  # what the broker gives back is taken too
+            self._disk.fill()
+            await trio.sleep(0.1)
+        if self._draw.random() < 0.3:
+            await self._kill()
+        self._free()
+
+    def _free(self) -> None:
+        if self._is_full():
+            assert self._disk is not None
+            self._disk.free()
+            self._fault("disk_free")
+
+    def _is_full(self) -> bool:
+        return self._disk is not None and self._disk.is_filled
+
+    def _running(self) -> Broker:
+        assert self._broker is not None, "started"
+        return self._broker
+
+    def _fault(self, kind: str) -> None:
+        self._history.write(Fault(at_ms=self._history.clock_ms(), who=self._history.who, kind=kind))
