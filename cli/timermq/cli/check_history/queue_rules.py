@@ -55,7 +55,11 @@ def broken_offsets(histories: Histories) -> Iterator[Broken]:
 
 
 def in_order(histories: Histories) -> dict[_Shared, list[_Placed]]:
-    """Messages whose order can be told: sent once, acknowledged, arrived once, never moved."""
+    """Messages whose order can be told: sent once, acknowledged, arrived once, never moved.
+
+    And acknowledged before their moment: one that is past when it comes means now, which is a later
+    moment than that of messages that were to be there by then and are late themselves.
+    """
     groups: dict[_Shared, list[_Placed]] = {}
     for life in histories.lives.values():
         if len(life.attempts) != 1 or len(life.arrivals) != 1 or _may_be_moved(life):
@@ -64,6 +68,8 @@ def in_order(histories: Histories) -> dict[_Shared, list[_Placed]]:
         send = attempt.send
         is_known = attempt.moment_ms is not None or not send.is_delayed
         if attempt.ack is None or not is_known or histories.may_be_undone(arrival.seen):
+            continue
+        if _may_mean_now(attempt):
             continue
         shared = _Shared(arrival.queue, attempt.moment_ms, send.who, attempt.sent.file)
         groups.setdefault(shared, []).append(_Placed(attempt, arrival))
@@ -84,6 +90,11 @@ def broken_order(histories: Histories) -> Iterator[Broken]:
             if first is not None and first.arrival.offset > one.arrival.offset:
                 yield _out_of_order(histories, shared, first, one)
             previous = _higher(previous, one) if _is_together(previous, one) else one
+
+
+def _may_mean_now(attempt: Attempt) -> bool:
+    moment_ms, answered = attempt.moment_ms, attempt.answered
+    return moment_ms is not None and answered is not None and moment_ms <= answered.at_ms
 
 
 def _may_be_moved(life: Life) -> bool:

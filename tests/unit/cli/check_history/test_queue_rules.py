@@ -55,6 +55,18 @@ def test_producers_have_no_order_among_each_other() -> None:
     assert [] == broken(first, arrived(second.sent("N", deliver_ms=DUE_MS), "N", "M"))
 
 
+def test_a_moment_that_may_have_been_past() -> None:
+    """A message that was acknowledged at its moment or later may have meant now: a later moment."""
+
+    def story(acknowledged_ms: int) -> Story:
+        story = Story().sent("M", deliver_ms=DUE_MS).send("N", deliver_ms=DUE_MS)
+        story.at(acknowledged_ms).ack("N", deliver_ms=DUE_MS).at(DUE_MS + 10)
+        return story.arrive("N", 0).arrive("M", 1).end()
+
+    assert [] == broken(story(DUE_MS))
+    assert [(Rule.ORDER, "N")] == broken(story(DUE_MS - 1))
+
+
 def test_what_was_moved_has_a_new_place() -> None:
     """A moved message stands as if it had been sent when it was moved."""
     story = Story().sent("M", deliver_ms=DUE_MS - 1).sent("N", deliver_ms=DUE_MS)
