@@ -220,7 +220,7 @@ class DequeuePutMessage:
         """Whether it is put again; what never will be taken is to be set aside."""
         if result.status in HOPELESS:
             offset_py = origin_of(one.message.prepared_offset)
-            (index,) = np.flatnonzero(batch.requests["offset_py"] == offset_py)[:1].tolist()
+            index = int(np.flatnonzero(batch.requests["offset_py"] == offset_py)[0])
             text = f"message for {one.message.topic}: {result.status.name}: {result.remark}"
             error = TimerRecordError(Reason.REFUSED, text)
             fault = _undeliverable(error, batch.requests[index], batch.records[index])

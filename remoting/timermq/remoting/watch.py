@@ -152,6 +152,16 @@ class Snapshot:
     """Resident memory of the broker, mapped files included."""
     memory_own_size: int
     """Its anonymous part."""
+    quarantined: int = 0
+    """Messages in quarantine: they could not be delivered."""
+    set_aside_reason: str | None = None
+    """Of the newest of them; None when there never was one."""
+    set_aside_ms: int | None = None
+    held_up: int = 0
+    """Messages that the store does not take now; they are tried again for ever."""
+    held_up_since_ms: int | None = None
+    held_up_error: str | None = None
+    """What the store said last; None while it takes everything."""
 
     def to_json(self) -> dict[str, Any]:
         """The fields as plain values."""
