@@ -290,7 +290,11 @@ class CommitLog:
             at += len(zeros)
 
     def sync_now(self, first: int) -> None:
-        """Make everything from a position on durable, and the names of the segments (blocking)."""
+        """Make everything from a position on durable, and the names of the segments (blocking).
+
+        It is written again first, since it may be another process's that is trusted here.
+        """
+        self._files.rewrite(first)
         if self._files.segments:
             files = [segment.file for segment in self._files.segments if segment.end > first]
             self._disk.sync_now(*files)
