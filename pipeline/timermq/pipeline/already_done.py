@@ -13,6 +13,8 @@ topic, unique key, slot and number of rolls.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import attrs
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,9 @@ from timermq.timerstore.record import (
 
 from .timer_record import OUT, REAL_TOPIC, ROLL_TIMES, TIMER_TOPIC
 
+Position = TypeVar("Position", int, NDArray[np.int64])
+"""One, or a column."""
+
 ForeignKey = tuple[bytes, bytes, bytes, bytes]
 """Real topic, unique key, TIMER_OUT_MS and roll count, as text."""
 
@@ -36,8 +41,8 @@ _V6_EXTRA = 12
 _NONE = np.empty(0, np.int64)
 
 
-def origin_of(phy_offset: int) -> int:
-    """The origin field of the record that delivers or rolls the record at ``phy_offset``."""
+def origin_of(phy_offset: Position) -> Position:
+    """The origin field of the record that delivers or rolls the one at ``phy_offset``; and back."""
     return -1 - phy_offset
 
 

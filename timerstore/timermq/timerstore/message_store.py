@@ -94,10 +94,11 @@ class MessageStore:
             options,
             log=log,
             records=RecordWriter(options, self._topic_queues, store_host),
-            copier=RecordCopier(options, self._topic_queues, store_host),
+            copier=RecordCopier(self._topic_queues, store_host),
             dispatcher=self._dispatcher,
             commit=self._commit,
             cleaner=self._cleaner,
+            index=self._index,
             now_ms=now_ms,
             last_store_ms=recovery.last_store_ms,
         )
