@@ -35,6 +35,9 @@ Position = TypeVar("Position", int, NDArray[np.int64])
 ForeignKey = tuple[bytes, bytes, bytes, bytes]
 """Real topic, unique key, TIMER_OUT_MS and roll count, as text."""
 
+ROLLS_DIGITS_MAX = 9
+"""Digits of a number of rolls."""
+
 _V6_EXTRA = 12
 """Bytes that an IPv6 host (sysFlag 0x10 born, 0x20 store) is longer than an IPv4 one."""
 
@@ -112,7 +115,9 @@ def foreign_key_in(record: bytes) -> ForeignKey | None:
     rolls = find(properties, ROLL_TIMES[:-1]) or b"0"
     if record_topic(record) != TIMER_TOPIC.encode():
         return (*_identity(properties), rolls)
-    return (*_identity(properties), b"%d" % (int(rolls) - 1)) if rolls.isdigit() else None
+    if not rolls.isdigit() or len(rolls) > ROLLS_DIGITS_MAX:
+        return None
+    return (*_identity(properties), b"%d" % (int(rolls) - 1))
 
 
 def _identity(properties: bytes) -> tuple[bytes, bytes, bytes]:
