@@ -25,6 +25,7 @@ from timermq.pipeline.timer_record import (
 from timermq.timerstore.message import Message
 from timermq.timerstore.properties import PROPERTIES_SIZE_MAX
 from timermq.timerstore.record import FIXED_SIZE_V1, encode_record
+from timermq.timerstore.record_block import RecordBlock
 from timermq.timerstore.record_check import CheckKind, check_record
 from timermq.timerstore.record_spans import RecordError, record_properties
 
@@ -32,18 +33,18 @@ PRECISION_MS = 1000
 PHY_OFFSET = 4096
 SLOT_MS = 1_700_000_010_000
 INT64_MAX = 2**63 - 1
+TAIL = timer_tail(deliver_ms=SLOT_MS + 5, out_ms=SLOT_MS, topic="T", queue_id=1)
 
 
 def seeds() -> list[bytes]:
     """Ours, rolled, deletes, Java's, and handles."""
-    tail = timer_tail(deliver_ms=SLOT_MS + 5, out_ms=SLOT_MS, topic="T", queue_id=1)
     rolled = timer_tail(
         deliver_ms=SLOT_MS + 5, out_ms=SLOT_MS, topic="T", queue_id=1, rolls=2, order_py=9
     )
     texts = [
-        b"UNIQ_KEY\x01U\x02" + tail,
+        b"UNIQ_KEY\x01U\x02" + TAIL,
         b"UNIQ_KEY\x01U\x02" + rolled,
-        b"TIMER_DEL_UNIQKEY\x01T+U\x02TIMER_DEL_ORDER\x017\x02" + tail,
+        b"TIMER_DEL_UNIQKEY\x01T+U\x02TIMER_DEL_ORDER\x017\x02" + TAIL,
         b"REAL_TOPIC\x01T\x02TIMER_DELAY_MS\x01900\x02TIMER_OUT_MS\x011700000010000\x02"
         b"REAL_QID\x011\x02UNIQ_KEY\x01U\x02TIMER_ROLL_TIMES\x013\x02TIMER_DEQUEUE_MS\x011\x02",
         b"REAL_TOPIC\x01T\x02TIMER_DELAY_SEC\x01" + b"9" * 40 + b"\x02TIMER_OUT_MS\x01"
@@ -94,13 +95,7 @@ def _check_record(record: bytes) -> None:
         assert 0 <= slow.out_ms < INT64_MAX - PRECISION_MS
         assert 0 <= slow.order_py <= INT64_MAX
         assert 0 <= slow.rolls < 2**31
-    plain = read_plain([record], PRECISION_MS)
-    if plain is not None:
-        assert slow is not None
-        assert plain.deliver_ms.tolist() == [slow.deliver_ms]
-        assert plain.out_ms.tolist() == [slow.out_ms]
-        assert plain.destinations == [slow.destination]
-        assert record[plain.ends[0] :].startswith(b"REAL_TOPIC\x01")
+    _check_columns(record, slow)
     for is_roll in (False, True):
         _check_due(record, is_roll)
     if slow is not None:
@@ -109,6 +104,22 @@ def _check_record(record: bytes) -> None:
         assert pending_key(record)[0] == slow.destination.topic.encode()
         assert foreign_key_in(record) is None or b"TIMER_DEQUEUE_MS" in record
         assert own_properties(properties) in (properties, own_properties(properties))
+
+
+def _check_columns(record: bytes, facts: TimerFacts | None) -> None:
+    """Alone or before a usual record: all that a column says is what the record says."""
+    usual = _record(TAIL, 0)
+    expected = _facts(usual)
+    for records, found in (([record], [facts]), ([record, usual], [facts, expected])):
+        plain = read_plain(RecordBlock.of(records), PRECISION_MS)
+        if plain is None:
+            continue
+        named = [plain.destinations[number] for number in plain.destination_of.tolist()]
+        rows = zip(plain.deliver_ms.tolist(), plain.out_ms.tolist(), named, strict=True)
+        assert list(rows) == [
+            (one.deliver_ms, one.out_ms, one.destination) for one in found if one is not None
+        ]
+        assert record[int(plain.ends[0]) :].startswith(b"REAL_TOPIC\x01")
 
 
 def _facts(record: bytes) -> TimerFacts | None:
