@@ -71,8 +71,12 @@ def fuzz_one(data: bytes) -> None:
     except RemoteProtocolError as error:
         assert error.close
         return
-    with capture_logs():
-        trio.run(_handle, requests)
+    with capture_logs() as logs:
+        try:
+            trio.run(_handle, requests)
+        except AssertionError as error:
+            error.add_note(f"log: {logs}; input: {data!r}")
+            raise
 
 
 async def _handle(requests: list[Request]) -> None:

@@ -114,11 +114,11 @@ def _check_columns(record: bytes, facts: TimerFacts | None) -> None:
         plain = read_plain(RecordBlock.of(records), PRECISION_MS)
         if plain is None:
             continue
-        named = [plain.destinations[number] for number in plain.destination_of.tolist()]
-        rows = zip(plain.deliver_ms.tolist(), plain.out_ms.tolist(), named, strict=True)
-        assert list(rows) == [
-            (one.deliver_ms, one.out_ms, one.destination) for one in found if one is not None
-        ]
+        known = [one for one in found if one is not None]
+        numbers: list[int] = plain.destination_of.tolist()
+        assert [one.deliver_ms for one in known] == plain.deliver_ms.tolist()
+        assert [one.out_ms for one in known] == plain.out_ms.tolist()
+        assert [one.destination for one in known] == [plain.destinations[one] for one in numbers]
         assert record[int(plain.ends[0]) :].startswith(b"REAL_TOPIC\x01")
 
 
