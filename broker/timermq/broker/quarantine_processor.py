@@ -41,6 +41,8 @@ from .topic_validator import AUTO_CREATE_TOPIC_KEY_TOPIC
 
 PAGE_SIZE_MAX = 4 << 20
 """Bytes of records read for one page: some milliseconds."""
+QUERY_SIZE_MAX = 4_096
+"""Bytes of a request's body."""
 BY_SIZE_MAX = 200
 """Characters of who asks."""
 
@@ -177,7 +179,9 @@ def _answer(command: Command, facts: Mapping[str, object]) -> Command:
 
 def _decode(body: bytes, kind: type[_Body]) -> _Body:
     try:
-        return msgspec.convert(decode_plain(body) if body else {}, kind)
+        return msgspec.convert(
+            decode_plain(body, size_max=QUERY_SIZE_MAX, depth_max=1) if body else {}, kind
+        )
     except (PlainCborError, msgspec.ValidationError) as error:
         raise _malformed(str(error)) from error
 
