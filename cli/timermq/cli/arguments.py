@@ -90,11 +90,9 @@ def positive(text: str) -> float:
 def address(text: str) -> tuple[str, str]:
     """Host and port of ``HOST:PORT``; brackets around an IPv6 host are taken off."""
     host, mark, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    is_port = port.isascii() and port.isdecimal() and len(port) < 6 and int(port) <= PORT_MAX
-    if not (mark and host and is_port):
+    if not (mark and host and port.isascii() and port.isdecimal() and int(port[:6]) <= PORT_MAX):
         raise argparse.ArgumentTypeError(f"expected HOST:PORT, found {text!r}")
-    return host, port
+    return host.removeprefix("[").removesuffix("]"), port
 
 
 def name_servers(text: str) -> str:

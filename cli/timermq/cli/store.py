@@ -1,14 +1,19 @@
-"""Look into a store that nobody serves: of this program or of RocketMQ 5. Nothing is written."""
+"""Look into a store that nobody serves, of this program or of RocketMQ 5, and repair it."""
 
 from __future__ import annotations
 
 import argparse
 from typing import cast
 
-from . import store_check, store_dump, store_stats
+from . import store_check, store_dump, store_repair, store_stats
 from .arguments import OneLineParser, Verb, first_sentence
 
-VERBS: dict[str, Verb] = {"stats": store_stats, "dump": store_dump, "check": store_check}
+VERBS: dict[str, Verb] = {
+    "stats": store_stats,
+    "dump": store_dump,
+    "check": store_check,
+    "repair": store_repair,
+}
 
 
 def prepare_parser(parser: OneLineParser) -> None:

@@ -2,11 +2,12 @@
 
 Segment sizes are settings, and the files do not record them. RocketMQ's defaults are a gigabyte for
 the commit log and 420 MB for an index; other stores have other sizes. Every file of a row has the
-same length, so the first one tells.
+same length; of a damaged row the length tells that most files have, of equally many the larger one.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import attrs
@@ -14,10 +15,13 @@ import attrs
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.timerlog import TimerCheckpoint
 from timermq.timerstore.disk import Disk
-from timermq.timerstore.errors import StoreError
+from timermq.timerstore.errors import StoreError, StoreFormatError
 from timermq.timerstore.index_layout import ENTRY, HEADER, SLOT_SIZE
 from timermq.timerstore.store_options import StoreOptions
 from timermq.wheel import SLOT
+
+FILES_MAX = 1000
+"""Files of queues after which no more directories are looked at."""
 
 ENTRIES_PER_SLOT = 4
 """RocketMQ's default proportion of an index file, from which its two numbers are found."""
@@ -86,12 +90,15 @@ def _queue_directories(disk: Disk, root: str) -> Iterable[str]:
 
 
 def _file_size(disk: Disk, directories: Iterable[str]) -> int:
-    """Bytes of the first file that is not empty, 0 without one."""
+    """Bytes that most files have which are not empty, 0 without any."""
+    counts: Counter[int] = Counter()
     for directory in directories:
         for name in disk.list_dir(directory):
             if name.isdecimal() and (size := _size(disk, f"{directory}/{name}")):
-                return size
-    return 0
+                counts[size] += 1
+        if counts.total() >= FILES_MAX:
+            break
+    return max(counts, key=lambda size: (counts[size], size), default=0)
 
 
 def _size(disk: Disk, path: str) -> int:
@@ -109,7 +116,10 @@ def _slots_total(disk: Disk, root: str) -> int:
 
 def _precision_ms(disk: Disk, root: str) -> int:
     """What our checkpoint says; RocketMQ does not record it."""
-    checkpoint = TimerCheckpoint.open(disk, f"{root}/config/timercheck", read_only=True)
+    try:
+        checkpoint = TimerCheckpoint.open(disk, f"{root}/config/timercheck", read_only=True)
+    except StoreFormatError:
+        return 0
     checkpoint.close()
     return 0 if checkpoint.extension is None else checkpoint.extension.precision_ms
 

@@ -303,10 +303,9 @@ def split_address(address: str) -> tuple[str, int]:
         LocalProtocolError: It is something else.
     """
     host, _, port = address.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not (host and port.isascii() and port.isdecimal() and len(port) < 6 and int(port) < 65_536):
+    if not (host and port.isascii() and port.isdecimal() and int(port[:6]) < 65_536):
         raise LocalProtocolError(f"address: expected host:port, found {address[:300]!r}")
-    return host, int(port)
+    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def reconnect_pause(failures: int) -> float:

@@ -13,8 +13,6 @@ topic, unique key, slot and number of rolls.
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import attrs
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +27,8 @@ from timermq.timerstore.record import (
 
 from .timer_record import OUT, REAL_TOPIC, ROLL_TIMES, TIMER_TOPIC
 
-Position = TypeVar("Position", int, NDArray[np.int64])
-"""One, or a column."""
-
 ForeignKey = tuple[bytes, bytes, bytes, bytes]
 """Real topic, unique key, TIMER_OUT_MS and roll count, as text."""
-
-ROLLS_DIGITS_MAX = 9
-"""Digits of a number of rolls."""
 
 _V6_EXTRA = 12
 """Bytes that an IPv6 host (sysFlag 0x10 born, 0x20 store) is longer than an IPv4 one."""
@@ -44,8 +36,8 @@ _V6_EXTRA = 12
 _NONE = np.empty(0, np.int64)
 
 
-def origin_of(phy_offset: Position) -> Position:
-    """The origin field of the record that delivers or rolls the one at ``phy_offset``; and back."""
+def origin_of(phy_offset: int) -> int:
+    """The origin field of the record that delivers or rolls the record at ``phy_offset``."""
     return -1 - phy_offset
 
 
@@ -85,6 +77,15 @@ class AlreadyDone:
             self.foreign[key] = count - 1
         return count > 0
 
+    def last_foreign_slot_ms(self) -> int:
+        """The last slot that a record which Java handled asks for, 0 without any.
+
+        What Java rolled is due later than all that was read. Enqueued again (the timer log was
+        lost), it comes to that slot beside the record that it was rolled to.
+        """
+        slots = (out for _, _, out, _ in self.foreign if out.isdigit() and len(out) < 19)
+        return max(map(int, slots), default=0)
+
     def forget(self, *, slot_ms: int, queue_offset: int) -> None:
         """Let go of everything once both pointers are past what the last run can have touched."""
         if self and slot_ms > self.until_slot_ms and queue_offset >= self.until_queue_offset:
@@ -115,9 +116,7 @@ def foreign_key_in(record: bytes) -> ForeignKey | None:
     rolls = find(properties, ROLL_TIMES[:-1]) or b"0"
     if record_topic(record) != TIMER_TOPIC.encode():
         return (*_identity(properties), rolls)
-    if not rolls.isdigit() or len(rolls) > ROLLS_DIGITS_MAX:
-        return None
-    return (*_identity(properties), b"%d" % (int(rolls) - 1))
+    return (*_identity(properties), b"%d" % (int(rolls) - 1)) if rolls.isdigit() else None
 
 
 def _identity(properties: bytes) -> tuple[bytes, bytes, bytes]:

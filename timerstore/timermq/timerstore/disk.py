@@ -8,7 +8,6 @@ plain and fast but syncing, which blocks for milliseconds: services await ``sync
 
 from __future__ import annotations
 
-import errno
 import mmap
 from collections.abc import Iterable
 from typing import Protocol
@@ -16,11 +15,6 @@ from typing import Protocol
 import attrs
 
 Bytes = bytes | bytearray | memoryview
-
-
-def is_full(error: OSError) -> bool:
-    """Whether an operation failed for want of room: it may succeed later, unlike after others."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 @attrs.frozen

@@ -1,0 +1,52 @@
+"""A store to be checked or repaired: its settings, and how far the walk over it is."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from timermq.pipeline.clock import SystemClock
+from timermq.pipeline.upkeep.store_check import CheckedStore
+from timermq.timerstore.os_disk import OsDisk
+
+from .config import warn_of_ignored
+from .configuration import load_configuration
+from .store_sizes import measure
+
+
+def prepare_store(args: argparse.Namespace, directory: str) -> CheckedStore:
+    """The store in a directory; no file is opened but to learn its sizes.
+
+    Args:
+        args: Of a parser with the configuration's flags.
+        directory: The store's.
+
+    Raises:
+        NoStoreError: There is none.
+        ConfigurationError: A setting is unknown or refused.
+    """
+    configuration = load_configuration(args, {})
+    warn_of_ignored(configuration)
+    disk, root = OsDisk(), os.path.normpath(directory)
+    store_options, timer_options = measure(
+        disk,
+        root,
+        configuration.store,
+        configuration.timer,
+        configuration.configured(),
+    )
+    return CheckedStore(
+        disk=disk,
+        root=root,
+        store_options=store_options,
+        timer_options=timer_options,
+        now_ms=SystemClock().now_ms(),
+        progress=show_progress if sys.stderr.isatty() else None,
+    )
+
+
+def show_progress(done: int, total: int) -> None:
+    """Say on one line of the terminal how much of the commit log is looked at, in MiB."""
+    sys.stderr.write(f"\rcommit log: {done >> 20} of {total >> 20} MiB\x1b[K\r")
+    sys.stderr.flush()

@@ -1,0 +1,1 @@
+"""Upkeep of a stopped store: what is wrong with it, and how it is mended."""

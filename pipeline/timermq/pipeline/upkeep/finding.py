@@ -1,0 +1,96 @@
+"""What can be wrong with a store, as data: one ``Finding`` a thing, with what a repair would do.
+
+Checks only find; which step mends what was found stands in the finding, so that a dry run, a repair
+and an operator read the same list.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+
+import attrs
+
+FINDINGS_MAX = 100_000
+"""Findings of one check; what is wrong beyond them is found by the next one."""
+
+
+class Invariant(enum.Enum):
+    """The promise that a finding breaks; docs/guarantees.md."""
+
+    NOT_BEFORE = "NOT_BEFORE"
+    NOT_LOST = "NOT_LOST"
+    ONCE = "ONCE"
+    ORDERED_DURABILITY = "ORDERED_DURABILITY"
+    CHAINS_DESCEND = "CHAINS_DESCEND"
+    READABLE_BY_JAVA = "READABLE_BY_JAVA"
+    FOLLOWS_LOG = "FOLLOWS_LOG"
+    """Queues, index and offsets say what the commit log says."""
+
+
+class Severity(enum.Enum):
+    """How bad it is."""
+
+    NOTE = "note"
+    """Worth knowing; nothing is broken, or the next start mends it without loss."""
+    DERIVED = "derived"
+    """Damaged, and made again from other files: nothing is lost."""
+    LOST = "lost"
+    """What stood there cannot be made again, or a promise was broken before."""
+
+
+class Step(enum.Enum):
+    """What a repair does about a finding."""
+
+    NOTHING = "nothing"
+    SET_ASIDE_FILE = "the file is set aside"
+    RESTORE_LENGTH = "the file gets its length again; what is missing is looked at as a hole"
+    MEND_RECORD = "the field is put right in its place"
+    FILL_HOLE = "the hole is filled with records that no queue holds"
+    CUT_TAIL = "the log ends there; what stands behind is set aside"
+    MARK_LOST = "a record that says LOST takes each place, so that the queue has no gap"
+    REBUILD_QUEUE = "the queue is made again from the commit log"
+    REBUILD_INDEX = "the index is made again from the commit log"
+    REBUILD_WHEEL = "the wheel is made again from the timer log"
+    CUT_TIMER_LOG = "the timer log is cut there; messages behind are enqueued again, once"
+    ENQUEUE_AGAIN = "the timer topic is read from its start; what has no unit is enqueued, once"
+    RESET_CHECKPOINT = "the checkpoint is set aside; the next start reads what it told"
+    CORRECT_REGISTER = "the register is written anew"
+    RESTORE_TABLE = "the table is set aside and its .bak takes its place"
+    ADD_TOPIC = "the topic is added to the table"
+    CLAMP_OFFSET = "the offset is set to the end of the queue"
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """One thing that is not as it must be."""
+
+    invariant: Invariant
+    file: str
+    """Path under the store's root, of a file or of a queue's directory."""
+    offset: int
+    """Byte in the file; in a queue's directory byte 20 n of queue offset n."""
+    expected: str
+    found: str
+    severity: Severity = Severity.DERIVED
+    step: Step
+    count: int = 1
+    """Neighbouring things of the same kind: units, entries, messages."""
+    subject: object = None
+    """What the step is done to; see the checks."""
+
+    def row(self) -> dict[str, object]:
+        """The finding as a line of JSON."""
+        return {
+            "invariant": self.invariant.value,
+            "file": self.file,
+            "offset": self.offset,
+            "expected": self.expected,
+            "found": self.found,
+            "count": self.count,
+            "severity": self.severity.value,
+            "repair": self.step.value,
+        }
+
+
+Findings = Iterator[Finding]

@@ -1,0 +1,400 @@
+"""The one walk over the commit log that most checks share.
+
+Each record is compared with the queue unit that its head names, and what it says about timers is
+kept for ``timer_check``: which message waits, which message was delivered. Units that no record
+names are found from their side at the end. Memory: some kilobytes a queue, and the spools'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from timermq.pipeline.timer_record import DELIVER, TIMER_TOPIC
+from timermq.timerstore.consume_queue import FILLER_SIZE, UNIT
+from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
+from timermq.timerstore.disk import Disk
+from timermq.timerstore.dispatch import unit_tags_code
+from timermq.timerstore.log_record import LogRecord, read_log_record
+from timermq.timerstore.properties import find
+from timermq.timerstore.queue_register import QueueRegister
+from timermq.timerstore.store_checkpoint import PAGE_SIZE, StoreCheckpoint
+from timermq.timerstore.store_options import StoreOptions
+from timermq.timerstore.topic_queue import queue_refusal
+
+from .finding import Finding, Findings, Invariant, Severity, Step
+from .index_check import IndexCheck
+from .log_findings import (
+    NO_UNIT,
+    Run,
+    early_finding,
+    gap_finding,
+    head_finding,
+    hole_finding,
+    mend_finding,
+    misfit_finding,
+    unit_finding,
+    unit_text,
+)
+from .log_survey import Found, Hole, LogSurvey
+from .queue_sequence import Gap, Misfit, QueueSequence
+from .queue_units import QueueUnits, is_filler, queue_directory
+from .record_mends import RecordMend, pair
+from .segment_row import SegmentRow, size_of
+from .timer_ledger import DELIVERED, TimerLedger
+
+LIGHT_QUEUE_PREFIX = "%LMQ%"
+"""Light queues of RocketMQ: their units show records of other topics."""
+
+QueueKey = tuple[str, int]
+Progress = Callable[[int, int], None]
+"""Told how many bytes of how many are looked at."""
+
+
+@attrs.define(eq=False)
+class _Queue:
+    """One queue while the log is walked."""
+
+    sequence: QueueSequence
+    units: QueueUnits
+    has_levels: bool
+    key: QueueKey
+    run: Run | None = None
+
+
+@attrs.define(eq=False)
+class LogCheck:
+    """What the walk finds out; ``run`` does it, the other fields are its results."""
+
+    disk: Disk
+    root: str
+    options: StoreOptions
+    register: QueueRegister
+    last_exit_ok: bool
+    progress: Progress | None = None
+    row: SegmentRow = attrs.field(init=False)
+    start: int = 0
+    end: int = 0
+    """End of the log: behind its last good record."""
+    record_count: int = 0
+    last_store_ms: int = 0
+    holes: list[Hole] = attrs.field(factory=list[Hole], init=False)
+    gaps: list[Gap] = attrs.field(factory=list[Gap], init=False)
+    """Queue offsets of which the log has no record."""
+    mends: list[RecordMend] = attrs.field(factory=list[RecordMend], init=False)
+    begins: dict[QueueKey, int] = attrs.field(factory=dict[QueueKey, int], init=False)
+    """Each queue to the position of the record that it begins with."""
+    ends: dict[QueueKey, int] = attrs.field(factory=dict[QueueKey, int], init=False)
+    """Each queue to its next offset, by the log."""
+    ledger: TimerLedger = attrs.field(init=False)
+    _index: IndexCheck = attrs.field(init=False)
+    _queues: dict[QueueKey, _Queue] = attrs.field(factory=dict[QueueKey, "_Queue"], init=False)
+    _first_store_ms: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
+    """Start of a segment to the store time of its first record."""
+    hole_store_ms: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
+    """Position of a hole to the store time of a record near by."""
+    _misfits: list[Misfit] = attrs.field(factory=list[Misfit], init=False)
+    _levels_ms: tuple[int, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        self.row = SegmentRow(
+            self.disk, self.root, "commitlog", self.options.mapped_file_size_commit_log
+        )
+        self.ledger = TimerLedger(self.row.segment_size)
+        self._levels_ms = self.options.delay_levels_ms
+
+    def run(self) -> Findings:
+        """Walk over the log and yield what is wrong with it and with the queues."""
+        row = self.row
+        yield from row.find_files(Step.RESTORE_LENGTH, None)
+        self.start = row.start
+        self._index = IndexCheck(self.disk, self.root, self.options, self.start, self.last_exit_ok)
+        survey = LogSurvey(row)
+        total, told = row.end - row.start, row.start
+        for one in survey:
+            if isinstance(one, Hole):
+                self.holes.append(one)
+                self.hole_store_ms[one.position] = max(self.last_store_ms, 1)
+                yield hole_finding(self.row, one)
+                continue
+            yield from self._take(one)
+            if self.progress is not None and one.position - told > 16 << 20:
+                told = one.position
+                self.progress(told - row.start, total)
+        row.close()
+        self.end = survey.end
+        yield from self._find_tail(survey)
+        yield from self._finish()
+        yield from self._index.finish()
+
+    def next_offset(self, topic: str, queue_id: int) -> int:
+        """The next offset of a queue by the log, 0 of one that it does not know."""
+        return self.ends.get((topic, queue_id), 0)
+
+    def close(self) -> None:
+        """Give the files back."""
+        self.ledger.close()
+
+    # -- one record -----------------------------------------------------------------------------
+
+    def _take(self, found: Found) -> Findings:
+        self.record_count += 1
+        record = read_log_record(found.data)
+        self.last_store_ms = max(self.last_store_ms, record.store_ms)
+        if not found.position % self.row.segment_size:
+            self._first_store_ms[found.position] = record.store_ms
+        if found.mended:
+            yield head_finding(self.row, found)
+        topic = record.topic.decode("utf-8", "replace")
+        self._index.take(record, found.position)
+        if not record.is_queued:
+            misfit = Misfit(
+                found.position, found.size, topic, record.queue_id, record.queue_offset, False
+            )
+            if record.queue_offset or record.properties:
+                self._misfits.append(misfit)
+            return
+        if queue_refusal(topic, record.queue_id) is not None or record.queue_offset < 0:
+            self._misfits.append(
+                Misfit(found.position, found.size, topic, record.queue_id, record.queue_offset)
+            )
+            return
+        if self.register.is_deleted(topic, found.position):
+            return
+        queue = self._queue(topic, record.queue_id)
+        yield from self._compare(queue, found, record)
+        is_timer = topic == TIMER_TOPIC and record.queue_id == 0
+        if self.ledger.note(found.data, record, found.position, is_timer=is_timer) == DELIVERED:
+            deliver_ms = _number(find(record.properties, DELIVER[:-1]))
+            if record.store_ms < deliver_ms:
+                yield early_finding(
+                    self.row, found.position, deliver_ms=deliver_ms, store_ms=record.store_ms
+                )
+
+    def _queue(self, topic: str, queue_id: int) -> _Queue:
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            queue = self._queues[topic, queue_id] = _Queue(
+                QueueSequence(topic, queue_id, self.start == 0),
+                QueueUnits.of(
+                    self.disk,
+                    self.root,
+                    topic,
+                    queue_id,
+                    self.options.mapped_file_size_consume_queue,
+                ),
+                topic == SCHEDULE_TOPIC,
+                (topic, queue_id),
+            )
+        return queue
+
+    def _compare(self, queue: _Queue, found: Found, record: LogRecord) -> Findings:
+        """Compare a record with the unit of its queue offset."""
+        offset = record.queue_offset
+        code = unit_tags_code(record.properties, queue.has_levels, record.store_ms, self._levels_ms)
+        expected = (found.position, found.size, code)
+        unit = queue.units.unit(offset)
+        queue.sequence.take(
+            found.position,
+            found.size,
+            offset,
+            is_confirmed=unit is not None and unit[:2] == expected[:2],
+        )
+        if unit == expected:
+            return
+        run = queue.run
+        if run is not None and run.end == offset:
+            run.end += 1
+            return
+        if run is not None:
+            yield unit_finding(queue.key, run)
+        queue.run = Run(found.position, offset, offset + 1, unit_text(expected), unit_text(unit))
+
+    # -- holes and the end ------------------------------------------------------------------------
+
+    def _segment_of(self, position: int) -> int:
+        return position - position % self.row.segment_size
+
+    def _find_tail(self, survey: LogSurvey) -> Findings:
+        """What stands behind the last good record."""
+        stated_end = self.register.log_end
+        file = self.row.path_of(self._segment_of(self.end))
+        at = self.end % self.row.segment_size
+        is_short = self.end < stated_end
+        if is_short:
+            yield Finding(
+                invariant=Invariant.NOT_LOST,
+                file=file,
+                offset=at,
+                expected=f"records up to {stated_end}, where the log ended at the last clean stop",
+                found=survey.tail_reason or "the end of the last segment",
+                severity=Severity.LOST,
+                step=Step.CORRECT_REGISTER,
+            )
+        if not survey.tail_is_zero:
+            is_damage = self.last_exit_ok or is_short
+            yield Finding(
+                invariant=Invariant.NOT_LOST,
+                file=file,
+                offset=at,
+                expected="zeros behind the last record",
+                found=survey.tail_reason,
+                severity=Severity.LOST if is_damage else Severity.NOTE,
+                step=Step.CUT_TAIL if is_damage else Step.NOTHING,
+            )
+
+    # -- queues, once the log is known ------------------------------------------------------------
+
+    def _finish(self) -> Findings:
+        for key, queue in self._queues.items():
+            yield from self._finish_queue(key, queue)
+        self.mends, self.gaps, left = pair(self.gaps, self._misfits, self._shown_at)
+        for misfit in left:
+            if misfit.is_queued:
+                yield misfit_finding(self.row, misfit)
+        for mend in self.mends:
+            yield mend_finding(self.row, mend)
+        for gap in self.gaps:
+            yield gap_finding(gap)
+        yield from self._find_other_queues()
+
+    def _finish_queue(self, key: QueueKey, queue: _Queue) -> Findings:
+        sequence = queue.sequence
+        suspect, shown = sequence.suspect, queue.units.unit(sequence.next)
+        sequence.finish(
+            is_shown_as_next=suspect is not None
+            and shown is not None
+            and shown[:2] == (suspect.position, suspect.size)
+        )
+        if sequence.is_newcomer:
+            self._misfits += sequence.misfits
+            return
+        # Units of offsets behind the last record that stand before the log's end show lost ones.
+        end = sequence.next
+        while (unit := queue.units.unit(end)) is not None and self._is_in_hole(unit[0], unit[1]):
+            end += 1
+        sequence.extend(end, self.end)
+        self._misfits += sequence.misfits
+        begins_at = queue.units.first_offset
+        for gap in sequence.gaps:
+            is_behind = queue.units.row.segments and gap.end <= self._first_shown(queue, begins_at)
+            if not is_behind:
+                self.gaps.append(gap)
+        self.begins[key], self.ends[key] = sequence.starts_py, sequence.next
+        if queue.run is not None:
+            finding = unit_finding(key, queue.run)
+            if not self._is_damage(queue.run, sequence):
+                finding = attrs.evolve(finding, severity=Severity.NOTE, step=Step.NOTHING)
+            yield finding
+        yield from self._find_units_outside(key, queue)
+
+    def _first_shown(self, queue: _Queue, first: int) -> int:
+        """Queue offset of the first unit that is no filler."""
+        while (unit := queue.units.unit(first)) is not None and is_filler(unit):
+            first += 1
+        return first
+
+    def _is_in_hole(self, position: int, size: int) -> bool:
+        return any(hole.position <= position and position + size <= hole.end for hole in self.holes)
+
+    def _is_damage(self, run: Run, sequence: QueueSequence) -> bool:
+        """Whether units that lack are more than the newest ones of a run that was cut off."""
+        is_tail = run.end == sequence.next and run.found == NO_UNIT
+        return self.last_exit_ok or not is_tail or run.first_py < self._dispatch_from()
+
+    def _dispatch_from(self) -> int:
+        """Where the next start begins to make queue units again, after a run that was cut off."""
+        path = f"{self.root}/checkpoint"
+        if size_of(self.disk, path) != PAGE_SIZE:
+            return self.start
+        page = StoreCheckpoint.open(self.disk, path, read_only=True)
+        if page.durable_py is not None:
+            return page.durable_py
+        older = [
+            start
+            for start, store_ms in self._first_store_ms.items()
+            if store_ms <= page.min_timestamp
+        ]
+        return max(older, default=self.start)
+
+    def _find_units_outside(self, key: QueueKey, queue: _Queue) -> Findings:
+        """Files of the queue, units before its first record, and the unit behind its last."""
+        units, sequence = queue.units, queue.sequence
+        yield from units.row.find_files(Step.REBUILD_QUEUE, key)
+        unit = units.unit(sequence.next)
+        if unit is not None:
+            is_cut_off = not self.last_exit_ok and unit[0] >= self.end
+            yield Finding(
+                invariant=Invariant.FOLLOWS_LOG,
+                file=queue_directory(*key),
+                offset=sequence.next * UNIT.size,
+                expected=f"{sequence.next} to be the next offset of the queue, as in the log",
+                found=unit_text(unit),
+                severity=Severity.NOTE if is_cut_off else Severity.DERIVED,
+                step=Step.NOTHING if is_cut_off else Step.REBUILD_QUEUE,
+                subject=key,
+            )
+        for first, block in units.blocks(units.first_offset, sequence.first):
+            wrong = (block["phy_offset"] >= self.start) & (block["phy_offset"] > 0)
+            if wrong.any():
+                at = first + int(wrong.argmax())
+                yield Finding(
+                    invariant=Invariant.FOLLOWS_LOG,
+                    file=queue_directory(*key),
+                    offset=at * UNIT.size,
+                    expected=f"units of records before {self.start}, where the log begins",
+                    found=unit_text(units.unit(at)),
+                    step=Step.REBUILD_QUEUE,
+                    subject=key,
+                )
+                return
+
+    def _find_other_queues(self) -> Findings:
+        """Queues that have files, and records no longer or not at all."""
+        base = f"{self.root}/consumequeue"
+        for topic in self.disk.list_dir(base):
+            if topic.startswith(LIGHT_QUEUE_PREFIX) or not self.disk.is_dir(f"{base}/{topic}"):
+                continue
+            for name in self.disk.list_dir(f"{base}/{topic}"):
+                if not (name.isascii() and name.isdigit()) or (topic, int(name)) in self.begins:
+                    continue
+                key = (topic, int(name))
+                queue = self._queues.get(key) or self._queue(*key)
+                yield from self._find_dead_queue(key, queue.units)
+
+    def _find_dead_queue(self, key: QueueKey, units: QueueUnits) -> Findings:
+        yield from units.row.find_files(Step.REBUILD_QUEUE, key)
+        last = -1
+        for first, block in units.blocks(units.first_offset, units.row.end // UNIT.size):
+            shown = (block["size"] > 0) & (block["phy_offset"] >= self.start)
+            shown &= ~((block["size"] == FILLER_SIZE) & (block["phy_offset"] == 0))
+            if shown.any():
+                at = first + int(shown.argmax())
+                yield Finding(
+                    invariant=Invariant.FOLLOWS_LOG,
+                    file=queue_directory(*key),
+                    offset=at * UNIT.size,
+                    expected="no unit: the log has no record of this queue",
+                    found=unit_text(units.unit(at)),
+                    severity=Severity.LOST if self.last_exit_ok else Severity.DERIVED,
+                    step=Step.REBUILD_QUEUE,
+                    subject=key,
+                )
+                return
+            zeros = block["size"] <= 0
+            if zeros.any():
+                last = first + int(zeros.argmax()) - 1
+                break
+            last = first + len(block) - 1
+        self.ends[key] = last + 1
+
+    # -- findings ---------------------------------------------------------------------------------
+
+    def _shown_at(self, topic: str, queue_id: int, offset: int) -> tuple[int, int] | None:
+        unit = self._queue(topic, queue_id).units.unit(offset)
+        return None if unit is None else unit[:2]
+
+
+def _number(text: bytes | None) -> int:
+    return int(text) if text is not None and text.isdigit() and len(text) < 19 else 0

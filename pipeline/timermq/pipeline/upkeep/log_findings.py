@@ -1,0 +1,136 @@
+"""What the walk over the commit log finds, put as findings."""
+
+from __future__ import annotations
+
+import attrs
+
+from timermq.timerstore.consume_queue import UNIT
+
+from .finding import Finding, Invariant, Severity, Step
+from .log_survey import Found, Hole
+from .queue_sequence import Gap, Misfit
+from .queue_units import RawUnit, queue_directory
+from .record_mends import RecordMend
+from .segment_row import SegmentRow
+
+NO_UNIT = "no unit"
+
+
+@attrs.define(eq=False)
+class Run:
+    """Neighbouring units that are not as their records say."""
+
+    first_py: int
+    """Position of the first one's record."""
+    first: int
+    end: int
+    expected: str
+    found: str
+
+
+def hole_finding(row: SegmentRow, hole: Hole) -> Finding:
+    """Bytes between good records that are none."""
+    return Finding(
+        invariant=Invariant.NOT_LOST,
+        file=row.path_of(_segment_of(row, hole.position)),
+        offset=hole.position % row.segment_size,
+        expected=f"records up to {hole.end}, where good ones follow",
+        found=f"{hole.size} bytes that are none: {hole.reason}",
+        severity=Severity.LOST,
+        step=Step.FILL_HOLE,
+        subject=hole,
+    )
+
+
+def head_finding(row: SegmentRow, found: Found) -> Finding:
+    """A record of which one field of the head is damaged."""
+    return Finding(
+        invariant=Invariant.NOT_LOST,
+        file=row.path_of(_segment_of(row, found.position)),
+        offset=found.position % row.segment_size,
+        expected=f"a record of {found.size} bytes, as its parts and its checksum say",
+        found=found.mended,
+        step=Step.MEND_RECORD,
+        subject=found,
+    )
+
+
+def mend_finding(row: SegmentRow, mend: RecordMend) -> Finding:
+    """A record that states another place in a queue than its own."""
+    misfit = mend.misfit
+    kind = "" if misfit.is_queued else ", as one of a transaction that no queue holds"
+    return Finding(
+        invariant=Invariant.NOT_LOST,
+        file=row.path_of(_segment_of(row, misfit.position)),
+        offset=misfit.position % row.segment_size,
+        expected=f"the record of {mend.topic}/{mend.queue_id} at {mend.queue_offset}",
+        found=f"{misfit.topic}/{misfit.queue_id} at {misfit.queue_offset}{kind}",
+        step=Step.MEND_RECORD,
+        subject=mend,
+    )
+
+
+def gap_finding(gap: Gap) -> Finding:
+    """Queue offsets without a record."""
+    return Finding(
+        invariant=Invariant.NOT_LOST,
+        file=queue_directory(gap.topic, gap.queue_id),
+        offset=gap.first * UNIT.size,
+        expected=f"records of queue offsets {gap.first} to {gap.end - 1} in the log",
+        found="none",
+        severity=Severity.LOST,
+        step=Step.MARK_LOST,
+        count=gap.end - gap.first,
+        subject=gap,
+    )
+
+
+def unit_finding(key: tuple[str, int], run: Run) -> Finding:
+    """Units that are not as their records say."""
+    return Finding(
+        invariant=Invariant.FOLLOWS_LOG,
+        file=queue_directory(*key),
+        offset=run.first * UNIT.size,
+        expected=run.expected,
+        found=run.found,
+        step=Step.REBUILD_QUEUE,
+        count=run.end - run.first,
+        subject=key,
+    )
+
+
+def misfit_finding(row: SegmentRow, misfit: Misfit) -> Finding:
+    """A record that fits no queue and no gap."""
+    return Finding(
+        invariant=Invariant.FOLLOWS_LOG,
+        file=row.path_of(_segment_of(row, misfit.position)),
+        offset=misfit.position % row.segment_size,
+        expected=f"the next record of {misfit.topic}/{misfit.queue_id}",
+        found=f"queue offset {misfit.queue_offset}: it is in no queue, but in the log",
+        severity=Severity.NOTE,
+        step=Step.NOTHING,
+    )
+
+
+def early_finding(row: SegmentRow, position: int, *, deliver_ms: int, store_ms: int) -> Finding:
+    """A delivery that was stored before its moment."""
+    return Finding(
+        invariant=Invariant.NOT_BEFORE,
+        file=row.path_of(_segment_of(row, position)),
+        offset=position % row.segment_size,
+        expected=f"a delivery stored at {deliver_ms} or later",
+        found=f"one stored at {store_ms}",
+        severity=Severity.LOST,
+        step=Step.NOTHING,
+    )
+
+
+def unit_text(unit: RawUnit | None) -> str:
+    """A unit in words."""
+    if unit is None:
+        return NO_UNIT
+    return f"a unit of position {unit[0]}, size {unit[1]}, tags code {unit[2]}"
+
+
+def _segment_of(row: SegmentRow, position: int) -> int:
+    return position - position % row.segment_size

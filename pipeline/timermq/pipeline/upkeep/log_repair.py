@@ -1,0 +1,136 @@
+"""The commit log mended in its place: heads put right, holes filled, lengths restored, tail cut.
+
+Whatever is killed here can be done again: what was written is a good record by then, and what was
+not is a smaller hole with fewer gaps. The bytes before stand aside before the first is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from timermq.timerstore.disk import Disk
+from timermq.timerstore.message import TRANSACTION_MASK
+from timermq.timerstore.record_layout import QUEUE_ID_AT, QUEUE_OFFSET_AT, SYS_FLAG_AT
+from timermq.timerstore.record_spans import record_spans
+
+from .aside import Aside
+from .finding import Finding, Step
+from .hole_fill import plan_fills
+from .log_check import LogCheck
+from .log_survey import Found
+from .queue_sequence import Gap
+from .record_mends import RecordMend
+
+_CLEAR_SIZE = 1 << 20
+
+STEPS = (Step.RESTORE_LENGTH, Step.MEND_RECORD, Step.FILL_HOLE, Step.MARK_LOST, Step.CUT_TAIL)
+"""What is done here."""
+
+
+class LogRepair:
+    """Mends one commit log.
+
+    Args:
+        disk: Where the store is.
+        root: Its directory.
+        aside: Where originals are kept.
+        log: A walk that is done.
+    """
+
+    def __init__(self, disk: Disk, root: str, aside: Aside, log: LogCheck) -> None:
+        self.unplaced: list[Gap] = []
+        """Queue offsets for which the log has no room: their queues begin behind them."""
+        self._disk = disk
+        self._root = root
+        self._aside = aside
+        self._log = log
+
+    def run(self, findings: Sequence[Finding]) -> bool:
+        """Do the log's steps of some findings; whether anything was changed.
+
+        Raises:
+            NoRoomError: No room to keep an original.
+            OSError: The disk refused; a repair can be run again.
+        """
+        mine = [finding for finding in findings if finding.step in STEPS]
+        self._log.row.close()  # lengths change
+        for finding in mine:
+            subject = finding.subject
+            if finding.step is Step.RESTORE_LENGTH and isinstance(subject, int):
+                self._restore_length(subject)
+        for finding in mine:
+            subject = finding.subject
+            if isinstance(subject, Found):
+                self._write(subject.position, subject.data)
+            elif isinstance(subject, RecordMend):
+                self._write(subject.misfit.position, self._mended(subject))
+        log = self._log
+        fills, self.unplaced = plan_fills(log.holes, log.gaps, log.hole_store_ms)
+        for fill in fills:
+            self._write(fill.position, fill.data)
+        is_cut = any(finding.step is Step.CUT_TAIL for finding in mine)
+        if is_cut:
+            self._cut_tail(log.end)
+        return bool(fills or is_cut or any(finding.step is not Step.MARK_LOST for finding in mine))
+
+    def _restore_length(self, start: int) -> None:
+        row = self._log.row
+        path = row.path_of(start)
+        self._aside.copy(path)
+        file = self._disk.open(f"{self._root}/{path}", create=True)
+        try:
+            if file.size() > row.segment_size:
+                file.truncate(row.segment_size)
+            file.allocate(row.segment_size)
+            self._disk.sync_now(file)
+        finally:
+            file.close()
+        self._disk.sync_dir_now(f"{self._root}/{row.directory}")
+
+    def _mended(self, mend: RecordMend) -> bytes:
+        """The record with the place that it belongs to."""
+        misfit = mend.misfit
+        data = bytearray(self._log.row.read(misfit.position, misfit.size))
+        _, topic_at, topic_end, _ = record_spans(bytes(data))
+        data[topic_at:topic_end] = mend.topic.encode()
+        data[QUEUE_ID_AT : QUEUE_ID_AT + 4] = mend.queue_id.to_bytes(4)
+        data[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8] = mend.queue_offset.to_bytes(8)
+        if not misfit.is_queued:
+            data[SYS_FLAG_AT + 3] &= ~int(TRANSACTION_MASK)
+        return bytes(data)
+
+    def _write(self, position: int, data: bytes) -> None:
+        """Write inside one segment, durably."""
+        row = self._log.row
+        start = position - position % row.segment_size
+        path = row.path_of(start)
+        self._aside.copy(path)
+        file = self._disk.open(f"{self._root}/{path}")
+        try:
+            file.write(position - start, data)
+            self._disk.sync_now(file)
+        finally:
+            file.close()
+
+    def _cut_tail(self, end: int) -> None:
+        """Zero what stands behind the end in its segment; later segments are set aside."""
+        row = self._log.row
+        for segment in row.segments:
+            if segment.start >= end and segment.start > row.start:
+                self._aside.move(segment.path)
+            elif segment.start + row.segment_size > end:
+                self._aside.copy(segment.path)
+                zero_behind(self._disk, f"{self._root}/{segment.path}", max(end - segment.start, 0))
+
+
+def zero_behind(disk: Disk, path: str, first: int) -> None:
+    """Zero a file from a byte on, durably; what is zero already is not written."""
+    file = disk.open(path)
+    try:
+        for at in range(first, file.size(), _CLEAR_SIZE):
+            data = file.read(at, _CLEAR_SIZE)
+            if data.count(0) < len(data):
+                file.write(at, bytes(len(data)))
+        disk.sync_now(file)
+    finally:
+        file.close()

@@ -1,0 +1,74 @@
+"""The units of one consume queue as its files have them, whatever their state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+import numpy as np
+
+from timermq.timerstore.consume_queue import FILLER_SIZE, UNIT
+from timermq.timerstore.disk import Disk
+
+from .segment_row import SegmentRow
+
+BLOCK_COUNT = 128
+"""Units read at a time while the log is walked: 2.5 kB a queue."""
+SCAN_COUNT = 4096
+"""Units read at a time where nothing else is read."""
+
+RawUnit = tuple[int, int, int]
+"""Position, size, tags code."""
+
+
+@attrs.define(eq=False)
+class QueueUnits:
+    """Reads units near each other cheaply; no file stays open."""
+
+    row: SegmentRow
+    _first: int = -1
+    _block: bytes = b""
+
+    @classmethod
+    def of(cls, disk: Disk, root: str, topic: str, queue_id: int, segment_size: int) -> QueueUnits:
+        """The units of a queue, which need not be there."""
+        return cls(SegmentRow(disk, root, queue_directory(topic, queue_id), segment_size))
+
+    @property
+    def first_offset(self) -> int:
+        """Queue offset of the first unit that there is a file for."""
+        return self.row.start // UNIT.size
+
+    def unit(self, offset: int) -> RawUnit | None:
+        """The unit of a queue offset; None where the files end, or are zero."""
+        at = (offset - self._first) * UNIT.size
+        if not 0 <= at < len(self._block) or self._first < 0:
+            self._first, at = offset, 0
+            self._block = self.row.read(offset * UNIT.size, BLOCK_COUNT * UNIT.size)
+            self.row.close()
+        if len(self._block) < at + UNIT.size:
+            return None
+        phy_offset, size, tags_code = UNIT.unpack(self._block, at)
+        return (phy_offset, size, tags_code) if size > 0 else None
+
+    def blocks(self, first: int, end: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Units in [first, end) as arrays of ``UNIT.dtype``: (queue offset of the first, units)."""
+        while first < end:
+            data = self.row.read(first * UNIT.size, min(SCAN_COUNT, end - first) * UNIT.size)
+            units = np.frombuffer(data[: len(data) // UNIT.size * UNIT.size], UNIT.dtype)
+            if len(units):
+                yield first, units
+            # Behind what a short file has the next segment goes on.
+            next_start = (first * UNIT.size // self.row.segment_size + 1) * self.row.segment_size
+            first = first + len(units) if len(units) else next_start // UNIT.size
+        self.row.close()
+
+
+def queue_directory(topic: str, queue_id: int) -> str:
+    """Path of a queue under the store's root."""
+    return f"consumequeue/{topic}/{queue_id}"
+
+
+def is_filler(unit: RawUnit) -> bool:
+    """Whether a unit only fills a first segment up to the first message."""
+    return unit[1] == FILLER_SIZE

@@ -1,0 +1,88 @@
+"""Records whose place in a queue can be told although their own head says another.
+
+A gap of one queue and a misfit between the gap's neighbours belong together when they differ in one
+thing only: the topic (of equal length), the queue, the queue offset, or the kind of record. When
+the queue's own unit shows the misfit, that decides; without it the misfit must be the only one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from .queue_sequence import Gap, Misfit
+
+PAIRS_MAX = 10_000
+"""Gaps times misfits that are compared one by one; beyond, only what units show is mended."""
+
+
+@attrs.frozen
+class RecordMend:
+    """A record, and the place in a queue that its head must state."""
+
+    misfit: Misfit
+    topic: str
+    queue_id: int
+    queue_offset: int
+
+
+ShownAt = Callable[[str, int, int], tuple[int, int] | None]
+"""Topic, queue and queue offset to the position and size that the queue's unit states."""
+
+
+def pair(
+    gaps: Sequence[Gap], misfits: Sequence[Misfit], shown_at: ShownAt
+) -> tuple[list[RecordMend], list[Gap], list[Misfit]]:
+    """Bring gaps and misfits together.
+
+    Returns:
+        What can be mended, and the gaps and misfits that are left.
+    """
+    mends: list[RecordMend] = []
+    left = list(misfits)
+    open_gaps: list[Gap] = []
+    for gap in gaps:
+        first = gap.first
+        for offset in range(gap.first, gap.end if left else gap.first):
+            misfit = _misfit_for(gap, offset, left, shown_at)
+            if misfit is None:
+                continue
+            mends.append(RecordMend(misfit, gap.topic, gap.queue_id, offset))
+            left.remove(misfit)
+            if first < offset:
+                open_gaps.append(attrs.evolve(gap, first=first, end=offset))
+            first = offset + 1
+        if first < gap.end:
+            open_gaps.append(attrs.evolve(gap, first=first))
+    return mends, open_gaps, left
+
+
+def _misfit_for(
+    gap: Gap, offset: int, misfits: Sequence[Misfit], shown_at: ShownAt
+) -> Misfit | None:
+    """The record that belongs to a queue offset; None when nothing tells which."""
+    shown = shown_at(gap.topic, gap.queue_id, offset)
+    if shown is not None:
+        for misfit in misfits:
+            if shown == (misfit.position, misfit.size) and _is_near(misfit, gap, offset):
+                return misfit
+    if len(misfits) > PAIRS_MAX:
+        return None
+    between = [
+        misfit
+        for misfit in misfits
+        if gap.after_py < misfit.position < gap.before_py and _is_near(misfit, gap, offset)
+    ]
+    return between[0] if len(between) == 1 else None
+
+
+def _is_near(misfit: Misfit, gap: Gap, offset: int) -> bool:
+    """Whether a misfit differs in one thing from what a gap lacks."""
+    stated = (misfit.topic, misfit.queue_id, misfit.queue_offset, misfit.is_queued)
+    wanted = (gap.topic, gap.queue_id, offset, True)
+    differing = [
+        one for one, (left, right) in enumerate(zip(stated, wanted, strict=True)) if left != right
+    ]
+    same_length = len(misfit.topic.encode()) == len(gap.topic.encode())
+    return len(differing) == 1 and same_length

@@ -1,0 +1,179 @@
+"""The repair of a store: check, mend the log, check what follows from it, mend that, check again.
+
+=====  =====================================================================================
+round  what is mended
+=====  =====================================================================================
+1      the commit log in its place; nothing else can be judged before it is whole
+2      queues, index, tables and checkpoint, from the log
+3      timer log, wheel and timer checkpoint, by the timer service's own recovery
+4      nothing: the last check says what is left
+=====  =====================================================================================
+
+Only what is broken is touched, and every file stands aside before. A second repair finds nothing to
+do. One that was killed is run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import attrs
+
+from timermq.timerstore.errors import StoreError
+from timermq.timerstore.store_lock import StoreLock
+
+from .aside import Aside
+from .derived_repair import DerivedRepair
+from .finding import Finding, Step
+from .log_check import LogCheck, QueueKey
+from .log_repair import STEPS as LOG_STEPS
+from .log_repair import LogRepair
+from .store_check import CheckedStore, is_damage
+from .table_check import TableCheck
+from .table_repair import TableRepair
+from .timer_repair import TimerRepair
+
+ROUNDS_MAX = 3
+"""How often the log, and then the timers, are mended before that counts as in vain: damage may show
+only when other damage is gone."""
+
+
+@attrs.frozen(kw_only=True)
+class RepairReport:
+    """What a repair did."""
+
+    findings: tuple[Finding, ...]
+    """What was wrong, notes left out."""
+    left: tuple[Finding, ...]
+    """What is wrong still."""
+    aside: str
+    """Directory of the originals, under the root."""
+    kept: tuple[str, ...]
+    """Files that stand there."""
+
+    @property
+    def is_mended(self) -> bool:
+        """Whether nothing is left that a repair could mend."""
+        return all(finding.step is Step.NOTHING for finding in self.left)
+
+
+@attrs.define(eq=False)
+class StoreRepair:
+    """One repair."""
+
+    store: CheckedStore
+    now_ms: Callable[[], int]
+    _findings: list[Finding] = attrs.field(factory=list[Finding], init=False)
+    _first: dict[QueueKey, int] = attrs.field(factory=dict[QueueKey, int], init=False)
+    """Queues that begin behind a gap."""
+
+    async def run(self) -> RepairReport:
+        """Repair the store.
+
+        Raises:
+            StoreLockedError: A broker serves it.
+            NoRoomError: No room to keep an original; what was changed before is whole.
+            OSError: The disk refused; the repair can be run again.
+
+        Cancellation: as a kill: the repair can be run again.
+        """
+        store = self.store
+        lock = StoreLock(store.disk, store.root)
+        lock.take()
+        try:
+            aside = Aside(store.disk, store.root, store.now_ms)
+            log, findings = self._mend_log(aside)
+            try:
+                await self._mend_derived(log, findings, aside)
+                await self._mend_timers(log, aside)
+            finally:
+                log.close()
+            left = tuple(filter(is_damage, store.find()))
+        finally:
+            lock.release()
+        return RepairReport(
+            findings=tuple(self._findings),
+            left=left,
+            aside=aside.directory,
+            kept=tuple(aside.kept),
+        )
+
+    def _note(self, findings: Iterable[Finding]) -> list[Finding]:
+        found = [one for one in findings if is_damage(one)]
+        self._findings += found
+        return found
+
+    def _mend_log(self, aside: Aside) -> tuple[LogCheck, list[Finding]]:
+        """Mend the log; returns the walk over what it is then, and what that found."""
+        for _ in range(ROUNDS_MAX):
+            log = self.store.open_log()
+            try:
+                findings = self._note(log.run())
+                if not self._mend_found(log, findings, aside):
+                    return log, findings
+            except BaseException:
+                log.close()
+                raise
+            log.close()
+        raise StoreError(
+            f"{self.store.root}: expected a commit log without holes after {ROUNDS_MAX} repairs, "
+            "found new ones each time: the disk does not keep what is written"
+        )
+
+    def _mend_found(self, log: LogCheck, findings: Sequence[Finding], aside: Aside) -> bool:
+        """Mend what a walk over the log found; whether anything was changed."""
+        if not any(one.step in LOG_STEPS for one in findings):
+            return False
+        repair = LogRepair(self.store.disk, self.store.root, aside, log)
+        is_changed = repair.run(findings)
+        for gap in repair.unplaced:
+            key = (gap.topic, gap.queue_id)
+            self._first[key] = max(self._first.get(key, 0), gap.end)
+        return is_changed
+
+    async def _mend_timers(self, log: LogCheck, aside: Aside) -> None:
+        store = self.store
+        repair = TimerRepair(
+            disk=store.disk,
+            root=store.root,
+            store_options=store.store_options,
+            timer_options=store.timer_options,
+            aside=aside,
+            now_ms=store.now_ms,
+        )
+        for _ in range(ROUNDS_MAX):
+            check = store.open_timers(log)
+            if not await repair.run(check, self._note(check.find())):
+                return
+
+    async def _mend_derived(self, log: LogCheck, findings: Sequence[Finding], aside: Aside) -> None:
+        store = self.store
+        derived = DerivedRepair(
+            disk=store.disk,
+            root=store.root,
+            options=store.store_options,
+            aside=aside,
+            log_end=log.end,
+            register=log.register,
+        )
+        tables = TableRepair(store.disk, store.root, aside)
+        tables.run(findings)
+        keys: set[QueueKey] = set()
+        for one in findings:
+            match one.step, one.subject:
+                case Step.REBUILD_QUEUE, (str() as topic, int() as queue_id):
+                    keys.add((topic, queue_id))
+                case _:
+                    pass
+        keys |= self._first.keys()
+        if keys:
+            await derived.rebuild_queues(keys, log.begins, self._first)
+        if any(one.step is Step.REBUILD_INDEX for one in findings):
+            await derived.rebuild_index(self.now_ms)
+        if log.register.log_end > log.end or (keys and log.register.log_end):
+            aside.copy("config/consumeQueues.json")
+            derived.write_register(log.start)
+        check = TableCheck(store.disk, store.root, log)
+        # Tables that take the places of others may have offsets of their own to be clamped.
+        for _ in range(2):
+            tables.run(self._note(check.find()))

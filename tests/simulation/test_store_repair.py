@@ -1,0 +1,266 @@
+"""Stores damaged in all ways that the staged disk knows, repaired, and served on."""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+from random import Random
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from damaged_stores import (
+    LATER_MS,
+    checked,
+    clock_at,
+    damage_of,
+    golden_checked,
+    golden_image,
+    mendable,
+    on_disk,
+    repair,
+    small_image,
+)
+from fakes import VirtualClock
+from golden_stores import NAMES, GoldenStores
+from simulation.staged_service import QUIET_FILES, ROOT, SMALL_FILES, arrivals_everywhere, running
+from timermq.pipeline import TIMER_TOPIC
+from timermq.pipeline.upkeep.log_survey import Found, LogSurvey
+from timermq.pipeline.upkeep.segment_row import SegmentRow
+from timermq.timerstore.disk import Disk
+from timermq.timerstore.disk_damage import DamageKind, Image, draw_damage
+from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
+from timermq.timerstore.faulty_disk import FaultyDisk
+from timermq.timerstore.file_family import FileFamily, family_of
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.record import decode_record
+
+FAMILIES = (
+    FileFamily.COMMIT_LOG,
+    FileFamily.CONSUME_QUEUE,
+    FileFamily.INDEX,
+    FileFamily.TIMER_LOG,
+    FileFamily.TIMER_WHEEL,
+    FileFamily.STORE_CHECKPOINT,
+    FileFamily.TIMER_CHECKPOINT,
+    FileFamily.CONFIG,
+)
+LOSSES = ("missing", "short", "empty")
+CHANGING = frozenset(Operation) - {Operation.OPEN, Operation.READ}
+
+
+def lose(disk: MemoryDisk, draw: Random, image: Image, family: FileFamily, how: str) -> str:
+    """Take a file away, wholly or in part; returns its path."""
+    paths = sorted(path for path in image if image[path] and family_of(ROOT, path) is family)
+    path = draw.choice(paths)
+    if how == "missing":
+        disk.remove(path)
+        disk.sync_dir_now(path.rpartition("/")[0])
+    else:
+        file = disk.open(path)
+        file.truncate(0 if how == "empty" else draw.randrange(1, file.size()))
+        disk.sync_now(file)
+        file.close()
+    return path
+
+
+def records(disk: Disk) -> dict[int, bytes]:
+    """Every good record by its position."""
+    row = SegmentRow(disk, ROOT, "commitlog", SMALL_FILES.mapped_file_size_commit_log)
+    found = {one.position: one.data for one in LogSurvey(row) if isinstance(one, Found)}
+    row.close()
+    return found
+
+
+def bodies(whole: dict[int, bytes], left: dict[int, bytes]) -> set[str]:
+    """The messages of which a record is left as it was."""
+    return {
+        decode_record(data).body.decode()
+        for position, data in whole.items()
+        if left.get(position) == data
+    } - {"0"}
+
+
+async def serve_on(disk: MemoryDisk) -> Counter[str]:
+    """Serve the store until all is due; returns how often each body reached a topic."""
+    clock = clock_at(LATER_MS)
+    disk.now_ms = clock.now_ms
+    async with running(disk, clock, store_options=QUIET_FILES) as service:
+        await trio.sleep(90)
+        found = arrivals_everywhere(service.store)
+        assert 0 == service.statistics().early
+    return Counter(
+        one.body
+        for one in found
+        if one.topic.startswith("T") and one.body and one.body.isascii() and one.body[0] == "m"
+    )
+
+
+async def check_repair(disk: MemoryDisk, whole: dict[int, bytes], label: object) -> None:
+    """Repair a damaged store: it is clean then, stays so, and delivers what survived, once."""
+    survivors = {one for one in bodies(whole, records(disk)) if one.startswith("m")}
+    report = await repair(checked(disk))
+    assert report.is_mended, (label, report.left)
+    assert [] == mendable(damage_of(checked(disk))), label
+    assert () == (await repair(checked(disk))).kept, label
+    arrived = await serve_on(disk)
+    assert {} == {body: count for body, count in arrived.items() if count != 1}, label
+    assert set() == survivors - arrived.keys(), label
+
+
+@pytest.mark.parametrize("stop", [True, False], ids=["stopped", "killed"])
+async def test_a_sound_store(autojump_clock: MockClock, stop: bool) -> None:
+    """Nothing is found in a store that was stopped or killed, and nothing is touched."""
+    image = await small_image(stop=stop)
+    disk = on_disk(image)
+    report = await repair(checked(disk))
+
+    assert ((), (), ()) == (report.findings, report.left, report.kept)
+    assert image.keys() <= {*image, f"{ROOT}/lock"}
+    assert not disk.is_dir(f"{ROOT}/aside")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_damage_of_one_family(autojump_clock: MockClock, family: FileFamily) -> None:
+    """Whatever happens to files of one family: what survived is delivered once, and no more."""
+    images = [await small_image(), await small_image(stop=False)]
+    whole = records(on_disk(images[0]))
+    for number, kind in enumerate(DamageKind):
+        image = images[number % 2]
+        damage = draw_damage(
+            Random(f"{family}{kind}"), image, ROOT, families=[family], kinds=[kind]
+        )
+        if damage is not None:
+            disk = on_disk(image)
+            damage.do(disk)
+            await check_repair(disk, whole, (kind, damage.path, damage.offset))
+    for how in LOSSES:
+        disk = on_disk(images[0])
+        path = lose(disk, Random(f"{family}{how}"), images[0], family, how)
+        await check_repair(disk, whole, (how, path))
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_damage_everywhere(autojump_clock: MockClock, seed: int) -> None:
+    """Several damages at a time, in any files, are mended together."""
+    image = await small_image(stop=seed % 2 == 0)
+    whole = records(on_disk(image))
+    draw = Random(seed)
+    disk = on_disk(image)
+    for _ in range(draw.randint(2, 6)):
+        damage = draw_damage(draw, image, ROOT, families=FAMILIES)
+        if damage is not None:
+            damage.do(disk)
+    await check_repair(disk, whole, seed)
+
+
+@pytest.mark.parametrize("cut", ["kill", "power cut", "torn"])
+async def test_a_repair_that_ends_anywhere(autojump_clock: MockClock, cut: str) -> None:
+    """A repair that was killed at any operation on the disk is run again, and all is mended."""
+    image = await small_image()
+    whole = records(on_disk(image))
+    draw = Random(cut)
+    damages = [
+        draw_damage(Random(f"again{family}"), image, ROOT, families=[family], kinds=[kind])
+        for family, kind in (
+            (FileFamily.COMMIT_LOG, DamageKind.STRAYED),
+            (FileFamily.CONSUME_QUEUE, DamageKind.ZERO),
+            (FileFamily.INDEX, DamageKind.FLIP),
+            (FileFamily.TIMER_LOG, DamageKind.ZERO),
+        )
+    ]
+    skip, is_through = 0, False
+    while not is_through:
+        disk = on_disk(image)
+        for damage in damages:
+            assert damage is not None
+            damage.do(disk)
+        plan = FaultRules(
+            FaultRule(operations=CHANGING, fault=Fault(errno.EIO), skip=skip, count=None)
+        )
+        try:
+            report = await repair(checked(FaultyDisk(disk, ROOT, plan)))
+            is_through = report.is_mended
+        except OSError:
+            pass
+        if cut == "kill":
+            disk.process_kill()
+        else:
+            disk.power_cut(draw if cut == "torn" else None)
+        if not skip % 5:
+            await check_repair(disk, whole, (cut, skip))
+        else:
+            assert (await repair(checked(disk))).is_mended
+            assert [] == mendable(damage_of(checked(disk)))
+        skip += draw.randint(1, 9)
+
+    assert skip > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+async def test_golden_store_with_damage_in_every_family(
+    autojump_clock: MockClock, golden_stores: GoldenStores, name: str
+) -> None:
+    """RocketMQ's stores are mended too, all their files damaged at once."""
+    golden = golden_stores[name]
+    now_ms = golden.manifest.times["stoppedMs"] + 1_000
+    image = golden_image(golden)
+    disk = on_disk(image)
+    for family in FAMILIES:
+        damage = draw_damage(Random(f"{name}{family}"), image, ROOT, families=[family])
+        if damage is not None:
+            damage.do(disk)
+    store = golden_checked(disk, now_ms)
+    found = damage_of(store)
+    report = await repair(store)
+
+    assert found
+    assert report.is_mended, report.left
+    assert [] == mendable(damage_of(store))
+
+
+@pytest.mark.slow
+async def test_killed_java_store_without_timer_files(
+    autojump_clock: MockClock, golden_stores: GoldenStores
+) -> None:
+    """Timer log and wheel are made from the commit log: each pending timer arrives, once."""
+    golden = golden_stores["g3"]
+    start_ms = golden.manifest.times["stopSignalMs"] + 1_000
+    image = {
+        path: data
+        for path, data in golden_image(golden).items()
+        if family_of(ROOT, path) not in (FileFamily.TIMER_LOG, FileFamily.TIMER_WHEEL)
+    }
+    clock = VirtualClock(start_ms)
+    disk = on_disk(image)
+    disk.now_ms = clock.now_ms
+    report = await repair(golden_checked(disk, start_ms))
+    end_py = golden.manifest.state.max_phy_offset
+    async with running(
+        disk,
+        clock,
+        store_options=golden_checked(disk, start_ms).store_options,
+        timer_options=golden_checked(disk, start_ms).timer_options,
+    ) as service:
+        await trio.sleep(600)
+        found = [
+            one
+            for one in arrivals_everywhere(service.store)
+            if one.phy_offset >= end_py and one.topic != TIMER_TOPIC
+        ]
+    arrived = Counter(one.unique_id for one in found)
+    pending = {
+        one.msg_id: one for one in golden.manifest.messages if one.state.startswith("pending")
+    }
+    due = {
+        key
+        for key, one in pending.items()
+        if one.deliver_ms is not None and one.deliver_ms < start_ms + 590_000
+    }
+
+    assert report.is_mended
+    assert len(due) > 50
+    assert set() == due - arrived.keys()
+    assert {} == {key: count for key, count in arrived.items() if count != 1 or key not in pending}
