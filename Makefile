@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test crashes lint types check bench figures docs screenshots kill clean
+.PHONY: help demo test crashes lint types check fuzz bench figures docs screenshots kill clean
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -35,16 +35,22 @@ types: $(STAMP)  ## mypy and pyright, both strict
 
 check: lint types test  ## all that the continuous integration runs
 
+TARGET ?=
+fuzz: SECONDS ?= 60
+fuzz: $(STAMP)   ## inputs that readers do not survive: make fuzz SECONDS=600 TARGET="headers frames"
+	@$(BIN)/python -m pip install --quiet --only-binary atheris --group fuzz || echo 'fuzz: no wheel of atheris for this machine'
+	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) $(TARGET)
+
 bench: $(STAMP)  ## send → pulled and burst on this machine
 	$(BIN)/timermq bench
 
-SECONDS ?= 900
 SEED ?= 1
+soak: SECONDS ?= 900
 soak: $(STAMP)   ## kills, stops and full disks under two clients, judged: make soak SECONDS=900 SEED=1
 	PYTHONPATH=tests $(BIN)/python -m soak --seconds $(SECONDS) --seed $(SEED)
 
 clean:           ## remove what make made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .fuzz
 
 figures: $(STAMP)  ## measure all that docs/performance.md shows: half an hour, 8 GB of disk
 	$(BIN)/python perf/record.py questions --keep

@@ -108,10 +108,9 @@ class Workbench:
         while len(units := queue.units(first, BATCH)):
             requests = np.zeros(len(units), REQUEST)
             requests["offset_py"] = units["phy_offset"]
-            sizes: list[int] = units["size"].tolist()
-            places = zip(requests["offset_py"].tolist(), sizes, strict=True)
-            records = [record for record in store.commit_log.records_at(places) if record]
-            due = due_copies(DeliverBatch(requests=requests, records=records), 1000)
+            sizes = units["size"].astype(np.int64)
+            block = store.commit_log.block_at(requests["offset_py"], sizes)
+            due = block and due_copies(DeliverBatch(requests=requests, block=block), 1000)
             result = due and store.put_copies(due.copies)
             if not result:
                 raise RuntimeError("steps: expected plain records")

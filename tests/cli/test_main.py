@@ -12,6 +12,7 @@ import trio
 from cli.program import RunProgram
 from timermq.cli import main as main_module_function
 from timermq.cli.main import VERBS
+from timermq.client import BrokerRefusedError
 from timermq.timerstore.errors import StoreFormatError
 
 
@@ -143,3 +144,15 @@ def test_reader_that_has_enough() -> None:
     assert 2 == len(ran.stdout.splitlines())
     assert ran.stdout.endswith("\n0\n")
     assert "" == ran.stderr
+
+
+def test_failures_obey_no_terminal(timermq: RunProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a server says in its refusal is written out."""
+
+    def run(_: object) -> None:
+        raise BrokerRefusedError(1, "RULE: \x1b[2Jgone")
+
+    monkeypatch.setattr(VERBS["cancel"], "run", run)
+    ran = timermq("cancel", "T", "H")
+
+    assert "timermq: refused with code 1: RULE: \\x1b[2Jgone\n" == ran.err

@@ -90,7 +90,7 @@ def test_stats(timermq: RunProgram, golden_stores: GoldenStores, name: str) -> N
     assert {
         f"{one.topic}/{one.queue_id}": (one.min_offset, one.max_offset) for one in state.queues
     } == queues
-    assert ["index", "timer log", "timers"] == list(
+    assert ["index", "quarantine", "timer log", "timers"] == list(
         dict.fromkeys(row["part"] for row in others if row["part"] != "queue")
     )
 

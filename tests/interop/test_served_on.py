@@ -11,9 +11,12 @@ import trio
 
 from fakes import VirtualClock
 from golden_stores import GoldenStore, GoldenStores
-from simulation.staged_service import ROOT, Arrival, arrivals_everywhere, running
+from simulation.staged_service import HOST, ROOT, Arrival, arrivals_everywhere, running
 from timermq.pipeline import TIMER_TOPIC, TimerOptions
+from timermq.pipeline.system_topics import QUARANTINE_TOPIC
 from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.message import Message
+from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.store_options import StoreOptions
 
 DAY_MS = 86_400_000
@@ -37,29 +40,57 @@ def loaded(store: GoldenStore, clock: VirtualClock) -> MemoryDisk:
     return disk
 
 
-@pytest.mark.parametrize("outage_ms", [1_000, 10 * DAY_MS], ids=["at once", "after ten days"])
+FILES = StoreOptions(
+    mapped_file_size_commit_log=1 << 20,
+    mapped_file_size_consume_queue=1000,
+    max_hash_slot_num=100,
+    max_index_num=400,
+    file_reserved_time_hours=24 * 30,
+    flush_interval_commit_log_ms=60_000,
+    flush_interval_consume_queue_ms=60_000,
+)
+
+
+def poison(disk: MemoryDisk, clock: VirtualClock) -> int:
+    """Messages that a client of Java's sent straight into its timer topic; how many."""
+    texts = [
+        "UNIQ_KEY\x01P1\x02TIMER_DELIVER_MS\x011\x02",
+        f"UNIQ_KEY\x01P2\x02TIMER_OUT_MS\x01{clock.now_ms() // 1000 * 1000}\x02",
+        "UNIQ_KEY\x01P3\x02TIMER_OUT_MS\x010\x02REAL_TOPIC\x01no topic\x02REAL_QID\x010\x02",
+    ]
+    store = MessageStore.open(disk, ROOT, FILES, now_ms=clock.now_ms, store_host=HOST)
+    for result in store.put([Message(TIMER_TOPIC, 0, b"x", text.encode()) for text in texts]):
+        assert result.status.is_stored, result.remark
+    disk.process_kill()
+    return len(texts)
+
+
+@pytest.mark.parametrize(
+    ("outage_ms", "is_poisoned"),
+    [(1_000, False), (10 * DAY_MS, False), (1_000, True)],
+    ids=["at once", "after ten days", "poisoned"],
+)
 async def test_killed_java_store(
-    autojump_clock: trio.testing.MockClock, golden_stores: GoldenStores, outage_ms: int
+    autojump_clock: trio.testing.MockClock,
+    golden_stores: GoldenStores,
+    outage_ms: int,
+    is_poisoned: bool,
 ) -> None:
-    """What was pending arrives at its moment, once, also what Java's recovery delivers twice."""
+    """What was pending arrives at its moment, once, also what Java's recovery delivers twice.
+
+    Messages without a real topic in front of it are set aside; Java stops at the first of them.
+    """
     store = golden_stores["g3"]
     manifest = store.manifest
     start_ms = manifest.times["stopSignalMs"] + outage_ms
     clock = VirtualClock(start_ms)
     disk = loaded(store, clock)
     end_py = manifest.state.max_phy_offset
+    poisons = poison(disk, clock) if is_poisoned else 0
     async with running(
         disk,
         clock,
-        store_options=StoreOptions(
-            mapped_file_size_commit_log=1 << 20,
-            mapped_file_size_consume_queue=1000,
-            max_hash_slot_num=100,
-            max_index_num=400,
-            file_reserved_time_hours=24 * 30,
-            flush_interval_commit_log_ms=60_000,
-            flush_interval_consume_queue_ms=60_000,
-        ),
+        store_options=FILES,
         timer_options=TimerOptions(
             mapped_file_size_timer_log=5200,
             clock_check_interval_ms=DAY_MS,
@@ -70,7 +101,7 @@ async def test_killed_java_store(
         found = [
             one
             for one in arrivals_everywhere(service.store)
-            if one.phy_offset >= end_py and one.topic != TIMER_TOPIC
+            if one.phy_offset >= end_py and one.topic not in (TIMER_TOPIC, QUARANTINE_TOPIC)
         ]
         statistics = service.statistics()
     arrived: defaultdict[str, list[Arrival]] = defaultdict(list)
@@ -88,4 +119,4 @@ async def test_killed_java_store(
         for key, moment in expected_ms.items()
         if arrived[key][0].stored_ms != moment
     }
-    assert 0 == statistics.early
+    assert (0, poisons) == (statistics.early, statistics.quarantined)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timermq.timerstore.index_keys import KeyColumns, index_text, keys_in
+from timermq.timerstore.index_keys import FreshRecords, KeyColumns, index_text, keys_in
 from timermq.timerstore.message import Message
 from timermq.timerstore.record import blank_record, encode_record
 from timermq.timerstore.record_spans import record_properties, record_topic
@@ -53,5 +53,29 @@ def test_a_block_gives_the_keys_of_its_whole_records(
 
     assert position == 1_000 + done
     assert found_blank == (blank and count_max > len(records))
+    assert (expected.texts, expected.offsets_py) == (found.texts, found.offsets_py)
+    assert expected.stores_ms == found.stores_ms
+
+
+@given(st.lists(messages.filter(lambda one: one.sys_flag != 12), max_size=4))
+def test_what_was_just_written_gives_the_keys_that_reading_it_gives(sent: list[Message]) -> None:
+    """Whatever the properties hold."""
+    expected = KeyColumns()
+    for position, one in enumerate(sent):
+        record = encode_record(one, queue_offset=0, phy_offset=0, store_ms=7, store_host=bytes(8))
+        assert expected.add_record(record, position)
+
+    found = KeyColumns()
+    found.add_fresh(
+        FreshRecords(
+            start=0,
+            end=len(sent),
+            store_ms=7,
+            topics=[one.topic for one in sent],
+            properties=[one.properties for one in sent],
+            offsets_py=range(len(sent)),
+        )
+    )
+
     assert (expected.texts, expected.offsets_py) == (found.texts, found.offsets_py)
     assert expected.stores_ms == found.stores_ms

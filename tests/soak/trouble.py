@@ -75,10 +75,10 @@ class Trouble:
         begin = partial(start, self._store, *flags, f"--set=flush_disk_type={flush}", **self._ports)
         try:
             self._broker = await trio.to_thread.run_sync(begin)
-        except AssertionError:  # its log says why
+        except AssertionError as error:
             if self._disk is None or not self._is_full():
                 raise
-            self._fault("not_ready")
+            self._fault("not_ready", str(error)[-2_000:])
             self._free()
             self._broker = await trio.to_thread.run_sync(begin)
         self._history.write(
@@ -162,5 +162,6 @@ class Trouble:
         assert self._broker is not None, "started"
         return self._broker
 
-    def _fault(self, kind: str) -> None:
-        self._history.write(Fault(at_ms=self._history.clock_ms(), who=self._history.who, kind=kind))
+    def _fault(self, kind: str, text: str = "") -> None:
+        at_ms, who = self._history.clock_ms(), self._history.who
+        self._history.write(Fault(at_ms=at_ms, who=who, kind=kind, text=text))

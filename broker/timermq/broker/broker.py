@@ -23,6 +23,7 @@ import trio
 
 from timermq.pipeline.clock import Clock
 from timermq.pipeline.delay_level import DelayLevels
+from timermq.pipeline.system_topics import QUARANTINE_TOPIC
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.timerstore.consume_queue import ConsumeQueue
@@ -352,9 +353,11 @@ def _make_tables(options: BrokerOptions, timer_store: TimerMessageStore, clock: 
 
 
 def _stored_topics(queues: Iterable[ConsumeQueue]) -> dict[str, int]:
-    """Topic to number of queues, of those that hold messages."""
+    """Topic to number of queues, of those that hold messages for consumers."""
     nums: dict[str, int] = {}
     for queue in queues:
+        if queue.topic == QUARANTINE_TOPIC:
+            continue
         nums[queue.topic] = max(nums.get(queue.topic, 0), queue.queue_id + 1)
     return nums
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import cast
 
+_INT64 = range(-(2**63), 2**63)
+_DIGITS_MAX = 10
+
 
 class ConfigTableError(ValueError):
     """A file under ``config/`` holds a value of the wrong type; the operator repairs it."""
@@ -37,11 +40,11 @@ class ConfigFields:
         return self._left
 
     def integer(self, name: str, default: int) -> int:
-        """Take an integer."""
+        """Take an integer of 64 bits."""
         value = self._left.pop(name, default)
-        if isinstance(value, int) and not isinstance(value, bool):
+        if isinstance(value, int) and not isinstance(value, bool) and value in _INT64:
             return value
-        raise self._error(name, "an integer", value)
+        raise self._error(name, "a 64-bit integer", value)
 
     def boolean(self, name: str, default: bool) -> bool:
         """Take a truth value."""
@@ -74,13 +77,18 @@ class ConfigFields:
     def offsets(self, name: str) -> dict[int, int]:
         """Take an object of numbered integers, ``{0:7,1:9}``; a missing one is empty."""
         inner = self.fields(name)
-        bad = [key for key in inner.rest if not (key.isascii() and key.isdigit())]
+        bad = [key for key in inner.rest if not _is_number(key)]
         if bad:
             raise self._error(name, "queue numbers as keys", bad[0])
         return {int(key): inner.integer(key, 0) for key in list(inner.rest)}
 
     def _error(self, name: str, expected: str, value: object) -> ConfigTableError:
         return ConfigTableError(f"{self.where}: {name}: expected {expected}, found {_shown(value)}")
+
+
+def _is_number(key: str) -> bool:
+    """Whether a key is the number of a queue: a 32-bit number, and not one written in two ways."""
+    return key.isascii() and key.isdigit() and len(key) <= _DIGITS_MAX and str(int(key)) == key
 
 
 def _shown(value: object) -> str:

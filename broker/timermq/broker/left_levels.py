@@ -38,7 +38,6 @@ def _delivered(store: MessageStore) -> dict[int, int]:
         data = load_json(store.disk, f"{store.root}/{FILE}")
         if data is None:
             return {}
-        table = ConfigFields(FILE, data).fields("offsetTable")
-        return {int(level): table.integer(level, 0) for level in list(table.rest)}
-    except (StoreFormatError, ConfigTableError, ValueError):
+        return ConfigFields(FILE, data).offsets("offsetTable")
+    except (StoreFormatError, ConfigTableError):
         return {}

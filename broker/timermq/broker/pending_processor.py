@@ -36,6 +36,8 @@ from .options import BrokerOptions
 from .refusal import RefusedError
 from .session import Session
 
+QUERY_SIZE_MAX = 65_536
+"""Bytes of a question; a key alone may have 32,767."""
 SCAN_COUNT = 64
 """Messages looked at between two looks at the other tasks: about a millisecond."""
 SCAN_COUNT_MAX = 100_000
@@ -87,7 +89,7 @@ class PendingProcessor:
 
     def handle(self, session: Session, command: Command) -> Command | None:
         """Start a pass over what is pending; the answer follows."""
-        query = _decode(command.body, self.options.pending_count_max)
+        query = decode_query(command.body, self.options.pending_count_max)
 
         async def answer_later() -> None:
             try:
@@ -132,9 +134,14 @@ class PendingProcessor:
         return deletes
 
 
-def _decode(body: bytes, limit_max: int) -> PendingQuery:
+def decode_query(body: bytes, limit_max: int) -> PendingQuery:
+    """Read the body of a request.
+
+    Raises:
+        RefusedError: It is no such question (29).
+    """
     try:
-        fields: object = decode_plain(body) if body else {}
+        fields: object = decode_plain(body, size_max=QUERY_SIZE_MAX) if body else {}
     except PlainCborError as error:
         raise _malformed(f"expected a CBOR map: {error}") from error
     if not isinstance(fields, dict):

@@ -29,6 +29,7 @@ from .options import BrokerOptions
 from .pending_processor import PendingProcessor
 from .plain_reader import PlainReader
 from .pull_processor import PullProcessor
+from .quarantine_processor import QuarantineProcessor
 from .query_processor import QueryProcessor
 from .recall_processor import RecallProcessor
 from .route_processor import RouteProcessor
@@ -67,6 +68,7 @@ class Processors:
     cancel: CancelProcessor
     route: RouteProcessor
     pending: PendingProcessor
+    quarantine: QuarantineProcessor
     watch: WatchProcessor
 
     @classmethod
@@ -145,6 +147,13 @@ class Processors:
             ),
             route=RouteProcessor(options=options, topics=topics, address=address),
             pending=PendingProcessor(options=options, timer_store=timer_store),
+            quarantine=QuarantineProcessor(
+                options=options,
+                timer_store=timer_store,
+                topics=topics,
+                checks=checks,
+                durable=tables.durable,
+            ),
             watch=WatchProcessor(
                 options=options,
                 source=SnapshotSource(
@@ -177,6 +186,10 @@ class Processors:
             RequestCode.RECALL_MESSAGE: self.recall.handle,
             RequestCode.CANCEL_MESSAGE: self.cancel.handle,
             RequestCode.LIST_PENDING: self.pending.handle,
+            RequestCode.LIST_QUARANTINE: self.quarantine.list,
+            RequestCode.SHOW_QUARANTINE: self.quarantine.show,
+            RequestCode.RETRY_QUARANTINE: self.quarantine.retry,
+            RequestCode.DROP_QUARANTINE: self.quarantine.drop,
             RequestCode.WATCH: self.watch.watch,
             RequestCode.UNWATCH: self.watch.unwatch,
             RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route.route_info,

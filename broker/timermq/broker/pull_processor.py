@@ -256,7 +256,7 @@ def _answer(session: Session, command: Command, code: ResponseCode, result: GetR
     records: Sequence[bytes] = result.records
     next_offset = result.next_offset
     if records and session.knows_zlib_alone:
-        readable = with_zlib_bodies(records)
+        readable = with_zlib_bodies(records, checks_zlib=session.is_cpp)
         records = readable.records
         next_offset = next_offset if readable.next_offset is None else readable.next_offset
     return command.answer(

@@ -95,6 +95,7 @@ class Look:
             self._process = source.process()
         cpu_ms, memory_size, memory_own_size = self._process
         from_ms = timer.now_ms // view.width_ms * view.width_ms
+        last, held_up = timer.last_set_aside, (timer.deliver_held_up, timer.enqueue_held_up)
         topics = _waiting(timer.pending_by_topic, view.topic)
         return Snapshot(
             version=source.version,
@@ -126,6 +127,14 @@ class Look:
             held_pulls=source.long_polling.held,
             memory_size=memory_size,
             memory_own_size=memory_own_size,
+            quarantined=timer.quarantined,
+            set_aside_reason=None if last is None else last.reason,
+            set_aside_ms=None if last is None else last.time_ms,
+            held_up=sum(one.count for one in held_up),
+            held_up_since_ms=min(
+                (one.since_ms for one in held_up if one.since_ms is not None), default=None
+            ),
+            held_up_error=next((one.error for one in held_up if one.error is not None), None),
         )
 
     def _counters(self, cpu_ms: int) -> Counters:

@@ -1,10 +1,11 @@
 """Bodies for clients that know zlib alone: LZ4 and Zstandard are packed anew as they are pulled.
 
 RocketMQ's broker hands bodies out as they came. Its C++ client takes every packed body for zlib and
-ends the whole process on another; the Go client hands the packed bytes to the program. So a Java
-producer that is set to LZ4 kills the C++ consumers of its topic. For these two a packed body of
-another algorithm becomes a zlib one; one that does not unpack loses the flag, and the program gets
-its bytes as they are. The store keeps what the producer sent.
+ends the whole process on another, or on a damaged one; the Go client hands the packed bytes to the
+program. So a Java producer that is set to LZ4, or anybody who sends nonsense with the flag, kills
+the C++ consumers of its topic. For these two a packed body of another algorithm becomes a zlib one;
+one that does not unpack loses the flag, and the program gets its bytes as they are. For C++ zlib
+bodies are tried as well. The store keeps what the producer sent.
 
 Packing takes time that other clients wait for, so an answer ends once it has cost enough.
 """
@@ -42,19 +43,22 @@ class ZlibBodies:
     """Where to go on when the answer ends early; None when everything is in it."""
 
 
-def with_zlib_bodies(runs: Sequence[bytes]) -> ZlibBodies:
+def with_zlib_bodies(runs: Sequence[bytes], *, checks_zlib: bool = False) -> ZlibBodies:
     """Records as a client can read them that knows zlib alone.
 
     Args:
         runs: Whole records, neighbouring ones in one piece.
+        checks_zlib: The client does not survive a zlib body that is damaged.
     """
     records: list[bytes] = []
     unpacked_size = 0
     for run in runs:
         done = 0
-        for at, end in _foreign(run):
+        for at, end, is_zlib in _packed(run):
+            if is_zlib and not checks_zlib:
+                continue
             records.append(run[done:at])
-            record, size = _repacked(run[at:end])
+            record, size = _repacked(run[at:end], is_zlib=is_zlib)
             records.append(record)
             done = end
             unpacked_size += size
@@ -65,18 +69,18 @@ def with_zlib_bodies(runs: Sequence[bytes]) -> ZlibBodies:
     return ZlibBodies(records, None)
 
 
-def _foreign(run: bytes) -> Iterator[tuple[int, int]]:
-    """Start and end of the records whose bodies are packed, and not with zlib."""
+def _packed(run: bytes) -> Iterator[tuple[int, int, bool]]:
+    """Start and end of the records whose bodies are packed, and whether with zlib."""
     at = 0
     while at < len(run):
         end = at + int.from_bytes(run[at : at + 4], "big")
         flags = int.from_bytes(run[at + SYS_FLAG_AT : at + SYS_FLAG_AT + 4], "big")
-        if flags & SysFlag.COMPRESSED and flags & COMPRESSION_MASK not in _ZLIB_KINDS:
-            yield at, end
+        if flags & SysFlag.COMPRESSED:
+            yield at, end, flags & COMPRESSION_MASK in _ZLIB_KINDS
         at = end
 
 
-def _repacked(data: bytes) -> tuple[bytes, int]:
+def _repacked(data: bytes, *, is_zlib: bool) -> tuple[bytes, int]:
     """The record with a body that is readable, and how many bytes were unpacked for it."""
     record = decode_record(data)
     flags = record.sys_flag & ~COMPRESSION_MASK
@@ -84,6 +88,8 @@ def _repacked(data: bytes) -> tuple[bytes, int]:
         unpacked = decompress_body(record, size_max=UNPACKED_SIZE_MAX)
     except RecordError:
         return _with_body(data, flags & ~SysFlag.COMPRESSED, record.body), UNPACKED_SIZE_MAX
+    if is_zlib:
+        return data, len(unpacked)
     return _with_body(data, flags, zlib.compress(unpacked, _LEVEL)), len(unpacked)
 
 

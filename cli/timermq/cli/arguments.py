@@ -90,9 +90,11 @@ def positive(text: str) -> float:
 def address(text: str) -> tuple[str, str]:
     """Host and port of ``HOST:PORT``; brackets around an IPv6 host are taken off."""
     host, mark, port = text.rpartition(":")
-    if not (mark and host and port.isascii() and port.isdecimal() and int(port[:6]) <= PORT_MAX):
+    host = host.removeprefix("[").removesuffix("]")
+    is_port = port.isascii() and port.isdecimal() and len(port) < 6 and int(port) <= PORT_MAX
+    if not (mark and host and is_port):
         raise argparse.ArgumentTypeError(f"expected HOST:PORT, found {text!r}")
-    return host.removeprefix("[").removesuffix("]"), port
+    return host, port
 
 
 def name_servers(text: str) -> str:

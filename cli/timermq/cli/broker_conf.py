@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 
 import attrs
 
-from .settings import ConfigurationError
+from .settings import ConfigurationError, shown
 
 UNIT_SUFFIXES = ("", "_ms", "_sec", "_hours", "_percent", "_count", "_size")
 """What our name may have at its end where RocketMQ's has nothing."""
@@ -57,7 +57,7 @@ def parse_broker_conf(text: str, known: Collection[str], renamed: Mapping[str, s
             continue
         name, equals, value = entry.partition("=")
         if not equals:
-            raise ConfigurationError(f"line {number}: expected key=value, found {entry!r}")
+            raise ConfigurationError(f"line {number}: expected key=value, found {shown(entry)}")
         key = _our_key(name.strip(), known, renamed)
         if key is None:
             unknown.append(name.strip())

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from typing import cast
 
 import attrs
 import trio
 
+from timermq.broker.config_fields import ConfigFields, ConfigTableError
 from timermq.client import BrokerRefusedError, NoAnswerError
+from timermq.client.errors import MalformedAnswerError
 from timermq.client.link import Links
 from timermq.client.route import name_servers
 from timermq.remoting import Command, RequestCode, ResponseCode
 from timermq.timerstore.config_file import parse_json
+from timermq.timerstore.errors import StoreFormatError
 
 CALL_TIMEOUT = 60.0
 """Seconds: a broker looks through all that waits."""
@@ -42,7 +44,7 @@ async def call_brokers(namesrv: str) -> AsyncGenerator[list[BrokerLink]]:
     """Links to all brokers that the name servers know, as long as the block runs.
 
     Raises:
-        ClientError: No name server says.
+        ClientError: No name server says, or not what brokers there are.
     """
     async with trio.open_nursery() as nursery:
         links = Links(nursery, lambda _address, _command: None)
@@ -67,12 +69,15 @@ def _checked(answer: Command) -> Command:
 
 
 def master_addresses(body: bytes) -> list[str]:
-    """Addresses of the masters (broker 0) in a cluster info."""
-    info = cast("_ClusterInfo", parse_json(body.decode()))
-    brokers = (one.get("brokerAddrs", {}) for one in info.get("brokerAddrTable", {}).values())
-    # RocketMQ prints the number bare, others quote it.
-    masters = (one.get(0) or one.get("0") for one in brokers)
-    return [address for address in masters if address is not None]
+    """Addresses of the masters (broker 0) in a cluster info.
 
-
-_ClusterInfo = dict[str, dict[str, dict[str, dict[int | str, str]]]]
+    Raises:
+        MalformedAnswerError: It is no cluster info.
+    """
+    try:
+        info = ConfigFields("cluster info", parse_json(body.decode(), "cluster info"))
+        brokers = [one.texts("brokerAddrs") for _, one in info.fields("brokerAddrTable").objects()]
+    except (UnicodeDecodeError, StoreFormatError, ConfigTableError) as error:
+        raise MalformedAnswerError(str(error)) from error
+    # RocketMQ prints the number bare, others quote it: both are the text here.
+    return [addresses["0"] for addresses in brokers if "0" in addresses]

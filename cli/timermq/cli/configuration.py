@@ -35,6 +35,7 @@ from .settings import (
     assemble,
     keys_of,
     list_settings,
+    shown,
     unknown,
 )
 
@@ -152,6 +153,15 @@ def read_file(path: str) -> tuple[Layer, tuple[str, ...]]:
     """
     with Path(path).open("rb") as file:
         data = file.read(FILE_SIZE_MAX + 1)
+    return file_layer(path, data)
+
+
+def file_layer(path: str, data: bytes) -> tuple[Layer, tuple[str, ...]]:
+    """``read_file`` of a file that holds ``data``.
+
+    Raises:
+        ConfigurationError: As ``read_file``.
+    """
     if len(data) > FILE_SIZE_MAX:
         raise ConfigurationError(f"{path}: expected at most {FILE_SIZE_MAX} bytes, found more")
     try:
@@ -208,8 +218,10 @@ def flag_layer(
 def _toml_values(path: str, text: str) -> dict[str, Raw]:
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # also a number of more digits than Python reads
         raise ConfigurationError(f"{path}: {error}") from None
+    except RecursionError:
+        raise ConfigurationError(f"{path}: nested too deeply") from None
     known = keys_of(SECTIONS)
     values: dict[str, Raw] = {}
     for section, table in tables.items():
@@ -224,7 +236,7 @@ def _toml_values(path: str, text: str) -> dict[str, Raw]:
             )
             raise unknown(f"{path}: {what}", section, list(names))
         if not isinstance(table, dict):
-            raise ConfigurationError(f"{path}: {section}: expected a table, found {table!r}")
+            raise ConfigurationError(f"{path}: {section}: expected a table, found {shown(table)}")
         for key, value in cast("dict[str, object]", table).items():
             where = f"{path}: [{section}] {key}"
             if section not in known.get(key, ()):

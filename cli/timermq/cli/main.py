@@ -29,6 +29,7 @@ from . import (
     consume,
     demo,
     pending,
+    quarantine,
     reschedule,
     send,
     serve,
@@ -37,6 +38,7 @@ from . import (
 )
 from .arguments import OneLineParser, UsageError, Verb, first_sentence
 from .log_output import LogFormat, configure_logs
+from .output import visible
 from .settings import ConfigurationError
 
 DONE = 0
@@ -58,6 +60,7 @@ VERBS: Mapping[str, Verb] = {
     "reschedule": reschedule,
     "top": top,
     "pending": pending,
+    "quarantine": quarantine,
     "store": store,
     "check-history": check_history,
     "config": config,
@@ -121,7 +124,7 @@ def _exit_code(error: BaseException) -> int:
         return DONE
     if not all(isinstance(leaf, USAGE_ERRORS + FAILURES) for leaf in leaves):
         raise error
-    print(f"timermq: {_one_line(leaves[0])}", file=sys.stderr)
+    print(f"timermq: {visible(_one_line(leaves[0]))}", file=sys.stderr)
     return USAGE if isinstance(leaves[0], USAGE_ERRORS) else FAILED
 
 

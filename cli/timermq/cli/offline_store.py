@@ -16,6 +16,8 @@ import trio
 
 from timermq.pipeline.clock import SystemClock
 from timermq.pipeline.pending import PendingTimer, PendingTimers
+from timermq.pipeline.quarantine import Quarantine
+from timermq.pipeline.timer_counts import TimerCounts
 from timermq.pipeline.timer_files import TimerFiles
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.pipeline.timer_recovery import Recovered, recover
@@ -59,6 +61,10 @@ class OfflineStore:
             queue_offset=self.timers.queue_offset,
             already_done=self.timers.already_done,
         ).rows()
+
+    def quarantine(self) -> Quarantine:
+        """What could not be delivered."""
+        return Quarantine(self.store, TimerCounts(), self.timer_files.metrics)
 
     def index_files(self) -> Iterator[OfflineIndex]:
         """The index files, oldest first.

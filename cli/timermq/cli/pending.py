@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypedDict, cast
+from typing import cast
 
 import attrs
 import cbor2
@@ -24,17 +24,11 @@ from .configuration import add_configuration_flags
 from .moment import format_moment
 from .offline_store import open_offline
 from .output import Row, print_json, print_table
+from .pending_page import decode_page
 
 COLUMNS = ("deliver_ms", "topic", "unique_id", "keys", "tags", "rolls")
 """What people see; `--json` has every field of ``PendingTimer``."""
 GROUP_COLUMNS = ("from_ms", "count")
-
-
-class _Page(TypedDict):
-    """An answer to LIST_PENDING."""
-
-    rows: list[dict[str, object]]
-    next: object
 
 
 def prepare_parser(parser: OneLineParser) -> None:
@@ -109,8 +103,8 @@ async def _live(namesrv: str, query: PendingQuery) -> list[Row]:
             while True:
                 body = cbor2.dumps({**wanted, "after": after})
                 answer = await broker.call(Command(RequestCode.LIST_PENDING, body=body))
-                page = cast("_Page", cbor2.loads(answer.body))
-                rows += page["rows"]
+                page = decode_page(answer.body, broker.address)
+                rows += [{**row} for row in page["rows"]]
                 after = page["next"]
                 if after is None:
                     break

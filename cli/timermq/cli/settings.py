@@ -83,7 +83,13 @@ def unknown(what: str, name: str, known: Sequence[str]) -> ConfigurationError:
     """The error for a name that is not known, with the nearest one that is."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=NAME_CUTOFF)
     advice = f"; the nearest is {near[0]}" if near else ""
-    return ConfigurationError(f"{what} is not a known setting{advice}")
+    return ConfigurationError(f"{what[:_REASON_SIZE_MAX]} is not a known setting{advice}")
+
+
+def shown(value: object) -> str:
+    """A value for an error: a line of bounded length."""
+    text = hex(value) if isinstance(value, int) and abs(value) > _INT64.stop else ascii(value)
+    return text if len(text) <= _SHOWN_SIZE_MAX else f"{text[: _SHOWN_SIZE_MAX - 1]}…"
 
 
 def assemble(sections: Sections, layers: Sequence[Layer]) -> dict[str, attrs.AttrsInstance]:
@@ -129,7 +135,8 @@ def _read(options: type[attrs.AttrsInstance], key: str, raw: Raw) -> object:
         if field.validator is not None:
             field.validator(None, field, value)
     except ValueError as error:
-        raise ConfigurationError(f"{raw.where}: {_reason(key, str(error))}") from None
+        reason = _reason(key, str(error))[:_REASON_SIZE_MAX]
+        raise ConfigurationError(f"{raw.where}: {reason}") from None
     return value
 
 
@@ -184,19 +191,29 @@ def _kind(hint: object) -> object:
     return hint
 
 
+_INT64 = range(-(2**63), 2**63)
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+"""What no file name and no frame holds; half surrogates are bytes of a flag that are no UTF-8."""
+_SHOWN_SIZE_MAX = 200
+_REASON_SIZE_MAX = 500
+
 _NAMES: dict[type, str] = {bool: "true or false", int: "an integer", str: "a text"}
 
 
 def _strict(value: object, kind: type) -> object:
     """The value if it has exactly the type: cattrs would read "no" as true and cut 1.7 to 1."""
     if type(value) is not kind:
-        raise ConfigurationError(f"expected {_NAMES[kind]}, found {value!r}")
+        raise ConfigurationError(f"expected {_NAMES[kind]}, found {shown(value)}")
+    if isinstance(value, int) and value not in _INT64:
+        raise ConfigurationError(f"expected a 64-bit integer, found {shown(value)}")
+    if isinstance(value, str) and _NO_TEXT.search(value):
+        raise ConfigurationError(f"expected UTF-8 text without NUL, found {shown(value)}")
     return value
 
 
 def _strict_float(value: object, _: type) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ConfigurationError(f"expected a number, found {value!r}")
+        raise ConfigurationError(f"expected a number, found {shown(value)}")
     return float(value)
 
 
@@ -204,7 +221,7 @@ def _strict_enum(value: object, kind: type[enum.Enum]) -> enum.Enum:
     for member in kind:
         if value in (member.name, member):
             return member
-    raise ConfigurationError(f"expected {' or '.join(kind.__members__)}, found {value!r}")
+    raise ConfigurationError(f"expected {' or '.join(kind.__members__)}, found {shown(value)}")
 
 
 def _strict_converter() -> cattrs.Converter:

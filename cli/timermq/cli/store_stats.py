@@ -62,6 +62,14 @@ def part_rows(offline: OfflineStore) -> Iterator[Row]:
             first_ms=index.header.begin_timestamp or None,
             last_ms=index.header.end_timestamp or None,
         )
+    set_aside = [entry.set_aside_ms for entry, _ in offline.quarantine().entries()]
+    yield _row(
+        "quarantine",
+        "messages",
+        count=len(set_aside),
+        first_ms=min(set_aside, default=None),
+        last_ms=max(set_aside, default=None),
+    )
     log = offline.timer_files.timer_log.statistics()
     yield _row(
         "timer log",

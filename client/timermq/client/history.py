@@ -180,7 +180,9 @@ class Fault(_Event, tag="fault", frozen=True, kw_only=True):
     """Something else was done to the broker; it takes back no promise, it only explains."""
 
     kind: str
-    """Such as ``stop``, ``continue``, ``disk_full``, ``disk_free``, ``start``."""
+    """Such as ``stop``, ``continue``, ``disk_full``, ``disk_free``."""
+    text: str = ""
+    """For people: what it led to."""
 
 
 class ClockStep(_Event, tag="clock_step", frozen=True, kw_only=True):

@@ -303,9 +303,10 @@ def split_address(address: str) -> tuple[str, int]:
         LocalProtocolError: It is something else.
     """
     host, _, port = address.rpartition(":")
-    if not (host and port.isascii() and port.isdecimal() and int(port[:6]) < 65_536):
+    host = host.removeprefix("[").removesuffix("]")
+    if not (host and port.isascii() and port.isdecimal() and len(port) < 6 and int(port) < 65_536):
         raise LocalProtocolError(f"address: expected host:port, found {address[:300]!r}")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    return host, int(port)
 
 
 def reconnect_pause(failures: int) -> float:

@@ -13,6 +13,8 @@ topic, unique key, slot and number of rolls.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import attrs
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +29,14 @@ from timermq.timerstore.record import (
 
 from .timer_record import OUT, REAL_TOPIC, ROLL_TIMES, TIMER_TOPIC
 
+Position = TypeVar("Position", int, NDArray[np.int64])
+"""One, or a column."""
+
 ForeignKey = tuple[bytes, bytes, bytes, bytes]
 """Real topic, unique key, TIMER_OUT_MS and roll count, as text."""
+
+ROLLS_DIGITS_MAX = 9
+"""Digits of a number of rolls."""
 
 _V6_EXTRA = 12
 """Bytes that an IPv6 host (sysFlag 0x10 born, 0x20 store) is longer than an IPv4 one."""
@@ -36,8 +44,8 @@ _V6_EXTRA = 12
 _NONE = np.empty(0, np.int64)
 
 
-def origin_of(phy_offset: int) -> int:
-    """The origin field of the record that delivers or rolls the record at ``phy_offset``."""
+def origin_of(phy_offset: Position) -> Position:
+    """The origin field of the record that delivers or rolls the one at ``phy_offset``; and back."""
     return -1 - phy_offset
 
 
@@ -116,7 +124,9 @@ def foreign_key_in(record: bytes) -> ForeignKey | None:
     rolls = find(properties, ROLL_TIMES[:-1]) or b"0"
     if record_topic(record) != TIMER_TOPIC.encode():
         return (*_identity(properties), rolls)
-    return (*_identity(properties), b"%d" % (int(rolls) - 1)) if rolls.isdigit() else None
+    if not rolls.isdigit() or len(rolls) > ROLLS_DIGITS_MAX:
+        return None
+    return (*_identity(properties), b"%d" % (int(rolls) - 1))
 
 
 def _identity(properties: bytes) -> tuple[bytes, bytes, bytes]:

@@ -14,10 +14,11 @@ import numpy as np
 import trio
 
 from timermq.timerlog import MAGIC_ROLL, TimerMetrics
-from timermq.timerstore.log_record import store_ms_of
+from timermq.timerstore.log_record import STORE_MS_END, store_ms_of
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import RecordError, record_properties, record_spans
+from timermq.timerstore.record_block import RecordBlock
 from timermq.timerstore.record_check import has_its_body
 
 from .retried_message import check_intact
@@ -61,41 +62,47 @@ class DequeueGetMessage:
 
     def read(self, requests: Requests, deletes: frozenset[bytes]) -> DeliverBatch:
         """The records of ``requests``, less those that are gone, cancelled or handled already."""
+        commit_log = self.store.commit_log
+        may_be_left_out = bool(deletes or self.state.already_done.foreign)
+        block = commit_log.block_at(requests["offset_py"], requests["size_py"].astype(np.int64))
+        if block is not None and not may_be_left_out and self._is_sound(requests, block):
+            return DeliverBatch(requests=requests, block=block)
         offsets: list[int] = requests["offset_py"].tolist()
         sizes: list[int] = requests["size_py"].tolist()
-        self.store.commit_log.will_need(zip(offsets, sizes, strict=True))
-        order: list[int] = np.argsort(requests["offset_py"], kind="stable").tolist()
-        places = [(offsets[index], sizes[index]) for index in order]
-        records: list[bytes | None] = [None] * len(order)
         undeliverable: list[Undeliverable] = []
-        may_be_left_out = bool(deletes or self.state.already_done.foreign)
-        for index, record in zip(order, self.store.commit_log.records_at(places), strict=True):
+        records: list[bytes | None] = []
+        for index, record in enumerate(commit_log.records_at(zip(offsets, sizes, strict=True))):
+            records.append(None)
             if may_be_left_out and self._left_out(record or b"", deletes, requests[index]):
                 continue
             if record is None or int.from_bytes(record[:4]) != sizes[index]:
                 undeliverable.append(_unreadable(requests[index], record))
             else:
                 records[index] = record
-        if self._is_cold(requests, order[0], records[order[0]]):
-            undeliverable += _take_damaged(requests, records)
+        undeliverable += _take_damaged(requests, records)
         kept = [index for index, record in enumerate(records) if record is not None]
         return DeliverBatch(
-            requests=requests if len(kept) == len(requests) else requests[kept],
-            records=[record for record in records if record is not None],
+            requests=requests[kept],
+            block=RecordBlock.of([record for record in records if record is not None]),
             undeliverable=undeliverable,
         )
 
-    def _is_cold(self, requests: Requests, oldest: int, record: bytes | None) -> bool:
-        """Whether bodies may have been read from the disk, and are compared with their checksums.
+    def _is_sound(self, requests: Requests, block: RecordBlock) -> bool:
+        """Whether the bodies are those that were stored.
 
-        What this process wrote a short time ago comes from memory as it was written. A roll would
-        carry damage on into a new record, which nobody doubts.
+        They are compared with their checksums where they may have been read from the disk. What
+        this process wrote a short time ago comes from memory as it was written. A roll would carry
+        damage on into a new record, which nobody doubts.
         """
-        if record is None or int(requests["offset_py"][oldest]) < self.store.recovery.end:
-            return True
-        if (requests["magic"] & MAGIC_ROLL).any():
-            return True
-        return int(requests["deliver_ms"].max()) - store_ms_of(record) > WARM_MS
+        oldest = int(requests["offset_py"].argmin())
+        start = int(block.starts[oldest])
+        stored_ms = store_ms_of(block.data[start : start + STORE_MS_END])
+        is_warm = (
+            int(requests["offset_py"][oldest]) >= self.store.recovery.end
+            and not (requests["magic"] & MAGIC_ROLL).any()
+            and int(requests["deliver_ms"].max()) - stored_ms <= WARM_MS
+        )
+        return is_warm or all(map(has_its_body, block.records()))
 
     def _left_out(self, record: bytes, deletes: frozenset[bytes], request: np.void) -> bool:
         done = self.state.already_done

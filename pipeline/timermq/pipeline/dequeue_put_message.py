@@ -16,6 +16,7 @@ Source: Java ``TimerMessageStore.TimerDequeuePutMessageService``, ``convertMessa
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import attrs
 import numpy as np
@@ -108,11 +109,11 @@ class DequeuePutMessage:
             if result is None:
                 return False
             if result.status in STORED:
-                self._account(due.topics(), now_ms - due.deliver_ms)
+                self._account(due.arrivals, now_ms - due.deliver_ms)
                 self.counts.deliver_held_up.over()
                 await trio.lowlevel.checkpoint()
                 return True
-            await self._hold_up(len(due.copies.records), f"{result.status.name}: {result.remark}")
+            await self._hold_up(len(due.copies), f"{result.status.name}: {result.remark}")
         return False
 
     async def _put_messages(self, due: list[DueMessage], batch: DeliverBatch) -> None:
@@ -169,7 +170,7 @@ class DequeuePutMessage:
     def _convert(self, batch: DeliverBatch) -> list[DueMessage]:
         due: list[DueMessage] = []
         rows = zip(
-            batch.records,
+            batch.block.records(),
             batch.requests["offset_py"].tolist(),
             ((batch.requests["magic"] & MAGIC_ROLL) != 0).tolist(),
             strict=True,
@@ -199,7 +200,7 @@ class DequeuePutMessage:
     def _are_cancelled(self, due: DueCopies) -> bool:
         """Whether any is, so that they are looked at one by one."""
         cancels = self.state.fresh_cancels
-        return bool(cancels) and any(map(cancels.cover, map(origin_of, due.copies.origins)))
+        return bool(cancels) and any(map(cancels.cover, origin_of(due.copies.origins).tolist()))
 
     def _without_cancelled(self, due: list[DueMessage]) -> list[DueMessage]:
         """The last moment at which a cancel can come: what is left is written without a pause."""
@@ -220,10 +221,10 @@ class DequeuePutMessage:
         """Whether it is put again; what never will be taken is to be set aside."""
         if result.status in HOPELESS:
             offset_py = origin_of(one.message.prepared_offset)
-            (index,) = np.flatnonzero(batch.requests["offset_py"] == offset_py)[:1].tolist()
+            index = int(np.flatnonzero(batch.requests["offset_py"] == offset_py)[0])
             text = f"message for {one.message.topic}: {result.status.name}: {result.remark}"
             error = TimerRecordError(Reason.REFUSED, text)
-            fault = _undeliverable(error, batch.requests[index], batch.records[index])
+            fault = _undeliverable(error, batch.requests[index], batch.block.records()[index])
             batch.undeliverable.append(fault)
         return result.status not in STORED | HOPELESS
 
@@ -232,11 +233,11 @@ class DequeuePutMessage:
         self.counts.rolled += len(stored) - len(fired)
         if fired:
             deliver_ms = np.array([one.deliver_ms for one in fired], np.int64)
-            self._account([one.message.topic for one in fired], now_ms - deliver_ms)
+            self._account(Counter([one.message.topic for one in fired]), now_ms - deliver_ms)
 
-    def _account(self, topics: list[str], late_ms: NDArray[np.int64]) -> None:
+    def _account(self, topics: Mapping[str, int], late_ms: NDArray[np.int64]) -> None:
         """Count what has fired; by the wall clock, since store times never go back with it."""
-        for topic, count in Counter(topics).items():
+        for topic, count in topics.items():
             self.metrics.add(topic, -count)
         self.counts.count_lateness(late_ms)
 

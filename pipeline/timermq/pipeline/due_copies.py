@@ -1,7 +1,7 @@
-"""Due messages that are written as copies of the records that waited: nearly all of them.
+"""Due messages that are written as copies of the records that waited: nearly all of a burst.
 
-Whatever is unusual in a batch (a roll, a record of Java's, an address of IPv6) sends the whole
-batch the long way, through ``delivered_message``, which also says what is wrong.
+Few messages, and whatever is unusual in a batch (a roll, a record of Java's, an address of IPv6),
+send the whole batch the long way, through ``delivered_message``, which also says what is wrong.
 
 Source: Java ``TimerMessageStore.convertMessage``.
 """
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from timermq.timerlog import MAGIC_ROLL
+from timermq.timerstore.record_block import COLUMNS_COUNT_MIN
 from timermq.timerstore.record_copy import RecordCopies
 
 from .already_done import origin_of
@@ -30,29 +31,31 @@ class DueCopies:
     copies: RecordCopies
     deliver_ms: NDArray[np.int64]
     """Not before these moments, as the records themselves say."""
-
-    def topics(self) -> list[str]:
-        """Where each goes."""
-        return [topic for topic, _ in self.copies.targets]
+    arrivals: dict[str, int]
+    """Messages by topic."""
 
 
-def due_copies(batch: DeliverBatch, precision_ms: int) -> DueCopies | None:
+def due_copies(
+    batch: DeliverBatch, precision_ms: int, *, count_min: int = COLUMNS_COUNT_MIN
+) -> DueCopies | None:
     """The copies that a batch becomes; None when it has to go the long way.
 
     Args:
         batch: Requests and their records.
         precision_ms: Width of a slot.
+        count_min: With fewer messages the long way is the shorter one.
     """
-    if not batch.records or (batch.requests["magic"] & MAGIC_ROLL).any():
+    if len(batch.block) < max(count_min, 1) or (batch.requests["magic"] & MAGIC_ROLL).any():
         return None
-    plain = read_plain(batch.records, precision_ms)
+    plain = read_plain(batch.block, precision_ms)
     if plain is None:
         return None
     copies = RecordCopies(
         topic_part=_TOPIC_PART,
-        records=batch.records,
+        block=batch.block,
         ends=plain.ends,
         targets=[destination.target for destination in plain.destinations],
-        origins=[origin_of(offset_py) for offset_py in batch.requests["offset_py"].tolist()],
+        target_of=plain.destination_of,
+        origins=origin_of(batch.requests["offset_py"]),
     )
-    return DueCopies(copies, plain.deliver_ms)
+    return DueCopies(copies, plain.deliver_ms, plain.by_topic())

@@ -11,7 +11,6 @@ Source: Java ``TimerMessageStore.enqueue``, ``TimerEnqueueGetService``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 import attrs
 import numpy as np
@@ -23,6 +22,7 @@ from timermq.timerlog import MAGIC_DEFAULT, MAGIC_DELETE
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
+from timermq.timerstore.record_block import COLUMNS_COUNT_MIN
 from timermq.timerstore.record_layout import QUEUE_OFFSET_AT
 
 from .already_done import origin_in
@@ -102,44 +102,37 @@ class EnqueueGet:
         if repeats is not None and repeats.any():
             self.counts.repeated += int(repeats.sum())
             offset_py, size_py = offset_py[~repeats], size_py[~repeats]
-        places = zip(offset_py.tolist(), size_py.tolist(), strict=True)
-        records = list(self.store.commit_log.records_at(places))
-        return self._plain_batch(offset_py, size_py, records) or self._any_batch(
-            offset_py, size_py, records
-        )
+        return self._plain_batch(offset_py, size_py) or self._any_batch(offset_py, size_py)
 
     def _plain_batch(
-        self,
-        offset_py: NDArray[np.int64],
-        size_py: NDArray[np.int32],
-        records: Sequence[bytes | None],
+        self, offset_py: NDArray[np.int64], size_py: NDArray[np.int32]
     ) -> EnqueueBatch | None:
         """The batch, if its records are all there and of the usual kind, and none is a delete."""
-        present = [record for record in records if record is not None]
-        if not present or len(present) < len(records) or DELETE in b"".join(present):
+        if len(offset_py) < COLUMNS_COUNT_MIN:
             return None
-        plain = read_plain(present, self.options.timer_precision_ms)
+        block = self.store.commit_log.block_at(offset_py, size_py.astype(np.int64))
+        if block is None or DELETE in block.data:
+            return None
+        plain = read_plain(block, self.options.timer_precision_ms)
         if plain is None:
             return None
+        topic_hashes = np.array([to.topic_hash for to in plain.destinations], np.int32)
         return EnqueueBatch(
             offset_py=offset_py,
             size_py=size_py,
             out_ms=plain.out_ms,
             deliver_ms=plain.deliver_ms,
             order_py=offset_py,
-            topic_hash=np.array([to.topic_hash for to in plain.destinations], np.int32),
-            magic=np.full(len(records), MAGIC_DEFAULT, np.int32),
-            arrivals=dict(Counter([to.topic for to in plain.destinations])),
+            topic_hash=topic_hashes[plain.destination_of],
+            magic=np.full(len(block), MAGIC_DEFAULT, np.int32),
+            arrivals=plain.by_topic(),
             next_queue_offset=self.state.queue_offset,
         )
 
-    def _any_batch(
-        self,
-        offset_py: NDArray[np.int64],
-        size_py: NDArray[np.int32],
-        records: Sequence[bytes | None],
-    ) -> EnqueueBatch:
-        rows = zip(offset_py.tolist(), size_py.tolist(), records, strict=True)
+    def _any_batch(self, offset_py: NDArray[np.int64], size_py: NDArray[np.int32]) -> EnqueueBatch:
+        offsets, sizes = offset_py.tolist(), size_py.tolist()
+        records = self.store.commit_log.records_at(zip(offsets, sizes, strict=True))
+        rows = zip(offsets, sizes, records, strict=True)
         undeliverable: list[Undeliverable] = []
         read = [self._facts(record, offset, size, undeliverable) for offset, size, record in rows]
         kept = [index for index, fact in enumerate(read) if fact is not None]

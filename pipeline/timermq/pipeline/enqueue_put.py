@@ -14,8 +14,6 @@ Source: Java ``TimerMessageStore.doEnqueue``, ``TimerEnqueuePutService``.
 
 from __future__ import annotations
 
-import errno
-
 import attrs
 import numpy as np
 import structlog
@@ -30,6 +28,7 @@ from timermq.timerlog import (
     TimerMetrics,
     pack_exact,
 )
+from timermq.timerstore.disk import is_full
 from timermq.wheel import TimerWheel
 
 from .clock import Clock
@@ -176,7 +175,7 @@ class EnqueuePut:
         try:
             self.timer_log.append(units)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if not is_full(error):
                 raise
             self._hold_up(len(batch), str(error))
             return False

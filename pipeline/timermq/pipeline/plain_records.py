@@ -1,8 +1,8 @@
 """Timer records of the usual kind, read a batch at a time.
 
 A usual record is our own and was never rolled: its destination is looked up by the bytes that end
-it, and two slices hold its moments. All digits of a batch are checked together, all moments
-compared together: half of what reading each costs. A batch with anything else in it is left to
+it, and two fields of digits hold its moments. Digits are checked and moments compared for the whole
+batch together: half of what reading each costs. A batch with anything else in it is left to
 ``decode_timer``, which reads every record and says what is wrong with it.
 
 Source: as for ``timer_record``.
@@ -10,11 +10,13 @@ Source: as for ``timer_record``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
+
+from timermq.timerstore.record_block import Places, RecordBlock
 
 from .timer_record import (
     DELIVER,
@@ -26,51 +28,107 @@ from .timer_record import (
     learn_destination,
 )
 
+_POWERS = 10 ** np.arange(MS_DIGITS - 1, -1, -1, dtype=np.int64)
+_ZERO = ord("0")
+
+COMPARED_MAX = 8
+"""Destinations of a batch that are compared with all of its records at once."""
+
 
 @attrs.frozen(eq=False)
 class PlainRecords:
     """What the records of a batch ask for, as columns."""
 
-    ends: list[int]
+    ends: Places
     """Where ``REAL_TOPIC`` begins in each: the end of what its delivered record keeps."""
     destinations: list[Destination]
+    """Those that there are."""
+    destination_of: NDArray[np.intp]
+    """Which of them each record has."""
     deliver_ms: NDArray[np.int64]
     """The moments asked for."""
     out_ms: NDArray[np.int64]
     """The slots they are due in."""
 
+    def by_topic(self) -> dict[str, int]:
+        """How many records there are for each topic."""
+        counts: Counter[str] = Counter()
+        for number, count in enumerate(np.bincount(self.destination_of).tolist()):
+            counts[self.destinations[number].topic] += count
+        return dict(counts)
 
-def read_plain(records: Sequence[bytes], precision_ms: int) -> PlainRecords | None:
+
+def read_plain(block: RecordBlock, precision_ms: int) -> PlainRecords | None:
     """Read a batch; None when one of the records is not of the usual kind.
 
     Args:
-        records: Whole records of the timer topic, at least one.
+        block: Whole records of the timer topic, at least one.
         precision_ms: Width of a slot.
     """
-    ends: list[int] = []
-    destinations: list[Destination] = []
-    moments: list[bytes] = []
-    slots: list[bytes] = []
-    for record in records:
-        start = record.rfind(MARKED_REAL_TOPIC)
-        end = start + 1
-        text = record[end : -MS_DIGITS - 1]
-        destination = known_destination(text) or learn_destination(text)
-        if destination is None or not record.startswith(DELIVER, end - DELIVER_SIZE):
-            return None
-        ends.append(end)
-        destinations.append(destination)
-        moments.append(record[start - MS_DIGITS : start])
-        slots.append(record[-MS_DIGITS - 1 : -1])
-    # Signs, blanks and underscores would be numbers too.
-    if not b"".join((*moments, *slots)).isdigit():
+    tails = _Tails.of(block)
+    destinations = [known_destination(text) or learn_destination(text) for text in tails.texts]
+    known = [destination for destination in destinations if destination is not None]
+    ends = block.ends - MS_DIGITS - 1 - np.array(list(map(len, tails.texts)))[tails.of_row]
+    if len(known) < len(destinations) or not block.have(DELIVER, ends - DELIVER_SIZE):
         return None
-    deliver_ms = np.array([int(moment) for moment in moments], np.int64)
-    out_ms = np.array([int(slot) for slot in slots], np.int64)
+    deliver_ms = _moments(block, ends - 1 - MS_DIGITS)
+    out_ms = _moments(block, block.ends - 1 - MS_DIGITS)
+    if deliver_ms is None or out_ms is None:
+        return None
     ahead_ms = deliver_ms - out_ms
     if not 0 < int(ahead_ms.min()) <= int(ahead_ms.max()) <= precision_ms:
         return None
     # Two times in one slot of the ring would break its chain.
     if (out_ms % precision_ms).any():
         return None
-    return PlainRecords(ends, destinations, deliver_ms, out_ms)
+    return PlainRecords(ends, known, tails.of_row, deliver_ms, out_ms)
+
+
+@attrs.frozen(eq=False)
+class _Tails:
+    """What records end with, from ``REAL_TOPIC`` up to the digits of the slot."""
+
+    texts: list[bytes]
+    """Those that there are; empty where nothing of the kind was found."""
+    of_row: NDArray[np.intp]
+    """Which of them each record has."""
+
+    @classmethod
+    def of(cls, block: RecordBlock) -> _Tails:
+        """The first few are compared with all records at once, any others found one by one."""
+        of_row = np.zeros(len(block), np.intp)
+        numbers: dict[bytes, int] = {}
+        left = np.arange(len(block))
+        while len(left) and len(numbers) < COMPARED_MAX:
+            text = _tail(block.data, int(block.starts[left[0]]), int(block.ends[left[0]]))
+            of_row[left] = numbers.setdefault(text, len(numbers))
+            left = left[~_have_tail(block, left, text)]
+        starts, ends = block.starts[left].tolist(), block.ends[left].tolist()
+        for row, start, end in zip(left.tolist(), starts, ends, strict=True):
+            of_row[row] = numbers.setdefault(_tail(block.data, start, end), len(numbers))
+        return cls(list(numbers), of_row)
+
+
+def _tail(data: bytes, start: int, end: int) -> bytes:
+    mark = data.rfind(MARKED_REAL_TOPIC, start, end)
+    return data[mark + 1 : end - MS_DIGITS - 1] if mark >= 0 else b""
+
+
+def _have_tail(block: RecordBlock, rows: NDArray[np.intp], text: bytes) -> NDArray[np.bool_]:
+    """Which of the rows end with ``text`` and the digits."""
+    marked = MARKED_REAL_TOPIC[:1] + text
+    places = block.ends[rows] - MS_DIGITS - 1 - len(marked)
+    fits = places >= block.starts[rows]
+    found = np.zeros(len(rows), np.bool_)
+    found[fits] = (block.octets(places[fits], len(marked)) == np.frombuffer(marked, np.uint8)).all(
+        axis=1
+    )
+    return found | (text == b"")
+
+
+def _moments(block: RecordBlock, places: Places) -> NDArray[np.int64] | None:
+    """The numbers that stand there in digits; None when one is none: signs and blanks too."""
+    digits = block.octets(places, MS_DIGITS).astype(np.int64) - _ZERO
+    if int(digits.min()) < 0 or int(digits.max()) > 9:
+        return None
+    return digits @ _POWERS

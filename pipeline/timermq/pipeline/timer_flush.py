@@ -17,12 +17,11 @@ the wheel, and lets the read time run ahead of the deliveries (store-and-timer.m
 
 from __future__ import annotations
 
-import errno
-
 import attrs
 import structlog
 import trio
 
+from timermq.timerstore.disk import is_full
 from timermq.timerstore.message_store import MessageStore
 
 from .clock import Clock
@@ -60,7 +59,17 @@ class TimerFlush:
             self._keep_moving()
 
     async def flush(self) -> None:
-        """Write one checkpoint, unless nothing has changed since the last."""
+        """Write one checkpoint, unless nothing has changed since the last.
+
+        Raises:
+            StoreFailedError: A sync failed; the store takes no more messages.
+        """
+        try:
+            await self._flush()
+        except OSError as error:
+            self.store.fail(error)
+
+    async def _flush(self) -> None:
         files, state = self.files, self.state
         log_end = files.timer_log.max_pos
         now = (state.commit_read_ms, state.commit_queue_offset, log_end)
@@ -73,8 +82,9 @@ class TimerFlush:
         await files.timer_log.flush(log_end)
         try:
             files.wheel.write_dirty(dirty)
+            files.checkpoint.reserve()
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if not is_full(error):
                 raise
             # The old checkpoint holds; what was written of the wheel is durable in the timer log.
             log.warning("no room for the wheel, checkpoint put off", error=str(error))
@@ -95,7 +105,7 @@ class TimerFlush:
             await files.metrics.save(metrics)
         except OSError as error:
             # Counts for people; recovery makes them anew.
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if not is_full(error):
                 raise
             log.warning("timer metrics not saved", error=str(error))
         self._last = now

@@ -25,8 +25,9 @@ import attrs
 import msgspec
 
 from timermq.timerstore.java_hash import java_hash
+from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.properties import find
-from timermq.timerstore.record import STORE_MS_AT, RecordError, record_properties
+from timermq.timerstore.record import RecordError, record_properties
 
 from .system_topics import TIMER_TOPIC as TIMER_TOPIC
 from .system_topics import destination_fault
@@ -346,8 +347,7 @@ def _foreign_deliver_ms(
         if delay is not None:
             if rolls or not delay.isdigit() or len(delay) > _DIGITS_MAX:
                 return latest
-            store_ms = int.from_bytes(record[STORE_MS_AT : STORE_MS_AT + 8], "big")
-            return max(out_ms + 1, min(store_ms + int(delay) * unit_ms, latest))
+            return max(out_ms + 1, min(store_ms_of(record) + int(delay) * unit_ms, latest))
     moment = find(properties, DELIVER[:-1])
     is_number = moment is not None and moment.isdigit() and len(moment) <= _DIGITS_MAX
     if moment is not None and is_number and out_ms < int(moment) <= latest:

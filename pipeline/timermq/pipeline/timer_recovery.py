@@ -36,8 +36,8 @@ from timermq.timerlog import MAGIC_DELETE, slot_times
 from timermq.timerlog.timer_checkpoint import EXTENSION, EXTENSION_AT
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.java_hash import java_hash
+from timermq.timerstore.log_record import STORE_MS_END, store_ms_of
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.record import STORE_MS_AT
 
 from .already_done import AlreadyDone, foreign_key_in, origin_in
 from .link_check import LinkCheck, slots_fit
@@ -302,8 +302,8 @@ def _position_of_entry(store: MessageStore, queue_offset: int) -> int:
 def _segment_stored_before(store: MessageStore, time_ms: int) -> int:
     """Start of the newest segment that begins with a record stored at or before ``time_ms``."""
     for segment in reversed(store.commit_log.segments):
-        head = store.commit_log.read(segment.start, STORE_MS_AT + 8)
-        if len(head) > STORE_MS_AT and int.from_bytes(head[STORE_MS_AT:], "big") <= time_ms:
+        head = store.commit_log.read(segment.start, STORE_MS_END)
+        if len(head) == STORE_MS_END and store_ms_of(head) <= time_ms:
             return segment.start
     return store.commit_log.min_offset
 
@@ -363,8 +363,8 @@ def _read_commit_log(store: MessageStore, scan_py: int, read_ms: int, queue_py: 
         if origin is not None:
             origins.append(origin)
             continue
-        store_ms = int.from_bytes(record[STORE_MS_AT : STORE_MS_AT + 8], "big")
-        key = foreign_key_in(record) if store_ms >= read_ms or phy_offset >= queue_py else None
+        is_late = store_ms_of(record) >= read_ms or phy_offset >= queue_py
+        key = foreign_key_in(record) if is_late else None
         if key is not None:
             done.foreign[key] = done.foreign.get(key, 0) + 1
     done.origins = np.unique(np.array(origins, np.int64))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from timermq.timerlog import MAGIC_DELETE
+from timermq.timerstore.record_block import RecordBlock
 
 from .undeliverable import Undeliverable
 
@@ -76,7 +77,8 @@ class DeliverBatch:
     """The same with the records read and the cancelled ones left out (stage 4 to stage 5)."""
 
     requests: Requests
-    records: list[bytes]
+    block: RecordBlock
+    """Their records, in the same order."""
     undeliverable: list[Undeliverable] = attrs.Factory(list[Undeliverable])
     """Due messages whose records cannot be used; what is set aside is taken out."""
 

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 import attrs
 
 from timermq.timerstore.errors import StoreError
+from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import (
     PHY_OFFSET_AT,
-    STORE_MS_AT,
     RecordError,
     record_properties,
 )
@@ -267,7 +267,5 @@ def _too_common(key: str) -> CancelError:
 def _came_later(arrived: Sequence[bytes], one: Waiting) -> bool:
     """Whether a message with the key that names no origin arrived in or after the slot: Java's."""
     return any(
-        origin_in(record) is None
-        and int.from_bytes(record[STORE_MS_AT : STORE_MS_AT + 8]) >= one.facts.out_ms
-        for record in arrived
+        origin_in(record) is None and store_ms_of(record) >= one.facts.out_ms for record in arrived
     )

@@ -63,6 +63,14 @@ class RequestCode(enum.IntEnum):
     """Ours: no more snapshots."""
     CANCEL_MESSAGE = 9005
     """Ours: takes a waiting message back, or gives it another moment, with a verdict."""
+    LIST_QUARANTINE = 9010
+    """Ours: what could not be delivered, and why, in pages, CBOR."""
+    SHOW_QUARANTINE = 9011
+    """Ours: one message of that with its record, CBOR."""
+    RETRY_QUARANTINE = 9012
+    """Ours: sends one of that again, with a verdict, CBOR."""
+    DROP_QUARANTINE = 9013
+    """Ours: lets one of that go, with a verdict, CBOR."""
 
 
 class ResponseCode(enum.IntEnum):

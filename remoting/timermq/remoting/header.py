@@ -24,8 +24,17 @@ from .plain_cbor import PlainCborError, decode_plain
 EXT_COUNT_MAX = 256
 """Parameters of one command; the largest request in use has 18."""
 
+CBOR_SIZE_MAX = 1 << 20
+"""Bytes of a CBOR header: as many as of any header."""
+
 _BINARY = struct.Struct(">hBhiii")
+_CBOR_ARRAY = b"\x87"
+"""How a CBOR array of seven items begins."""
 _INT32 = range(-(2**31), 2**31)
+_INT32_DIGITS_MAX = 10
+
+
+_Scalar = str | int | float | bool | None
 
 
 class _JsonHeader(msgspec.Struct):
@@ -35,10 +44,23 @@ class _JsonHeader(msgspec.Struct):
     opaque: int = 0
     flag: int = 0
     remark: str | None = None
-    extFields: dict[str, str | int | float | bool | None] | None = None
+    extFields: dict[str, _Scalar] | None = None
+
+
+class _OddJsonHeader(msgspec.Struct):
+    """A header whose fields are of other kinds than all clients send."""
+
+    code: _Scalar = None
+    language: Any = "OTHER"
+    version: _Scalar = None
+    opaque: _Scalar = None
+    flag: _Scalar = None
+    remark: _Scalar = None
+    extFields: dict[str, _Scalar] | None = None
 
 
 _json_decoder = msgspec.json.Decoder(_JsonHeader)
+_odd_json_decoder = msgspec.json.Decoder(_OddJsonHeader)
 _json_encoder = msgspec.json.Encoder()
 
 
@@ -93,7 +115,10 @@ def _malformed(text: str) -> RemoteProtocolError:
 
 
 def _decode_json(data: bytes) -> Command:
-    header = _json_decoder.decode(data)
+    try:
+        header = _json_decoder.decode(data)
+    except msgspec.ValidationError:
+        header = _usual(_odd_json_decoder.decode(data))
     ext = header.extFields or {}
     if len(ext) > EXT_COUNT_MAX:
         raise _malformed(f"expected at most {EXT_COUNT_MAX} parameters, found {len(ext)}")
@@ -110,6 +135,32 @@ def _decode_json(data: bytes) -> Command:
             if value is not None
         },
     )
+
+
+def _usual(odd: _OddJsonHeader) -> _JsonHeader:
+    """An odd header as fastjson reads it into Java's ``RemotingCommand``."""
+    remark = odd.remark
+    return _JsonHeader(
+        code=_as_number(odd.code),
+        language=odd.language,
+        version=_as_number(odd.version),
+        opaque=_as_number(odd.opaque),
+        flag=_as_number(odd.flag),
+        remark=remark if remark is None or isinstance(remark, str) else _as_text(remark),
+        extFields=odd.extFields,
+    )
+
+
+def _as_number(value: _Scalar) -> int:
+    """The number that a field holds: null is none, a fraction is cut off, a text is read.
+
+    Source: fastjson ``IntegerCodec``, ``TypeUtils.castToInt``.
+    """
+    if isinstance(value, str):
+        digits = value.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit() and len(digits) <= _INT32_DIGITS_MAX):
+            raise _malformed(f"expected a number, found {value[:64]!a}")
+    return 0 if value is None else int(value)
 
 
 def _language(value: object) -> LanguageCode:
@@ -198,7 +249,9 @@ def _encode_binary(command: Command) -> bytes:
 
 
 def _decode_cbor(data: bytes) -> Command:
-    array = decode_plain(data)
+    if data[:1] != _CBOR_ARRAY:
+        raise _malformed("CBOR: expected an array of 7")
+    array = decode_plain(data, size_max=CBOR_SIZE_MAX, depth_max=2)
     items = cast("list[object]", array) if isinstance(array, list) else []
     numbers, rest = items[:5], items[5:]
     if len(rest) != 2 or not all(type(number) is int for number in numbers):

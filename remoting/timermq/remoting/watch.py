@@ -31,6 +31,11 @@ INTERVAL_MAX_MS = 60_000
 TOPIC_SIZE_MAX = 127
 """Characters of a text that topics are looked for by."""
 
+VIEW_SIZE_MAX = 4096
+"""Bytes of a view; its texts have a few hundred."""
+SNAPSHOT_SIZE_MAX = 1 << 20
+"""Bytes of a snapshot; buckets, slots and topics are some 20 kB."""
+
 _Body = TypeVar("_Body")
 
 
@@ -57,7 +62,7 @@ class WatchView:
         Raises:
             RemoteProtocolError: Malformed, or a value out of its range.
         """
-        view = _decode(body, cls) if body else cls()
+        view = _decode(body, cls, VIEW_SIZE_MAX) if body else cls()
         for name, value, least, most in (
             ("width_ms", view.width_ms, WIDTH_MIN_MS, WIDTH_MAX_MS),
             ("count", view.count, 1, BUCKETS_MAX),
@@ -152,6 +157,16 @@ class Snapshot:
     """Resident memory of the broker, mapped files included."""
     memory_own_size: int
     """Its anonymous part."""
+    quarantined: int = 0
+    """Messages in quarantine: they could not be delivered."""
+    set_aside_reason: str | None = None
+    """Of the newest of them; None when there never was one."""
+    set_aside_ms: int | None = None
+    held_up: int = 0
+    """Messages that the store does not take now; they are tried again for ever."""
+    held_up_since_ms: int | None = None
+    held_up_error: str | None = None
+    """What the store said last; None while it takes everything."""
 
     def to_json(self) -> dict[str, Any]:
         """The fields as plain values."""
@@ -170,12 +185,12 @@ class Snapshot:
         Raises:
             RemoteProtocolError: Malformed.
         """
-        return _decode(body, cls)
+        return _decode(body, cls, SNAPSHOT_SIZE_MAX)
 
 
-def _decode(body: bytes, kind: type[_Body]) -> _Body:
+def _decode(body: bytes, kind: type[_Body], size_max: int) -> _Body:
     try:
-        return msgspec.convert(decode_plain(body), kind)
+        return msgspec.convert(decode_plain(body, size_max=size_max), kind)
     except (PlainCborError, msgspec.ValidationError) as error:
         raise _malformed(str(error)) from error
 

@@ -34,9 +34,10 @@ def test_maps() -> None:
     ("data", "message"),
     [
         ([], "f: expected an object, found []"),
-        ({"n": "1"}, "f: n: expected an integer, found '1'"),
-        ({"n": True}, "f: n: expected an integer, found True"),
-        ({"n": None}, "f: n: expected an integer, found None"),
+        ({"n": "1"}, "f: n: expected a 64-bit integer, found '1'"),
+        ({"n": True}, "f: n: expected a 64-bit integer, found True"),
+        ({"n": None}, "f: n: expected a 64-bit integer, found None"),
+        ({"n": 2**63}, "f: n: expected a 64-bit integer, found 9223372036854775808"),
     ],
 )
 def test_a_wrong_type_names_its_place(data: object, message: str) -> None:
@@ -57,3 +58,10 @@ def test_other_wrong_types() -> None:
         ConfigFields("f", {"m": {"k": 1}}).texts("m")
     with pytest.raises(ConfigTableError, match="f: o: expected queue numbers as keys, found 'x'"):
         ConfigFields("f", {"o": {"x": 1}}).offsets("o")
+
+
+@pytest.mark.parametrize("key", ["9" * 5000, "00", "-1", "1_0", "\u0663"])
+def test_keys_that_number_no_queue(key: str) -> None:
+    """Neither a number of more digits than Python reads nor one written in another way."""
+    with pytest.raises(ConfigTableError, match="f: o: expected queue numbers as keys, found "):
+        ConfigFields("f", {"o": {key: 1}}).offsets("o")

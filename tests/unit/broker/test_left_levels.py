@@ -39,6 +39,7 @@ def left_store(offsets: str | None) -> MemoryDisk:
         ('{"offsetTable":{1:9,4:2}}', 0),
         ('{"offsetTable":{"x":1}}', 5),
         ('{"offsetTable":{1:true}}', 5),
+        ('{"offsetTable":{"%s":1}}' % ("9" * 5000), 5),
         ('{"offsetTable":', 5),
         ("[]", 5),
     ],

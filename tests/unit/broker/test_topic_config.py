@@ -156,7 +156,7 @@ def test_a_damaged_file_is_not_guessed_at() -> None:
         make_table().load({"topicConfigTable": {"T": {"perm": "6"}}})
 
     assert str(caught.value) == (
-        "config/topics.json: topicConfigTable: T: perm: expected an integer, found '6'"
+        "config/topics.json: topicConfigTable: T: perm: expected a 64-bit integer, found '6'"
     )
 
 

@@ -95,3 +95,22 @@ async def test_our_consumer_gets_what_was_sent() -> None:
     (message,) = decode_messages(pull(rig, LanguageCode.OTHER).body)
 
     assert BODY == unpack_body(message.body, message.sys_flag)
+
+
+@pytest.mark.parametrize("sys_flag", [0x001, 0x301])
+@pytest.mark.parametrize("body", [b"nonsense", zlib.compress(BODY)[:-4], zlib.compress(BODY)[2:]])
+async def test_a_damaged_zlib_body_ends_no_cpp_consumer(sys_flag: int, body: bytes) -> None:
+    """It loses its flag; the messages around it are what they were, those behind it come next."""
+    rig = Rig()
+    send(rig, zlib.compress(BODY), sys_flag)
+    send(rig, body, sys_flag)
+    send(rig, b"behind", 0)
+    first = pull(rig, LanguageCode.CPP)
+    last = pull(rig, LanguageCode.CPP, int(first.ext["nextBeginOffset"]))
+    found = records(first) + records(last)
+    kept = records(pull(rig, LanguageCode.GO))
+
+    assert [sys_flag, sys_flag & ~0x301, 0] == [one.sys_flag for one in found]
+    assert [zlib.compress(BODY), body, b"behind"] == [one.body for one in found]
+    assert [sys_flag, sys_flag, 0] == [one.sys_flag for one in kept]
+    assert [one.body for one in found] == [one.body for one in kept]

@@ -56,7 +56,18 @@ def test_name_servers_that_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["localhost", ":1", "localhost:", "localhost:http", "a:65536", "a:²"]
+    "text",
+    [
+        "localhost",
+        ":1",
+        "localhost:",
+        "localhost:http",
+        "a:65536",
+        "a:²",
+        "a:00000099999",
+        "[:3",
+        "[]:3",
+    ],
 )
 def test_addresses_that_are_refused(text: str) -> None:
     """An address has a host and a port."""

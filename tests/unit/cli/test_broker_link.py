@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from timermq.cli.broker_link import master_addresses
+from timermq.client.errors import MalformedAnswerError
 
 
 @pytest.mark.parametrize("zero", ['"0"', "0"])
@@ -20,3 +21,20 @@ def test_masters(zero: str) -> None:
 def test_nobody() -> None:
     """A name server without brokers names none."""
     assert [] == master_addresses(b"{}")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b'{"brokerAddrTable":[]}',
+        b'{"brokerAddrTable":{"a":7}}',
+        b'{"brokerAddrTable":{"a":{"brokerAddrs":{0:7}}}}',
+    ],
+)
+def test_what_is_no_cluster_info(body: bytes) -> None:
+    """A name server that answers something else is to blame, in one line."""
+    with pytest.raises(MalformedAnswerError):
+        master_addresses(body)

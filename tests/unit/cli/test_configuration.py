@@ -14,6 +14,7 @@ from timermq.cli.configuration import (
     configure,
     default_store_directory,
     environment_layer,
+    file_layer,
     flag_layer,
     read_file,
 )
@@ -177,3 +178,21 @@ def test_broker_conf_that_is_refused(tmp_path: Path) -> None:
     assert str(refused.value) == (
         f"{file}: timerPrecisionMs: expected 100, 200, 500 or 1000, found 7"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"a = " + b"[" * 5000, "nested too deeply"),
+        (b"a = " + b"9" * 5000, "Exceeds the limit"),
+        (b"timer = '" + b"x" * 100_000 + b"'", "timer: expected a table, found 'xxx"),
+        (b"x" * 100_000 + b" = 1", "xxx"),
+    ],
+)
+def test_toml_that_is_beyond_reading(text: bytes, reason: str) -> None:
+    """Depth, digits and long names end in a refusal of one short line."""
+    with pytest.raises(ConfigurationError) as refused:
+        file_layer("timermq.toml", text)
+
+    assert str(refused.value).startswith(f"timermq.toml: {reason}")
+    assert len(str(refused.value)) < 1000

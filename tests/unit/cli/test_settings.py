@@ -112,7 +112,7 @@ def test_a_key_in_two_sections_has_one_value() -> None:
         ("slots", True, False, "expected an integer, found True"),
         ("slots", 4.0, False, "expected an integer, found 4.0"),
         ("slots", "four", True, "expected an integer, found 'four'"),
-        ("slots", "9" * 5000, True, "expected an integer, found '" + "9" * 5000 + "'"),
+        ("slots", "9" * 5000, True, "expected an integer, found '" + "9" * 198 + "…"),
         ("ratio", "x", True, "expected a number, found 'x'"),
         ("ratio", True, False, "expected a number, found True"),
         ("ratio", 1.5, False, "expected at most 1, found 1.5"),
@@ -155,3 +155,28 @@ def test_unknown_name() -> None:
 
     assert str(near) == "file: slotz is not a known setting; the nearest is slots"
     assert str(far) == "file: quux is not a known setting"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("slots", 2**63, "expected a 64-bit integer, found 9223372036854775808"),
+        ("slots", -(2**80), "expected a 64-bit integer, found -0x100000000000000000000"),
+        ("name", "a\0b", "expected UTF-8 text without NUL, found 'a\\x00b'"),
+        ("name", "a\udcff", "expected UTF-8 text without NUL, found 'a\\udcff'"),
+    ],
+)
+def test_values_that_fit_nowhere(key: str, value: object, reason: str) -> None:
+    """No file, no frame and no name of a file can hold them."""
+    with pytest.raises(ConfigurationError) as refused:
+        assemble(SECTIONS, [layer(Source.FILE, is_text=False, **{key: value})])
+
+    assert f"file {key}: {reason}" == str(refused.value)
+
+
+def test_a_long_value_is_cut_in_its_refusal() -> None:
+    """An error is a line that people read."""
+    with pytest.raises(ConfigurationError) as refused:
+        assemble(SECTIONS, [layer(Source.FILE, slots="9" * 100_000)])
+
+    assert len(str(refused.value)) < 300

@@ -281,7 +281,23 @@ async def test_a_closed_client_sends_nothing(nursery: trio.Nursery) -> None:
     assert "a:1: the client is closed" == str(await failure(links))
 
 
-@pytest.mark.parametrize("address", ["", "a", ":1", "a:", "a:x", "a:65536", "a:1:", "a:٣"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "a",
+        ":1",
+        "a:",
+        "a:x",
+        "a:65536",
+        "a:1:",
+        "a:٣",
+        "a:00000099999",
+        "[:3",
+        "[]:3",
+        "a:" + "0" * 5000,
+    ],
+)
 async def test_addresses_are_checked(address: str, nursery: trio.Nursery) -> None:
     """An address is host and port."""
     links = Links(nursery, ignore)

@@ -123,6 +123,13 @@ def test_other_timers_have_other_keys(properties: tuple[str, ...]) -> None:
     assert pending_key(record_of(*properties)) != pending_key(record_of(*WAITING))
 
 
+def test_rolls_that_are_no_number() -> None:
+    """More digits than Python reads end nothing: the record is none of Java's."""
+    record = record_of("TIMER_DEQUEUE_MS=1", f"TIMER_ROLL_TIMES={'9' * 5000}", topic=TIMER_TOPIC)
+
+    assert foreign_key_in(record) is None
+
+
 def test_other_records_are_no_deliveries() -> None:
     """A record without the time of its dequeueing comes from a producer; a count must be one."""
     assert foreign_key_in(record_of(*WAITING)) is None

@@ -266,3 +266,40 @@ def test_own_properties_of_java_records(kept: list[str], steering: list[str]) ->
 
     assert javas(*kept) == own
     assert [key for key in INTERNAL if find(own, key[:-1]) is not None] == []
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        ("REAL_TOPIC=T", "REAL_QID=0", "TIMER_OUT_MS=9999999999999999999"),
+        ("REAL_TOPIC=T", "REAL_QID=0", f"TIMER_OUT_MS={'9' * 5000}"),
+        ("REAL_TOPIC=T", "REAL_QID=0", f"TIMER_OUT_MS={SLOT_MS}", f"TIMER_ROLL_TIMES={'9' * 19}"),
+        ("REAL_TOPIC=T", "REAL_QID=0", f"TIMER_OUT_MS={SLOT_MS}", f"TIMER_ORDER={'9' * 19}"),
+    ],
+)
+def test_numbers_that_fit_no_field_are_refused(properties: tuple[str, ...]) -> None:
+    """They would overflow the columns of a batch, which ends the service."""
+    assert "digits in TIMER_" in refusal(javas(*properties))
+
+
+@pytest.mark.parametrize("key", ["TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"])
+def test_a_moment_of_too_many_digits_is_the_end_of_its_slot(key: str) -> None:
+    """Of a Java record the slot is known, whatever the producer wrote."""
+    texts = ("REAL_TOPIC=T", "REAL_QID=0", f"TIMER_OUT_MS={SLOT_MS}", f"{key}={'9' * 5000}")
+
+    assert SLOT_MS + 1000 == decode(javas(*texts)).deliver_ms
+
+
+@pytest.mark.parametrize("host", [pack_host("127.0.0.1", 1), pack_host("::1", 1)])
+def test_a_delay_counts_from_the_store_time_whatever_the_producers_host(host: bytes) -> None:
+    """NOT_BEFORE: the head of a record from IPv6 is longer, the store time stands behind it."""
+    texts = ("REAL_TOPIC=T", "REAL_QID=0", f"TIMER_OUT_MS={SLOT_MS}", "TIMER_DELAY_MS=900")
+    record = encode_record(
+        Message(TIMER_TOPIC, 0, b"x", javas(*texts), born_host=host),
+        queue_offset=0,
+        phy_offset=PHY_OFFSET,
+        store_ms=SLOT_MS - 200,
+        store_host=pack_host("127.0.0.1", 10911),
+    )
+
+    assert SLOT_MS + 700 == decode_timer(record, PHY_OFFSET, 1000).deliver_ms

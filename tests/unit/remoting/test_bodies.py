@@ -199,3 +199,11 @@ def test_refused_version(version: str) -> None:
 
     with pytest.raises(BodyFormatError, match="subVersion: expected a 64-bit number, found "):
         SubscriptionData.decode_check((body % version).encode())
+
+
+def test_size_is_limited() -> None:
+    """Lists of lists become a hundred times their size: what is large is not parsed at all."""
+    body = b'{"clientID":"c","x":[' + b"[]," * 700_000 + b"0]}"
+
+    with pytest.raises(BodyFormatError, match="heartbeat: expected at most 2097152 bytes, found"):
+        HeartbeatData.decode(body)

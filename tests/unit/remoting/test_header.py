@@ -164,10 +164,10 @@ def test_binary_takes_the_last_of_a_name() -> None:
     [
         (0, b""),
         (0, b"[]"),
-        (0, b"{}"),
+        (0, b"7"),
         (0, JAVA_ANSWER[:-1]),
         (0, JAVA_ANSWER + b"x"),
-        (0, b'{"code":"1"}'),
+        (0, b'{"code":"one"}'),
         (0, b'{"code":1,"remark":"\xff"}'),
         (0, b'{"code":1,"remark":"\\ud800"}'),
         (0, b'{"code":1,"extFields":{"a":[]}}'),
@@ -235,9 +235,57 @@ def test_what_a_coding_cannot_carry_is_refused(command: Command) -> None:
 
 
 def test_tags_are_refused_before_they_are_computed() -> None:
-    """A decimal fraction with a long mantissa would hold up everybody for seconds."""
-    mantissa = cbor2.dumps(b"\xf7" * 200_000)
-    data = b"\x87" + bytes(5) + b"\xf6\xa1\x61k\xc4\x82\x00\xc2" + mantissa
+    """A number of a million digits would hold up everybody for seconds."""
+    digits = cbor2.dumps(b"\xf7" * 200_000)
+    data = b"\x87" + bytes(5) + b"\xf6\xa1\x61k\xc2" + digits
 
-    with pytest.raises(RemoteProtocolError, match="expected no tags"):
+    with pytest.raises(RemoteProtocolError, match=r"expected no tags|depth"):
         decode_header(Coding.CBOR, data)
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        (b'{"code":105,"version":null,"opaque":null,"flag":null}', Command(105, version=0)),
+        (b"{}", Command(0, version=0)),
+        (b'{"code":null}', Command(0, version=0)),
+        (b'{"code":"105","opaque":"-7","version":"479"}', Command(105, opaque=-7)),
+        (
+            b'{"code":105.9,"opaque":-1.5,"flag":true,"version":479}',
+            Command(105, opaque=-1, flag=1),
+        ),
+        (b'{"code":1,"opaque":-0,"remark":5,"version":479}', Command(1, remark="5")),
+        (b'{"code":1,"remark":null,"extFields":null,"version":479}', Command(1)),
+    ],
+)
+def test_odd_json_is_read_as_java_does(text: bytes, command: Command) -> None:
+    """Null is no number, a fraction is cut off, a text is read, a missing field is 0."""
+    command.language = LanguageCode.OTHER
+
+    assert command == decode_header(Coding.JSON, text)
+
+
+@pytest.mark.parametrize("name", ["code", "version", "opaque", "flag"])
+@pytest.mark.parametrize(
+    "value", ['"x"', '""', '"+1"', '"99999999999"', "99999999999", "1e400", "1e300", "[]", "{}"]
+)
+def test_what_is_no_number_closes(name: str, value: str) -> None:
+    """Nothing is guessed: the frame cannot be answered."""
+    with pytest.raises(RemoteProtocolError, match=r"^HEADER: ") as caught:
+        decode_header(Coding.JSON, f'{{"{name}":{value}}}'.encode())
+
+    assert caught.value.close
+
+
+def test_a_cbor_header_has_no_arrays_as_names() -> None:
+    """Keys that share a hash took five seconds for 270 kB: they are refused at the first."""
+    data = b"\x87\x00\x00\x00\x00\x00\xf6\xa2\x82\x20\x21\x00\x82\x21\x20\x00"
+
+    with pytest.raises(RemoteProtocolError, match="depth"):
+        decode_header(Coding.CBOR, data)
+
+
+def test_a_cbor_header_is_an_array_of_seven() -> None:
+    """A megabyte of empty arrays is refused by its first byte."""
+    with pytest.raises(RemoteProtocolError, match="expected an array of 7"):
+        decode_header(Coding.CBOR, b"\x9a\x00\x0f\x00\x00" + b"\x80" * 0xF0000)

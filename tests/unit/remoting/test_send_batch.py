@@ -5,6 +5,7 @@ from __future__ import annotations
 import cbor2
 import pytest
 
+from timermq.remoting import send_batch
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.errors import RemoteProtocolError
 from timermq.remoting.send_batch import (
@@ -130,3 +131,16 @@ def test_malformed_results(row: object) -> None:
         decode_results(cbor2.dumps([row]))
 
     assert "BATCH: result 0 is not one" == caught.value.remark
+
+
+def test_a_large_body_is_read_item_by_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same messages come out, and nothing is made of an item with others inside."""
+    items = [SendItem("T", -1, 0, b"KEYS\x01k\x02", b"x" * 300), SendItem("é", 1, 2, b"", b"")] * 20
+    body = encode_items(items)
+    whole = decode_items(body)
+    monkeypatch.setattr(send_batch, "WHOLE_SIZE_MAX", 100)
+
+    assert items == whole == decode_items(body)
+    for row in (b"\x9a\x00\x00\x03\xe8" + b"\x80" * 1000, b"\x85" + b"\x81\x80" * 5 + bytes(200)):
+        with pytest.raises(RemoteProtocolError, match=r"^BATCH: (row 0|.*depth)"):
+            decode_items(b"\x81" + row)

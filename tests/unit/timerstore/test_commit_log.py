@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from small_store import HOST, SEGMENT_SIZE, message
@@ -67,6 +68,30 @@ def test_records_are_read_by_position(disk: MemoryDisk) -> None:
     assert record(200) + record(300) == log.record_at(200, 200)
     assert log.holds(1124, 100)
     assert (1224, 824) == (log.max_offset, log.room)
+
+
+@pytest.mark.parametrize(
+    "positions", [[300], [200, 300, 400], [1124, 0, 1024, 900, 100], POSITIONS, [500, 500]]
+)
+def test_many_records_are_read_as_one_block(disk: MemoryDisk, positions: list[int]) -> None:
+    """In the order asked for, wherever they stand."""
+    log = filled(disk)
+    block = log.block_at(np.array(positions), np.full(len(positions), 100))
+
+    assert block is not None
+    assert [record(at) for at in positions] == block.records()
+    assert positions == block.heads["phy_offset"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("phy_offset", "size"), [(-100, 100), (1124, 101), (1224, 100), (1000, 100), (0, 90), (0, 99)]
+)
+def test_a_block_has_whole_records_alone(disk: MemoryDisk, phy_offset: int, size: int) -> None:
+    """One that is not there, or is of another size, keeps the others back too."""
+    log = filled(disk)
+
+    assert log.block_at(np.array([300, phy_offset]), np.array([100, size])) is None
+    assert log.block_at(np.array([], np.int64), np.array([], np.int64)) is None
 
 
 @pytest.mark.parametrize(("phy_offset", "size"), [(-100, 100), (1224, 1), (1124, 101), (1000, 100)])

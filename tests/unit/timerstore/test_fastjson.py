@@ -198,3 +198,10 @@ def test_the_deepest_file() -> None:
     text = "[" * DEPTH_MAX + "]" * DEPTH_MAX
 
     assert fastjson(parse_json(text)) == text
+
+
+@pytest.mark.parametrize("text", ["1e999", "-1e999", '{"a":[1e309]}'])
+def test_numbers_have_a_double(text: str) -> None:
+    """A number beyond it could not be printed again: the table that holds it could not be saved."""
+    with pytest.raises(StoreFormatError, match="a number within the range of a double"):
+        parse_json(text)

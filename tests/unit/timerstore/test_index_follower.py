@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 import trio
 
 from fakes import ManualClock
 from small_store import ROOT, message, open_store, put_bodies, small_options
-from timermq.timerstore.index_follower import SLICE_COUNT, IndexFollower
+from timermq.timerstore.index_follower import FRESH_COUNT_MAX, SLICE_COUNT, IndexFollower
 from timermq.timerstore.index_keys import keys_in
+from timermq.timerstore.index_layout import HEADER
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import SysFlag
 from timermq.timerstore.message_store import MessageStore
@@ -109,6 +111,39 @@ def test_rollbacks_are_not_indexed() -> None:
     put_keys(store, "c", flag=SysFlag.TRANSACTION_COMMIT)
 
     assert [["a"], [], ["c"]] == [found(store, key) for key in "abc"]
+
+
+@pytest.mark.parametrize("count", [1, SLICE_COUNT + 3, FRESH_COUNT_MAX + 3])
+def test_what_is_handed_over_is_indexed_as_what_is_read(count: int) -> None:
+    """Whether it is one message, several slices, or more than is kept to be handed over."""
+    options = attrs.evolve(OPTIONS, mapped_file_size_commit_log=1 << 22, max_index_num=1 << 15)
+    disk = MemoryDisk()
+    store = open_store(disk, options=options)
+    for start in range(0, count, 100):
+        store.put(
+            [
+                message(properties=f"UNIQ_KEY\x01{number}\x02".encode())
+                for number in range(start, min(start + 100, count))
+            ]
+        )
+    assert found(store, str(count - 1), unique=True) == ["x"]
+    handed_over = index_entries(disk)
+    trio.run(store.aclose)
+    for name in disk.list_dir(f"{ROOT}/index"):
+        disk.remove(f"{ROOT}/index/{name}")
+
+    store = open_store(disk, options=options)
+
+    assert found(store, str(count - 1), unique=True) == ["x"]
+    assert handed_over == index_entries(disk)
+    assert len(handed_over) > count * 20
+
+
+def index_entries(disk: MemoryDisk) -> bytes:
+    """The entries of the only index file, without header and slots."""
+    (name,) = disk.list_dir(f"{ROOT}/index")
+    file = disk.open(f"{ROOT}/index/{name}", read_only=True)
+    return file.read(HEADER.size, file.size()).rstrip(b"\0")
 
 
 def test_a_slice_is_bounded() -> None:

@@ -104,6 +104,31 @@ def test_limits(options: dict[str, int], limits: dict[str, int], count: int) -> 
     assert (GetStatus.FOUND, count, count) == outcome(read(store, **limits))
 
 
+@pytest.mark.parametrize("count_max", [1, 15, 16, 40, 100])
+@pytest.mark.parametrize("bytes_max", [1, 150, 2_000, EVERYTHING])
+def test_many_messages_among_those_of_another_queue(count_max: int, bytes_max: int) -> None:
+    """As many are read as fit, neighbours together, few or many at a time."""
+    store = new_store(
+        mapped_file_size_consume_queue=2000,
+        mapped_file_size_commit_log=1 << 16,
+        max_transfer_count_on_message_in_memory=100,
+    )
+    sizes: list[int] = []
+    for number in range(60):
+        put_bodies(store, "x" * (number % 7), queue_id=int(number % 3 == 0 and number < 30))
+        if number % 3 or number >= 30:
+            sizes.append(92 + number % 7)
+    expected = 1
+    while expected < min(count_max, len(sizes)) and sum(sizes[: expected + 1]) <= bytes_max:
+        expected += 1
+
+    result = read(store, count_max=count_max, bytes_max=bytes_max)
+
+    assert (GetStatus.FOUND, expected, expected) == outcome(result)
+    assert sum(sizes[:expected]) == result.size
+    assert len(result.records) == min(1 + (expected - 1) // 2, 10)
+
+
 def test_a_read_ends_where_a_segment_of_the_queue_ends() -> None:
     """The reader asks again."""
     store = new_store()

@@ -151,6 +151,14 @@ class TimerCheckpoint:
             self.counter += 1
         self.extension = CheckpointExtension(precision_ms=precision_ms, scan_py=scan_py)
 
+    def reserve(self) -> None:
+        """Take the room of the page, before anything relies on its being written.
+
+        Raises:
+            OSError: The disk is full; the page is as it was.
+        """
+        self.file.allocate(PAGE_SIZE)
+
     def write(self) -> None:
         """Write the page; the caller syncs ``file``.
 

@@ -255,7 +255,7 @@ class TimerLog:
         """
         start = self.segment_start(from_pos)
         end = find_end(self._queue, start)
-        self._end_at(end, start)
+        self._end_at(end, start, rewrite_from=from_pos)
         return end
 
     def cut(self, pos: int) -> None:
@@ -264,7 +264,7 @@ class TimerLog:
         Raises:
             OSError: The disk failed.
         """
-        self._end_at(pos, self.segment_start(pos))
+        self._end_at(pos, self.segment_start(pos), rewrite_from=pos)
 
     def delete_before_phy(self, min_phy: int) -> int:
         """Remove the oldest segments whose messages all stand before ``min_phy``; never the last.
@@ -306,11 +306,13 @@ class TimerLog:
             segment_size=self.segment_size,
         )
 
-    def _end_at(self, end: int, sync_from: int) -> None:
+    def _end_at(self, end: int, sync_from: int, *, rewrite_from: int) -> None:
         """Set the end, clear what stands behind, and sync the segments from ``sync_from`` on."""
         if not self._read_only:
             clear_behind(self._queue, end)
         self._queue.set_end(end)
+        if not self._read_only:
+            self._queue.rewrite(rewrite_from)
         tail = [segment for segment in self._queue.segments if segment.end > sync_from]
         if tail and not self._read_only:
             self._disk.sync_now(*(segment.file for segment in tail))

@@ -11,10 +11,12 @@ import mmap
 from collections.abc import Generator, Iterable, Iterator, Sequence
 
 import attrs
+import numpy as np
 
 from .disk import Disk
 from .errors import StoreError
 from .mapped_file_queue import MappedFile, MappedFileQueue
+from .record_block import Places, RecordBlock, joined_runs
 from .record_check import CheckKind, CheckResult, check_record
 from .record_layout import BLANK, BLANK_MAGIC, FIXED_SIZE_V1
 
@@ -174,6 +176,31 @@ class CommitLog:
                 else None
             )
 
+    def block_at(self, positions: Places, sizes: Places) -> RecordBlock | None:
+        """Many records in one piece, neighbours read together; cold ones are announced first.
+
+        Args:
+            positions: Where they stand, in the order that the block is to have.
+            sizes: Their sizes.
+
+        Returns:
+            None when any of them is not in the log, or is not of its size.
+        """
+        if not len(positions) or int(sizes.min()) < FIXED_SIZE_V1:
+            return None
+        order = np.argsort(positions, kind="stable")
+        sorted_sizes = sizes[order]
+        runs = joined_runs(positions[order], sorted_sizes)
+        self.will_need(runs)
+        parts = [part for part in self.records_at(runs) if part is not None]
+        if len(parts) < len(runs):
+            return None
+        sorted_ends = np.cumsum(sorted_sizes, dtype=np.int64)
+        ends = np.empty_like(sorted_ends)
+        ends[order] = sorted_ends
+        block = RecordBlock(b"".join(parts), ends - sizes, ends)
+        return block if bool((block.heads["total_size"] == sizes).all()) else None
+
     def will_need(self, records: Iterable[tuple[int, int]]) -> None:
         """Announce (position, size) of records that are read next: cold ones come together."""
         ranges: dict[int, list[tuple[int, int]]] = {}
@@ -290,7 +317,11 @@ class CommitLog:
             at += len(zeros)
 
     def sync_now(self, first: int) -> None:
-        """Make everything from a position on durable, and the names of the segments (blocking)."""
+        """Make everything from a position on durable, and the names of the segments (blocking).
+
+        It is written again first, since it may be another process's that is trusted here.
+        """
+        self._files.rewrite(first)
         if self._files.segments:
             files = [segment.file for segment in self._files.segments if segment.end > first]
             self._disk.sync_now(*files)

@@ -8,6 +8,7 @@ plain and fast but syncing, which blocks for milliseconds: services await ``sync
 
 from __future__ import annotations
 
+import errno
 import mmap
 from collections.abc import Iterable
 from typing import Protocol
@@ -15,6 +16,11 @@ from typing import Protocol
 import attrs
 
 Bytes = bytes | bytearray | memoryview
+
+
+def is_full(error: OSError) -> bool:
+    """Whether an operation failed for want of room: it may succeed later, unlike after others."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 @attrs.frozen

@@ -46,6 +46,11 @@ def unit_tags_code(
         level = find(properties, _DELAY)
         if level is not None and level.isdigit() and (number := int(level)) > 0:
             return level_deliver_ms(levels_ms, number, store_ms)
+    return tags_code_in(properties)
+
+
+def tags_code_in(properties: bytes) -> int:
+    """The tags code of a message: 0 without tags."""
     # The way of nearly all tags; `find` also knows those that stand first, or are empty.
     at = properties.rfind(_MARKED_TAGS)
     if at >= 0:

@@ -13,6 +13,7 @@ Source: com.alibaba.fastjson 1.2.83 ``SerializeWriter``, ``MapSerializer``, ``Co
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import NoReturn, cast
@@ -66,7 +67,7 @@ def parse_json(text: str, path: str = "text") -> object:
 
     Raises:
         StoreFormatError: It is something else, nested deeper than ``DEPTH_MAX``, or has a number
-            of more than ``DIGITS_MAX`` digits.
+            of more than ``DIGITS_MAX`` digits, or beyond a double.
     """
     return _Reader(text, path).whole()
 
@@ -192,7 +193,10 @@ class _Reader:
         text = self._token["number"]
         if len(text) > DIGITS_MAX:
             self._fail(f"a number of at most {DIGITS_MAX} digits")
-        return float(text) if self._token["fraction"] else int(text)
+        number = float(text) if self._token["fraction"] else int(text)
+        if abs(number) == math.inf:
+            self._fail("a number within the range of a double")
+        return number
 
     def _check_depth(self, depth: int) -> None:
         if depth >= DEPTH_MAX:

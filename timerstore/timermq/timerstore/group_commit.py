@@ -69,8 +69,8 @@ class GroupCommit:
                 await self._round.wait()
 
     def fail(self, error: OSError | StoreFailedError) -> None:
-        """Note that a sync has failed, here or of another file of the store."""
-        self.failure = error
+        """Note that a sync has failed, here or of another file of the store; the first counts."""
+        self.failure = self.failure or error
         self.failed.set()
 
     def check(self) -> None:

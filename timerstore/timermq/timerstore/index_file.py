@@ -14,7 +14,7 @@ import numpy as np
 import trio
 from numpy.typing import NDArray
 
-from .disk import Disk, File
+from .disk import Disk, File, is_full
 from .errors import StoreFormatError
 from .index_layout import (
     ENTRY,
@@ -242,7 +242,7 @@ class IndexFile:
             Whether it is durable; not when the disk is full. Then the next flush tries again.
 
         Raises:
-            OSError: A sync failed; it must not be tried again.
+            OSError: A sync failed, which must not be tried again, or a write, not for want of room.
 
         Cancellation: The header on the disk counts only what is durable.
         """
@@ -251,12 +251,16 @@ class IndexFile:
         header = self.header
         try:
             await self._write_slots()
-        except OSError:
+        except OSError as error:
+            if not is_full(error):
+                raise
             return False
         await disk.sync(self.file)
         try:
             self.file.write(0, header.encode())
-        except OSError:
+        except OSError as error:
+            if not is_full(error):
+                raise
             return False
         await disk.sync(self.file)
         self._written_header = header

@@ -8,17 +8,21 @@ Corresponds to CommitLogDispatcherBuildIndex and IndexService.buildIndex.
 """
 
 import contextlib
+from collections import deque
 from collections.abc import Callable
 
 from .commit_log import CommitLog
 from .disk import Disk
 from .index_file import IndexFile
-from .index_keys import KeyColumns, keys_in
+from .index_keys import FreshRecords, KeyColumns, keys_in
 from .index_service import QUERY_COUNT_MAX, IndexService
 from .log_record import LogRecord, read_log_record
 from .properties import UNIQ_KEY_NAME, find
 from .record_check import CheckKind
 from .store_options import StoreOptions
+
+FRESH_COUNT_MAX = 16_384
+"""Records that are kept to be indexed without reading them again; some megabytes."""
 
 SLICE_COUNT = 512
 """Records that are indexed between two checkpoints of the event loop: about a millisecond."""
@@ -50,6 +54,9 @@ class IndexFollower:
         self._log = log
         self._index = index
         self._read_only = read_only
+        self._fresh: deque[FreshRecords] = deque()
+        """What was just written, in the order of the log."""
+        self._fresh_count = 0
 
     @classmethod
     def open(
@@ -96,8 +103,16 @@ class IndexFollower:
         """Whether the log holds records that are not indexed."""
         return self.position < self._log.max_offset
 
+    def offer(self, fresh: FreshRecords) -> None:
+        """Take what was just written, so that it need not be read; too much of it is forgotten."""
+        if self._fresh_count + len(fresh) > FRESH_COUNT_MAX:
+            self._fresh.clear()
+            self._fresh_count = 0
+        self._fresh.append(fresh)
+        self._fresh_count += len(fresh)
+
     def index_slice(self, count_max: int = SLICE_COUNT) -> None:
-        """Index the next records, at most ``count_max``.
+        """Index the next records, about ``count_max``.
 
         Raises:
             OSError: The disk did not take the entries; the next call tries again.
@@ -105,12 +120,28 @@ class IndexFollower:
         log = self._log
         start = max(self.position, log.min_offset)
         keys = KeyColumns()
-        end = self._read_keys(keys, start, count_max)
+        end = self._take_keys(keys, start, count_max) or self._read_keys(keys, start, count_max)
         self._index.add(keys)
         if end == start:
             # A record that rotted on the disk. Nothing in its segment can be found behind it.
             end = min(log.next_segment_start(start), log.max_offset)
         self.position = end
+
+    def _take_keys(self, keys: KeyColumns, start: int, count_max: int) -> int | None:
+        """Take the keys of what was just written there; where what is left begins, None without.
+
+        Nothing is forgotten that has to be tried again: then it is read.
+        """
+        end, fresh = start, self._fresh
+        count = 0
+        while fresh and fresh[0].start <= end and count < count_max:
+            part = fresh.popleft()
+            self._fresh_count -= len(part)
+            if part.start == end:
+                keys.add_fresh(part)
+                end = part.end
+                count += len(part)
+        return end if end > start else None
 
     def _read_keys(self, keys: KeyColumns, start: int, count_max: int) -> int:
         """Read the keys of the next records; returns where what is left begins."""

@@ -1,11 +1,14 @@
 """The keys of records: which there are, and reading them from a block of the log in one pass.
 
-A key is found by what the index hashes, ``topic#key``. Every message is read here once more after
-it was stored, so this is a hot loop: a block of neighbouring records is taken out of the log in one
-piece, and of each record only the lengths and the end of the properties are looked at.
+A key is found by what the index hashes, ``topic#key``. The keys of nearly all records are taken
+from what a put has just written, which need not be read again. All others are read from the log, in
+a hot loop as well: a block of neighbouring records is taken out of it in one piece, and of each
+record only the lengths and the end of the properties are looked at.
 
 Source: Java ``IndexService.buildIndex``.
 """
+
+from collections.abc import Sequence
 
 import attrs
 
@@ -28,6 +31,7 @@ _PEEK = HEAD.cut("total_size", "magic", "sys_flag", "store_ms", "body_length")
 _BLANK_MARK = BLANK_MAGIC.to_bytes(4, signed=True)
 _UNIQ_KEY = UNIQ_KEY_NAME + b"\x01"
 _KEYS = KEYS_NAME + b"\x01"
+_UNIQ_KEY_SIZE = len(_UNIQ_KEY)
 _END = b"\x02"
 _END_BYTE = 2
 _UNUSUAL_FLAGS = V6_BITS | int(TRANSACTION_MASK)
@@ -47,8 +51,39 @@ def keys_in(properties: bytes) -> list[bytes]:
 
 def index_text(topic: bytes, key: bytes) -> bytes:
     """What is hashed for a key; broken UTF-8 as Java reads it."""
-    text = b"%b#%b" % (topic, key)
+    return _as_java_reads(b"%b#%b" % (topic, key))
+
+
+def _as_java_reads(text: bytes) -> bytes:
     return text if text.isascii() else text.decode("utf-8", "replace").encode()
+
+
+class _TopicHeads(dict[str, bytes]):
+    """What stands before the keys of a topic."""
+
+    def __missing__(self, topic: str) -> bytes:
+        head = self[topic] = topic.encode() + b"#"
+        return head
+
+
+@attrs.frozen(eq=False)
+class FreshRecords:
+    """Records that were written together, as far as the index wants to know them.
+
+    No rollback of a transaction is among them.
+    """
+
+    start: int
+    """Position of the first one."""
+    end: int
+    """Where the log goes on behind them."""
+    store_ms: int
+    topics: Sequence[str]
+    properties: Sequence[bytes]
+    offsets_py: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.properties)
 
 
 @attrs.define(eq=False)
@@ -74,6 +109,32 @@ class KeyColumns:
                 self.offsets_py.append(phy_offset)
                 self.stores_ms.append(store_ms)
         return True
+
+    def add_fresh(self, fresh: FreshRecords) -> None:
+        """Add the keys of records that were just written."""
+        texts, offsets, heads = self.texts, self.offsets_py, _TopicHeads()
+        first = len(texts)
+        has_keys = _KEYS in b"".join(fresh.properties)
+        rows = zip(fresh.topics, fresh.properties, fresh.offsets_py, strict=True)
+        for topic, properties, offset_py in rows:
+            name_at = properties.rfind(_UNIQ_KEY)
+            key_at = name_at + _UNIQ_KEY_SIZE
+            key_end = properties.find(_END, key_at)
+            # The last of several counts. What begins alike, or is empty, takes the long way.
+            if (
+                0 <= name_at < key_at < key_end
+                and (name_at == 0 or properties[name_at - 1] == _END_BYTE)
+                and not (has_keys and _KEYS in properties)
+            ):
+                texts.append(heads[topic] + properties[key_at:key_end])
+                offsets.append(offset_py)
+            else:
+                keys = keys_in(properties)
+                texts += [heads[topic] + key for key in keys]
+                offsets += [offset_py] * len(keys)
+        if not b"".join(texts[first:]).isascii():
+            texts[first:] = [_as_java_reads(text) for text in texts[first:]]
+        self.stores_ms += [fresh.store_ms] * (len(texts) - first)
 
     def add_block(self, data: bytes, phy_offset: int, count_max: int) -> tuple[int, bool]:
         """Add the keys of the records that are whole in a block.

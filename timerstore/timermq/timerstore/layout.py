@@ -88,7 +88,7 @@ class Layout:
     @cached_property
     def dtype(self) -> np.dtype[np.void]:
         """The numpy type whose arrays are runs of such records."""
-        return np.dtype([(field.name, _NUMPY[field.code]) for field in self.fields])
+        return np.dtype([(field.name, _numpy_code(field.code)) for field in self.fields])
 
     def table(self) -> list[str]:
         """Rows of a Markdown table: offset, size, name, meaning."""
@@ -99,3 +99,8 @@ class Layout:
                 f"| {self.offset_of(field.name)} | {size} | {field.name} | {field.meaning} |"
             )
         return rows
+
+
+def _numpy_code(code: str) -> str:
+    """Numpy's name for a struct code; text of bytes is kept as it is, zeros at its end too."""
+    return f"V{code[:-1]}" if code.endswith("s") else _NUMPY[code]

@@ -18,6 +18,9 @@ from .errors import StoreFormatError
 
 NAME_DIGITS = 20
 
+REWRITE_SIZE = 1 << 20
+"""Bytes that are written again in one step, and zeros behind the end that are."""
+
 
 @attrs.define(eq=False)
 class MappedFile:
@@ -243,6 +246,23 @@ class MappedFileQueue:
                 del self._unsynced_dirs[directory]
         self.mark_flushed(end)
         return self.flushed_where
+
+    def rewrite(self, first: int) -> None:
+        """Write again what stands from ``first`` to the end, and zeros behind it.
+
+        After a sync that failed, in this process or one before it, the page cache may show as clean
+        what is not on the disk, and a further sync would pass over it. Written again it is dirty.
+
+        Raises:
+            OSError: The disk did not take it.
+        """
+        for segment in self.segments:
+            at = max(first - segment.start, 0)
+            end = min(self.wrote - segment.start + REWRITE_SIZE, segment.size)
+            while at < end:
+                data = segment.file.read(at, min(REWRITE_SIZE, end - at))
+                segment.file.write(at, data)
+                at += len(data)
 
     def delete_before(self, offset: int) -> int:
         """Remove segments that end at or before ``offset``, never the last; returns how many."""

@@ -15,10 +15,12 @@ Corresponds to RocketMQ's DefaultMessageStore.
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from typing import NoReturn
 
 import trio
 
 from .cleaning import Cleaner
+from .commit_log import StoreFailedError
 from .consume_queue import ConsumeQueue
 from .disk import Disk
 from .dispatch import Dispatcher
@@ -92,10 +94,11 @@ class MessageStore:
             options,
             log=log,
             records=RecordWriter(options, self._topic_queues, store_host),
-            copier=RecordCopier(options, self._topic_queues, store_host),
+            copier=RecordCopier(self._topic_queues, store_host),
             dispatcher=self._dispatcher,
             commit=self._commit,
             cleaner=self._cleaner,
+            index=self._index,
             now_ms=now_ms,
             last_store_ms=recovery.last_store_ms,
         )
@@ -269,6 +272,17 @@ class MessageStore:
             StoreFailedError: A sync failed, now or before.
         """
         await self._maintenance.flush()
+
+    def fail(self, error: OSError) -> NoReturn:
+        """Let the store fail: a file that belongs to it, such as a timer log, was not synced.
+
+        No message is taken any more, and ``run`` ends.
+
+        Raises:
+            StoreFailedError: Always.
+        """
+        self._commit.fail(error)
+        raise StoreFailedError(f"store has failed: {error}") from error
 
     async def clean(self) -> int:
         """Remove old segments now, as the background does; how many."""

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 
 import attrs
+import numpy as np
 
 from .commit_log import CommitLog
 from .consume_queue import UNIT, ConsumeQueue
 from .get_result import GetResult, GetStatus
 from .log_record import STORE_MS_END, store_ms_of
+from .record_block import COLUMNS_COUNT_MIN, Places, joined_runs
 from .store_options import StoreOptions
 
 TagsFilter = Callable[[int], bool]
@@ -103,27 +105,21 @@ class QueueReader:
 
         None when some of the records are gone: then each unit has to be looked at.
         """
-        units: list[tuple[int, int, int]] = queue.units(offset, count_max).tolist()
-        if not units:
+        units = queue.units(offset, count_max)
+        if not len(units):
             return None
-        limits = self._limits(units[0][0], count_max, bytes_max)
-        count_limit, bytes_limit = limits
-        runs: list[tuple[int, int]] = []
-        begin, end = units[0][0], units[0][0]
-        count = total = 0
-        for phy_offset, size, _ in units:
-            total += size
-            if count and (count == count_limit or total > bytes_limit):
-                break
-            if phy_offset != end:
-                runs.append((begin, end - begin))
-                begin = phy_offset
-            end = phy_offset + size
-            count += 1
-        runs.append((begin, end - begin))
-        is_recent = count == 1 or limits == self._limits(units[count - 1][0], count_max, bytes_max)
+        positions, sizes = units["phy_offset"], units["size"]
+        first = int(positions[0])
+        limits = self._limits(first, count_max, bytes_max)
+        if len(units) < COLUMNS_COUNT_MIN:
+            runs, count = _runs(positions.tolist(), sizes.tolist(), *limits)
+        else:
+            count = _fitting(sizes, *limits)
+            runs = joined_runs(positions[:count], sizes[:count])
+        last = int(positions[count - 1])
+        is_recent = count == 1 or limits == self._limits(last, count_max, bytes_max)
         log = self._log
-        if not is_recent or units[0][0] < log.min_offset or end > log.max_offset:
+        if not is_recent or first < log.min_offset or sum(runs[-1]) > log.max_offset:
             return None
         records = tuple(run for run in log.records_at(runs) if run is not None)
         if len(records) < len(runs):
@@ -196,6 +192,32 @@ class QueueReader:
 
     def _records(self, batch: _Batch) -> tuple[bytes, ...]:
         return tuple(self._log.read(phy_offset, size) for phy_offset, size in batch.runs)
+
+
+def _runs(
+    positions: list[int], sizes: list[int], count_limit: int, bytes_limit: int
+) -> tuple[list[tuple[int, int]], int]:
+    """Of few units, those that fit: their records, neighbours joined, and how many they are."""
+    runs: list[tuple[int, int]] = []
+    begin = end = positions[0]
+    count = total = 0
+    for phy_offset, size in zip(positions, sizes, strict=True):
+        total += size
+        if count and (count == count_limit or total > bytes_limit):
+            break
+        if phy_offset != end:
+            runs.append((begin, end - begin))
+            begin = phy_offset
+        end = phy_offset + size
+        count += 1
+    runs.append((begin, end - begin))
+    return runs, count
+
+
+def _fitting(sizes: Places, count_limit: int, bytes_limit: int) -> int:
+    """Of many units, how many fit; the first always does."""
+    fitting = int(np.searchsorted(np.cumsum(sizes), bytes_limit, "right"))
+    return max(min(fitting, count_limit), 1)
 
 
 def _position(queue: ConsumeQueue, offset: int) -> tuple[GetStatus, int]:

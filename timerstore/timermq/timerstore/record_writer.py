@@ -17,6 +17,7 @@ import attrs
 from .commit_log import LogWrite
 from .consume_queue import UNIT, QueueUnits
 from .dispatch import DispatchBatch, unit_tags_code
+from .index_keys import FreshRecords
 from .message import HOST_SIZE_V4, HOST_SIZE_V6, TRANSACTION_MASK, Message, SysFlag
 from .properties import INNER_NUM, PROPERTIES_SIZE_MAX
 from .put_status import PutResult, PutStatus
@@ -58,6 +59,8 @@ class EncodedBatch:
     """One for each message, in their order; true once the writes are done."""
     count: int = 0
     """Messages that are stored."""
+    fresh: FreshRecords | None = None
+    """For the index; None when it has to read them."""
     segment_starts: list[int] = attrs.field(factory=list[int])
     """Segments that have to be begun."""
     writes: list[LogWrite] = attrs.field(factory=list[LogWrite])
@@ -163,6 +166,7 @@ class RecordWriter:
         parts: list[bytes] = []
         pos = write_start = batch.end
         stored = write_first = 0
+        all_queued = True
         for message in messages:
             entry = find_entry((message.topic, message.queue_id)) or self._new_entry(message)
             head = heads.get(len(message.born_host))
@@ -238,8 +242,19 @@ class RecordWriter:
                 entry.units.append(pack_unit(pos, size, code))
                 entry.next_offset = queue_offset + 1
                 entry.end = pos + size
+            else:
+                all_queued = False
             pos += size
         batch.close_write(write_start, parts)
+        if stored == len(messages) and all_queued:
+            batch.fresh = FreshRecords(
+                start=batch.end,
+                end=pos,
+                store_ms=store_ms,
+                topics=[message.topic for message in messages],
+                properties=[message.properties for message in messages],
+                offsets_py=[result.phy_offset for result in results],
+            )
         batch.end, batch.count = pos, stored
 
     def _new_entry(self, message: Message) -> TopicQueue | None:

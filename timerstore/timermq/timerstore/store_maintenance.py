@@ -25,7 +25,7 @@ import trio
 from .cleaning import Cleaner
 from .commit_log import CommitLog, StoreFailedError
 from .consume_queue_table import ConsumeQueueTable
-from .disk import Disk
+from .disk import Disk, is_full
 from .dispatch import Dispatcher
 from .group_commit import GroupCommit
 from .index_follower import IndexFollower
@@ -167,10 +167,17 @@ class StoreMaintenance:
         await self.flush_checkpoint()
         log = self._log
         if self._dispatcher.dispatched_to == log.max_offset:
-            # Without room the old register stays: it says less, but nothing wrong.
-            with contextlib.suppress(OSError):
+            try:
                 register.save(self._queues, log_start=log.min_offset, log_end=log.max_offset)
-            lock.mark_clean()
+            except OSError as error:
+                # Without room the old register stays: it says less, but nothing wrong.
+                self._fail_unless_full(error)
+            self._commit.check()
+            try:
+                lock.mark_clean()
+            except OSError as error:
+                self._commit.fail(error)
+            self._commit.check()
 
     def try_dispatch(self) -> None:
         """Bring to the queues what may be readable and is not yet there."""
@@ -212,8 +219,9 @@ class StoreMaintenance:
     async def _flush_checkpoint_page(self) -> None:
         try:
             self._checkpoint.write()
-        except OSError:
+        except OSError as error:
             # No room for the page. The old one stays, and recovery would read more of the log.
+            self._fail_unless_full(error)
             return
         await self._disk.sync(self._checkpoint.file)
 
@@ -235,8 +243,9 @@ class StoreMaintenance:
         while index.is_behind:
             try:
                 index.index_slice()
-            except OSError:
+            except OSError as error:
                 # No room for the index. The messages are safe; it is tried again next time.
+                self._fail_unless_full(error)
                 return
             await trio.lowlevel.checkpoint()
 
@@ -251,6 +260,11 @@ class StoreMaintenance:
             await trio.sleep(self._options.clean_resource_interval_ms / 1000)
             await self.clean()
             self.try_dispatch()
+
+    def _fail_unless_full(self, error: OSError) -> None:
+        """A full disk is waited for; one that refuses for another reason is not to be trusted."""
+        if not is_full(error):
+            self._commit.fail(error)
 
     async def _sync(self, work: Callable[[], Awaitable[object]]) -> None:
         """Do some syncing work; if it fails the store has failed.

@@ -9,6 +9,7 @@ from .cleaning import Cleaner
 from .commit_log import CommitLog, StoreFailedError
 from .dispatch import Dispatcher
 from .group_commit import GroupCommit
+from .index_follower import IndexFollower
 from .message import Message
 from .put_status import PutResult, PutStatus
 from .record_copy import RecordCopier, RecordCopies
@@ -27,6 +28,7 @@ class StoreWriter:
         dispatcher: Gets what was stored.
         commit: Says whether the log has failed.
         cleaner: Says whether the disk is full.
+        index: Told what was written; None without an index.
         now_ms: Wall clock.
         last_store_ms: Store time of the newest record, 0 for an empty log.
     """
@@ -41,6 +43,7 @@ class StoreWriter:
         dispatcher: Dispatcher,
         commit: GroupCommit,
         cleaner: Cleaner,
+        index: IndexFollower | None,
         now_ms: Callable[[], int],
         last_store_ms: int,
     ) -> None:
@@ -60,6 +63,7 @@ class StoreWriter:
         self._dispatcher = dispatcher
         self._commit = commit
         self._cleaner = cleaner
+        self._index = index
         self._now_ms = now_ms
 
     def put(self, messages: Sequence[Message], *, even_when_full: bool) -> list[PutResult]:
@@ -86,7 +90,7 @@ class StoreWriter:
         """Store copies and hand their queue units over; see `MessageStore.put_copies`."""
         refusal = self.refusal(even_when_full=True)
         if refusal is not None:
-            self.refused_count += len(copies.records)
+            self.refused_count += len(copies)
             return refusal
         log = self._log
         start = log.max_offset
@@ -132,4 +136,6 @@ class StoreWriter:
             self.put_count += batch.count
             self.put_size += batch.end - start
             self._dispatcher.add(batch.dispatch())
+            if self._index is not None and batch.fresh is not None:
+                self._index.offer(batch.fresh)
         return None

@@ -254,6 +254,8 @@ class TimerWheel:
         missing &= reached
         if missing.any():
             self.apply(self.plan(times[missing], positions[missing], nums[missing]))
+        # Read from the file or not: if a sync failed, the page cache shows what the disk lacks.
+        self._dirty[indexes[reached]] = True
         return reached
 
     def clear(self, time_ms: int) -> None:

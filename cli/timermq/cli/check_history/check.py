@@ -8,9 +8,10 @@ from collections.abc import Mapping
 import attrs
 
 from .broken import Broken, Rule
-from .lives import Histories, Life, Numbered
+from .lives import Histories, Life
 from .message_rules import MessageRules
 from .queue_rules import broken_offsets, broken_order, in_order
+from .reader import Numbered, read_all
 
 
 @attrs.frozen(kw_only=True)
@@ -38,7 +39,7 @@ def check(named: Mapping[str, Numbered], *, others_send: bool = False) -> Report
     Raises:
         HistoryError: A file is no history, or an answer is without its question.
     """
-    histories = Histories.read(named)
+    histories = read_all(named)
     rules = MessageRules(histories, others_send)
     broken = [one for life in histories.lives.values() for one in rules.broken(life)]
     broken += broken_order(histories)

@@ -1,38 +1,14 @@
-"""What histories say of each message: its sends, requests and arrivals, with the lines.
-
-One pass over the files; memory is a few objects a message. Nothing is judged here.
-"""
+"""What histories say of each message: its sends, requests and arrivals, with the lines."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import attrs
 
-from timermq.client.history import (
-    Ack,
-    Cancel,
-    ClockStep,
-    Crash,
-    Deliver,
-    End,
-    Event,
-    Fault,
-    HistoryError,
-    Publish,
-    Refused,
-    Reschedule,
-    Send,
-    Start,
-    Unknown,
-    Verdict,
-)
-
-Numbered = Iterable[tuple[int, Event]]
-"""Events with the numbers of their lines."""
+from timermq.client.history import Ack, Cancel, End, Reschedule, Send
 
 
 @attrs.frozen
@@ -157,22 +133,6 @@ class Histories:
     unjudged_requests: int = 0
     """Requests by a key that several messages have, without an answer that names one."""
 
-    @classmethod
-    def read(cls, named: Mapping[str, Numbered]) -> Histories:
-        """Take in all files.
-
-        Raises:
-            HistoryError: An answer stands in a file without its question.
-        """
-        histories = cls(tuple(named))
-        reader = _Reader(histories)
-        for file, events in enumerate(named.values()):
-            for line, event in events:
-                reader.take(Mark(file, line, event.at_ms), event)
-        reader.resolve_arrivals()
-        reader.resolve_requests()
-        return histories
-
     def place(self, mark: Mark) -> str:
         """``file:line`` of a mark."""
         return f"{self.files[mark.file]}:{mark.line}"
@@ -207,129 +167,3 @@ class Histories:
                 until = groups.get(end.group, end.waited_until_ms)
                 groups[end.group] = min(until, end.waited_until_ms)
         return max(groups.values(), default=-1)
-
-
-class _Reader:
-    """Puts events where they belong, answers to their questions."""
-
-    def __init__(self, histories: Histories) -> None:
-        self._histories = histories
-        self._open_sends: dict[tuple[str, str], Attempt] = {}
-        self._open_requests: dict[tuple[str, int], Request] = {}
-        self._requests: list[Request] = []
-
-    def take(self, mark: Mark, event: Event) -> None:
-        """One event."""
-        histories = self._histories
-        match event:
-            case Send():
-                attempt = Attempt(mark, event)
-                self._life(event.message_id).attempts.append(attempt)
-                self._open_sends[event.who, event.message_id] = attempt
-            case Ack() | Refused() | Unknown():
-                self._answer_send(mark, event)
-            case Cancel() | Reschedule():
-                request = self._open_requests[event.who, event.op] = Request(mark, event)
-                self._requests.append(request)
-            case Verdict():
-                self._answer_request(mark, event)
-            case Publish() | Deliver():
-                self._arrive(mark, event)
-            case Start():
-                if event.flush == "ASYNC_FLUSH":
-                    histories.unsynced_ms = max(histories.unsynced_ms or 0, event.unsynced_ms)
-            case Crash():
-                histories.counts[event.kind] += 1
-                if event.kind == "power":
-                    histories.power_cuts.append(mark)
-            case Fault():
-                histories.counts[event.kind] += 1
-            case ClockStep():
-                histories.counts["clock_step"] += 1
-                histories.steps_ms += abs(event.by_ms)
-            case End():
-                histories.ends.append(event)
-
-    def resolve_arrivals(self) -> None:
-        """Give arrivals whose id nobody sent to the message that was sent by the name of a key."""
-        lives = self._histories.lives
-        for life in [one for one in lives.values() if one.arrivals and not one.attempts]:
-            nobodys: list[Arrival] = []
-            for arrival in life.arrivals:
-                named = [lives[key] for key in arrival.keys if key in lives]
-                sent = [one for one in named if one.attempts]
-                (sent[0].arrivals if len(sent) == 1 else nobodys).append(arrival)
-            life.arrivals = nobodys
-
-    def resolve_requests(self) -> None:
-        """Give each request to the message that it means: named, answered, or known by its key."""
-        by_key: dict[tuple[str, str], list[str]] = {}
-        if any(not request.event.message_id for request in self._requests):
-            for life in self._histories.lives.values():
-                for send in {attempt.send for attempt in life.attempts}:
-                    for key in send.keys:
-                        by_key.setdefault((send.topic, key), []).append(life.message_id)
-        for request in self._requests:
-            event = request.event
-            known = by_key.get((event.topic, event.key), [])
-            found = self._histories.lives.get(request.found_id)
-            if event.message_id:
-                self._life(event.message_id).requests.append(request)
-            elif found is not None and found.attempts:
-                found.requests.append(request)
-            elif len(known) == 1:
-                self._life(known[0]).requests.append(request)
-            else:  # any of them may have been meant
-                self._histories.unjudged_requests += 1
-                for one in known:
-                    self._life(one).requests.append(Request(request.asked, event))
-
-    def _life(self, message_id: str) -> Life:
-        lives = self._histories.lives
-        life = lives.get(message_id)
-        if life is None:
-            life = lives[message_id] = Life(message_id)
-        return life
-
-    def _answer_send(self, mark: Mark, event: Ack | Refused | Unknown) -> None:
-        attempt = self._open_sends.pop((event.who, event.message_id), None)
-        if attempt is None:
-            raise self._misplaced(mark, f"a send of {event.message_id} by {event.who}")
-        attempt.answered = None if isinstance(event, Unknown) else mark
-        attempt.ack = event if isinstance(event, Ack) else None
-        attempt.is_refused = isinstance(event, Refused)
-
-    def _answer_request(self, mark: Mark, event: Verdict) -> None:
-        request = self._open_requests.pop((event.who, event.op), None)
-        if request is None:
-            raise self._misplaced(mark, f"request {event.op} of {event.who}")
-        request.answered = None if event.verdict == "unknown" else mark
-        request.verdict = event.verdict
-        request.found_id = event.message_id
-        request.moved_to_ms = event.deliver_ms
-
-    def _arrive(self, mark: Mark, event: Publish | Deliver) -> None:
-        queue = Queue(event.topic, event.broker, event.queue)
-        places = self._histories.queues.setdefault(queue, {})
-        there = places.get(event.offset)
-        if there is not None and there.message_id == event.message_id:
-            return  # another group, or once more to the same
-        arrival = Arrival(
-            mark,
-            queue,
-            event.offset,
-            event.stored_ms,
-            event.deliver_ms,
-            event.message_id,
-            event.keys,
-        )
-        if there is None:
-            places[event.offset] = arrival
-        else:
-            self._histories.displaced.append((there, arrival))
-        self._life(event.message_id).arrivals.append(arrival)
-
-    def _misplaced(self, mark: Mark, what: str) -> HistoryError:
-        return HistoryError(
-            f"{self._histories.place(mark)}: expected {what} before its answer, found none"
-        )

@@ -48,7 +48,7 @@ HELP = (
     "read lag        how long the oldest slot that is not delivered is over",
     "enqueue lag     messages stored that have no place in the wheel yet",
     "p50 p99 max     lateness of deliveries in the last seconds: upper bounds",
-    "set aside, missing, early: see docs/operations.md; early must be 0",
+    "QUARANTINE      timermq quarantine list says why; early must be 0",
 )
 
 
@@ -111,10 +111,13 @@ def _alert(view: View) -> Text:
             found.append(f"{words.count(snapshot.counters.early)} delivered EARLY")
         if snapshot.refusal is not None:
             found.append(f"sends are refused: {snapshot.refusal}")
-        if snapshot.counters.set_aside or snapshot.counters.missing:
+        if snapshot.quarantined:
+            last = f", last {snapshot.set_aside_reason}" if snapshot.set_aside_reason else ""
+            found.append(f"{words.count(snapshot.quarantined)} in QUARANTINE{last}")
+        if snapshot.held_up_since_ms is not None:
+            since = words.clock_time(snapshot.held_up_since_ms, view.zone)
             found.append(
-                f"{words.count(snapshot.counters.set_aside)} set aside, "
-                f"{words.count(snapshot.counters.missing)} missing"
+                f"{words.count(snapshot.held_up)} held up since {since}: {snapshot.held_up_error}"
             )
     return Text(words.printable("! " + "; ".join(found)) if found else "", "bold red")
 

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 import attrs
 import cbor2
-import msgspec
 
-from timermq.client.errors import MalformedAnswerError, check_answer
+from timermq.client.errors import check_answer
 from timermq.client.link import Links
 from timermq.remoting import Coding, Command, RequestCode
 
-from .view import Opened, PendingRow
+from ..pending_page import PendingPage, PendingRow, decode_page
+from .view import Opened
+from .view import PendingRow as ShownRow
 
 ROWS_MAX = 1_000
 """Messages that a screen lists."""
 PAGES_MAX = 16
 PAGE_TIMEOUT = 60.0
 """Seconds: a broker with many deletes reads them all first."""
-
-
-class _Row(TypedDict):
-    deliver_ms: int
-    phy_offset: int
-    topic: str
-    unique_id: str
-    keys: str
-    tags: str
-    rolls: int
-
-
-class _Page(TypedDict):
-    rows: list[_Row]
-    next: list[int] | None
 
 
 async def read_slot(links: Links, address: str, opened: Opened, topic: str) -> Opened:
@@ -48,7 +32,7 @@ async def read_slot(links: Links, address: str, opened: Opened, topic: str) -> O
     Raises:
         ClientError: The broker does not answer, or refuses.
     """
-    rows: list[_Row] = []
+    rows: list[PendingRow] = []
     after: list[int] | None = None
     for _ in range(PAGES_MAX):
         page = await _read_page(links, address, opened, after)
@@ -64,20 +48,19 @@ async def read_slot(links: Links, address: str, opened: Opened, topic: str) -> O
     )
 
 
-async def _read_page(links: Links, address: str, opened: Opened, after: list[int] | None) -> _Page:
+async def _read_page(
+    links: Links, address: str, opened: Opened, after: list[int] | None
+) -> PendingPage:
     # A slot's messages are due after its time: its first millisecond belongs to the one before.
     between = (opened.from_ms + 1, opened.to_ms + 1)
     body = cbor2.dumps({"between": between, "limit": ROWS_MAX, "after": after})
     command = Command(RequestCode.LIST_PENDING, coding=Coding.CBOR, body=body)
     answer = check_answer(await links.call(address, command, PAGE_TIMEOUT))
-    try:
-        return msgspec.convert(cbor2.loads(answer.body), _Page)
-    except (cbor2.CBORDecodeError, msgspec.ValidationError) as error:
-        raise MalformedAnswerError(f"{address}: pending timers: {error}") from error
+    return decode_page(answer.body, address)
 
 
-def _shown(row: _Row) -> PendingRow:
-    return PendingRow(
+def _shown(row: PendingRow) -> ShownRow:
+    return ShownRow(
         deliver_ms=row["deliver_ms"],
         topic=row["topic"],
         unique_id=row["unique_id"],

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import sys
+from pathlib import Path
+
 import pytest
 
 from story import Story, judge
+from timermq.cli import check_history
 from timermq.cli.check_history.broken import Rule
 from timermq.client.history import Crash, Fault, HistoryError
 
@@ -77,3 +82,18 @@ def test_an_answer_without_a_question(story: Story, expected: str) -> None:
         judge(story)
 
     assert expected == str(refused.value)
+
+
+def test_the_judge_is_independent() -> None:
+    """Of everything else the judge imports the declaration of the events alone."""
+    folder = Path(check_history.__file__).parent
+    imported = {
+        node.module
+        for path in folder.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.level != 1 and node.module is not None
+    }
+
+    assert {"timermq.client.history", "arguments", "output"} == {
+        module for module in imported if module.split(".")[0] not in sys.stdlib_module_names
+    } - {"attrs"}

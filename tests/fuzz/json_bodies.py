@@ -1,0 +1,83 @@
+"""JSON bodies of requests and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from timermq.broker.filter import parse_filter
+from timermq.broker.refusal import RefusedError
+from timermq.cli.broker_link import master_addresses
+from timermq.client.errors import MalformedAnswerError
+from timermq.remoting.bodies import (
+    ConsumerData,
+    HeartbeatData,
+    SubscriptionData,
+    cluster_info,
+    consumer_list,
+    decode_consumer_list,
+    decode_topic_route,
+    topic_route,
+)
+from timermq.remoting.errors import RemoteProtocolError
+
+INT64 = range(-(2**63), 2**63)
+READERS: tuple[Callable[[bytes], object], ...] = (
+    SubscriptionData.decode_check,
+    decode_topic_route,
+    decode_consumer_list,
+)
+
+
+def seeds() -> list[bytes]:
+    """One of each body, and heartbeats as C++ writes them."""
+    subscription = SubscriptionData(topic="T", sub_string="a || b", sub_version=7)
+    consumer = ConsumerData(group_name="G", subscriptions=[subscription])
+    heartbeat = HeartbeatData(client_id="c", producer_groups=["P"], consumers=[consumer])
+    return [
+        heartbeat.encode(),
+        heartbeat.encode().replace(b'"CONSUME_PASSIVELY"', b"1").replace(b":7", b':"7"'),
+        b'{"subscriptionData":{"topic":"T","subString":"*","subVersion":1.5}}',
+        topic_route(
+            broker_name="b",
+            cluster="c",
+            address="h:1",
+            read_queue_nums=4,
+            write_queue_nums=4,
+            perm=6,
+        ),
+        consumer_list(["a", "b"]),
+        cluster_info(broker_name="b", cluster="c", address="h:1"),
+        b'{"brokerAddrTable":{"a":{"brokerAddrs":{0:"h:1",1:[]}}}}',
+    ]
+
+
+def fuzz_one(data: bytes) -> None:
+    """Any bytes are a body, or refused with the connection open."""
+    heartbeat = _read(HeartbeatData.decode, data)
+    if isinstance(heartbeat, HeartbeatData):
+        assert HeartbeatData.decode(heartbeat.encode()) == heartbeat
+        for consumer in heartbeat.consumers:
+            for one in consumer.subscriptions:
+                assert one.sub_version in INT64
+                _filter(one)
+    for reader in READERS:
+        _read(reader, data)
+    with suppress(MalformedAnswerError):
+        assert all(isinstance(one, str) for one in master_addresses(data))
+
+
+def _read(reader: Callable[[bytes], object], data: bytes) -> object:
+    try:
+        return reader(data)
+    except RemoteProtocolError as error:
+        assert error.remark.startswith("BODY: ")
+        assert not error.close
+        return None
+
+
+def _filter(subscription: SubscriptionData) -> None:
+    try:
+        parse_filter(subscription.sub_string, subscription.expression_type)
+    except RefusedError as error:
+        assert error.rule.startswith("FILTER_")

@@ -1,0 +1,111 @@
+"""Frames as a whole broker gets them: each is answered or held, none shows a mistake of ours."""
+
+from __future__ import annotations
+
+import functools
+
+import cbor2
+import trio
+from structlog.testing import capture_logs
+
+from broker_rig import RecordingSession, Rig, commands_in, pull_ext, send_ext
+from timermq.remoting import Coding, Command, FrameConnection
+from timermq.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
+from timermq.remoting.connection import Request, encode_frame
+from timermq.remoting.errors import RemoteProtocolError
+from timermq.remoting.send_batch import SendItem, encode_items
+from timermq.remoting.send_header import SendHeader
+from timermq.timerstore.batch import BatchPart, join_batch
+
+REQUESTS_PER_RIG = 2_000
+"""Then a new broker: a full store would refuse all that follows."""
+
+
+def seeds() -> list[bytes]:
+    """A good request of each family, in each coding that clients use for it."""
+    plain = SendHeader(
+        topic="T", queue_id=0, properties=b"UNIQ_KEY\x01U\x02TIMER_DELAY_MS\x0150\x02"
+    )
+    batch = join_batch([BatchPart(0, b"x", b"KEYS\x01k\x02TIMER_DELAY_SEC\x011\x02")])
+    heartbeat = HeartbeatData(
+        client_id="c",
+        consumers=[ConsumerData(group_name="G", subscriptions=[SubscriptionData(topic="T")])],
+    )
+    lookup = {"topic": "T", "key": "k", "maxNum": "9", "beginTimestamp": "0", "endTimestamp": "9"}
+    place = {"consumerGroup": "G", "topic": "T", "queueId": "0"}
+    recall = {"topic": "T", "producerGroup": "P", "recallHandle": "djEgVCBicm9rZXItYSAxIEs="}
+    requests: list[tuple[int, dict[str, str], bytes]] = [
+        (10, send_ext("T"), b"hello"),
+        (310, plain.to_v2(), b"hello"),
+        (320, SendHeader(topic="T", queue_id=0, batch=True).to_v2(), batch),
+        (11, pull_ext("T"), b""),
+        (14, place, b""),
+        (15, {**place, "commitOffset": "-1"}, b""),
+        (29, {**place, "timestamp": "9999999999999999999"}, b""),
+        (30, place, b""),
+        (34, {}, heartbeat.encode()),
+        (36, {"group": "G", "offset": "0", "delayLevel": "3"}, b""),
+        (38, {"consumerGroup": "G"}, b""),
+        (12, lookup, b""),
+        (33, {"offset": "-9223372036854775808"}, b""),
+        (105, {"topic": "T"}, b""),
+        (370, recall, b""),
+        (9001, {}, encode_items([SendItem("T", -1, 0, b"DELAY\x013\x02", b"x")])),
+        (9002, {}, cbor2.dumps({"limit": 3, "between": [0, 2**62]})),
+        (9003, {}, b""),
+        (9005, {"topic": "T", "key": "k", "deliverMs": "1700000005000"}, b""),
+    ]
+    return [
+        encode_frame(Command(code, opaque=1, ext=ext, body=body, coding=coding))
+        for code, ext, body in requests
+        for coding in ([Coding.CBOR] if code > 9000 else [Coding.JSON, Coding.ROCKETMQ])
+    ]
+
+
+def fuzz_one(data: bytes) -> None:
+    """Any stream: as many answers as requests that want one, and no failure behind them."""
+    frames = FrameConnection(frame_size_max=1 << 16)
+    frames.receive_data(data)
+    try:
+        requests = frames.requests()
+    except RemoteProtocolError as error:
+        assert error.close
+        return
+    with capture_logs() as logs:
+        try:
+            trio.run(_handle, requests)
+        except AssertionError as error:
+            error.add_note(f"log: {logs}; input: {data!r}")
+            raise
+
+
+async def _handle(requests: list[Request]) -> None:
+    await trio.lowlevel.checkpoint()
+    rig, peer = _rig(), RecordingSession()
+    answers = commands_in(rig.broker.dispatcher.handle(peer.session, requests))
+    held = peer.session.held_pulls
+    rig.broker.dispatcher.close(peer.session)
+    wanted = [one.opaque for one in requests if not one.is_oneway and not one.is_response]
+
+    assert len(answers) + held == len(wanted)
+    assert {one.opaque for one in answers} <= set(wanted)
+    for answer in answers:
+        assert not (answer.remark or "").startswith("SYSTEM_ERROR"), answer.remark
+        assert all(isinstance(value, str) for value in answer.ext.values())
+        assert encode_frame(answer)
+
+
+def _rig() -> Rig:
+    global _handled
+    _handled += 1
+    return _made(_handled // REQUESTS_PER_RIG)
+
+
+@functools.lru_cache(1)
+def _made(_number: int) -> Rig:
+    rig = Rig()
+    rig.send("T")
+    return rig
+
+
+_handled = 0

@@ -1,0 +1,86 @@
+"""Many records of the log in one piece of bytes, their places in it as columns.
+
+Neighbours are read together: what was stored together is one slice. What all records have in the
+same place is then read, compared and changed with a few array operations for the whole batch; only
+what differs in length is left to loops. That pays from some `COLUMNS_COUNT_MIN` records on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from .record_layout import HEAD
+
+COLUMNS_COUNT_MIN = 16
+"""Below, array operations cost more than a loop over the records."""
+
+Places = NDArray[np.int64]
+"""Positions in the bytes of a block, or lengths."""
+
+
+@attrs.define(eq=False, slots=False)
+class RecordBlock:
+    """Whole records, in any order."""
+
+    data: bytes
+    starts: Places
+    ends: Places
+
+    @classmethod
+    def of(cls, records: Sequence[bytes]) -> RecordBlock:
+        """Join records."""
+        sizes = np.array([len(record) for record in records], np.int64)
+        ends = np.cumsum(sizes)
+        return cls(b"".join(records), ends - sizes, ends)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def records(self) -> list[bytes]:
+        """Each record by itself."""
+        data = self.data
+        rows = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
+        return [data[start:end] for start, end in rows]
+
+    def kept(self, rows: Sequence[int]) -> RecordBlock:
+        """Some of the records."""
+        return RecordBlock(self.data, self.starts[rows], self.ends[rows])
+
+    @cached_property
+    def heads(self) -> NDArray[np.void]:
+        """The heads as ``HEAD`` has them; where hosts are of IPv6 only what is before them holds.
+
+        Every record must be as long as a head at least.
+        """
+        # One possible head a byte, as a view; those that are heads are copied, each as a whole.
+        count = max(len(self.data) - HEAD.size + 1, 0)
+        windows = np.ndarray(count, f"V{HEAD.size}", self.data, strides=(1,))
+        return windows[self.starts].view(HEAD.dtype)
+
+    def octets(self, places: Places, size: int) -> NDArray[np.uint8]:
+        """``size`` bytes from each place on, a row each; IndexError when they are not in here."""
+        count = max(len(self.data) - size + 1, 0)
+        return np.ndarray((count, size), np.uint8, self.data, strides=(1, 1))[places]
+
+    def have(self, text: bytes, places: Places) -> bool:
+        """Whether ``text`` stands at every one of these places; all have room for it."""
+        return bool((self.octets(places, len(text)) == np.frombuffer(text, np.uint8)).all())
+
+
+def joined_runs(positions: Places, sizes: Places) -> list[tuple[int, int]]:
+    """(position, size) of what is left when neighbours are joined.
+
+    Args:
+        positions: Where records stand in the log, ascending; at least one.
+        sizes: Their sizes.
+    """
+    ends = positions + sizes
+    firsts = np.flatnonzero(positions[1:] != ends[:-1]) + 1
+    starts = positions[np.append(0, firsts)]
+    stops = ends[np.append(firsts - 1, len(ends) - 1)]
+    return list(zip(starts.tolist(), (stops - starts).tolist(), strict=True))
