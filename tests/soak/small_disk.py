@@ -1,4 +1,7 @@
-"""A disk of a few megabytes that can be filled and freed: a tmpfs, where the user may mount one."""
+"""A disk of a few megabytes that can be filled and freed, where the user may mount one.
+
+It is ext4 on a loop device; where there is none a tmpfs, on which even reading holes takes room.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from pathlib import Path
 
 import attrs
 
-SIZE_MIB = 96
+SIZE = 96 << 20
+_PIECE_MAX, _PIECE_MIN = 16 << 20, 4096
 _FILLER = "filler"
 
 
@@ -27,10 +31,13 @@ class SmallDisk:
 
     def fill(self) -> None:
         """Take every block that is free."""
-        with (self.root / _FILLER).open("ab") as filler, contextlib.suppress(OSError):
-            free = os.statvfs(self.root)
-            size = filler.tell() + free.f_bavail * free.f_bsize
-            os.posix_fallocate(filler.fileno(), 0, size)
+        piece = _PIECE_MAX
+        with (self.root / _FILLER).open("ab") as filler:
+            while piece >= _PIECE_MIN:
+                try:
+                    os.posix_fallocate(filler.fileno(), filler.seek(0, os.SEEK_END), piece)
+                except OSError:
+                    piece //= 2
 
     def free(self) -> None:
         """Give them back."""
@@ -39,9 +46,7 @@ class SmallDisk:
 
 def reason_against() -> str | None:
     """Why there can be none here."""
-    if os.geteuid() != 0:
-        return "mounting a small disk needs root"
-    return None
+    return None if os.geteuid() == 0 else "mounting a small disk needs root"
 
 
 @contextlib.contextmanager
@@ -52,10 +57,25 @@ def small_disk(root: Path) -> Generator[SmallDisk]:
         OSError: It cannot be mounted.
     """
     root.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MIB}m", "timermq-soak", str(root)]
-    if subprocess.run(mount, check=False).returncode:
-        raise OSError(f"{root}: a tmpfs of {SIZE_MIB} MiB cannot be mounted here")
+    image = root.with_suffix(".image")
+    with image.open("wb") as file:
+        file.truncate(SIZE)
+    tmpfs = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "timermq-soak", str(root)]
+    is_mounted = (
+        _runs(["mkfs.ext4", "-q", "-F", "-m", "0", str(image)])
+        and _runs(["mount", "-o", "loop", str(image), str(root)])
+    ) or _runs(tmpfs)
+    if not is_mounted:
+        raise OSError(f"{root}: neither a loop device nor a tmpfs can be mounted here")
     try:
         yield SmallDisk(root)
     finally:
         subprocess.run(["umount", str(root)], check=True)
+        image.unlink()
+
+
+def _runs(command: list[str]) -> bool:
+    """Whether a command is there and succeeds."""
+    with contextlib.suppress(FileNotFoundError):
+        return subprocess.run(command, check=False, capture_output=True).returncode == 0
+    return False
