@@ -39,6 +39,7 @@ from .config_table import ConfigSaver
 from .connection import Connection
 from .consumer_offset import ConsumerOffsetTable
 from .durable_answers import DurableAnswers
+from .failure import failure_told
 from .left_levels import count_left
 from .long_polling import LongPolling
 from .options import BrokerOptions
@@ -256,7 +257,7 @@ class Broker:
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """The services; shielded, so that a cancelled ``run`` still stops in order."""
-        with self._services:
+        with self._services, failure_told():
             async with trio.open_nursery() as services:
                 await services.start(self.store.run, name="store")
                 await services.start(self._run_timers, name="timers")

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+import structlog
 import trio
 
 from timermq.pipeline.signal import Signal
 from timermq.timerstore.config_file import DataVersion, fastjson, load_json, save_json
-from timermq.timerstore.disk import Disk
+from timermq.timerstore.disk import Disk, is_full
 
 from .config_fields import ConfigFields
+
+log = structlog.get_logger("timermq.broker.config_table")
 
 
 class ConfigTable(Protocol):
@@ -119,6 +122,9 @@ class ConfigSaver:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Save what changes until cancelled; ``save`` writes the rest.
 
+        Raises:
+            OSError: The disk refused, not for want of room: that is waited for.
+
         Cancellation: a file is the old or the new one.
         """
         task_status.started()
@@ -128,16 +134,27 @@ class ConfigSaver:
             if await self._changed.wait_at_most(max(left, 0)):
                 await self._save(self._prompt)
             if trio.current_time() >= saved_at + self._interval:
-                await self._save(self._periodic)
+                await self.save()
                 saved_at = trio.current_time()
 
     async def save(self) -> None:
-        """Write every table that has changed since it was written."""
+        """Write every table that has changed since it was written.
+
+        Raises:
+            OSError: As in ``run``.
+        """
         await self._save((*self._prompt, *self._periodic))
 
     async def _save(self, tables: Sequence[ConfigTable]) -> None:
         for table in tables:
             changes = table.changes
             if self._saved.get(table.path) != changes:
-                await save_json(self._disk, f"{self._root}/{table.path}", fastjson(table.to_json()))
+                path = f"{self._root}/{table.path}"
+                try:
+                    await save_json(self._disk, path, fastjson(table.to_json()))
+                except OSError as error:
+                    if not is_full(error):
+                        raise
+                    log.warning("no room for a table, saved later", path=path, error=str(error))
+                    continue
                 self._saved[table.path] = changes

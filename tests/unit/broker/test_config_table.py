@@ -1,5 +1,8 @@
 """Tests of saving the tables."""
 
+import errno
+
+import pytest
 import trio
 from trio.testing import MockClock
 
@@ -9,6 +12,10 @@ from timermq.broker.config_table import ConfigSaver
 from timermq.broker.consumer_offset import ConsumerOffsetTable
 from timermq.broker.topic_config import TopicConfigTable
 from timermq.timerstore.config_file import load_json
+from timermq.timerstore.disk import Disk
+from timermq.timerstore.fault_plan import TAKING_SPACE, Fault, FaultRule, FaultRules, Operation
+from timermq.timerstore.faulty_disk import FaultyDisk
+from timermq.timerstore.file_family import FileFamily
 from timermq.timerstore.memory_disk import MemoryDisk
 
 TOPICS = f"{ROOT}/config/topics.json"
@@ -18,7 +25,7 @@ OFFSETS = f"{ROOT}/config/consumerOffset.json"
 class Tables:
     """A prompt and a periodic table with their saver."""
 
-    def __init__(self, disk: MemoryDisk) -> None:
+    def __init__(self, disk: Disk) -> None:
         disk.make_dirs(ROOT)
         self.topics = TopicConfigTable(BROKER, now_ms=lambda: START_MS, level_max=18)
         self.offsets = ConsumerOffsetTable(now_ms=lambda: START_MS, version_step=500)
@@ -72,3 +79,33 @@ async def test_saved_tables_are_loaded_again() -> None:
     assert second.topics.get("T") == first.topics.get("T")
     assert second.topics.data_version == first.topics.data_version
     assert second.offsets.query(group="g", topic="T", queue_id=3) == 7
+
+
+async def test_a_full_disk_is_waited_for(autojump_clock: MockClock) -> None:
+    """A table that finds no room is saved at a later interval; the broker goes on."""
+    rule = FaultRule(operations=TAKING_SPACE, fault=Fault(errno.ENOSPC), count=None)
+    disk = FaultyDisk(MemoryDisk(), ROOT)
+    tables = Tables(disk)
+    disk.plan = plan = FaultRules(rule)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(tables.saver.run)
+        tables.topics.create_in_send_back("%RETRY%g", 1)
+        await trio.sleep(1)
+        rule.heal()
+
+        assert load_json(disk, TOPICS) is None
+        await trio.sleep(5)
+        assert "%RETRY%g" in as_object(load_json(disk, TOPICS))["topicConfigTable"]
+        assert plan.struck
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_failed_sync_ends_the_saver(autojump_clock: MockClock) -> None:
+    """It is not tried again: the broker ends with it."""
+    disk = FaultyDisk(MemoryDisk(), ROOT)
+    tables = Tables(disk)
+    disk.plan = FaultRules(FaultRule(operations=[Operation.SYNC], families=[FileFamily.CONFIG]))
+    tables.topics.create_in_send_back("%RETRY%g", 1)
+
+    with pytest.raises(OSError, match=r"config/topics\.json\.tmp"):
+        await tables.saver.run()

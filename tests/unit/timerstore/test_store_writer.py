@@ -18,7 +18,7 @@ from small_store import (
 )
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.put_status import PutStatus
+from timermq.timerstore.put_status import PutResult, PutStatus
 from timermq.timerstore.store_options import FlushDiskType
 
 BIG = "x" * 400
@@ -59,6 +59,25 @@ def test_an_empty_batch_changes_nothing() -> None:
     assert (PutStatus.MESSAGE_ILLEGAL, 0) == (result.status, store.commit_log.max_offset)
 
 
+def test_a_send_begins_no_segment_that_deliveries_need() -> None:
+    """A segment and a tenth of the disk are kept for them; in its segment a send is taken."""
+    disk = MemoryDisk(total=64 << 10)
+    store = open_store(disk)
+    results: list[PutResult] = []
+    while not results or results[-1].status.is_stored:
+        results += store.put([message(BIG)])
+    free = disk.usage(ROOT).free
+    delivered = store.put([message(BIG)], even_when_full=True)
+
+    assert PutStatus.SERVICE_NOT_AVAILABLE is results[-1].status
+    assert results[-1].remark == (
+        f"disk of {ROOT} is full: {free} bytes free, expected at least {2 * 1024 + 6553} "
+        "to begin a segment of the log"
+    )
+    assert len(results) > 3
+    assert PutStatus.PUT_OK is delivered[0].status
+
+
 @pytest.mark.parametrize("segments", [0, 1, 2])
 def test_a_batch_that_the_disk_does_not_take_is_not_stored(segments: int) -> None:
     """None of it: no queue offset, no position, nothing to read; and a later one is stored."""
@@ -66,7 +85,10 @@ def test_a_batch_that_the_disk_does_not_take_is_not_stored(segments: int) -> Non
     store = open_store(disk)
     put_bodies(store, "first")
     disk.total = disk.usage(ROOT).used + segments * 4096
-    results = store.put([message(BIG, queue_id=number % 2) for number in range(9)])
+    # As deliveries are put: sends are refused before the disk is asked.
+    results = store.put(
+        [message(BIG, queue_id=number % 2) for number in range(9)], even_when_full=True
+    )
     refused = results[0]
 
     assert {PutStatus.SERVICE_NOT_AVAILABLE} == {result.status for result in results}

@@ -6,7 +6,8 @@ disk used            expired segments go            others
 up to 75 %           in the hours of delete_when    stay
 up to 85 %           at any hour                    stay
 above                at any hour                    the oldest go, whatever their age
-above 90 % still                                    sends are refused until there is room
+above 90 % still                                    sends are refused until there is room, and
+                                                    begin no segment that would lead there
 ===================  =============================  ==============================================
 
 Never removed: the newest segment, and what a pending timer's body stands in or behind. RocketMQ
@@ -71,6 +72,23 @@ class Cleaner:
             f"disk of {self._root} is full: {used_percent:.1f} % used, expected at most {limit} %"
             if used_percent > limit
             else None
+        )
+
+    def growth_refusal(self, segment_size: int, count: int) -> str | None:
+        """Why sends may not begin so many segments now, None if they may.
+
+        What lies above the warning level is kept for queues, units and index, which follow the log,
+        and a segment more for deliveries, which make room then. Asked for each segment, because a
+        fast producer fills a disk between two measurements.
+        """
+        usage = self._disk.usage(self._root)
+        above = usage.total * (100 - self._options.disk_space_warning_level_ratio) // 100
+        expected = (count + 1) * segment_size + above
+        if usage.free >= expected:
+            return None
+        return (
+            f"disk of {self._root} is full: {usage.free} bytes free, expected at least {expected} "
+            "to begin a segment of the log"
         )
 
     def clean(self, pinned_from: int | None) -> int:

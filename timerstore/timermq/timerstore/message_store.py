@@ -15,12 +15,10 @@ Corresponds to RocketMQ's DefaultMessageStore.
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import NoReturn
 
 import trio
 
 from .cleaning import Cleaner
-from .commit_log import StoreFailedError
 from .consume_queue import ConsumeQueue
 from .disk import Disk
 from .dispatch import Dispatcher
@@ -266,23 +264,13 @@ class MessageStore:
         return await self._commit.wait_flushed(phy_offset, self.options.sync_flush_timeout_ms)
 
     async def flush(self) -> None:
-        """Make everything put so far durable: the log, then the queues.
-
-        Raises:
-            StoreFailedError: A sync failed, now or before.
-        """
+        """Make everything put so far durable, log and queues; StoreFailedError if a sync failed."""
         await self._maintenance.flush()
 
-    def fail(self, error: OSError) -> NoReturn:
-        """Let the store fail: a file that belongs to it, such as a timer log, was not synced.
-
-        No message is taken any more, and ``run`` ends.
-
-        Raises:
-            StoreFailedError: Always.
-        """
+    def fail(self, error: OSError) -> None:
+        """Raise StoreFailedError, also from `run`: a file of its owner's was not synced."""
         self._commit.fail(error)
-        raise StoreFailedError(f"store has failed: {error}") from error
+        self._commit.check()
 
     async def clean(self) -> int:
         """Remove old segments now, as the background does; how many."""

@@ -79,7 +79,8 @@ class StoreWriter:
             messages, start=start, room=log.room, store_ms=store_ms, were_taken=even_when_full
         )
         self.refused_count += len(messages) - batch.count
-        refusal = self._write(batch, store_ms)
+        refusal = None if even_when_full else self._growth_refusal(batch)
+        refusal = refusal or self._write(batch, store_ms)
         if refusal is None:
             return batch.results
         return [
@@ -119,6 +120,18 @@ class StoreWriter:
                 remark = f"{unflushed} bytes await their sync: expected at most {limit}"
                 return PutResult(PutStatus.OS_PAGE_CACHE_BUSY, remark=remark)
         return None
+
+    def _growth_refusal(self, batch: EncodedBatch) -> PutResult | None:
+        """Refuse a send that would take the room which deliveries need: they write records too."""
+        count = len(batch.segment_starts)
+        if not count or not self._log.segments:
+            return None
+        remark = self._cleaner.growth_refusal(self._log.segment_size, count)
+        if remark is None:
+            return None
+        batch.take_back()
+        self.refused_count += batch.count
+        return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=remark)
 
     def _write(self, batch: EncodedBatch, store_ms: int) -> PutResult | None:
         """Bring a batch to the log and to the dispatcher; a refusal when the disk takes none."""

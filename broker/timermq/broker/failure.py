@@ -1,0 +1,30 @@
+"""What ends a broker that was not asked to stop, told to the log."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Iterator
+from typing import cast
+
+import structlog
+
+log = structlog.get_logger("timermq.broker.failure")
+
+
+@contextlib.contextmanager
+def failure_told() -> Generator[None]:
+    """Log the reasons of an error that leaves the block: for a failed sync, error and file."""
+    try:
+        yield
+    except Exception as error:
+        log.error("broker failed", reasons=[str(one) for one in _leaves(error)])
+        raise
+
+
+def _leaves(error: Exception) -> Iterator[Exception]:
+    """The errors in a group of groups, as nurseries make them."""
+    if isinstance(error, ExceptionGroup):
+        for one in cast("ExceptionGroup[Exception]", error).exceptions:
+            yield from _leaves(one)
+    else:
+        yield error
