@@ -133,13 +133,10 @@ class IndexCheck:
         return self._chunk
 
     def _missing_from(self, position: int) -> None:
-        """The index ends before the log; an index that was never there is no damage."""
+        """The index ends before the log: whoever opens the store goes on from there."""
         self._is_off = True
-        is_there = self.disk.is_dir(f"{self.root}/index")
-        is_note = not is_there or not self.last_exit_ok
-        self._add(
-            "index", 0, f"entries of the record at {position} and later ones", "none", is_note
-        )
+        expected = f"entries of the record at {position} and later ones"
+        self._add("index", 0, expected, "none yet: the next start adds them", is_note=True)
 
     # -- files ------------------------------------------------------------------------------------
 
