@@ -45,3 +45,9 @@ class GetResult:
     def size(self) -> int:
         """Bytes of all records."""
         return sum(map(len, self.records))
+
+
+NO_QUEUE = GetResult(
+    status=GetStatus.NO_MATCHED_LOGIC_QUEUE, next_offset=0, min_offset=0, max_offset=0
+)
+"""Nothing was ever stored under that topic and queue."""

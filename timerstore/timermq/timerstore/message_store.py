@@ -22,7 +22,7 @@ from .cleaning import Cleaner
 from .consume_queue import ConsumeQueue
 from .disk import Disk
 from .dispatch import Dispatcher
-from .get_result import GetResult, GetStatus
+from .get_result import NO_QUEUE, GetResult
 from .group_commit import GroupCommit
 from .index_follower import IndexFollower
 from .message import Message
@@ -117,8 +117,6 @@ class MessageStore:
             is_checkpointed=recovery.last_exit_ok,
         )
 
-    # -- opening and closing ------------------------------------------------------------------
-
     @classmethod
     def open(
         cls,
@@ -191,9 +189,7 @@ class MessageStore:
         """Close the store: everything is made durable, and the next start need not recover.
 
         Takes at most a minute, also when cancelled; what is not done then, recovery will do.
-
-        Raises:
-            StoreFailedError: A sync failed just now.
+        StoreFailedError: a sync failed just now.
         """
         if self._is_closed:
             await trio.lowlevel.checkpoint()
@@ -211,8 +207,6 @@ class MessageStore:
             if self._index is not None:
                 self._index.close()
             self._lock.release()
-
-    # -- writing ------------------------------------------------------------------------------
 
     def put(self, messages: Sequence[Message], *, even_when_full: bool = False) -> list[PutResult]:
         """Store messages, in their order; one result for each.
@@ -296,8 +290,6 @@ class MessageStore:
         """
         self._dispatcher.on_arrival(listener)
 
-    # -- reading ------------------------------------------------------------------------------
-
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """A queue, None when no message ever went there."""
         return self._queues.get(topic, queue_id)
@@ -332,9 +324,7 @@ class MessageStore:
         """
         queue = self._queues.get(topic, queue_id)
         if queue is None:
-            return GetResult(
-                status=GetStatus.NO_MATCHED_LOGIC_QUEUE, next_offset=0, min_offset=0, max_offset=0
-            )
+            return NO_QUEUE
         return self._reader.read(
             queue,
             offset,
@@ -366,8 +356,7 @@ class MessageStore:
 
     def store_ms_at(self, topic: str, queue_id: int, offset: int) -> int:
         """Store time of a message, -1 when it is not there."""
-        queue = self._queues.get(topic, queue_id)
-        return -1 if queue is None else self._reader.store_ms_at(queue, offset)
+        return self._reader.store_ms_at(self.queue(topic, queue_id), offset)
 
     def offset_by_time(
         self, topic: str, queue_id: int, time_ms: int, *, upper: bool = False
@@ -376,8 +365,7 @@ class MessageStore:
 
         See `QueueReader.offset_by_time` for what belongs to what.
         """
-        queue = self._queues.get(topic, queue_id)
-        return 0 if queue is None else self._reader.offset_by_time(queue, time_ms, upper=upper)
+        return self._reader.offset_by_time(self.queue(topic, queue_id), time_ms, upper=upper)
 
     def statistics(self) -> StoreStatistics:
         """Counters and positions as they are now."""

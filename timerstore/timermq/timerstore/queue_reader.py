@@ -126,17 +126,17 @@ class QueueReader:
             return None
         return _result(queue, GetStatus.FOUND, offset + count, records, count)
 
-    def store_ms_at(self, queue: ConsumeQueue, offset: int) -> int:
+    def store_ms_at(self, queue: ConsumeQueue | None, offset: int) -> int:
         """Store time of the message at a queue offset, -1 when it is not there."""
-        units = queue.units(offset, 1).tolist()
+        units = [] if queue is None else queue.units(offset, 1).tolist()
         if not units:
             return -1
         phy_offset, size, _ = units[0]
         head = self._log.record_at(phy_offset, min(size, STORE_MS_END))
         return -1 if head is None else store_ms_of(head)
 
-    def offset_by_time(self, queue: ConsumeQueue, time_ms: int, *, upper: bool) -> int:
-        """Find the queue offset that belongs to a store time, by binary search.
+    def offset_by_time(self, queue: ConsumeQueue | None, time_ms: int, *, upper: bool) -> int:
+        """Find the queue offset that belongs to a store time, by binary search; 0 without a queue.
 
         Store times never decrease along a queue. With stored times 10, 20, 20, 30 (offsets 0 to 3):
 
@@ -161,6 +161,8 @@ class QueueReader:
 
         Source: ConsumeQueue.getOffsetInQueueByTime(timestamp, boundaryType).
         """
+        if queue is None:
+            return 0
         first, end = queue.min_offset, queue.max_offset
         while first < end:
             middle = (first + end) // 2
