@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test crashes lint types check fuzz bench figures docs screenshots kill clean
+.PHONY: help demo test crashes lint types check fuzz bench figures docs screenshots kill clean overload
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -45,6 +45,9 @@ bench: $(STAMP)  ## send → pulled and burst on this machine
 	$(BIN)/timermq bench
 
 SEED ?= 1
+overload: $(STAMP)  ## idle, slow and deaf connections, a flood of topics: figures, 1 beyond a bound
+	$(BIN)/python perf/overload.py
+
 soak: SECONDS ?= 900
 soak: $(STAMP)   ## kills, stops and full disks under two clients, judged: make soak SECONDS=900 SEED=1
 	PYTHONPATH=tests $(BIN)/python -m soak --seconds $(SECONDS) --seed $(SEED)

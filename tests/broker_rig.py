@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ from timermq.broker.answers import Answer
 from timermq.broker.broker import Broker, Endpoint
 from timermq.broker.options import BrokerOptions
 from timermq.broker.session import Session, pack_born_host
-from timermq.pipeline import Clock, TimerMessageStore, TimerOptions
+from timermq.pipeline import Clock, TimerMessageStore, TimerOptions, WatchedClock
 from timermq.remoting import Coding, Command, FrameConnection, LanguageCode
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import pack_host
@@ -75,14 +75,19 @@ def open_broker(
     store_options: StoreOptions = STORE,
     timer_options: TimerOptions = TIMER,
     listeners: tuple[trio.SocketListener, ...] = (),
+    steady_ms: Callable[[], float] | None = None,
 ) -> Broker:
-    """A broker over a store in memory; without listeners nobody connects to it."""
+    """A broker over a store in memory; without listeners nobody connects to it.
+
+    Unless there is a steady clock, the wall clock is taken for one: no step of it is seen.
+    """
+    watched = WatchedClock(clock, timer_options, steady_ms or clock.now_ms)
     host = pack_host("127.0.0.1", 10_911)
     store = MessageStore.open(
         disk if disk is not None else MemoryDisk(now_ms=clock.now_ms),
         ROOT,
         store_options,
-        now_ms=clock.now_ms,
+        now_ms=watched.now_ms,
         store_host=host,
     )
     return Broker(
@@ -93,9 +98,9 @@ def open_broker(
             namesrv_listen=None,
             store_host=host,
         ),
-        timer_store=TimerMessageStore(store, timer_options, clock),
+        timer_store=TimerMessageStore(store, timer_options, watched),
         options=options,
-        clock=clock,
+        clock=watched,
     )
 
 

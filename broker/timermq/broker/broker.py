@@ -15,13 +15,13 @@ Source: Java ``BrokerController``.
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import attrs
 import structlog
 import trio
 
-from timermq.pipeline.clock import Clock
+from timermq.pipeline.clock import Clock, WatchedClock, trio_time_ms
 from timermq.pipeline.delay_level import DelayLevels
 from timermq.pipeline.system_topics import QUARANTINE_TOPIC
 from timermq.pipeline.timer_message_store import TimerMessageStore
@@ -123,7 +123,7 @@ class Broker:
         endpoint: Endpoint,
         timer_store: TimerMessageStore,
         options: BrokerOptions,
-        clock: Clock,
+        clock: WatchedClock,
         stop_timeout_ms: int = STOP_TIMEOUT_MS,
     ) -> None:
         self.options = options
@@ -160,6 +160,7 @@ class Broker:
         store_options: StoreOptions,
         timer_options: TimerOptions,
         clock: Clock,
+        steady_ms: Callable[[], float] = trio_time_ms,
         stop_timeout_ms: int = STOP_TIMEOUT_MS,
     ) -> Broker:
         """Bind the sockets, open and recover the store and its timers; ``run`` takes requests.
@@ -170,7 +171,8 @@ class Broker:
             options: Settings of the broker.
             store_options: Settings of the store.
             timer_options: Settings of the timer service.
-            clock: The wall clock.
+            clock: The wall clock; it is watched.
+            steady_ms: A clock that nobody sets, milliseconds, to watch it by.
             stop_timeout_ms: Bound of a graceful stop.
 
         Raises:
@@ -180,14 +182,17 @@ class Broker:
         """
         endpoint = await Endpoint.bind(options)
         try:
+            watched = WatchedClock(clock, timer_options, steady_ms)
             store = MessageStore.open(
-                disk, root, store_options, now_ms=clock.now_ms, store_host=endpoint.store_host
+                disk, root, store_options, now_ms=watched.now_ms, store_host=endpoint.store_host
             )
+            timer_store = TimerMessageStore(store, timer_options, watched)
+            watched.begin(timer_store.persisted_ms)
             return cls(
                 endpoint=endpoint,
-                timer_store=TimerMessageStore(store, timer_options, clock),
+                timer_store=timer_store,
                 options=options,
-                clock=clock,
+                clock=watched,
                 stop_timeout_ms=stop_timeout_ms,
             )
         except BaseException:
@@ -251,6 +256,7 @@ class Broker:
             send_requests_refused=send.refused,
             store=self.store.statistics(),
             timer=self.timer_store.statistics(),
+            clock=self._clock.status(),
         )
 
     async def _serve(

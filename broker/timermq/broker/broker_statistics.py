@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from timermq.pipeline.clock_watch import ClockStatus
 from timermq.pipeline.timer_counts import TimerStatistics
 from timermq.timerstore.store_statistics import StoreStatistics
 
@@ -31,3 +32,4 @@ class BrokerStatistics:
     send_requests_refused: int
     store: StoreStatistics
     timer: TimerStatistics
+    clock: ClockStatus

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from timermq.pipeline.clock import Clock
+from timermq.pipeline.clock import WatchedClock
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import RequestCode
 from timermq.timerstore.message_id import UniqueIdGenerator
@@ -19,6 +19,7 @@ from timermq.timerstore.message_id import UniqueIdGenerator
 from .cancel_processor import CancelProcessor
 from .client_processor import ClientProcessor
 from .client_registry import ClientRegistry
+from .clock_processor import ClockProcessor
 from .consumer_offset import ConsumerOffsetTable
 from .dispatcher import Dispatcher, Handler
 from .durable_answers import DurableAnswers
@@ -70,6 +71,7 @@ class Processors:
     pending: PendingProcessor
     quarantine: QuarantineProcessor
     watch: WatchProcessor
+    clock: ClockProcessor
 
     @classmethod
     def build(
@@ -78,7 +80,7 @@ class Processors:
         options: BrokerOptions,
         tables: Tables,
         timer_store: TimerMessageStore,
-        clock: Clock,
+        clock: WatchedClock,
         address: str,
         store_host: bytes,
     ) -> Processors:
@@ -154,12 +156,14 @@ class Processors:
                 checks=checks,
                 durable=tables.durable,
             ),
+            clock=ClockProcessor(clock=clock, timer_store=timer_store),
             watch=WatchProcessor(
                 options=options,
                 source=SnapshotSource(
                     broker_name=options.broker_name,
                     address=address,
                     timer_store=timer_store,
+                    clock=clock,
                     send=send,
                     long_polling=tables.long_polling,
                 ),
@@ -192,6 +196,7 @@ class Processors:
             RequestCode.DROP_QUARANTINE: self.quarantine.drop,
             RequestCode.WATCH: self.watch.watch,
             RequestCode.UNWATCH: self.watch.unwatch,
+            RequestCode.CLOCK: self.clock.handle,
             RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route.route_info,
             RequestCode.GET_BROKER_CLUSTER_INFO: self.route.cluster_info,
             RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.route.all_topics,

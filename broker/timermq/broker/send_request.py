@@ -13,7 +13,7 @@ import attrs
 import msgspec
 
 from timermq.pipeline.recall_handle import encode_handle
-from timermq.pipeline.timer_message_store import TimerPutResult
+from timermq.pipeline.timer_put_result import TimerPutResult
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.plain_send import PlainAnswerTemplate, PlainSend

@@ -10,6 +10,8 @@ import attrs
 import psutil
 import trio
 
+from timermq.pipeline.clock import WatchedClock
+from timermq.pipeline.clock_watch import ClockStatus
 from timermq.pipeline.timer_counts import TimerStatistics
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.wheel_occupancy import WheelOccupancy
@@ -22,7 +24,6 @@ from .send_processor import SendProcessor
 SLOT_COUNT = 32
 """Slots in a snapshot; a screen shows fewer."""
 TOPIC_COUNT = 32
-CLOCK_OK = "OK"
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -32,6 +33,7 @@ class SnapshotSource:
     broker_name: str
     address: str
     timer_store: TimerMessageStore
+    clock: WatchedClock
     send: SendProcessor
     long_polling: LongPolling
     _version: str = attrs.field(factory=lambda: importlib.metadata.version("timermq"), init=False)
@@ -53,6 +55,7 @@ class SnapshotSource:
             occupancy=WheelOccupancy.of(live, timer_options.timer_precision_ms),
             timer=self.timer_store.statistics(live),
             store=self.timer_store.store.statistics(),
+            clock=self.clock.status(),
         )
 
     def process(self) -> tuple[int, int, int]:
@@ -77,6 +80,7 @@ class Look:
     occupancy: WheelOccupancy
     timer: TimerStatistics
     store: StoreStatistics
+    clock: ClockStatus
     _process: tuple[int, int, int] | None = attrs.field(default=None, init=False)
     _bodies: dict[WatchView, bytes] = attrs.field(factory=dict[WatchView, bytes], init=False)
 
@@ -103,7 +107,11 @@ class Look:
             address=source.address,
             now_ms=timer.now_ms,
             uptime_ms=self.uptime_ms,
-            clock=CLOCK_OK,
+            clock=self.clock.state.value,
+            clock_fault=None if self.clock.fault is None else self.clock.fault.value,
+            clock_off_ms=self.clock.off_ms,
+            clock_believed_in_ms=self.clock.believed_in_ms,
+            clock_drift_ppm=self.clock.drift_ppm,
             precision_ms=self.occupancy.precision_ms,
             read_ms=timer.read_ms,
             commit_read_ms=timer.commit_read_ms,
@@ -152,6 +160,8 @@ class Look:
             set_aside=timer.set_aside,
             retried=timer.retried,
             early=timer.early,
+            clock_steps_forward=self.clock.steps_forward,
+            clock_steps_backward=self.clock.steps_backward,
             stored=store.put_count,
             flushes=store.flush_count,
             cpu_ms=cpu_ms,

@@ -26,7 +26,7 @@ from timermq.client import (
     ReceivedMessage,
     Verdict,
 )
-from timermq.pipeline.clock import SystemClock
+from timermq.pipeline.clock import SystemClock, boot_time_ms
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_options import StoreOptions
@@ -222,6 +222,7 @@ async def _demo(root: str, as_json: bool, is_shown: bool) -> Result:
         store_options=STORE,
         timer_options=TIMER,
         clock=SystemClock(),
+        steady_ms=boot_time_ms,
     )
     async with trio.open_nursery() as nursery:
         endpoint = await nursery.start(broker.run)

@@ -13,7 +13,7 @@ import trio
 
 from timermq.broker import Broker
 from timermq.broker.server import raise_file_limit
-from timermq.pipeline.clock import SystemClock
+from timermq.pipeline.clock import SystemClock, boot_time_ms
 from timermq.timerstore.os_disk import OsDisk
 
 from .arguments import OneLineParser, address
@@ -76,6 +76,7 @@ async def serve(configuration: Configuration) -> int:
             store_options=configuration.store,
             timer_options=configuration.timer,
             clock=SystemClock(),
+            steady_ms=boot_time_ms,
             stop_timeout_ms=configuration.serve.stop_timeout_ms,
         )
         _calm_collector()

@@ -63,6 +63,9 @@ class AlreadyDone:
     """The memory is needed for slots up to this one: those the last run can have reached."""
     until_queue_offset: int = 0
     """… and for entries of the timer topic below this one."""
+    is_recounted: bool = False
+    """Waiting messages were counted by their units: of the entries below ``until_queue_offset``
+    those that get one only now count as well, rolled or not."""
 
     def __bool__(self) -> bool:
         return bool(len(self.origins) or len(self.enqueued) or self.foreign)

@@ -45,6 +45,9 @@ Sink = trio.MemorySendChannel[DequeueBatch | ReadMark]
 QUEUE_COUNT = 65_536
 """Due units moved to their lanes between two checkpoints: some milliseconds."""
 
+COUNT_MAX = 2**62
+"""More units than there can be."""
+
 
 @attrs.define(eq=False, kw_only=True)
 class DequeueGet:
@@ -61,6 +64,9 @@ class DequeueGet:
 
     _is_crowded: bool = attrs.field(default=False, init=False)
     """More may be due than one batch takes."""
+
+    _queued_ms: int = attrs.field(default=0, init=False)
+    """What is in the lanes was due at this time."""
 
     _rolls_sent: bool = attrs.field(default=False, init=False)
     """Rolls are on their way that may come back into the next slot."""
@@ -135,6 +141,9 @@ class DequeueGet:
         """Send a batch in which every lane has its share; go back to order when none is left."""
         slots = [first, *await self._later(first)]
         now_ms = self.clock.now_ms()
+        if now_ms < self._queued_ms:
+            self._put_back()
+        self._queued_ms = now_ms
         for slot in slots:
             await self._queue_due(slot, now_ms)
         barriers = [(slot.slot_ms, lanes) for slot in slots if (lanes := slot.lanes_behind())]
@@ -152,6 +161,11 @@ class DequeueGet:
         if not batches and self._lanes:
             # The clock was set back, and what they have to let pass is not due any more.
             await self._wait_in(first)
+
+    def _put_back(self) -> None:
+        """The clock was set back: what is in the lanes may not be due any more."""
+        for slot_ms, requests in self._lanes.take(COUNT_MAX):
+            self.slots.get(slot_ms).put_back(requests)
 
     async def _later(self, first: OpenSlot) -> list[OpenSlot]:
         """The slots behind the first one whose time has come, read, as far as there is room."""

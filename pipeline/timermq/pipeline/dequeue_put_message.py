@@ -1,8 +1,8 @@
 """Stage 5: writes due messages to their real topics, and rolled ones back to the timer topic.
 
 This is the last gate before a message can be seen (NOT_BEFORE): a batch is written only when the
-wall clock has reached the moment of each of its messages, whatever the stages before believed. A
-clock that was set back makes the batch wait.
+wall clock has reached the moment of each of its messages, whatever the stages before believed. What
+is not due any more, because the clock was set back, steps aside until it is (``early_messages``).
 
 A message that the store cannot take now (disk full, log failing over) is put again until it can:
 only what failed, in order, for ever (``held_up``). A message that the store will never take, or
@@ -15,6 +15,7 @@ Source: Java ``TimerMessageStore.TimerDequeuePutMessageService``, ``convertMessa
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping
 
@@ -33,6 +34,7 @@ from .already_done import origin_of
 from .clock import Clock
 from .delivered_message import DueMessage, due_message
 from .due_copies import DueCopies, due_copies
+from .early_messages import EarlyMessages
 from .quarantine import HOPELESS, Quarantine
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
@@ -65,6 +67,7 @@ class DequeuePutMessage:
     options: TimerOptions
     clock: Clock
     counts: TimerCounts
+    early: EarlyMessages = attrs.field(factory=EarlyMessages, init=False)
 
     async def run(self, source: trio.MemoryReceiveChannel[DeliverBatch | ReadMark]) -> None:
         """Deliver every batch until ``source`` ends.
@@ -73,11 +76,42 @@ class DequeuePutMessage:
         only when all messages of the slots before it are.
         """
         async with source:
-            async for batch in source:
-                if isinstance(batch, ReadMark):
-                    self._mark(batch)
-                else:
-                    await self._deliver(batch)
+            with contextlib.suppress(trio.EndOfChannel):
+                while True:
+                    await self._handle(await self._next(source))
+
+    async def _next(
+        self, source: trio.MemoryReceiveChannel[DeliverBatch | ReadMark]
+    ) -> DeliverBatch | ReadMark | None:
+        """What comes next; None: it is time to look at those that stepped aside."""
+        if not self.early:
+            return await source.receive()
+        longest_ms = self.options.clock_check_interval_ms
+        wait_ms = min(max(self.early.first_ms() - self.clock.now_ms(), 0), longest_ms)
+        with trio.move_on_after(wait_ms / 1000):
+            if not self.early.is_full or self.state.stopping:
+                return await source.receive()
+            await trio.sleep_forever()
+        return None
+
+    async def _handle(self, batch: DeliverBatch | ReadMark | None) -> None:
+        if isinstance(batch, ReadMark):
+            if self.early:
+                self.early.mark = batch
+            else:
+                self._mark(batch)
+            return
+        now_ms = self.clock.now_ms()
+        due = batch
+        if batch is None or self.early or self.early.are_in(batch, now_ms):
+            due = self.early.exchange(batch, now_ms)
+        if due is not None:
+            await self._deliver(due)
+        if batch is not None and batch is not due and batch.undeliverable:
+            await self._set_aside(batch.undeliverable)
+        mark = self.early.take_mark()
+        if mark is not None:
+            self._mark(mark)
 
     def _mark(self, mark: ReadMark) -> None:
         state = self.state
@@ -102,7 +136,7 @@ class DequeuePutMessage:
 
     async def _put_copies(self, due: DueCopies) -> bool:
         """Put a usual batch; False, with nothing done, when the store wants messages."""
-        await self._gate(int(due.deliver_ms.max()))
+        await self._gate(latest_ms := int(due.deliver_ms.max()))
         while not self._are_cancelled(due):
             now_ms = self.clock.now_ms()
             result = self.store.put_copies(due.copies)
@@ -114,6 +148,7 @@ class DequeuePutMessage:
                 await trio.lowlevel.checkpoint()
                 return True
             await self._hold_up(len(due.copies), f"{result.status.name}: {result.remark}")
+            await self._gate(latest_ms)
         return False
 
     async def _put_messages(self, due: list[DueMessage], batch: DeliverBatch) -> None:
@@ -130,6 +165,7 @@ class DequeuePutMessage:
                 refusals = (result for _, result in pairs if result.status not in STORED | HOPELESS)
                 one = next(refusals)
                 await self._hold_up(len(due), f"{one.status.name}: {one.remark}")
+                await self._gate(max(one.deliver_ms for one in due))
             else:
                 self.counts.deliver_held_up.over()
                 await trio.lowlevel.checkpoint()

@@ -90,7 +90,12 @@ class EnqueueGet:
         if queue is None:
             return None
         state.queue_offset = max(state.queue_offset, queue.min_offset)
-        units = queue.units(state.queue_offset, self.options.enqueue_batch_count_max)
+        count_max = self.options.enqueue_batch_count_max
+        left = state.already_done.until_queue_offset - state.queue_offset
+        if left > 0:
+            # No batch has both: what the last run left, and what came since.
+            count_max = min(count_max, left)
+        units = queue.units(state.queue_offset, count_max)
         if not len(units):
             return None
         state.queue_offset += len(units)
@@ -138,8 +143,12 @@ class EnqueueGet:
         kept = [index for index, fact in enumerate(read) if fact is not None]
         facts = [fact for fact in read if fact is not None]
         magic = [MAGIC_DEFAULT | (MAGIC_DELETE if fact.is_delete else 0) for fact in facts]
+        done = self.state.already_done
+        is_left = done.is_recounted and self.state.queue_offset <= done.until_queue_offset
         arrivals = Counter(
-            fact.destination.topic for fact in facts if not fact.rolls and not fact.is_delete
+            fact.destination.topic
+            for fact in facts
+            if (is_left or not fact.rolls) and not fact.is_delete
         )
         return EnqueueBatch(
             offset_py=offset_py[kept],

@@ -124,6 +124,10 @@ class OpenSlot:
         # A late unit beyond what is complete must not overtake those still to be walked.
         return self._runs.take(count_max, now_ms=now_ms, to=self._complete_to)
 
+    def put_back(self, requests: Requests) -> None:
+        """Hold again what was taken, in its order: it is not due any more."""
+        self._runs.add(requests)
+
     def _read(
         self,
         last_pos: int,

@@ -109,7 +109,8 @@ def joined(parts: list[Requests]) -> Requests:
 
 def in_order(requests: Requests) -> Requests:
     """The same units, sorted."""
-    ordered: Requests = requests[np.lexsort((requests["order_py"], requests["deliver_ms"]))]
+    # An index would copy the rows field by field.
+    ordered: Requests = requests.take(np.lexsort((requests["order_py"], requests["deliver_ms"])))
     return ordered
 
 

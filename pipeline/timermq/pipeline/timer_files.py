@@ -59,6 +59,38 @@ class TimerFiles:
             metrics=TimerMetrics.load(disk, f"{root}/config/timermetrics"),
         )
 
+    def newest_time_ms(self, last_store_ms: int) -> int:
+        """The newest time that the last run worked by, epoch milliseconds; 0: none is known.
+
+        Our checkpoint names it better than the newest record: store times never go back, so they
+        stay ahead when a clock that was wrong has been set right.
+
+        Args:
+            last_store_ms: Of the newest record.
+        """
+        checkpoint = self.checkpoint
+        newest_ms = last_store_ms if checkpoint.extension is None else checkpoint.timestamp
+        return max(newest_ms, checkpoint.last_read_time_ms)
+
+    def erase(self, from_ms: int) -> None:
+        """Forget what waits: all of it is in the commit log, from which recovery makes it anew.
+
+        The checkpoint first: without one nothing is believed of the others, whatever a crash leaves
+        of them.
+
+        Args:
+            from_ms: Where the ring begins.
+
+        Raises:
+            OSError: The disk failed.
+        """
+        self.checkpoint.clear()
+        self.checkpoint.write()
+        self.disk.sync_now(self.checkpoint.file)
+        self.timer_log.cut(self.timer_log.min_pos)
+        self.wheel.reset(from_ms)
+        self.wheel.remove_file()
+
     def close(self) -> None:
         """Close the files; nothing is written."""
         self.timer_log.close()

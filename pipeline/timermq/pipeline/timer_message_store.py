@@ -21,13 +21,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-import msgspec
+import structlog
 import trio
 
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.put_status import PutResult
 from timermq.wheel import Slots
 
 from .admission import Admitted, Refusal, TimerAdmission
@@ -47,6 +46,7 @@ from .timer_counts import LATENESS_BOUNDS_MS, TimerCounts, TimerStatistics
 from .timer_files import TimerFiles
 from .timer_flush import TimerFlush
 from .timer_options import TimerOptions
+from .timer_put_result import TimerPutResult, accepted, refused
 from .timer_record import TIMER_TOPIC
 from .timer_recovery import recover
 from .timer_request import DeliverBatch, DequeueBatch, EnqueueBatch, ReadMark
@@ -63,23 +63,10 @@ RENEW_INTERVAL_S = 600
 """Between two looks for entries of the quarantine that have grown old."""
 
 
-# A structure of msgspec's for the reason given at `Message`.
-class TimerPutResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What became of one message at the door."""
+REWIND_MS = 60_000
+"""A read pointer that is less far ahead of the clock is waited for."""
 
-    result: PutResult
-    deliver_ms: int | None = None
-    """The moment asked for; None without a delay request."""
-    out_ms: int | None = None
-    """Slot time; None unless the message waits on the wheel."""
-    by_level: bool = False
-    rule: str | None = None
-    """The rule that refused the message; None when admission let it in."""
-
-    @property
-    def is_timer(self) -> bool:
-        """Whether the message waits on the wheel."""
-        return self.out_ms is not None
+log = structlog.get_logger("timermq.pipeline.timer_message_store")
 
 
 class TimerMessageStore:
@@ -100,6 +87,9 @@ class TimerMessageStore:
         self.clock = clock
         self.counts = TimerCounts()
         self.files = TimerFiles.open(store.disk, store.root, options)
+        self.persisted_ms = self.files.newest_time_ms(store.last_store_ms)
+        """The newest time that the last run worked by; 0: none is known."""
+        self._rewinds = False
         recovered = recover(self.files, store, options, clock.now_ms())
         self.quarantine = Quarantine(store, self.counts, self.files.metrics)
         """Messages that cannot be delivered."""
@@ -136,10 +126,7 @@ class TimerMessageStore:
         self._flush = TimerFlush(
             files=self.files, store=store, state=self.state, options=options, clock=clock
         )
-        self._restart_pin = (
-            self._oldest_entry(recovered.queue_offset),
-            self.state.write_ms + options.roll_window_ms,
-        )
+        self._restart_pin = self._pin()
         """Body of the first message that is enqueued after the start, and until when it may be
         needed: after a damage, messages that are enqueued again are older than units before them.
         """
@@ -165,7 +152,7 @@ class TimerMessageStore:
             self.store.put([one.message for one in decisions if isinstance(one, Admitted)])
         )
         return [
-            _refused(one, now_ms) if isinstance(one, Refusal) else _accepted(one, next(stored))
+            refused(one, now_ms) if isinstance(one, Refusal) else accepted(one, next(stored))
             for one in decisions
         ]
 
@@ -175,16 +162,22 @@ class TimerMessageStore:
         Cancellation: everything delivered so far is in the commit log; the next start finds out.
         """
         try:
-            async with trio.open_nursery() as outer:
-                outer.start_soon(self._flush.run, name="timer_flush")
-                outer.start_soon(self._renew, name="quarantine")
-                async with trio.open_nursery() as stages:
-                    self._start_stages(stages)
-                    task_status.started()
-                outer.cancel_scope.cancel()
-            await self._flush.flush()
+            await self._run_stages(task_status)
+            while self._rewinds:
+                self._begin_anew()
+                await self._run_stages(trio.TASK_STATUS_IGNORED)
         finally:
             self.files.close()
+
+    async def _run_stages(self, task_status: trio.TaskStatus[None]) -> None:
+        async with trio.open_nursery() as outer:
+            outer.start_soon(self._flush.run, name="timer_flush")
+            outer.start_soon(self._renew, name="quarantine")
+            async with trio.open_nursery() as stages:
+                self._start_stages(stages)
+                task_status.started()
+            outer.cancel_scope.cancel()
+        await self._flush.flush()
 
     async def _renew(self) -> None:
         """Keep what is in quarantine near the end of the log, for ever."""
@@ -195,6 +188,47 @@ class TimerMessageStore:
 
     def request_stop(self) -> None:
         """Let the stages finish what they hold and end; ``run`` returns when they have."""
+        self._rewinds = False
+        self._stop_stages()
+
+    def rewind(self) -> bool:
+        """Bring the wheel back to the present, which the operator has confirmed (``clock accept``).
+
+        A wheel whose read pointer was taken ahead by a wrong clock works, but gathers in one slot
+        all that is due before. So the stages end, what the wheel has is forgotten, and recovery
+        makes it anew of the commit log: whatever has reached its topic is left out there. That
+        reads the whole log, and nothing is answered meanwhile.
+
+        Returns:
+            Whether that was necessary; it happens soon, in ``run``.
+        """
+        if self.state.read_ms - self.clock.now_ms() < REWIND_MS or self.state.stopping:
+            return False
+        self._rewinds = True
+        self._stop_stages()
+        return True
+
+    def _begin_anew(self) -> None:
+        self._rewinds = False
+        now_ms = self.clock.now_ms()
+        log.warning("wheel begins anew", from_ms=self.state.read_ms, to_ms=now_ms)
+        self.files.erase(now_ms)
+        recovered = recover(self.files, self.store, self.options, now_ms)
+        self.state.begin_anew(
+            read_ms=recovered.read_ms,
+            queue_offset=recovered.queue_offset,
+            scan_py=recovered.scan_py,
+            already_done=recovered.already_done,
+        )
+        self._restart_pin = self._pin()
+
+    def _pin(self) -> tuple[int | None, int]:
+        return (
+            self._oldest_entry(self.state.queue_offset),
+            self.state.write_ms + self.options.roll_window_ms,
+        )
+
+    def _stop_stages(self) -> None:
         self.state.stopping = True
         self.state.arrived.set()
         self.state.slots_changed.set()
@@ -346,26 +380,3 @@ class TimerMessageStore:
     def _arrived(self, queue: ConsumeQueue) -> None:
         if queue.topic == TIMER_TOPIC:
             self.state.arrived.set()
-
-
-def _accepted(admitted: Admitted, result: PutResult) -> TimerPutResult:
-    return TimerPutResult(
-        result=result,
-        deliver_ms=admitted.deliver_ms,
-        out_ms=admitted.out_ms,
-        by_level=admitted.by_level,
-    )
-
-
-def _refused(refusal: Refusal, now_ms: int) -> TimerPutResult:
-    return TimerPutResult(
-        result=PutResult(
-            status=refusal.status,
-            phy_offset=-1,
-            size=0,
-            queue_offset=-1,
-            store_ms=now_ms,
-            remark=refusal.remark,
-        ),
-        rule=refusal.rule,
-    )

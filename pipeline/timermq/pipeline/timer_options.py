@@ -62,6 +62,12 @@ class TimerOptions:
     """How long before its first millisecond a slot is read."""
     clock_check_interval_ms: int = attrs.field(default=1000, validator=validators.ge(1))
     """Longest sleep between two looks at the wall clock: a step forward is noticed within it."""
+    clock_step_max_ms: int = attrs.field(default=3_600_000, validator=validators.ge(1_000))
+    """A wall clock that jumps further, either way, is UNSAFE. What became due by a longer jump
+    forward is held back for ``clock_doubt_ms``."""
+    clock_doubt_ms: int = attrs.field(default=600_000, validator=validators.ge(0))
+    """How long a longer jump forward has to stand until it is believed without an operator; 0: at
+    once, as RocketMQ does."""
     enqueue_batch_count_max: int = attrs.field(default=1024, validator=validators.ge(1))
     """Messages that the enqueue stages handle between two checkpoints."""
     enqueue_linger_ms: int = attrs.field(
@@ -73,8 +79,9 @@ class TimerOptions:
     """Messages written by one append when they are due."""
     deliver_batch_size_max: int = attrs.field(default=262_144, validator=validators.ge(1))
     """Bytes of bodies read for one batch of due messages; a larger message goes alone."""
-    slot_units_max: int = attrs.field(default=1 << 20, validator=validators.ge(1))
-    """Units of one slot held in memory at a time (36 bytes each); more are read in passes."""
+    slot_units_max: int = attrs.field(default=1 << 18, validator=validators.ge(1))
+    """Units of one slot held in memory at a time (36 bytes each); more are read in passes. Twice as
+    many are sorted at once, and nothing else is done meanwhile: a fifth of a second."""
     open_slots_max: int = attrs.field(default=32, validator=validators.ge(1))
     """Slots that are read at the same time while one of them holds more than is delivered in time:
     so many seconds of a burst keep no other topic waiting. All but the first together hold about

@@ -179,14 +179,14 @@ def recover(
     done.enqueued = _enqueued(files, store, queue_py)
     # By the newest store time too: the clock may have been set back since the last delivery.
     latest_ms = max(now_ms, store.last_store_ms)
-    done.until_slot_ms = max(
-        latest_ms // options.timer_precision_ms * options.timer_precision_ms,
-        read_ms,
-        done.last_foreign_slot_ms(),
-    )
+    latest_ms -= latest_ms % options.timer_precision_ms
+    done.until_slot_ms = max(latest_ms, read_ms, done.last_foreign_slot_ms())
+    if files.timer_log.max_pos == files.timer_log.min_pos and not done.foreign:
+        done.until_slot_ms = read_ms - 1  # no unit is left: what is done is not enqueued
     timer_queue = store.queue(TIMER_TOPIC, 0)
     done.until_queue_offset = timer_queue.max_offset if timer_queue is not None else 0
-    if not store.last_exit_ok or decision.rebuild_wheel or len(done.origins):
+    done.is_recounted = not store.last_exit_ok or decision.rebuild_wheel or len(done.origins) > 0
+    if done.is_recounted:
         done.until_slot_ms = max(done.until_slot_ms, _recount(files, store, read_ms, done))
     log.info(
         "timer recovered",

@@ -64,6 +64,17 @@ class TimerState:
     slot_closed: Signal = attrs.field(factory=Signal, init=False)
     """The read pointer moved (wakes enqueue_put when the ring is full)."""
 
+    def begin_anew(
+        self, *, read_ms: int, queue_offset: int, scan_py: int, already_done: AlreadyDone
+    ) -> None:
+        """Take the positions of another recovery; no stage may run."""
+        self.queue_offset = self.commit_queue_offset = queue_offset
+        self.write_ms = self.read_ms = self.commit_read_ms = read_ms
+        self.scan_py = scan_py
+        self.already_done = already_done
+        self.fresh_cancels = FreshCancels()
+        self.awaited_ms, self.waits_for_room, self.stopping = None, False, False
+
     def expect(self, deliver_ms: int, now_ms: int) -> None:
         """A message for this moment has been stored."""
         if deliver_ms < now_ms + URGENT_MS:

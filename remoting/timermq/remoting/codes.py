@@ -71,6 +71,8 @@ class RequestCode(enum.IntEnum):
     """Ours: sends one of that again, with a verdict, CBOR."""
     DROP_QUARANTINE = 9013
     """Ours: lets one of that go, with a verdict, CBOR."""
+    CLOCK = 9007
+    """Ours: what the broker thinks of its wall clock, and the operator's word on it, CBOR."""
 
 
 class ResponseCode(enum.IntEnum):

@@ -98,6 +98,8 @@ class Counters:
     """Records appended to the commit log."""
     flushes: int = 0
     """Syncs of the commit log."""
+    clock_steps_forward: int = 0
+    clock_steps_backward: int = 0
     cpu_ms: int = 0
     """Processor time of the broker, user and system."""
     lateness: tuple[int, ...] = ()
@@ -117,7 +119,7 @@ class Snapshot:
     uptime_ms: int
     """By a clock that no step moves: rates are computed from it."""
     clock: str
-    """State of the wall clock; OK."""
+    """State of the wall clock: SAFE or UNSAFE."""
     precision_ms: int
     """Width of a slot."""
     read_ms: int
@@ -167,6 +169,13 @@ class Snapshot:
     held_up_since_ms: int | None = None
     held_up_error: str | None = None
     """What the store said last; None while it takes everything."""
+    clock_fault: str | None = None
+    """Why the clock is UNSAFE: forward, backward or stopped."""
+    clock_off_ms: int = 0
+    """How far the wall clock is ahead of what is trusted, or behind (negative)."""
+    clock_believed_in_ms: int | None = None
+    """How long a clock that is ahead is still held back."""
+    clock_drift_ppm: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The fields as plain values."""

@@ -72,7 +72,7 @@ async def test_snapshots_come_four_times_a_second(autojump_clock: MockClock) -> 
         assert 60 == len(first.buckets)
         assert 2 == first.slots[0][1]
         assert (("T", 3), ("Other", 1)) == first.topics
-        assert ("OK", 1_000, "127.0.0.1:10911") == (first.clock, first.width_ms, first.address)
+        assert ("SAFE", 1_000, "127.0.0.1:10911") == (first.clock, first.width_ms, first.address)
         assert (4, 4, 4, 0) == (
             first.counters.sent,
             first.counters.timers,

@@ -159,6 +159,12 @@ class TimerCheckpoint:
         """
         self.file.allocate(PAGE_SIZE)
 
+    def clear(self) -> None:
+        """Know nothing, as without a file."""
+        self.last_read_time_ms = self.last_timer_log_flush_pos = 0
+        self.last_timer_queue_offset = self.master_timer_queue_offset = 0
+        self.extension = None
+
     def write(self) -> None:
         """Write the page; the caller syncs ``file``.
 

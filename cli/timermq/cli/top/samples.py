@@ -24,7 +24,7 @@ IDLE = Snapshot(
     address=ADDRESS,
     now_ms=NOW_MS,
     uptime_ms=310_000,
-    clock="OK",
+    clock="SAFE",
     precision_ms=1_000,
     read_ms=NOW_MS // 1000 * 1000,
     commit_read_ms=NOW_MS // 1000 * 1000,
@@ -120,6 +120,9 @@ def clock_unsafe(width: int = WIDTH, height: int = HEIGHT) -> View:
     snapshot = attrs.evolve(
         _burst(12),
         clock="UNSAFE",
+        clock_fault="forward",
+        clock_off_ms=31_536_000_000,
+        clock_believed_in_ms=571_000,
         disk_used_ratio=0.91,
         refusal="disk 91 % full, sends are taken below 90 %",
     )

@@ -28,7 +28,7 @@ BAR_ROWS, BAR_ROWS_MAX = 3, 8
 LABEL_STEP = 13
 """Cells between two times."""
 SPARK_SECONDS = 30
-CLOCK_OK = "OK"
+CLOCK_SAFE = "SAFE"
 
 KEYS_LINE = "? help  q quit  p pause  + - zoom  arrows move  enter open  / topic  escape back"
 HELP = (
@@ -76,26 +76,35 @@ def screen_lines(view: View) -> list[Text]:
 
 
 def _header(view: View) -> Text:
-    line = Text("timermq top ", "bold")
     snapshot = view.snapshot
-    line.append(f" {snapshot.address if snapshot else view.address}")
-    if snapshot is not None:
-        line.append(f"  up {words.span(snapshot.uptime_ms)}")
-        line.append(f"  clock {words.printable(snapshot.clock)}", _alarm(snapshot.clock))
-        line.append(f"  pending {words.count(snapshot.pending)}", "bold")
     if view.trouble is not None:
         state = "reconnecting…"
     elif view.is_paused:
         state = "PAUSED"
     else:
         state = "live" if snapshot is not None else "connecting…"
+    line = _named(view, "  ")
+    if line.cell_len + 1 + len(state) > view.width:
+        line = _named(view, " ")
     line.pad_right(max(1, view.width - line.cell_len - len(state)))
     line.append(state, "bold")
     return line
 
 
+def _named(view: View, gap: str) -> Text:
+    """Who is looked at, and how it does in a word each."""
+    snapshot = view.snapshot
+    line = Text("timermq top ", "bold")
+    line.append(f" {snapshot.address if snapshot else view.address}")
+    if snapshot is not None:
+        line.append(f"  up {words.span(snapshot.uptime_ms)}")
+        line.append(f"{gap}clock {words.printable(snapshot.clock)}", _alarm(snapshot.clock))
+        line.append(f"{gap}pending {words.count(snapshot.pending)}", "bold")
+    return line
+
+
 def _alarm(clock: str) -> str:
-    return "" if clock == CLOCK_OK else "bold red"
+    return "" if clock == CLOCK_SAFE else "bold red"
 
 
 def _alert(view: View) -> Text:
@@ -105,8 +114,8 @@ def _alert(view: View) -> Text:
     if view.trouble is not None:
         found.append(view.trouble)
     if snapshot is not None:
-        if snapshot.clock != CLOCK_OK:
-            found.append(f"the clock is {snapshot.clock}")
+        if snapshot.clock != CLOCK_SAFE:
+            found.append(_clock_words(snapshot))
         if snapshot.counters.early:
             found.append(f"{words.count(snapshot.counters.early)} delivered EARLY")
         if snapshot.refusal is not None:
@@ -120,6 +129,21 @@ def _alert(view: View) -> Text:
                 f"{words.count(snapshot.held_up)} held up since {since}: {snapshot.held_up_error}"
             )
     return Text(words.printable("! " + "; ".join(found)) if found else "", "bold red")
+
+
+def _clock_words(snapshot: Snapshot) -> str:
+    """What is wrong with the clock, and what comes of it."""
+    off = words.span(abs(snapshot.clock_off_ms))
+    match snapshot.clock_fault:
+        case "forward":
+            left = words.span(snapshot.clock_believed_in_ms or 0)
+            return f"the clock is UNSAFE: {off} ahead, held back for {left} (timermq clock accept)"
+        case "backward":
+            return f"the clock is UNSAFE: {off} behind, messages wait (timermq clock accept)"
+        case "stopped":
+            return "the clock is UNSAFE: it stands still, messages wait"
+        case _:
+            return f"the clock is {snapshot.clock}"
 
 
 def _body(view: View, snapshot: Snapshot) -> list[Text]:

@@ -70,7 +70,7 @@ def test_nothing_is_cut_at_eighty_columns(name: str, width: int, height: int) ->
 def test_idle() -> None:
     """Nothing waits: the wheel is blank, and every figure says so."""
     assert [
-        "timermq top  127.0.0.1:10911  up 5m10s  clock OK  pending 0                 live",
+        "timermq top  127.0.0.1:10911  up 5m10s  clock SAFE  pending 0               live",
         "",
         "wheel  1s a cell  to 11-21 10:04:25  peak 0  beyond 0",
         "",
@@ -95,7 +95,7 @@ def test_idle() -> None:
 def test_burst_arriving() -> None:
     """One cell stands out, and so do the rates and what is not enqueued yet."""
     assert [
-        "timermq top  127.0.0.1:10911  up 5m22s  clock OK  pending 253,079           live",
+        "timermq top  127.0.0.1:10911  up 5m22s  clock SAFE  pending 253,079         live",
         "",
         "wheel  1s a cell  to 11-21 10:04:25  peak 252,013  beyond 752",
         "                                         █",
@@ -158,9 +158,24 @@ def test_clock_unsafe() -> None:
 
     assert "clock UNSAFE" in lines[0]
     assert (
-        "! the clock is UNSAFE; sends are refused: disk 91 % full, sends are taken below 90 %"
-        == lines[1]
-    )
+        "! the clock is UNSAFE: 365d ahead, held back for 9m31s (timermq clock accept); "
+        "sends are refused: di"
+    ) == lines[1]
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("backward", "! the clock is UNSAFE: 2m5s behind, messages wait (timermq clock accept)"),
+        ("stopped", "! the clock is UNSAFE: it stands still, messages wait"),
+        ("melted", "! the clock is UNSAFE"),
+    ],
+)
+def test_why_the_clock_is_unsafe(fault: str, said: str) -> None:
+    """Each fault has its words, with what comes of it."""
+    snapshot = attrs.evolve(IDLE, clock="UNSAFE", clock_fault=fault, clock_off_ms=-125_000)
+
+    assert said == drawn(idle().with_snapshot(snapshot))[1][: len(said)]
 
 
 def test_reconnecting() -> None:

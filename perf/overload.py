@@ -1,0 +1,223 @@
+"""What overload costs a broker: `make overload` prints figures; 1 when one is beyond its bound.
+
+Each question is asked of a broker in a process of its own: two thousand idle connections, two
+hundred that send a byte a second, a consumer that asks and never reads, a flood of topics. Beside
+them a well-behaved client sends, and its slowest answer is a figure.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import psutil
+
+from timermq.remoting import Command, FrameConnection, RequestCode
+from timermq.remoting.connection import encode_frame
+
+IDLE, SLOW, FLOOD = 2_000, 200, 5_000
+TOPICS_MAX = 200
+UNREAD_MAX = 1 << 20
+READY_SECONDS = 60.0
+PULL_FRAMES = 4_000
+
+
+@attrs.frozen
+class Figure:
+    """One answer."""
+
+    question: str
+    value: float
+    unit: str
+    bound: float
+    """It must not be more."""
+
+
+@attrs.frozen
+class Server:
+    """A broker and where it listens."""
+
+    process: psutil.Process
+    port: int
+
+    def own_size(self) -> int:
+        """Anonymous memory, bytes."""
+        return int(self.process.memory_full_info().uss)
+
+    def connect(self) -> socket.socket:
+        """A new connection."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
+
+
+def send_command(topic: str, opaque: int) -> bytes:
+    """A plain send."""
+    ext = {
+        "producerGroup": "P", "topic": topic, "defaultTopic": "TBW102",
+        "defaultTopicQueueNums": "1", "queueId": "0", "sysFlag": "0", "bornTimestamp": "0",
+        "flag": "0", "properties": "",
+    }  # fmt: skip
+    return encode_frame(Command(RequestCode.SEND_MESSAGE, opaque=opaque, ext=ext, body=b"x" * 1000))
+
+
+def call(connection: socket.socket, frame: bytes) -> tuple[int, float]:
+    """Code of the answer to one request, and how long it took."""
+    begun = time.monotonic()
+    connection.sendall(frame)
+    frames = FrameConnection()
+    while True:
+        frames.receive_data(connection.recv(65_536))
+        for answer in frames.events():
+            return answer.code, time.monotonic() - begun
+
+
+def slowest(server: Server, seconds: float, meanwhile: Callable[[], None]) -> float:
+    """The slowest of a client's answers, milliseconds."""
+    worst, until, opaque = 0.0, time.monotonic() + seconds, 0
+    with server.connect() as client:
+        while time.monotonic() < until:
+            opaque += 1
+            code, took = call(client, send_command("Well", opaque))
+            assert code == 0, code
+            worst = max(worst, took)
+            meanwhile()
+            time.sleep(0.01)
+    return worst * 1000
+
+
+def idle(server: Server) -> list[Figure]:
+    """Connections that say nothing."""
+    before = server.own_size()
+    connections = [server.connect() for _ in range(IDLE)]
+    worst = slowest(server, 3, lambda: None)
+    size = (server.own_size() - before) / IDLE
+    for connection in connections:
+        connection.close()
+    return [
+        Figure(f"{IDLE} idle connections, each", size / 1000, "kB", 40),
+        Figure("slowest answer beside them", worst, "ms", 1_000),
+    ]
+
+
+def slow(server: Server) -> list[Figure]:
+    """Connections that send a byte a second of a frame that never ends."""
+    frame = send_command("Slow", 1)
+    before = server.own_size()
+    connections = [server.connect() for _ in range(SLOW)]
+    sent = [0, 0.0]
+
+    def trickle() -> None:
+        if time.monotonic() - sent[1] >= 1:
+            at = int(sent[0])
+            for connection in connections:
+                connection.sendall(frame[at : at + 1])
+            sent[0], sent[1] = at + 1, time.monotonic()
+
+    worst = slowest(server, 5, trickle)
+    grown = server.own_size() - before
+    for connection in connections:
+        connection.close()
+    return [
+        Figure(f"{SLOW} connections of a byte a second", grown / 1e6, "MB", 40),
+        Figure("slowest answer beside them", worst, "ms", 1_000),
+    ]
+
+
+def never_reads(server: Server) -> list[Figure]:
+    """A peer that asks for 32 records again and again and takes no answer."""
+    with server.connect() as client:
+        assert [call(client, send_command("Well", at))[0] for at in range(64)] == [0] * 64
+    before, peak = server.own_size(), 0
+    ext = {
+        "consumerGroup": "C", "topic": "Well", "queueId": "0", "queueOffset": "0",
+        "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0",
+        "subVersion": "0", "subscription": "*", "expressionType": "TAG",
+    }  # fmt: skip
+    frame = encode_frame(Command(RequestCode.PULL_MESSAGE, opaque=1, ext=ext))
+    peer = server.connect()
+    peer.settimeout(0.2)
+    asked, stalled = 0, False
+    assert call(peer, frame)[0] == 0
+    for _ in range(PULL_FRAMES):
+        try:
+            peer.sendall(frame)
+        except OSError:
+            stalled = True
+            break
+        asked += 1
+        if asked % 100 == 0:
+            peak = max(peak, server.own_size())
+    worst = slowest(server, 2, lambda: None)
+    peak = max(peak, server.own_size())
+    peer.close()
+    print(f"# never reads: {asked} pulls asked, {'stalled' if stalled else 'all taken'}")
+    return [
+        Figure(
+            "a consumer that never reads", (peak - before) / 1e6, "MB", 2 * UNREAD_MAX / 1e6 + 20
+        ),
+        Figure("slowest answer beside it", worst, "ms", 1_000),
+    ]
+
+
+def flood(server: Server) -> list[Figure]:
+    """Sends to ever new topics: from the limit on they are refused."""
+    before, refused = server.own_size(), 0
+    with server.connect() as client:
+        for at in range(FLOOD):
+            refused += call(client, send_command(f"Flood{at}", at))[0] == 1
+    grown = server.own_size() - before
+    return [
+        Figure(f"of {FLOOD} topics in a flood let in", FLOOD - refused, "topics", TOPICS_MAX),
+        Figure("memory of the flood", grown / 1e6, "MB", 60),
+    ]
+
+
+def main() -> int:
+    """Ask everything; 1 when a figure is beyond its bound."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8_192), hard))
+    figures: list[Figure] = []
+    for question in (idle, slow, never_reads, flood):
+        with tempfile.TemporaryDirectory() as folder, socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+            probe.close()
+            figures += _asked(question, Path(folder), port)
+    for one in figures:
+        print(json.dumps(attrs.asdict(one)))
+    return int(any(one.value > one.bound for one in figures))
+
+
+def _asked(question: Callable[[Server], list[Figure]], folder: Path, port: int) -> list[Figure]:
+    log = folder / "log"
+    command = [
+        sys.executable, "-m", "timermq.cli", "serve", "--store", str(folder / "store"),
+        "--listen", f"127.0.0.1:{port}", "--set=namesrv_listen_enable=false",
+        "--set=mapped_file_size_commit_log=16777216", "--set=max_hash_slot_num=1000",
+        "--set=max_index_num=4000", f"--set=topics_max={TOPICS_MAX}",
+        f"--set=unread_output_size_max={UNREAD_MAX}",
+    ]  # fmt: skip
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, stdout=output, stderr=output) as served,
+    ):
+        until = time.monotonic() + READY_SECONDS
+        while b"broker ready" not in log.read_bytes():
+            if served.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(f"the broker did not start: {log.read_text()}")
+            time.sleep(0.1)
+        try:
+            return question(Server(psutil.Process(served.pid), port))
+        finally:
+            served.kill()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

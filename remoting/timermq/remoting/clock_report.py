@@ -1,0 +1,67 @@
+"""CLOCK (9007): what the broker thinks of its wall clock, and the operator's word on it.
+
+The request may say ``accept=true``: the wall clock is right as it is. The answer's body is a CBOR
+map with the names of the fields below; unknown names are passed over.
+"""
+
+from __future__ import annotations
+
+import attrs
+import cbor2
+import msgspec
+
+from .codes import ResponseCode
+from .errors import RemoteProtocolError
+from .plain_cbor import PlainCborError, decode_plain
+
+REPORT_SIZE_MAX = 4096
+"""Bytes of the body of an answer."""
+
+
+@attrs.frozen(kw_only=True)
+class ClockReport:
+    """A moment's picture of a broker's clock; times in epoch milliseconds."""
+
+    state: str
+    """SAFE or UNSAFE."""
+    fault: str | None
+    """Of UNSAFE: forward, backward or stopped."""
+    now_ms: int
+    """What the broker works by."""
+    wall_ms: int
+    """What its wall clock shows."""
+    off_ms: int
+    """How far the wall clock is ahead of what is trusted, or behind (negative); 0 when SAFE."""
+    since_ms: int | None
+    """When it became UNSAFE, by ``now_ms`` then."""
+    believed_in_ms: int | None
+    """How long a clock that is ahead is still held back; None otherwise."""
+    steps_forward: int
+    steps_backward: int
+    last_step_ms: int
+    """The newest step; negative: back; 0: none."""
+    last_step_at_ms: int | None
+    drift_ppm: float | None
+    """Against a clock that nobody sets; None: not measured yet (ten minutes)."""
+    read_ms: int
+    """Slots before it are closed."""
+    rewinds: bool = False
+    """The wheel is being brought back to the present: the answer to ``accept``."""
+
+    def encode(self) -> bytes:
+        """The body of an answer."""
+        return cbor2.dumps(attrs.asdict(self))
+
+    @classmethod
+    def decode(cls, body: bytes) -> ClockReport:
+        """Read the body of an answer.
+
+        Raises:
+            RemoteProtocolError: Malformed.
+        """
+        try:
+            return msgspec.convert(decode_plain(body, size_max=REPORT_SIZE_MAX), cls)
+        except (PlainCborError, msgspec.ValidationError) as error:
+            raise RemoteProtocolError(
+                ResponseCode.INVALID_PARAMETER, f"CLOCK_BODY: {error}"
+            ) from error

@@ -1,0 +1,437 @@
+"""The timer service while the wall clock is set, drifts, stops, or was wrong for a while."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import time
+from collections.abc import AsyncGenerator, Iterator
+
+import attrs
+import pytest
+import structlog.testing
+import trio
+
+from fakes import START_MS, VirtualClock
+from simulation.staged_service import (
+    HOST,
+    QUIET_FILES,
+    ROOT,
+    Arrival,
+    arrivals,
+    timed,
+)
+from timermq.pipeline import ClockState, TimerMessageStore, TimerOptions, WatchedClock
+from timermq.timerstore.consume_queue import ConsumeQueue
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.store_options import FlushDiskType, StoreOptions
+
+SECOND_MS, HOUR_MS, DAY_MS = 1_000, 3_600_000, 86_400_000
+YEAR_MS = 365 * DAY_MS
+WHEEL = TimerOptions(
+    timer_roll_window_slot=3_600,
+    slots_total=7_200,
+    mapped_file_size_timer_log=5_200,
+    clock_check_interval_ms=10_000,
+    timer_flush_interval_ms=10_000,
+)
+QUIET_SYNC = attrs.evolve(QUIET_FILES, flush_disk_type=FlushDiskType.SYNC_FLUSH)
+
+
+@attrs.frozen
+class Life:
+    """A service between a start and a stop."""
+
+    service: TimerMessageStore
+    clock: WatchedClock
+
+    def found(self) -> list[Arrival]:
+        """What has arrived, in order."""
+        return arrivals(self.service.store)
+
+    def bodies(self) -> list[str]:
+        """The same, by name."""
+        return [one.body for one in self.found()]
+
+
+@contextlib.asynccontextmanager
+async def living(
+    disk: MemoryDisk,
+    wall: VirtualClock,
+    *,
+    options: TimerOptions = WHEEL,
+    files: StoreOptions = QUIET_FILES,
+    stop: bool = True,
+) -> AsyncGenerator[Life]:
+    """A service on a watched clock, as the broker runs it."""
+    clock = WatchedClock(wall, options)
+    store = MessageStore.open(disk, ROOT, files, now_ms=clock.now_ms, store_host=HOST)
+    service = TimerMessageStore(store, options, clock)
+    clock.begin(service.persisted_ms)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(_run_store, store)
+        async with trio.open_nursery() as stages:
+            await stages.start(_run_service, service)
+            yield Life(service, clock)
+            if stop:
+                service.request_stop()
+            else:
+                nursery.cancel_scope.cancel()
+        if stop:
+            await store.aclose()
+        nursery.cancel_scope.cancel()
+
+
+async def _run_store(store: MessageStore, *, task_status: trio.TaskStatus[None]) -> None:
+    await store.run(task_status=task_status)
+
+
+async def _run_service(service: TimerMessageStore, *, task_status: trio.TaskStatus[None]) -> None:
+    await service.run(task_status=task_status)
+
+
+def put(life: Life, moments: dict[str, int]) -> None:
+    """Store messages for their moments."""
+    for body, deliver_ms in moments.items():
+        life.service.put([timed(body, deliver_ms)])
+
+
+def new_disk(wall: VirtualClock) -> MemoryDisk:
+    """An empty disk."""
+    return MemoryDisk(now_ms=wall.now_ms)
+
+
+STEPS = [1, SECOND_MS, HOUR_MS, 3 * DAY_MS, YEAR_MS]
+
+
+@pytest.mark.parametrize("step_ms", [*STEPS, *(-step for step in STEPS)])
+async def test_a_step_while_slots_are_released(
+    autojump_clock: trio.testing.MockClock, step_ms: int
+) -> None:
+    """Everything once, not early, in the order of its moments; a new short timer is on time."""
+    wall = VirtualClock()
+    moments = {f"m{n}": START_MS + 500 + 37 * n for n in range(150)}
+    async with living(new_disk(wall), wall) as life:
+        put(life, moments)
+        await trio.sleep(4)
+        gone = len(life.bodies())
+        wall.step(step_ms)
+        short_ms = life.clock.now_ms() + 2_000
+        put(life, {"short": short_ms})
+        await trio.sleep(1.999)
+        before = life.bodies()
+        await trio.sleep(0.002)
+        short = life.bodies()
+        # Forward: believed by then. Back: the clock returns to where it was.
+        wall.step(max(-step_ms, 0))
+        await trio.sleep(700)
+        found = life.bodies()
+        early = life.service.statistics().early
+
+    assert 50 < gone < 150
+    assert ("short" in before, "short" in short) == (False, True)
+    assert sorted([*moments, "short"]) == sorted(found)
+    assert list(moments) == [one for one in found if one != "short"]
+    assert early == 0
+
+
+@pytest.mark.parametrize("step_ms", [HOUR_MS + 1, YEAR_MS])
+async def test_a_clock_wrong_for_a_minute_fires_nothing(
+    autojump_clock: trio.testing.MockClock, step_ms: int
+) -> None:
+    """A jump far ahead that is taken back: each message on its millisecond, none stamped ahead."""
+    wall = VirtualClock()
+    moments = {f"m{n}": START_MS + 30_000 * n + 7 for n in range(1, 10)}
+    async with living(new_disk(wall), wall) as life:
+        put(life, moments)
+        await trio.sleep(45)
+        wall.step(step_ms)
+        await trio.sleep(60)
+        state = life.clock.status().state
+        held = life.bodies()
+        wall.step(-step_ms)
+        await trio.sleep(300)
+        found = life.found()
+        after = life.clock.status()
+
+    assert ClockState.UNSAFE == state
+    assert ["m1", "m2", "m3"] == held
+    assert moments == {one.body: one.stored_ms for one in found}
+    assert (ClockState.SAFE, 1, 1) == (after.state, after.steps_forward, after.steps_backward)
+
+
+async def test_a_jump_ahead_that_is_accepted(autojump_clock: trio.testing.MockClock) -> None:
+    """After the operator's word all that is due goes out, in the order of its moments."""
+    wall = VirtualClock()
+    draw = random.Random(3)
+    moments = {f"m{n}": START_MS + draw.randint(10_000, 7_000_000) for n in range(200)}
+    async with living(new_disk(wall), wall) as life:
+        put(life, moments)
+        await trio.sleep(1)
+        wall.step(DAY_MS)
+        await trio.sleep(2)
+        held = life.bodies()
+        life.clock.accept()
+        await trio.sleep(20)
+        found = life.bodies()
+
+    assert [] == held
+    assert sorted(moments) == sorted(found)
+    near = [one for one in found if moments[one] < START_MS + HOUR_MS]
+    assert sorted(near, key=moments.__getitem__) == near
+
+
+@pytest.mark.parametrize("step_ms", [-SECOND_MS, -HOUR_MS, -3 * DAY_MS])
+async def test_messages_on_their_way_step_aside(
+    autojump_clock: trio.testing.MockClock, step_ms: int
+) -> None:
+    """The clock is set back between release and publish: what is due before is not kept waiting."""
+    wall = VirtualClock()
+    moment_ms = START_MS + 1_900
+    steps = [step_ms]
+
+    def first_arrival(queue: ConsumeQueue) -> None:
+        if queue.topic == "T" and steps:
+            wall.step(steps.pop())
+
+    async with living(new_disk(wall), wall) as life:
+        put(life, {f"m{n}": moment_ms for n in range(1_000)})
+        life.service.store.on_arrival(first_arrival)
+        await trio.sleep(2)
+        gone = len(life.bodies())
+        short_ms = life.clock.now_ms() + 500
+        put(life, {"short": short_ms})
+        await trio.sleep(0.6)
+        early = [one for one in life.bodies() if one == "short"]
+        wall.step(-step_ms)
+        await trio.sleep(10)
+        found = life.bodies()
+
+    assert 0 < gone < 1_000
+    assert ["short"] == early
+    assert [f"m{n}" for n in range(1_000)] == [one for one in found if one != "short"]
+
+
+@pytest.mark.parametrize("stop", [True, False], ids=["stop", "kill"])
+@pytest.mark.parametrize("step_ms", [-DAY_MS, -HOUR_MS, HOUR_MS, 10 * DAY_MS])
+async def test_a_step_around_a_kill(
+    autojump_clock: trio.testing.MockClock, step_ms: int, stop: bool
+) -> None:
+    """The clock is set while the broker is down: once each, none early, short ones on time."""
+    wall = VirtualClock()
+    disk = new_disk(wall)
+    moments = {f"m{n}": START_MS + 5_000 * n for n in range(1, 40)}
+    async with living(disk, wall, files=QUIET_SYNC, stop=stop) as life:
+        put(life, moments)
+        await life.service.store.wait_flushed(life.service.store.commit_log.max_offset)
+        await trio.sleep(42)
+        gone = life.bodies()
+    if not stop:
+        disk.process_kill()
+    wall.step(step_ms)
+    async with living(disk, wall, files=QUIET_SYNC) as life:
+        state = life.clock.status().state
+        short_ms = life.clock.now_ms() + 2_000
+        put(life, {"short": short_ms})
+        await trio.sleep(2.1)
+        short = [one for one in life.bodies() if one == "short"]
+        wall.step(max(-step_ms, 0))
+        await trio.sleep(250)
+        found = life.bodies()
+        early = life.service.statistics().early
+
+    assert len(gone) == 8
+    assert ["short"] == short
+    assert ClockState.UNSAFE == state if step_ms == -DAY_MS else ClockState.SAFE == state
+    assert sorted([*moments, "short"]) == sorted(found)
+    assert early == 0
+
+
+@pytest.mark.parametrize("ppm", [-100_000, -500, 500, 100_000])
+async def test_drift(autojump_clock: trio.testing.MockClock, ppm: int) -> None:
+    """A wall clock that is slow or fast: messages keep to it, in order and none early."""
+    wall = VirtualClock()
+    moments = {f"m{n}": START_MS + 1_000 * n for n in range(1, 300)}
+    async with living(new_disk(wall), wall) as life:
+        put(life, moments)
+        for _ in range(345):
+            wall.step(ppm // 1_000)
+            await trio.sleep(1)
+            wall.step(ppm % 1_000 // 500)
+        found = life.found()
+        early, state = life.service.statistics().early, life.clock.status().state
+
+    assert list(moments) == [one.body for one in found]
+    assert [one for one in found if one.stored_ms < moments[one.body]] == []
+    assert (0, ClockState.SAFE) == (early, state)
+
+
+class StoppableClock(VirtualClock):
+    """A wall clock that can stand still."""
+
+    stands_at: int | None = None
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        return super().now_ms() if self.stands_at is None else self.stands_at
+
+
+async def test_a_stopped_clock(autojump_clock: trio.testing.MockClock) -> None:
+    """A wall clock that stands still is UNSAFE and fires nothing; when it goes on, so do they."""
+    wall = StoppableClock()
+    moments = {f"m{n}": START_MS + 1_000 * n for n in range(1, 30)}
+    async with living(new_disk(wall), wall) as life:
+        put(life, moments)
+        await trio.sleep(4.5)
+        wall.stands_at = wall.now_ms()
+        await trio.sleep(20)
+        standing, gone = life.clock.status(), life.bodies()
+        wall.step(-20_000)
+        wall.stands_at = None
+        await trio.sleep(60)
+        going, found = life.clock.status(), life.bodies()
+
+    assert (ClockState.UNSAFE, "stopped") == (standing.state, standing.fault)
+    assert ["m1", "m2", "m3", "m4"] == gone
+    assert ClockState.SAFE == going.state
+    assert list(moments) == found
+
+
+async def test_an_outage_longer_than_the_wheel(autojump_clock: trio.testing.MockClock) -> None:
+    """Ten days down with a wheel of seven: all that is due, once; what is ahead in its time."""
+    wall = VirtualClock()
+    disk = new_disk(wall)
+    options = TimerOptions(
+        timer_max_delay_sec=30 * 86_400,
+        clock_check_interval_ms=HOUR_MS,
+        timer_flush_interval_ms=HOUR_MS,
+    )
+    draw = random.Random(10)
+    moments = {f"m{n}": START_MS + draw.randint(10_000, 14 * DAY_MS) for n in range(400)}
+    async with living(disk, wall, options=options) as life:
+        put(life, moments)
+        await trio.sleep(2)
+    wall.step(10 * DAY_MS)
+    with structlog.testing.capture_logs() as logs:
+        async with living(disk, wall, options=options) as life:
+            state = life.clock.status().state
+            await trio.sleep(60)
+            due = life.bodies()
+            now_ms = wall.now_ms()
+            await trio.sleep(5 * 86_400)
+            found = life.found()
+
+    outage = [
+        one["by_ms"] for one in logs if one["event"].startswith("clock is ahead of the store")
+    ]
+    assert [True] == [abs(by_ms - 10 * DAY_MS) < 5_000 for by_ms in outage]
+    assert ClockState.SAFE == state
+    assert {one for one, moment_ms in moments.items() if moment_ms <= now_ms} == set(due)
+    assert sorted(moments) == sorted(one.body for one in found)
+    assert [one for one in found if one.stored_ms < moments[one.body]] == []
+
+
+@pytest.mark.parametrize("kill", [False, True])
+async def test_a_wheel_that_was_days_ahead_is_brought_back(
+    autojump_clock: trio.testing.MockClock, kill: bool
+) -> None:
+    """A wrong clock was believed; set right and accepted, the read pointer is back, once each."""
+    wall = VirtualClock()
+    disk = new_disk(wall)
+    ahead_ms = 2 * DAY_MS
+    far = {f"far{n}": START_MS + 3 * ahead_ms + 600_000 * n for n in range(5)}
+    options = TimerOptions(
+        slots_total=200_000, timer_roll_window_slot=100_000, timer_max_delay_sec=10 * 86_400
+    )
+    async with living(disk, wall, options=options, stop=not kill) as life:
+        put(life, {"soon": START_MS + 2_000, **far})
+        await trio.sleep(5)
+        wall.step(ahead_ms)
+        life.clock.accept()
+        put(life, {"ahead": life.clock.now_ms() + 20_000})
+        await trio.sleep(10)
+        was_ahead_ms = life.service.state.read_ms - START_MS
+        wall.step(-ahead_ms)
+        await trio.sleep(5)
+        before = life.clock.status()
+        put(life, {"gathered": wall.now_ms() + 50_000})
+        await trio.sleep(1)
+        life.clock.accept()
+        rewound = life.service.rewind()
+        await trio.sleep(2)
+        back_ms = life.service.state.read_ms - wall.now_ms()
+        slots = life.service.live()["time_ms"].tolist()
+        put(life, {"fresh": wall.now_ms() + 3_000})
+        await trio.sleep(120)
+        found = life.bodies()
+        counted = life.service.statistics().pending_by_topic
+    if kill:
+        disk.process_kill()
+    wall.step(4 * ahead_ms)
+    async with living(disk, wall, options=options) as life:
+        after = life.clock.status().state
+        await trio.sleep(5)
+        everything = life.found()
+
+    assert was_ahead_ms > ahead_ms
+    assert ("backward", True) == (before.fault, rewound)
+    assert -5_000 < back_ms <= 0
+    assert [] == [one for one in slots if one > wall.now_ms() + ahead_ms - 4 * ahead_ms]
+    assert ["soon", "fresh", "gathered"] == found
+    assert {"T": 6} == counted
+    assert ClockState.SAFE == after
+    assert sorted(["soon", "ahead", "gathered", "fresh", *far]) == sorted(
+        one.body for one in everything
+    )
+
+
+@pytest.fixture
+def another_zone() -> Iterator[None]:
+    """The machine's time zone is another one for a while."""
+    before = os.environ.get("TZ")
+    os.environ["TZ"] = "Pacific/Kiritimati"
+    time.tzset()
+    yield
+    if before is None:
+        del os.environ["TZ"]
+    else:
+        os.environ["TZ"] = before
+    time.tzset()
+
+
+async def test_time_zones_have_no_effect(
+    autojump_clock: trio.testing.MockClock, another_zone: None
+) -> None:
+    """Fourteen hours ahead of UTC a message comes in its millisecond, and no step is seen."""
+    wall = VirtualClock()
+    async with living(new_disk(wall), wall) as life:
+        put(life, {"m": START_MS + 1_234})
+        await trio.sleep(5)
+        found, status = life.found(), life.clock.status()
+
+    assert [START_MS + 1_234] == [one.stored_ms for one in found]
+    assert (0, 0) == (status.steps_forward, status.steps_backward)
+
+
+async def test_catching_up_is_bounded(autojump_clock: trio.testing.MockClock) -> None:
+    """A step makes much due at once: it leaves in batches, and a new timer comes in between."""
+    wall = VirtualClock()
+    sizes: list[int] = []
+    options = attrs.evolve(WHEEL, deliver_batch_count_max=64, slot_units_max=128)
+    async with living(new_disk(wall), wall, options=options) as life:
+        moments = {f"m{n}": START_MS + 60_000 + n % 1_500 * 2 for n in range(3_000)}
+        put(life, moments)
+        await trio.sleep(1)
+        start = len(life.bodies())
+        life.service.store.on_arrival(lambda _: sizes.append(1))
+        wall.step(2 * 60_000)
+        await trio.sleep(30)
+        found = life.bodies()
+
+    assert 0 == start
+    assert sorted(moments) == sorted(found)
+    ordered = [moments[one] for one in found]
+    assert sorted(ordered) == ordered
+    assert len(sizes) >= 3_000 // 64
