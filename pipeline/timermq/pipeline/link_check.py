@@ -35,6 +35,23 @@ def slots_fit(timer_log: TimerLog, live: Slots) -> bool:
     return True
 
 
+def slots_show_all(timer_log: TimerLog, live: Slots, read_ms: int, before_pos: int) -> bool:
+    """Whether the live slots reach every unit of theirs that stands before a position.
+
+    A slot that was zeroed on the disk, or is as it was earlier, looks sound and forgets messages.
+    """
+    slot_times_ms = np.append(live["time_ms"], np.int64(-1))
+    last_positions = np.append(live["last_pos"], np.int64(-1))
+    for positions, units in timer_log.scan(timer_log.min_pos):
+        targets = slot_times(units)
+        waiting = (positions < before_pos) & (targets >= read_ms)
+        targets, positions = targets[waiting], positions[waiting]
+        rows = np.searchsorted(live["time_ms"], targets)
+        if ((slot_times_ms[rows] != targets) | (last_positions[rows] < positions)).any():
+            return False
+    return True
+
+
 class LinkCheck:
     """One pass over a timer log, chunk after chunk from its start.
 

@@ -40,7 +40,7 @@ from timermq.timerstore.log_record import STORE_MS_END, store_ms_of
 from timermq.timerstore.message_store import MessageStore
 
 from .already_done import AlreadyDone, foreign_key_in, origin_in
-from .link_check import LinkCheck, slots_fit
+from .link_check import LinkCheck, slots_fit, slots_show_all
 from .timer_files import TimerFiles
 from .timer_log_repair import cut_bodiless, cut_damaged
 from .timer_options import TimerOptions
@@ -144,8 +144,7 @@ def recover(
 ) -> Recovered:
     """Bring wheel and timer log in line with the commit log, and say where to go on.
 
-    Runs before the stages, after the message store's own recovery. With files opened read only the
-    wheel is mended in memory alone.
+    Runs before the stages, after the store's own recovery; read only it mends memory alone.
 
     Raises:
         StoreFormatError: Timers wait that were made with another precision; nothing is lost.
@@ -164,7 +163,10 @@ def recover(
         _check_nothing_waits(files, store, options, read_ms)
     files.wheel.load_live(read_ms)
     is_ours = not files.wheel.was_lost and _same_precision(files, options)
-    fits = is_ours and slots_fit(files.timer_log, files.wheel.live(read_ms))
+    live = files.wheel.live(read_ms)
+    fits = is_ours and slots_fit(files.timer_log, live)
+    if fits and not store.last_exit_ok and state is not CheckpointState.ABSENT:
+        fits = slots_show_all(files.timer_log, live, read_ms, tail_start)
     is_whole = files.timer_log.max_pos >= flush_pos
     if not (fits and store.last_exit_ok):
         is_whole &= not cut_damaged(files.timer_log, _link_check(files, options, read_ms))
@@ -246,8 +248,7 @@ def _check_nothing_waits(
 def _tail_start(files: TimerFiles, state: CheckpointState, flush_pos: int) -> int:
     """From where on units may not be in the wheel file: the flushed position.
 
-    Java's wheel may lag behind its flushed position by what its last second changed; RocketMQ goes
-    a whole segment back for that.
+    Java's wheel may lag behind it by its last second; RocketMQ goes a whole segment back for that.
     """
     timer_log = files.timer_log
     if state is CheckpointState.OURS:
@@ -372,14 +373,11 @@ def _read_commit_log(store: MessageStore, scan_py: int, read_ms: int, queue_py: 
 
 
 def _recount(files: TimerFiles, store: MessageStore, read_ms: int, done: AlreadyDone) -> int:
-    """Count the waiting messages by topic anew: the file is older than what the logs show.
-
-    Units carry the hash of their topic; the names are those of the store's queues.
+    """Count the waiting messages by topic anew: units have its hash, queues its name.
 
     Returns:
-        The last slot with a unit of a message that is done and was linked late: not in the slot
-        that it asked for. With the clock ahead, that lies ahead of all that is stored. 0 without
-        any.
+        The last slot with a unit of a done message that was linked late, not in the slot asked for:
+        with the clock ahead, it lies ahead of all that is stored. 0 without any.
     """
     counts: dict[int, int] = {}
     last_done_ms = 0
