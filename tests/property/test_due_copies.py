@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from timermq.pipeline.already_done import origin_of
 from timermq.pipeline.delivered_message import due_message
-from timermq.pipeline.due_copies import due_copies
+from timermq.pipeline.due_copies import COPIES_COUNT_MIN, due_copies
 from timermq.pipeline.plain_records import read_plain
 from timermq.pipeline.timer_record import (
     TIMER_TOPIC,
@@ -29,7 +29,7 @@ NOW_MS = 1_700_000_000_000
 SLOT_MS = NOW_MS - 1_000
 HOST_V4 = pack_host("10.1.2.3", 4711)
 HOST_V6 = pack_host("2001:db8::1", 4711)
-OPTIONS = StoreOptions(mapped_file_size_commit_log=4_096, max_message_size=1_024)
+OPTIONS = StoreOptions(mapped_file_size_commit_log=16_384, max_message_size=1_024)
 
 tails = st.builds(
     timer_tail,
@@ -143,7 +143,7 @@ def test_an_ordinary_batch_takes_the_short_way() -> None:
     tail = timer_tail(deliver_ms=SLOT_MS + 1, out_ms=SLOT_MS, topic="Never_seen", queue_id=3)
     message = Message(TIMER_TOPIC, 0, b"x", b"UNIQ_KEY\x01U\x02TAGS\x01t\x02" + tail)
     record = encode_record(message, queue_offset=0, phy_offset=0, store_ms=1, store_host=HOST_V4)
-    due = due_copies(_batch([record] * 20), 1_000)
+    due = due_copies(_batch([record] * COPIES_COUNT_MIN), 1_000)
     assert due is not None
     store = _store(HOST_V4)
     assert store.put_copies(due.copies) is None, "no segment was begun"
@@ -153,7 +153,7 @@ def test_an_ordinary_batch_takes_the_short_way() -> None:
     assert result.status.is_stored
     queue = store.queue("Never_seen", 3)
     assert queue is not None
-    assert queue.max_offset == 20
+    assert queue.max_offset == COPIES_COUNT_MIN
 
 
 def _store(store_host: bytes) -> MessageStore:

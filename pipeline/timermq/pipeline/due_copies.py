@@ -13,13 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from timermq.timerlog import MAGIC_ROLL
-from timermq.timerstore.record_block import COLUMNS_COUNT_MIN
 from timermq.timerstore.record_copy import RecordCopies
 
 from .already_done import origin_of
 from .plain_records import read_plain
 from .timer_record import TIMER_TOPIC
 from .timer_request import DeliverBatch
+
+COPIES_COUNT_MIN = 64
+"""Fewer messages are written one by one in less time."""
 
 _TOPIC_PART = len(TIMER_TOPIC).to_bytes() + TIMER_TOPIC.encode()
 
@@ -36,7 +38,7 @@ class DueCopies:
 
 
 def due_copies(
-    batch: DeliverBatch, precision_ms: int, *, count_min: int = COLUMNS_COUNT_MIN
+    batch: DeliverBatch, precision_ms: int, *, count_min: int = COPIES_COUNT_MIN
 ) -> DueCopies | None:
     """The copies that a batch becomes; None when it has to go the long way.
 

@@ -22,7 +22,6 @@ from timermq.timerlog import MAGIC_DEFAULT, MAGIC_DELETE
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
-from timermq.timerstore.record_block import COLUMNS_COUNT_MIN
 from timermq.timerstore.record_layout import QUEUE_OFFSET_AT
 
 from .already_done import origin_in
@@ -43,6 +42,9 @@ from .timer_record import (
 from .timer_request import EnqueueBatch
 from .timer_state import TimerState
 from .undeliverable import Undeliverable
+
+PLAIN_COUNT_MIN = 128
+"""Fewer records are read one by one in less time."""
 
 log = structlog.get_logger("timermq.pipeline.enqueue_get")
 
@@ -113,7 +115,7 @@ class EnqueueGet:
         self, offset_py: NDArray[np.int64], size_py: NDArray[np.int32]
     ) -> EnqueueBatch | None:
         """The batch, if its records are all there and of the usual kind, and none is a delete."""
-        if len(offset_py) < COLUMNS_COUNT_MIN:
+        if len(offset_py) < PLAIN_COUNT_MIN:
             return None
         block = self.store.commit_log.block_at(offset_py, size_py.astype(np.int64))
         if block is None or DELETE in block.data:

@@ -16,7 +16,7 @@ from timermq.timerstore.message import SysFlag
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import decode_record
 
-OPTIONS = small_options(mapped_file_size_commit_log=1 << 17, max_index_num=2000)
+OPTIONS = small_options(mapped_file_size_commit_log=1 << 18, max_index_num=2000)
 
 
 def follower(store: MessageStore, disk: MemoryDisk) -> IndexFollower:

@@ -24,7 +24,7 @@ from .store_options import StoreOptions
 FRESH_COUNT_MAX = 16_384
 """Records that are kept to be indexed without reading them again; some megabytes."""
 
-SLICE_COUNT = 512
+SLICE_COUNT = 1_024
 """Records that are indexed between two checkpoints of the event loop: about a millisecond."""
 
 BLOCK_SIZE = 256 << 10

@@ -9,8 +9,11 @@ from .commit_log import CommitLog
 from .consume_queue import UNIT, ConsumeQueue
 from .get_result import GetResult, GetStatus
 from .log_record import STORE_MS_END, store_ms_of
-from .record_block import COLUMNS_COUNT_MIN, Places, joined_runs
+from .record_block import Places, joined_runs
 from .store_options import StoreOptions
+
+COLUMNS_COUNT_MIN = 64
+"""Units of a read that are looked at together; fewer take less time one by one."""
 
 TagsFilter = Callable[[int], bool]
 """Says from a unit's tags code whether a message may match."""

@@ -1,8 +1,9 @@
 """Many records of the log in one piece of bytes, their places in it as columns.
 
 Neighbours are read together: what was stored together is one slice. What all records have in the
-same place is then read, compared and changed with a few array operations for the whole batch; only
-what differs in length is left to loops. That pays from some `COLUMNS_COUNT_MIN` records on.
+same place is then read, compared and changed with array operations for the whole batch; only what
+differs in length is left to loops. These operations cost nearly the same for one record as for a
+hundred: who has few records reads them one by one.
 """
 
 from __future__ import annotations
@@ -15,9 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .record_layout import HEAD
-
-COLUMNS_COUNT_MIN = 16
-"""Below, array operations cost more than a loop over the records."""
 
 Places = NDArray[np.int64]
 """Positions in the bytes of a block, or lengths."""
