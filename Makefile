@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test crashes lint types check fuzz bench figures docs screenshots kill clean overload
+.PHONY: help demo test simulate crashes lint types check fuzz bench figures docs screenshots kill clean overload
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -24,6 +24,9 @@ test: $(STAMP)   ## the whole test suite
 
 crashes: $(STAMP) ## every crash state of the recorded workloads: some minutes
 	CRASH_STATES=all $(BIN)/python -m pytest tests/simulation/test_crash_states.py --timeout 3000
+
+simulate: $(STAMP)  ## a thousand simulated days under faults, two processes
+	$(BIN)/timermq simulate --seeds 1..1000 --jobs 2
 
 lint: $(STAMP)   ## format and lint
 	$(BIN)/ruff format --check .

@@ -45,7 +45,7 @@ from .long_polling import LongPolling
 from .options import BrokerOptions
 from .processors import Processors, Tables
 from .reactor import make_reactor
-from .server import Server, bind
+from .server import Listener, Server, bind
 from .subscription_group import SubscriptionGroupTable
 from .topic_config import TopicConfigTable
 
@@ -63,7 +63,7 @@ log = structlog.get_logger("timermq.broker.broker")
 class Endpoint:
     """Where the broker listens and what it calls itself; bound before the store is touched."""
 
-    listeners: tuple[trio.SocketListener, ...]
+    listeners: tuple[Listener, ...]
     address: str
     """``host:port`` that clients are told to connect to."""
     listen: str
@@ -103,7 +103,8 @@ class Endpoint:
     def close(self) -> None:
         """Close the sockets."""
         for listener in self.listeners:
-            listener.socket.close()
+            if isinstance(listener, trio.SocketListener):
+                listener.socket.close()
 
 
 class Broker:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol, runtime_checkable
 
 import structlog
 import trio
@@ -25,6 +26,17 @@ OTHER_FILES = 1_024
 """File descriptors kept free for the store's segments and the interpreter."""
 BACKLOG = 1_024
 """Connections that the kernel keeps until they are accepted."""
+
+Listener = trio.abc.Listener[trio.abc.Stream]
+"""Where connections come in: a socket, or what stands for one in a simulation."""
+
+
+@runtime_checkable
+class StreamWithPeer(Protocol):
+    """A stream that is no socket, and says itself who its peer is."""
+
+    peer: tuple[str, int]
+
 
 MakeConnection = Callable[[trio.abc.Stream, tuple[str, int]], Connection]
 
@@ -50,6 +62,8 @@ class Server:
         self._connections_max = options.connections_max
         self._accepting = trio.CancelScope()
         self._all_closed = trio.Event()
+        self._first_connected = trio.Event()
+        """There are connections to look through: the sweep rests while there is none."""
         self.accepted = 0
         """Connections so far."""
         self.turned_away = 0
@@ -62,14 +76,14 @@ class Server:
 
     async def run(
         self,
-        listeners: Sequence[trio.SocketListener],
+        listeners: Sequence[Listener],
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Accept and serve until cancelled; the listeners are closed then, connections as well.
 
         Args:
-            listeners: Bound sockets; without any, streams come through ``serve`` alone.
+            listeners: Bound; without any, streams come through ``serve`` alone.
             task_status: Started when connections are accepted.
         """
         self._connections_max = room_for_connections(self._options.connections_max)
@@ -93,7 +107,7 @@ class Server:
 
     async def _accept(
         self,
-        listeners: Sequence[trio.SocketListener],
+        listeners: Sequence[Listener],
         nursery: trio.Nursery,
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -126,16 +140,18 @@ class Server:
         self.accepted += 1
         connection = self._connect(stream, remote)
         self._connections.add(connection)
+        self._first_connected.set()
         try:
             await connection.run()
         finally:
             self._connections.discard(connection)
             if not self._connections:
                 self._all_closed.set()
+                self._first_connected = trio.Event()
 
-    async def _serve_accepted(self, stream: trio.SocketStream) -> None:
+    async def _serve_accepted(self, stream: trio.abc.Stream) -> None:
         try:
-            host, port = stream.socket.getpeername()[:2]
+            host, port = _peer_of(stream)
         except OSError:  # reset before it was accepted
             await trio.aclose_forcefully(stream)
         else:
@@ -144,12 +160,23 @@ class Server:
     async def _sweep(self) -> None:
         idle = self._options.server_channel_max_idle_time_seconds
         while True:
+            while not self._connections:
+                await self._first_connected.wait()
             await trio.sleep(SWEEP_INTERVAL)
             oldest = trio.current_time() - idle
             for connection in list(self._connections):
                 if connection.active_at < oldest:
                     connection.close(f"silent for {idle} s")
             self._clients.close_expired()
+
+
+def _peer_of(stream: trio.abc.Stream) -> tuple[str, int]:
+    """Host and port of the other end; OSError when the connection is gone already."""
+    if isinstance(stream, trio.SocketStream):
+        host, port = stream.socket.getpeername()[:2]
+        return host, port
+    assert isinstance(stream, StreamWithPeer), f"{stream!r}: who is there?"
+    return stream.peer
 
 
 async def bind(host: str, port: int) -> trio.SocketListener:

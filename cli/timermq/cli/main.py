@@ -34,6 +34,7 @@ from . import (
     reschedule,
     send,
     serve,
+    simulate,
     store,
     top,
 )
@@ -65,6 +66,7 @@ VERBS: Mapping[str, Verb] = {
     "quarantine": quarantine,
     "store": store,
     "check-history": check_history,
+    "simulate": simulate,
     "config": config,
     "bench": bench,
 }

@@ -29,6 +29,8 @@ class Attempt:
     answered: Mark | None = None
     ack: Ack | None = None
     is_refused: bool = False
+    steps_ms: int = 0
+    """Sum of what the clock was set by in all, either way."""
 
     @property
     def earliest_ms(self) -> int:
@@ -36,7 +38,9 @@ class Attempt:
         asked_ms = self.moment_ms
         if asked_ms is not None:
             return asked_ms
-        return 0 if self.send.delay_ms is None else self.sent.at_ms + self.send.delay_ms
+        if self.send.delay_ms is None:
+            return 0
+        return max(self.sent.at_ms + self.send.delay_ms - self.steps_ms, 0)
 
     @property
     def latest_ms(self) -> float:
@@ -46,7 +50,7 @@ class Attempt:
         if self.moment_ms is not None:
             return max(self.moment_ms, self.answered.at_ms)  # one that is past means now
         if self.send.delay_ms is not None:
-            return self.answered.at_ms + self.send.delay_ms
+            return self.answered.at_ms + self.send.delay_ms + self.steps_ms
         return math.inf if self.send.is_delayed else self.answered.at_ms
 
     @property

@@ -46,6 +46,7 @@ def read_all(named: Mapping[str, Numbered]) -> Histories:
     for file, events in enumerate(named.values()):
         for line, event in events:
             reader.take(Mark(file, line, event.at_ms), event)
+    reader.resolve_delays()
     reader.resolve_arrivals()
     reader.resolve_requests()
     return histories
@@ -59,6 +60,8 @@ class _Reader:
         self._open_sends: dict[tuple[str, str], Attempt] = {}
         self._open_requests: dict[tuple[str, int], Request] = {}
         self._requests: list[Request] = []
+        self._displacing: set[tuple[Queue, int, str]] = set()
+        """Messages seen where another was seen before: each counts once at its place."""
 
     def take(self, mark: Mark, event: Event) -> None:
         """One event."""
@@ -91,6 +94,12 @@ class _Reader:
                 histories.steps_ms += abs(event.by_ms)
             case End():
                 histories.ends.append(event)
+
+    def resolve_delays(self) -> None:
+        """A delay counts from the broker's receiving it: the clock may have stepped before."""
+        for life in self._histories.lives.values():
+            for attempt in life.attempts:
+                attempt.steps_ms = self._histories.steps_ms
 
     def resolve_arrivals(self) -> None:
         """Give arrivals whose id nobody sent to the message that was sent by the name of a key."""
@@ -156,6 +165,11 @@ class _Reader:
         there = places.get(event.offset)
         if there is not None and there.message_id == event.message_id:
             return  # another group, or once more to the same
+        if there is not None:
+            displacing = (queue, event.offset, event.message_id)
+            if displacing in self._displacing:
+                return
+            self._displacing.add(displacing)
         arrival = Arrival(
             mark,
             queue,

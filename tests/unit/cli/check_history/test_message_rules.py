@@ -6,7 +6,7 @@ import pytest
 
 from story import Story, broken, judge
 from timermq.cli.check_history.broken import Rule
-from timermq.client.history import Crash, Deliver, End, Send, Start
+from timermq.client.history import ClockStep, Crash, Deliver, End, Send, Start
 
 DUE_MS = 5_000
 
@@ -172,6 +172,7 @@ def test_a_power_cut_takes_arrivals_back() -> None:
             .tell(Crash(at_ms=cut_ms, who="n", kind="power"))
             .at(cut_ms + 1_000)
             .arrive("N", 0)
+            .arrive("N", 0)  # and to another group
             .arrive("M", 1)
             .end()
         )
@@ -218,3 +219,17 @@ def test_a_message_that_is_named_by_its_key() -> None:
     assert [] == broken(story)
     assert [(Rule.ONCE, "k1")] == broken(story.arrive("N", 1, stored_ms=DUE_MS, keys=("k1",)).end())
     assert [(Rule.UNSENT, "O")] == broken(Story().arrive("O", 0, keys=("k1",)))
+
+
+def test_a_delay_begins_when_the_broker_has_it() -> None:
+    """Between the asking and that the clock may have been set back."""
+
+    def story(step_ms: int) -> Story:
+        story = Story()
+        at_ms = 1_000
+        story.tell(Send(at_ms=at_ms, who="p", message_id="M", topic="T", delay_ms=4_000))
+        story.tell(ClockStep(at_ms=at_ms, who="n", by_ms=step_ms))
+        return story.ack("M").arrive("M", 0, stored_ms=at_ms + 4_000 - 900).end()
+
+    assert [] == broken(story(-900))
+    assert [(Rule.NOT_BEFORE, "M")] == broken(story(-899))

@@ -1,0 +1,204 @@
+"""One life of a broker: the real one, over the staged disk, clock and network.
+
+It ends as its plan says: in order, or in the middle of anything. The end of a process is one
+instant: its disk takes nothing more, its connections break, its tasks are cancelled; what they do
+while they unwind reaches nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import attrs
+import trio
+
+from timermq.broker.broker import Broker, Endpoint
+from timermq.broker.options import BrokerOptions
+from timermq.client.history import Crash, Event, Fault
+from timermq.pipeline.clock import WatchedClock
+from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.message import pack_host
+from timermq.timerstore.message_store import MessageStore
+
+from .leaves import in_words
+from .process_disk import ProcessDisk
+from .scenario import SAVING_MS, EndKind, Life, Scenario, Trigger
+from .staged_clock import StagedClock
+from .staged_network import StagedNetwork
+
+ROOT = "/store"
+ADDRESS = "127.0.0.1:10911"
+WHO = "broker"
+TRIGGER_SECONDS = 60.0
+"""After them an end comes, whether its await or disk change has been or not."""
+
+
+class AwaitCounter(trio.abc.Instrument):
+    """Calls back at the so many-th step of any task.
+
+    Args:
+        count: 1: the next one.
+        end: Called once, between two steps.
+    """
+
+    def __init__(self, count: int, end: Callable[[], None]) -> None:
+        self._left = count
+        self._end = end
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """A task is about to go on."""
+        del task
+        self._left -= 1
+        if self._left == 0:
+            self._end()
+
+
+@attrs.frozen(kw_only=True)
+class Surroundings:
+    """What outlives a process."""
+
+    scenario: Scenario
+    clock: StagedClock
+    disk: MemoryDisk
+    network: StagedNetwork
+    tell: Callable[[Event], None]
+    """Takes events for the history."""
+    complain: Callable[[str], None]
+    """Takes what must not happen."""
+
+
+class Process:
+    """One process; ``live`` is its life.
+
+    Args:
+        surroundings: What outlives it.
+    """
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self.broker: Broker | None = None
+        """While it is there."""
+        self.is_over = False
+        self.crashes = 0
+        self._around = surroundings
+        self._disk = ProcessDisk(surroundings.disk)
+        self._scope = trio.CancelScope()
+        self._ready = trio.Event()
+
+    async def live(self, life: Life | None) -> None:
+        """Start the broker and run it to its end.
+
+        Args:
+            life: How it ends; None: when ``request_stop`` is called.
+        """
+        around = self._around
+        try:
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    if life is not None:
+                        nursery.start_soon(self._end, life)
+                        await trio.lowlevel.checkpoint()
+                    self.broker = self._open(SAVING_MS if life is None else life.saving_ms)
+                    async with trio.open_nursery() as serving:
+                        await serving.start(self.broker.run)
+                        around.tell(Fault(at_ms=around.clock.now_ms(), who=WHO, kind="start"))
+                        self._ready.set()
+                    nursery.cancel_scope.cancel()
+        except Exception as error:
+            if not self.is_over:
+                around.complain(f"the broker ended by itself: {in_words(error)}")
+                self.crash(EndKind.KILL)
+        if not self.is_over:
+            self._check_counts()
+            around.tell(Fault(at_ms=around.clock.now_ms(), who=WHO, kind="stop"))
+            self._die()
+            around.disk.process_kill()
+        self.broker = None
+
+    async def wait_ready(self) -> None:
+        """Wait until requests are taken."""
+        await self._ready.wait()
+
+    def crash(self, kind: EndKind, torn: int = 0) -> None:
+        """End the process now; nothing happens when it has ended already."""
+        if self.is_over:
+            return
+        around = self._around
+        self.crashes += 1
+        self._check_counts()
+        self._die()
+        if kind is EndKind.KILL:
+            around.disk.process_kill()
+        else:
+            around.disk.power_cut(Random(torn) if kind is EndKind.TORN else None)  # noqa: S311
+        around.tell(
+            Crash(
+                at_ms=around.clock.now_ms(),
+                who=WHO,
+                kind="kill" if kind is EndKind.KILL else "power",
+            )
+        )
+        if self.broker is not None:
+            self.broker.abort()
+        self._scope.cancel()
+
+    def _die(self) -> None:
+        self.is_over = True
+        self._disk.die()
+        self._around.network.cut_all()
+
+    async def _end(self, life: Life) -> None:
+        """Wait for the end's time and cause, and bring it."""
+        await trio.sleep_until(life.end_ms / 1000)
+
+        def end() -> None:
+            self.crash(life.kind, life.torn)
+
+        if life.kind is EndKind.STOP:
+            await self._ready.wait()
+            assert self.broker is not None
+            self.broker.request_stop()
+            return
+        if life.trigger is Trigger.AWAIT:
+            counter = AwaitCounter(life.count, end)
+            trio.lowlevel.add_instrument(counter)
+            try:
+                await trio.sleep(TRIGGER_SECONDS)
+            finally:
+                trio.lowlevel.remove_instrument(counter)
+        elif life.trigger is Trigger.DISK:
+            self._disk.crash_at(life.count, life.place, end)
+            await trio.sleep(TRIGGER_SECONDS)
+        end()
+
+    def _open(self, saving_ms: int) -> Broker:
+        around, scenario = self._around, self._around.scenario
+        host = pack_host("127.0.0.1", 10_911)
+        timer_options = attrs.evolve(scenario.timer, timer_flush_interval_ms=saving_ms)
+        clock = WatchedClock(around.clock, timer_options)
+        store = MessageStore.open(
+            self._disk, ROOT, scenario.store, now_ms=clock.now_ms, store_host=host
+        )
+        timer_store = TimerMessageStore(store, timer_options, clock)
+        return Broker(
+            endpoint=Endpoint(
+                listeners=(around.network.listen(),),
+                address=ADDRESS,
+                listen=ADDRESS,
+                namesrv_listen=None,
+                store_host=host,
+            ),
+            timer_store=timer_store,
+            options=BrokerOptions(flush_consumer_offset_interval_ms=saving_ms),
+            clock=clock,
+        )
+
+    def _check_counts(self) -> None:
+        """What the broker itself has noticed and must never notice."""
+        if self.broker is None:
+            return
+        counts = self.broker.timer_store.counts
+        for name in ("early", "missing", "set_aside"):
+            if getattr(counts, name):
+                self._around.complain(f"the broker counts {getattr(counts, name)} {name}")

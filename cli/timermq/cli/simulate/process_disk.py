@@ -1,0 +1,226 @@
+"""The disk as one process of the simulation has it: it ends at a chosen operation.
+
+Operations that change something are counted: writes, lengths, names, syncs. Reads leave nothing
+behind, so an end at a read is one before the next change. Once the process has ended, nothing of it
+reaches the disk any more, whatever its tasks still do while they are unwound.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+import mmap
+from collections.abc import Callable
+
+from timermq.timerstore.disk import Bytes, Disk, DiskUsage, File, Lock
+
+
+class Place(enum.Enum):
+    """Where in an operation the process ends."""
+
+    BEFORE = "before"
+    MIDDLE = "middle"
+    """A write has brought its first part; other operations have done nothing."""
+    AFTER = "after"
+
+
+class ProcessFile:
+    """An open file of the process."""
+
+    def __init__(self, disk: ProcessDisk, file: File) -> None:
+        self.path = file.path
+        self.inner = file
+        self._disk = disk
+
+    def size(self) -> int:
+        """Length in bytes."""
+        return self.inner.size()
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Bytes from ``offset`` on."""
+        return self.inner.read(offset, size)
+
+    def write(self, offset: int, data: Bytes) -> None:
+        """Write, unless the process ends before it or within."""
+        if self._disk.begin() is Place.MIDDLE:
+            self.inner.write(offset, bytes(data)[: len(data) // 2])
+            self._disk.crash_now()
+        self.inner.write(offset, data)
+        self._disk.end()
+
+    def allocate(self, size: int) -> None:
+        """Reserve blocks."""
+        self._disk.begin_whole()
+        self.inner.allocate(size)
+        self._disk.end()
+
+    def truncate(self, size: int) -> None:
+        """Set the length."""
+        self._disk.begin_whole()
+        self.inner.truncate(size)
+        self._disk.end()
+
+    def map(self) -> mmap.mmap:
+        """A view of the whole file."""
+        return self.inner.map()
+
+    def will_need(self, ranges: object) -> None:
+        """A hint, of no use in memory."""
+
+    def close(self) -> None:
+        """Close the file."""
+        self.inner.close()
+
+
+class ProcessDisk:
+    """The disk of one process.
+
+    Args:
+        disk: What outlives the process.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._is_dead = False
+        self._crash: Callable[[], None] | None = None
+        self._place = Place.BEFORE
+        self._left = 0
+        self.operations = 0
+        """Changes so far."""
+
+    def crash_at(self, count: int, place: Place, crash: Callable[[], None]) -> None:
+        """End the process at the operation that is ``count`` further on (1: the next one).
+
+        Args:
+            count: 1 or more.
+            place: Where in the operation.
+            crash: Kills the process or cuts the power.
+        """
+        self._left, self._place, self._crash = count, place, crash
+
+    def begin(self) -> Place | None:
+        """An operation begins; says where in it the process is to end. For its files."""
+        self._check()
+        self.operations += 1
+        if self._crash is None:
+            return None
+        self._left -= 1
+        if self._left > 0:
+            return None
+        if self._place is Place.BEFORE:
+            self.crash_now()
+        return self._place
+
+    def begin_whole(self) -> None:
+        """An operation begins that is done as a whole or not at all. For its files."""
+        if self.begin() is Place.MIDDLE:
+            self.crash_now()
+
+    def end(self) -> None:
+        """An operation is done. For its files."""
+        if self._crash is not None and self._left <= 0:
+            self.crash_now()
+
+    def crash_now(self) -> None:
+        """End the process; raises what every operation of it meets from now on."""
+        crash, self._crash = self._crash, None
+        if crash is not None:
+            crash()
+        self.die()
+        self._check()
+
+    def die(self) -> None:
+        """The process has ended: nothing of it reaches the disk from now on."""
+        self._is_dead = True
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> ProcessFile:
+        """Open a file."""
+        if create and not self._disk.exists(path):
+            self.begin_whole()
+            file = self._disk.open(path, create=create, read_only=read_only)
+            self.end()
+        else:
+            self._check()
+            file = self._disk.open(path, create=create, read_only=read_only)
+        return ProcessFile(self, file)
+
+    def exists(self, path: str) -> bool:
+        """Whether something is there."""
+        return self._disk.exists(path)
+
+    def is_dir(self, path: str) -> bool:
+        """Whether a directory is there."""
+        return self._disk.is_dir(path)
+
+    def list_dir(self, path: str) -> list[str]:
+        """Sorted names."""
+        return self._disk.list_dir(path)
+
+    def make_dirs(self, path: str) -> list[str]:
+        """Create directories."""
+        self._check()
+        return self._disk.make_dirs(path)
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename in one step."""
+        self.begin_whole()
+        self._disk.rename(source, target)
+        self.end()
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        self.begin_whole()
+        self._disk.remove(path)
+        self.end()
+
+    def remove_dir(self, path: str) -> None:
+        """Remove an empty directory."""
+        self.begin_whole()
+        self._disk.remove_dir(path)
+        self.end()
+
+    def modified_ms(self, path: str) -> int:
+        """Modification time."""
+        return self._disk.modified_ms(path)
+
+    def usage(self, path: str) -> DiskUsage:
+        """Space of the whole disk."""
+        return self._disk.usage(path)
+
+    def lock(self, path: str) -> Lock:
+        """Take the lock."""
+        self._check()
+        return self._disk.lock(path)
+
+    async def sync(self, *files: File) -> None:
+        """Make contents durable."""
+        self.begin_whole()
+        await self._disk.sync(*map(_inner, files))
+        self.end()
+
+    async def sync_dir(self, path: str) -> None:
+        """Make names durable."""
+        self.begin_whole()
+        await self._disk.sync_dir(path)
+        self.end()
+
+    def sync_now(self, *files: File) -> None:
+        """``sync``, blocking."""
+        self.begin_whole()
+        self._disk.sync_now(*map(_inner, files))
+        self.end()
+
+    def sync_dir_now(self, path: str) -> None:
+        """``sync_dir``, blocking."""
+        self.begin_whole()
+        self._disk.sync_dir_now(path)
+        self.end()
+
+    def _check(self) -> None:
+        if self._is_dead:
+            raise OSError(errno.EBADF, "the process was killed")
+
+
+def _inner(file: File) -> File:
+    assert isinstance(file, ProcessFile), f"{file.path}: a file of another disk"
+    return file.inner

@@ -1,0 +1,118 @@
+"""Runs one plan to its outcome: in virtual time, with everything random taken from the seed.
+
+trio shuffles the tasks that are ready; here it shuffles them by the seed. What the broker logs as
+an error is a fault like any other, unless its process is being killed. So is a run that does not
+come to its end, in virtual time or in the processor's.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import structlog
+import trio
+from structlog.typing import EventDict
+
+from .leaves import in_words, leaves
+from .scenario import Scenario
+from .staged_time import StagedTime
+from .world import Outcome, World
+
+PATIENCE_SECONDS = 30 * 86_400.0
+"""Virtual seconds beyond a plan's duration; after them something waits for ever."""
+CPU_SECONDS_MAX = 300.0
+"""Seconds of the processor; after them something works for ever."""
+
+
+TOLD_OF_FAULTS = frozenset({"clock is UNSAFE"})
+"""Errors that a broker rightly logs of what was done to it."""
+
+
+class EndlessError(BaseException):
+    """Something works for ever; no ``except Exception`` of the broker may take it."""
+
+
+def simulate(scenario: Scenario) -> Outcome:
+    """Carry out a plan; the same plan has the same outcome, byte for byte."""
+    clock = StagedTime()
+    with _seeded_scheduling(scenario.seed):
+        world = World(scenario)
+        try:
+            with _limited_processor():
+                trio.run(_simulate, world, scenario, clock=clock)
+        except BaseException as error:
+            is_endless = any(isinstance(one, EndlessError) for one in leaves(error))
+            if not isinstance(error, Exception) and not is_endless:
+                raise
+            world.faults.append(f"the simulation did not end: {in_words(error)}")
+    return world.judge(int(clock.current_time() * 1000))
+
+
+async def _simulate(world: World, scenario: Scenario) -> None:
+    with _logged_errors(world), trio.fail_after(scenario.duration_ms / 1000 + PATIENCE_SECONDS):
+        await world.run()
+
+
+@contextmanager
+def _seeded_scheduling(seed: int) -> Generator[None]:
+    """Have trio's scheduler decide by a seed, in the way that it has for Hypothesis.
+
+    Otherwise it decides by chance, and by the order in which tasks happen to stand in memory.
+    """
+    scheduler: Any = importlib.import_module("trio._core._run")
+    name = "_ALLOW_DETERMINISTIC_SCHEDULING"
+    before, state = getattr(scheduler, name), scheduler._r.getstate()
+    setattr(scheduler, name, True)
+    scheduler._r.seed(seed)
+    try:
+        yield
+    finally:
+        setattr(scheduler, name, before)
+        scheduler._r.setstate(state)
+
+
+@contextmanager
+def _limited_processor() -> Generator[None]:
+    """End what works for ever; only in the main thread, where signals arrive."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise EndlessError(f"it took more than {CPU_SECONDS_MAX:g} seconds of the processor")
+
+    before = signal.signal(signal.SIGVTALRM, end)
+    signal.setitimer(signal.ITIMER_VIRTUAL, CPU_SECONDS_MAX)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+@contextmanager
+def _logged_errors(world: World) -> Generator[None]:
+    """Errors that the broker logs are faults; everything else it logs is dropped."""
+
+    def complain(_logger: object, _name: str, event: EventDict) -> EventDict:
+        if not world.is_dying and event["event"] not in TOLD_OF_FAULTS:
+            world.complain(f"the broker logs an error: {dict(event)}")
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    structlog.configure(
+        processors=[structlog.processors.format_exc_info, complain],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
+        cache_logger_on_first_use=False,
+    )
+    try:
+        yield
+    finally:
+        structlog.configure(**before)

@@ -1,0 +1,240 @@
+"""The plan of a simulation, as data: settings, clients with their steps, lives with their ends.
+
+A seed is drawn into a plan (`draw`), a world carries it out (`world`), and a plan that breaks a
+promise is made smaller (`shrinking`). Times are milliseconds of trio's clock since the beginning.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+from timermq.pipeline.timer_options import TimerOptions
+from timermq.remoting.command import Coding
+from timermq.timerstore.store_options import StoreOptions
+
+from .process_disk import Place
+
+TOPICS = ("A", "B")
+QUEUES = 2
+"""Queues of each topic that messages are sent to."""
+
+
+SAVING_MS = 60_000
+"""``Life.saving_ms`` of a life that lasts."""
+
+
+class FaultKind(enum.Enum):
+    """What may go wrong, as ``--faults`` names it."""
+
+    KILL = "kill"
+    """The process ends without a word; what it wrote stays."""
+    POWER = "power"
+    """And everything that was not synced is gone."""
+    TORN = "torn"
+    """Of what was not synced, some sectors reached the disk, others not."""
+    CLOCK = "clock"
+    """The wall clock steps, runs fast or slow, or stands still."""
+    NETWORK = "network"
+    """Connections are slow, break, lose answers, are closed by half."""
+
+
+class When(enum.Enum):
+    """How a message asks for its moment."""
+
+    NOW = "now"
+    AT = "at"
+    DELAY = "delay"
+    LEVEL = "level"
+
+
+@attrs.frozen(kw_only=True)
+class Item:
+    """One message; its number names it."""
+
+    number: int
+    topic: str
+    queue_id: int
+    when: When = When.NOW
+    ahead_ms: int = 0
+    """With AT: from the wall clock of that moment on, may be negative; with DELAY the delay."""
+    level: int = 0
+    body_size: int = 8
+
+
+@attrs.frozen(kw_only=True)
+class Send:
+    """Send messages: in one frame where the coding has that, else one behind the other."""
+
+    at_ms: int
+    items: tuple[Item, ...]
+
+
+class Name(enum.Enum):
+    """What a message that waits is called by."""
+
+    ID = "id"
+    KEY = "key"
+    HANDLE = "handle"
+    """By RocketMQ's own request (370), if the client has got a handle; else nothing is asked."""
+
+
+@attrs.frozen(kw_only=True)
+class Cancel:
+    """Take a message back."""
+
+    at_ms: int
+    number: int
+    topic: str
+    name: Name = Name.ID
+
+
+@attrs.frozen(kw_only=True)
+class Move:
+    """Give a message another moment."""
+
+    at_ms: int
+    number: int
+    topic: str
+    ahead_ms: int
+
+
+@attrs.frozen(kw_only=True)
+class LookUp:
+    """Look a message up by its unique key."""
+
+    at_ms: int
+    number: int
+    topic: str
+
+
+@attrs.frozen(kw_only=True)
+class Pull:
+    """Pull what a queue has from where this client stands."""
+
+    at_ms: int
+    topic: str
+    queue_id: int
+    hold_ms: int = 0
+    """How long the broker may hold the pull when there is nothing."""
+
+
+@attrs.frozen(kw_only=True)
+class Commit:
+    """Commit where this client stands; what it pulls next begins there after a disconnect."""
+
+    at_ms: int
+
+
+class Leaving(enum.Enum):
+    """How a connection ends."""
+
+    CLOSE = "close"
+    CUT = "cut"
+    """Both ends find it broken; what is under way is lost, in both directions."""
+    HALF = "half"
+    """The client sends its end and reads on."""
+
+
+@attrs.frozen(kw_only=True)
+class Disconnect:
+    """End the connection; the next step opens another."""
+
+    at_ms: int
+    leaving: Leaving
+    turns: int = 0
+    """With CUT: turns that the other tasks get in between."""
+
+
+Step = Send | Cancel | Move | LookUp | Pull | Commit | Disconnect
+
+
+@attrs.frozen(kw_only=True)
+class ClientPlan:
+    """One client: its steps in the order of their times."""
+
+    number: int
+    coding: Coding
+    steps: tuple[Step, ...]
+
+
+class EndKind(enum.Enum):
+    """How a life ends."""
+
+    STOP = "stop"
+    KILL = "kill"
+    POWER = "power"
+    TORN = "torn"
+
+
+class Trigger(enum.Enum):
+    """What the end waits for, once its time has come."""
+
+    TIME = "time"
+    AWAIT = "await"
+    """The so many-th step of any task."""
+    DISK = "disk"
+    """The so many-th change of the disk."""
+
+
+@attrs.frozen(kw_only=True)
+class Life:
+    """One process of the broker, from its start to its end."""
+
+    end_ms: int
+    kind: EndKind = EndKind.KILL
+    trigger: Trigger = Trigger.TIME
+    count: int = 1
+    """With AWAIT and DISK: steps or changes still to come."""
+    place: Place = Place.BEFORE
+    """With DISK: where in the change."""
+    torn: int = 0
+    """With TORN: decides which sectors had reached the disk."""
+    down_ms: int = 0
+    """From the end to the next start."""
+    saving_ms: int = SAVING_MS
+    """Between two checkpoints of the timers, and two savings of committed offsets."""
+
+
+@attrs.frozen(kw_only=True)
+class ClockFault:
+    """The wall clock goes wrong."""
+
+    at_ms: int
+    step_ms: int = 0
+    rate: float | None = None
+    """None: as before."""
+
+
+@attrs.frozen(kw_only=True)
+class NetworkPlan:
+    """How connections are."""
+
+    delay_max_ms: int = 0
+    pieces_max: int = 1
+
+
+@attrs.frozen(kw_only=True)
+class Scenario:
+    """Everything that one seed decides."""
+
+    seed: int
+    duration_ms: int
+    store: StoreOptions
+    timer: TimerOptions
+    network: NetworkPlan
+    clients: tuple[ClientPlan, ...]
+    lives: tuple[Life, ...]
+    """All but the last one, which lasts until everything has arrived."""
+    clock_faults: tuple[ClockFault, ...] = ()
+
+
+def unique_key(number: int) -> str:
+    """The unique key of a message."""
+    return f"M{number:06}"
+
+
+def key_of(number: int) -> str:
+    """A key that no other message has."""
+    return f"K{number}"

@@ -1,0 +1,84 @@
+"""Makes a plan that breaks a promise smaller: fewer clients, faults, lives and steps, and shorter.
+
+Whatever can be left out while the same promise stays broken is left out, the largest parts first.
+The number of runs is bounded, not their time, so that a seed always shrinks to the same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import attrs
+
+from .scenario import NetworkPlan, Scenario
+
+RUNS_MAX = 150
+"""Runs that shrinking may take."""
+
+T = TypeVar("T")
+
+
+def shrink(
+    scenario: Scenario, still_fails: Callable[[Scenario], bool], *, runs_max: int = RUNS_MAX
+) -> Scenario:
+    """The smallest plan found that fails in the same way.
+
+    Args:
+        scenario: One that fails.
+        still_fails: Runs a smaller one.
+        runs_max: How often it may be called.
+    """
+    runs = 0
+    smallest, found = scenario, True
+    while found:
+        found = False
+        for smaller in _smaller(smallest):
+            if runs >= runs_max:
+                return smallest
+            runs += 1
+            if still_fails(smaller):
+                smallest, found = smaller, True
+                break
+    return smallest
+
+
+def size_of(scenario: Scenario) -> int:
+    """How much a plan holds: clients, lives, faults of the clock, and steps."""
+    steps = sum(len(client.steps) for client in scenario.clients)
+    return len(scenario.clients) + len(scenario.lives) + len(scenario.clock_faults) + steps
+
+
+def _smaller(scenario: Scenario) -> Iterator[Scenario]:
+    """Plans with something left out, those with much left out first."""
+    last_ms = max(
+        [
+            *(step.at_ms for client in scenario.clients for step in client.steps),
+            *(life.end_ms for life in scenario.lives),
+        ],
+        default=0,
+    )
+    if last_ms + 1 < scenario.duration_ms:
+        yield attrs.evolve(scenario, duration_ms=last_ms + 1)
+    if scenario.network != NetworkPlan():
+        yield attrs.evolve(scenario, network=NetworkPlan())
+    for clients in _without(scenario.clients):
+        yield attrs.evolve(scenario, clients=clients)
+    for lives in _without(scenario.lives):
+        yield attrs.evolve(scenario, lives=lives)
+    for faults in _without(scenario.clock_faults):
+        yield attrs.evolve(scenario, clock_faults=faults)
+    for at, client in enumerate(scenario.clients):
+        for steps in _without(client.steps):
+            changed = list(scenario.clients)
+            changed[at] = attrs.evolve(client, steps=steps)
+            yield attrs.evolve(scenario, clients=tuple(changed))
+
+
+def _without(parts: Sequence[T]) -> Iterator[tuple[T, ...]]:
+    """The parts without all, halves, quarters and so on of them, down to single ones."""
+    size = len(parts)
+    while size:
+        for start in range(0, len(parts), size):
+            yield (*parts[:start], *parts[start + size :])
+        size //= 2

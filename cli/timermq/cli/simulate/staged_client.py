@@ -1,0 +1,391 @@
+"""A client of the simulation: takes its steps over one connection, and writes down all it saw.
+
+It speaks RocketMQ's protocol in one of the three header codings, through the same frames as the
+client library. It never sends a message twice: one without an answer is stored or it is not.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import trio
+
+from timermq.client.history import (
+    Ack,
+    Deliver,
+    Event,
+    Refused,
+    Reschedule,
+    Unknown,
+)
+from timermq.client.history import Cancel as CancelAsked
+from timermq.client.history import Send as Sending
+from timermq.client.history import Verdict as VerdictGiven
+from timermq.remoting import Coding, Command, RequestCode, ResponseCode
+from timermq.remoting.send_batch import SendItem, decode_results, encode_items
+from timermq.remoting.stored_message import StoredMessage, decode_messages
+
+from .scenario import (
+    Cancel,
+    ClientPlan,
+    Commit,
+    Disconnect,
+    Item,
+    Leaving,
+    LookUp,
+    Move,
+    Name,
+    Pull,
+    Send,
+    Step,
+    When,
+    key_of,
+    unique_key,
+)
+from .staged_clock import StagedClock
+from .staged_link import StagedLink
+from .staged_message import body_of, properties_of
+from .staged_network import StagedNetwork
+
+PULL_COUNT = 32
+_SUSPEND, _SUBSCRIPTION = 2, 4
+_LETTERS = {
+    "producerGroup": "a",
+    "topic": "b",
+    "defaultTopic": "c",
+    "defaultTopicQueueNums": "d",
+    "queueId": "e",
+    "sysFlag": "f",
+    "bornTimestamp": "g",
+    "flag": "h",
+    "properties": "i",
+}
+
+
+class StagedClient:
+    """One client.
+
+    Args:
+        plan: Its steps.
+        network: Where it connects.
+        clock: The wall clock.
+        tell: Takes events for the history.
+    """
+
+    def __init__(
+        self,
+        plan: ClientPlan,
+        *,
+        network: StagedNetwork,
+        clock: StagedClock,
+        tell: Callable[[Event], None],
+    ) -> None:
+        self._plan = plan
+        self._clock = clock
+        self._tell = tell
+        self._who = f"client-{plan.number}"
+        self._group = f"G{plan.number}"
+        self._ops = itertools.count(1)
+        self._handles: dict[int, str] = {}
+        self._offsets: dict[tuple[str, int], int] = {}
+        """Where it stands in the queues, on this connection."""
+        self._link = StagedLink(network, self._offsets.clear)
+
+    async def run(self) -> None:
+        """Take all steps, each at its time or as soon as the one before it is done."""
+        for step in self._plan.steps:
+            await trio.sleep_until(step.at_ms / 1000)
+            await self._take(step)
+        self._link.disconnect()
+
+    @property
+    def requests(self) -> int:
+        """Requests that left."""
+        return self._link.requests
+
+    async def pull_all(self, topic: str, queue_id: int) -> None:
+        """Pull a queue from its first message to its last."""
+        self._offsets[topic, queue_id] = 0
+        place, offset = (topic, queue_id), -1
+        while self._offsets.get(place, 0) != offset:
+            offset = self._offsets[place]
+            await self._pull(topic, queue_id, 0)
+
+    async def _take(self, step: Step) -> None:
+        match step:
+            case Send(items=items):
+                await self._send(items)
+            case Cancel():
+                await self._cancel(step)
+            case Move():
+                await self._move(step)
+            case LookUp():
+                await self._look_up(step)
+            case Pull():
+                await self._pull(step.topic, step.queue_id, step.hold_ms)
+            case Commit():
+                await self._commit()
+            case Disconnect(leaving=Leaving.CLOSE):
+                self._link.disconnect()
+            case Disconnect():
+                self._link.leaving = step
+
+    async def _send(self, items: tuple[Item, ...]) -> None:
+        op = next(self._ops)
+        now_ms = self._clock.now_ms()
+        for item in items:
+            self._tell(self._sending(item, op, now_ms))
+        if self._plan.coding is Coding.CBOR:
+            await self._send_together(items, now_ms)
+        else:
+            answers = await self._link.ask([self._send_command(item, now_ms) for item in items])
+            for item, answer in zip(items, answers or [None] * len(items), strict=True):
+                self._sent(item, answer, has_left=answers is not None)
+
+    async def _send_together(self, items: tuple[Item, ...], now_ms: int) -> None:
+        body = encode_items(
+            [
+                SendItem(item.topic, item.queue_id, 0, properties_of(item, now_ms), body_of(item))
+                for item in items
+            ]
+        )
+        answers = await self._link.ask([self._command(RequestCode.SEND_MESSAGES, body=body)])
+        answer = answers[0] if answers else None
+        if answer is None or answer.code != ResponseCode.SUCCESS:
+            for item in items:
+                self._sent(item, answer, has_left=answers is not None)
+            return
+        for item, result in zip(items, decode_results(answer.body), strict=True):
+            ext = {"queueId": str(result.queue_id), "queueOffset": str(result.queue_offset)}
+            if result.recall_handle is not None:
+                ext["recallHandle"] = result.recall_handle
+            if result.deliver_ms is not None:
+                ext["deliverMs"] = str(result.deliver_ms)
+            self._sent(item, answer.answer(result.code, remark=result.remark, ext=ext))
+
+    def _sending(self, item: Item, op: int, now_ms: int) -> Sending:
+        return Sending(
+            at_ms=now_ms,
+            who=self._who,
+            message_id=unique_key(item.number),
+            topic=item.topic,
+            queue=item.queue_id,
+            deliver_ms=now_ms + item.ahead_ms if item.when is When.AT else None,
+            delay_ms=item.ahead_ms if item.when is When.DELAY else None,
+            level=item.level if item.when is When.LEVEL else None,
+            keys=(key_of(item.number),),
+            op=op,
+        )
+
+    def _send_command(self, item: Item, now_ms: int) -> Command:
+        ext = {
+            "producerGroup": "P",
+            "topic": item.topic,
+            "defaultTopic": "TBW102",
+            "defaultTopicQueueNums": "4",
+            "queueId": str(item.queue_id),
+            "sysFlag": "0",
+            "bornTimestamp": str(now_ms),
+            "flag": "0",
+            "properties": properties_of(item, now_ms).decode(),
+        }
+        code = RequestCode.SEND_MESSAGE
+        if item.number % 4:
+            code, ext = (
+                RequestCode.SEND_MESSAGE_V2,
+                {_LETTERS[name]: value for name, value in ext.items()},
+            )
+        return self._command(code, ext, body_of(item))
+
+    def _sent(self, item: Item, answer: Command | None, *, has_left: bool = True) -> None:
+        """Write down what became of a message."""
+        at_ms, key = self._clock.now_ms(), unique_key(item.number)
+        if not has_left:
+            self._tell(Refused(at_ms=at_ms, who=self._who, message_id=key, rule="NOT_SENT"))
+        elif answer is None:
+            self._tell(Unknown(at_ms=at_ms, who=self._who, message_id=key, reason="no answer"))
+        elif answer.code == ResponseCode.SUCCESS:
+            deliver_ms = answer.ext.get("deliverMs")
+            self._tell(
+                Ack(
+                    at_ms=at_ms,
+                    who=self._who,
+                    message_id=key,
+                    queue=int(answer.ext["queueId"]),
+                    offset=int(answer.ext["queueOffset"]),
+                    deliver_ms=None if deliver_ms is None else int(deliver_ms),
+                )
+            )
+            if "recallHandle" in answer.ext:
+                self._handles[item.number] = answer.ext["recallHandle"]
+        elif answer.code in (ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.SYSTEM_ERROR):
+            reason = (answer.remark or "")[:120]
+            self._tell(Unknown(at_ms=at_ms, who=self._who, message_id=key, reason=reason))
+        else:
+            self._tell(
+                Refused(
+                    at_ms=at_ms,
+                    who=self._who,
+                    message_id=key,
+                    code=answer.code,
+                    rule=(answer.remark or "").partition(":")[0],
+                )
+            )
+
+    async def _cancel(self, step: Cancel) -> None:
+        handle = self._handles.get(step.number, "")
+        code, key, op = RequestCode.CANCEL_MESSAGE, "", next(self._ops)
+        message_id = unique_key(step.number)
+        if step.name is Name.HANDLE:
+            if not handle:
+                return
+            code, ext = RequestCode.RECALL_MESSAGE, {"recallHandle": handle, "producerGroup": "P"}
+        elif step.name is Name.KEY:
+            message_id, key = "", key_of(step.number)
+            ext = {"key": key}
+        else:
+            ext = {"uniqueKey": message_id}
+        self._tell(
+            CancelAsked(
+                at_ms=self._clock.now_ms(),
+                who=self._who,
+                op=op,
+                topic=step.topic,
+                message_id=message_id,
+                key=key,
+            )
+        )
+        answers = await self._link.ask([self._command(code, {"topic": step.topic, **ext})])
+        self._judged(op, answers)
+
+    async def _move(self, step: Move) -> None:
+        op, now_ms = next(self._ops), self._clock.now_ms()
+        deliver_ms = max(now_ms + step.ahead_ms, 0)
+        message_id = unique_key(step.number)
+        self._tell(
+            Reschedule(
+                at_ms=now_ms,
+                who=self._who,
+                op=op,
+                topic=step.topic,
+                message_id=message_id,
+                deliver_ms=deliver_ms,
+            )
+        )
+        ext = {"topic": step.topic, "uniqueKey": message_id, "deliverMs": str(deliver_ms)}
+        self._judged(op, await self._link.ask([self._command(RequestCode.CANCEL_MESSAGE, ext)]))
+
+    def _judged(self, op: int, answers: list[Command | None] | None) -> None:
+        """Write down the verdict on a cancel or a move."""
+        answer = answers[0] if answers else None
+        deliver_ms, message_id = None, ""
+        if answers is None:
+            verdict = "refused"
+        elif answer is None or answer.code in (
+            ResponseCode.FLUSH_DISK_TIMEOUT,
+            ResponseCode.SYSTEM_ERROR,
+        ):
+            verdict = "unknown"
+        elif answer.code == ResponseCode.SUCCESS:
+            verdict = answer.ext.get("verdict", "cancelled")
+            message_id = answer.ext.get("uniqueKey", "")
+            deliver_ms = int(answer.ext["deliverMs"]) if "deliverMs" in answer.ext else None
+        else:
+            verdict = _VERDICTS.get((answer.remark or "").partition(":")[0], "refused")
+            if "is past" in (answer.remark or ""):
+                verdict = "not_found"  # it may have been there, and is there no more
+        self._tell(
+            VerdictGiven(
+                at_ms=self._clock.now_ms(),
+                who=self._who,
+                op=op,
+                verdict=verdict,  # type: ignore[arg-type]  # as the broker says it
+                message_id=message_id,
+                deliver_ms=deliver_ms,
+            )
+        )
+
+    async def _look_up(self, step: LookUp) -> None:
+        ext = {
+            "topic": step.topic,
+            "key": unique_key(step.number),
+            "maxNum": "32",
+            "beginTimestamp": "0",
+            "endTimestamp": str(2**62),
+            "_UNIQUE_KEY_QUERY": "true",
+        }
+        await self._link.ask([self._command(RequestCode.QUERY_MESSAGE, ext)])
+
+    async def _pull(self, topic: str, queue_id: int, hold_ms: int) -> None:
+        place = (topic, queue_id)
+        if place not in self._offsets and not await self._find_offset(place):
+            return
+        ext = {
+            **self._place(place),
+            "queueOffset": str(self._offsets[place]),
+            "maxMsgNums": str(PULL_COUNT),
+            "sysFlag": str(_SUBSCRIPTION | (_SUSPEND if hold_ms else 0)),
+            "commitOffset": "0",
+            "suspendTimeoutMillis": str(hold_ms),
+            "subscription": "*",
+            "expressionType": "TAG",
+        }
+        answers = await self._link.ask([self._command(RequestCode.PULL_MESSAGE, ext)])
+        answer = answers[0] if answers else None
+        if answer is None or "nextBeginOffset" not in answer.ext:
+            return
+        if answer.code == ResponseCode.SUCCESS:
+            for message in decode_messages(answer.body):
+                self._tell(self._received(message))
+        self._offsets[place] = int(answer.ext["nextBeginOffset"])
+
+    async def _find_offset(self, place: tuple[str, int]) -> bool:
+        """Ask where our group stands; False without an answer."""
+        command = self._command(RequestCode.QUERY_CONSUMER_OFFSET, self._place(place))
+        answers = await self._link.ask([command])
+        answer = answers[0] if answers else None
+        if answer is None or answer.code not in (
+            ResponseCode.SUCCESS,
+            ResponseCode.QUERY_NOT_FOUND,
+        ):
+            return False
+        self._offsets[place] = int(answer.ext.get("offset", "0"))
+        return True
+
+    async def _commit(self) -> None:
+        commands = [
+            self._command(
+                RequestCode.UPDATE_CONSUMER_OFFSET,
+                {**self._place(place), "commitOffset": str(offset)},
+            )
+            for place, offset in self._offsets.items()
+        ]
+        if commands:
+            await self._link.ask(commands)
+
+    def _received(self, message: StoredMessage) -> Deliver:
+        deliver_ms = message.properties.get("TIMER_DELIVER_MS")
+        return Deliver(
+            at_ms=self._clock.now_ms(),
+            who=self._who,
+            message_id=message.properties.get("UNIQ_KEY", ""),
+            topic=message.topic,
+            queue=message.queue_id,
+            offset=message.queue_offset,
+            stored_ms=message.stored_ms,
+            deliver_ms=None if deliver_ms is None else int(deliver_ms),
+            received_ms=self._clock.now_ms(),
+            group=self._group,
+        )
+
+    def _place(self, place: tuple[str, int]) -> dict[str, str]:
+        return {"consumerGroup": self._group, "topic": place[0], "queueId": str(place[1])}
+
+    def _command(
+        self, code: RequestCode, ext: dict[str, str] | None = None, body: bytes = b""
+    ) -> Command:
+        return Command(code, ext=ext or {}, body=body, coding=self._plan.coding)
+
+
+_VERDICTS = {"RECALL_TOO_LATE": "too_late", "RECALL_NOT_FOUND": "not_found"}

@@ -1,0 +1,106 @@
+"""The connection of a simulated client: asks, awaits answers, and ends in bad ways if told to."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import trio
+
+from timermq.remoting import Command, FrameConnection
+
+from .scenario import Disconnect, Leaving
+from .staged_network import StagedNetwork, StagedStream
+
+ANSWER_SECONDS = 8.0
+"""Without an answer for so long, longer than a pull is held, the connection is given up."""
+CONNECT_SECONDS = 30.0
+"""For so long a request waits for a broker that is not there."""
+
+
+class StagedLink:
+    """One connection after the other; opened by the first request.
+
+    Args:
+        network: Where it connects.
+        on_lost: Called when a connection has ended.
+    """
+
+    def __init__(self, network: StagedNetwork, on_lost: Callable[[], None]) -> None:
+        self.requests = 0
+        """Requests that left."""
+        self.leaving: Disconnect | None = None
+        """How the connection is to end, behind the next request."""
+        self.on_lost = on_lost
+        self._network = network
+        self._opaques = itertools.count(1)
+        self._stream: StagedStream | None = None
+        self._frames = FrameConnection()
+
+    async def ask(self, commands: list[Command]) -> list[Command | None] | None:
+        """Send requests in one piece and wait for their answers.
+
+        Returns:
+            An answer or None for each; None instead of the list when nothing has left.
+        """
+        stream = await self._connect()
+        if stream is None:
+            return None
+        answers: dict[int, Command | None] = {}
+        for command in commands:
+            command.opaque = next(self._opaques)
+            answers[command.opaque] = None
+        self.requests += len(commands)
+        leaving, self.leaving = self.leaving, None
+        try:
+            with trio.move_on_after(ANSWER_SECONDS):
+                await stream.send_all(b"".join(map(self._frames.encode, commands)))
+                if leaving is not None:
+                    await self._leave(stream, leaving)
+                await self._receive(stream, answers)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self.disconnect()
+        if leaving is not None or None in answers.values():
+            self.disconnect()
+        return list(answers.values())
+
+    async def _receive(self, stream: StagedStream, answers: dict[int, Command | None]) -> None:
+        """Receive until every request has its answer, or the broker closes."""
+        left = len(answers)
+        while left:
+            data = await stream.receive_some()
+            if not data:
+                return
+            self._frames.receive_data(data)
+            for answer in self._frames.events():
+                if answer.is_response and answer.opaque in answers:
+                    answers[answer.opaque] = answer
+                    left -= 1
+
+    async def _leave(self, stream: StagedStream, leaving: Disconnect) -> None:
+        """End the connection behind a request that is under way."""
+        if leaving.leaving is Leaving.HALF:
+            await stream.send_eof()
+            return
+        for _ in range(leaving.turns):
+            await trio.lowlevel.checkpoint()
+        stream.cut()
+
+    async def _connect(self) -> StagedStream | None:
+        if self._stream is None:
+            with trio.move_on_after(CONNECT_SECONDS):
+                await self._network.wait_listening()
+            try:
+                self._stream = await self._network.connect()
+            except OSError:
+                return None
+            self._frames = FrameConnection()
+        return self._stream
+
+    def disconnect(self) -> None:
+        """End the connection, if there is one; the next request opens another."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+        self.leaving = None
+        self.on_lost()

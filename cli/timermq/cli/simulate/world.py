@@ -1,0 +1,254 @@
+"""Carries out a plan: processes one after the other, clients and a clock beside them.
+
+Behind the last planned life the clock is set right, and one more life lasts until everything that
+waits has arrived; then a reader pulls all queues from their first message, and the store is looked
+at from inside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from random import Random
+
+import attrs
+import msgspec
+import trio
+
+from timermq.broker.broker import Broker
+from timermq.client.history import (
+    Ack,
+    ClockStep,
+    Deliver,
+    End,
+    Event,
+    Reschedule,
+    Send,
+    Start,
+)
+from timermq.remoting.command import Coding
+from timermq.timerstore.memory_disk import MemoryDisk
+
+from ..check_history.broken import Broken, Rule
+from ..check_history.check import check
+from .process import Process, Surroundings
+from .scenario import QUEUES, TOPICS, ClientPlan, Scenario
+from .staged_client import StagedClient
+from .staged_clock import START_MS, StagedClock
+from .staged_network import StagedNetwork
+
+WHO = "world"
+SETTLE_SECONDS = 700.0
+"""Longer than a broker may take to notice a step of the clock."""
+LEVEL_MAX_MS = 30_000
+"""The longest delay of the levels that plans use."""
+WAIT_WINDOWS = 10
+"""Roll windows that are waited for messages of a clock that was far ahead."""
+SETTLE_MAX = 30
+"""Times that it is waited for."""
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """What became of a simulation."""
+
+    scenario: Scenario
+    judged: Mapping[Rule, int]
+    """How many messages, arrivals or queues each rule was held against."""
+    events: tuple[Event, ...]
+    faults: tuple[str, ...]
+    """What must not happen; empty: all promises were kept."""
+    crashes: int
+    requests: int
+    """Requests of clients that left."""
+    virtual_ms: int
+
+    @property
+    def operations(self) -> int:
+        """Requests, and messages that were sent or received."""
+        return self.requests + sum(isinstance(event, Send | Deliver) for event in self.events)
+
+    @property
+    def digest(self) -> str:
+        """A hash of the history: the same for the same seed, byte for byte."""
+        return hashlib.sha256(msgspec.json.Encoder().encode_lines(self.events)).hexdigest()
+
+
+class World:
+    """One simulation.
+
+    Args:
+        scenario: The plan.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.faults: list[str] = []
+        """What must not happen."""
+        self._scenario = scenario
+        self._clock = StagedClock()
+        self._events: list[Event] = []
+        self._network = StagedNetwork(
+            Random(scenario.seed),  # noqa: S311 - a plan, not a secret
+            delay_max=scenario.network.delay_max_ms / 1000,
+            pieces_max=scenario.network.pieces_max,
+        )
+        self._around = Surroundings(
+            scenario=scenario,
+            clock=self._clock,
+            disk=MemoryDisk(now_ms=self._clock.now_ms),
+            network=self._network,
+            tell=self._events.append,
+            complain=self.complain,
+        )
+        self._process: Process | None = None
+        self._last = trio.Event()
+        """The last life has begun."""
+        self._crashes = 0
+        self._clients: list[StagedClient] = []
+
+    def complain(self, fault: str) -> None:
+        """Something happened that must not."""
+        self.faults.append(f"at {trio.current_time():.3f} s: {fault}")
+
+    @property
+    def is_dying(self) -> bool:
+        """Whether the tasks of a process that has ended are being unwound."""
+        return self._process is not None and self._process.is_over
+
+    async def run(self) -> None:
+        """Carry out the plan."""
+        scenario, store = self._scenario, self._scenario.store
+        self._events.append(
+            Start(
+                at_ms=self._clock.now_ms(),
+                who=WHO,
+                flush=store.flush_disk_type.value,
+                unsynced_ms=store.flush_interval_commit_log_ms,
+                settings={"seed": scenario.seed},
+            )
+        )
+        clients = [self._client(plan) for plan in scenario.clients]
+        self._clients = clients
+        async with trio.open_nursery() as processes:
+            processes.start_soon(self._live_all)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._disturb_clock)
+                for client in clients:
+                    nursery.start_soon(client.run)
+            await trio.sleep_until(scenario.duration_ms / 1000)
+            await self._last.wait()
+            await self._finish()
+
+    def judge(self, virtual_ms: int) -> Outcome:
+        """Hold the history against the promises."""
+        report = check({"history": enumerate(self._events, start=2)})
+        return Outcome(
+            scenario=self._scenario,
+            judged=report.judged,
+            events=tuple(self._events),
+            faults=(*self.faults, *map(_in_words, report.broken)),
+            crashes=self._crashes,
+            requests=sum(client.requests for client in self._clients),
+            virtual_ms=virtual_ms,
+        )
+
+    async def _live_all(self) -> None:
+        """One process after the other; the last one until it is asked to stop."""
+        for life in self._scenario.lives:
+            self._process = Process(self._around)
+            await self._process.live(life)
+            self._crashes += self._process.crashes
+            await trio.sleep(life.down_ms / 1000)
+        self._process = Process(self._around)
+        self._last.set()
+        await self._process.live(None)
+
+    async def _disturb_clock(self) -> None:
+        for fault in self._scenario.clock_faults:
+            await trio.sleep_until(fault.at_ms / 1000)
+            if fault.rate is not None:
+                self._clock.run_at(fault.rate)
+            self._step_clock(fault.step_ms)
+
+    def _step_clock(self, by_ms: int) -> None:
+        if by_ms:
+            self._events.append(ClockStep(at_ms=self._clock.now_ms(), who=WHO, by_ms=by_ms))
+            self._clock.step(by_ms)
+
+    async def _finish(self) -> None:
+        """Wait until everything has arrived, read it all, look into the store, and stop."""
+        process = self._process
+        assert process is not None
+        await process.wait_ready()
+        self._clock.run_at(1.0)
+        self._step_clock(START_MS + int(trio.current_time() * 1000) - self._clock.now_ms())
+        left_ms = max(self._last_ms() - self._clock.now_ms(), 0)
+        await trio.sleep(min(left_ms, self._wait_max_ms()) / 1000)
+        self._step_clock(max(self._last_ms() - self._clock.now_ms(), 0))
+        for _ in range(SETTLE_MAX):
+            await trio.sleep(SETTLE_SECONDS)
+            if process.broker is None or self._is_drained(process.broker):
+                break
+        waited_until_ms = self._clock.now_ms()
+        reader = self._client(
+            ClientPlan(number=len(self._scenario.clients), coding=Coding.CBOR, steps=())
+        )
+        for topic in TOPICS:
+            for queue_id in range(QUEUES):
+                await reader.pull_all(topic, queue_id)
+        self._events.append(
+            End(
+                at_ms=self._clock.now_ms(),
+                who=f"client-{len(self._scenario.clients)}",
+                waited_until_ms=waited_until_ms,
+                drained=True,
+            )
+        )
+        if process.broker is not None:
+            self._look_into(process.broker)
+            process.broker.request_stop()
+
+    def _last_ms(self) -> int:
+        """The last moment that anybody has asked for, or was promised."""
+        moments = [
+            event.deliver_ms or 0
+            for event in self._events
+            if isinstance(event, Send | Ack | Reschedule)
+        ]
+        levels_ms = LEVEL_MAX_MS
+        delays = [
+            event.at_ms + (event.delay_ms or 0) + levels_ms
+            for event in self._events
+            if isinstance(event, Send)
+        ]
+        return max([*moments, *delays], default=0)
+
+    def _wait_max_ms(self) -> int:
+        """How long is waited for what comes late; then the clock is set forward to it."""
+        return WAIT_WINDOWS * self._scenario.timer.roll_window_ms
+
+    def _is_drained(self, broker: Broker) -> bool:
+        timers = broker.timer_store.statistics()
+        return timers.pending == 0 and timers.commit_queue_offset == timers.queue_offset_max
+
+    def _look_into(self, broker: Broker) -> None:
+        """What the store says of itself when nothing waits any more."""
+        timers = broker.timer_store.statistics()
+        if not self._is_drained(broker):
+            self.complain(
+                f"{timers.pending} timers still wait, queue {timers.commit_queue_offset} of "
+                f"{timers.queue_offset_max}"
+            )
+
+    def _client(self, plan: ClientPlan) -> StagedClient:
+        return StagedClient(
+            plan, network=self._network, clock=self._clock, tell=self._events.append
+        )
+
+
+def _in_words(broken: Broken) -> str:
+    places = ", ".join(line.rpartition(":")[2] for line in broken.lines)
+    return (
+        f"{broken.rule.name} {broken.message_id}: expected {broken.expected}, "
+        f"found {broken.found} (lines {places})"
+    )
