@@ -110,9 +110,11 @@ class Workbench:
             requests["offset_py"] = units["phy_offset"]
             sizes = units["size"].astype(np.int64)
             block = store.commit_log.block_at(requests["offset_py"], sizes)
-            due = block and due_copies(DeliverBatch(requests=requests, block=block), 1000)
-            result = due and store.put_copies(due.copies)
-            if not result:
+            if block is None:
+                raise RuntimeError("steps: expected records")
+            due = due_copies(DeliverBatch(requests=requests, block=block), 1000)
+            result = None if due is None else store.put_copies(due.copies)
+            if result is None:
                 raise RuntimeError("steps: expected plain records")
             end = result.end
             first += len(units)

@@ -131,10 +131,9 @@ class QueueReader:
 
     def store_ms_at(self, queue: ConsumeQueue | None, offset: int) -> int:
         """Store time of the message at a queue offset, -1 when it is not there."""
-        units = [] if queue is None else queue.units(offset, 1).tolist()
-        if not units:
+        if queue is None or not len(units := queue.units(offset, 1)):
             return -1
-        phy_offset, size, _ = units[0]
+        phy_offset, size = int(units["phy_offset"][0]), int(units["size"][0])
         head = self._log.record_at(phy_offset, min(size, STORE_MS_END))
         return -1 if head is None else store_ms_of(head)
 

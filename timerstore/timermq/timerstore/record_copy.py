@@ -134,6 +134,7 @@ class RecordCopier:
         store_ms: int,
     ) -> None:
         target_of = copies.target_of
+        numbers: list[int] = target_of.tolist()
         lengths = (copies.ends - cuts.properties_starts).astype(_LENGTH)
         topic_sizes = np.array([len(entry.topic_part) for entry in entries])[target_of]
         sizes = cuts.body_ends - cuts.body_starts + lengths + topic_sizes
@@ -163,7 +164,7 @@ class RecordCopier:
             start=batch.end,
             end=int(ends[-1]),
             store_ms=store_ms,
-            topics=[entries[number].topic for number in target_of.tolist()],
+            topics=[entries[number].topic for number in numbers],
             properties=properties,
             offsets_py=heads["phy_offset"].tolist(),
         )
@@ -208,10 +209,11 @@ def _join(
             block.octets(cuts.properties_starts, int(lengths[0])),
         )
         return [np.concatenate(columns, axis=1).tobytes()]
+    numbers: list[int] = target_of.tolist()
     rows = zip(
         _cut_rows(heads.tobytes(), BODY_AT),
         _slices(block.data, cuts.body_starts, cuts.body_ends),
-        [topics[number] for number in target_of.tolist()],
+        [topics[number] for number in numbers],
         _cut_rows(lengths.tobytes(), _LENGTH.itemsize),
         properties,
         strict=True,
