@@ -112,7 +112,7 @@ class Workbench:
             block = store.commit_log.block_at(requests["offset_py"], sizes)
             if block is None:
                 raise RuntimeError("steps: expected records")
-            due = due_copies(DeliverBatch(requests=requests, block=block), 1000)
+            due = due_copies(DeliverBatch(requests=requests, block=block), 1000, count_min=1)
             result = None if due is None else store.put_copies(due.copies)
             if result is None:
                 raise RuntimeError("steps: expected plain records")
