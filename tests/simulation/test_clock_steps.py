@@ -214,6 +214,84 @@ async def test_messages_on_their_way_step_aside(
     assert [f"m{n}" for n in range(1_000)] == [one for one in found if one != "short"]
 
 
+async def _set_back_when_closed(
+    wall: VirtualClock, life: Life, slot_ms: int, arrived: trio.Event
+) -> None:
+    """Half a minute back, as soon as a slot is closed of which some is still on its way."""
+    await arrived.wait()
+    for _ in range(1_000):
+        if life.service.state.read_ms > slot_ms:
+            break
+        await trio.lowlevel.checkpoint()
+    wall.step(-30_000)
+
+
+async def _close_and_set_back(wall: VirtualClock, life: Life, slot_ms: int) -> None:
+    """Messages in a slot and the one behind it; the clock is set back between the two."""
+    arrived = trio.Event()
+
+    def first_arrival(queue: ConsumeQueue) -> None:
+        if queue.topic == "T" and not arrived.is_set():
+            wall.step(300)
+            arrived.set()
+
+    put(life, {f"m{n}": slot_ms + 900 for n in range(40)})
+    put(life, {"late": slot_ms + 1_900})
+    life.service.store.on_arrival(first_arrival)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_set_back_when_closed, wall, life, slot_ms, arrived)
+        await trio.sleep((slot_ms - wall.now_ms()) / 1_000 + 2)
+
+
+SMALL_BATCHES = attrs.evolve(WHEEL, deliver_batch_count_max=4)
+
+
+@pytest.mark.parametrize("_", range(4))  # who runs first is up to trio
+async def test_a_mark_that_waits_for_early_messages_repeats_nothing(
+    autojump_clock: trio.testing.MockClock, _: int
+) -> None:
+    """What a later slot delivers while early messages stand aside is known after a kill."""
+    wall = VirtualClock()
+    disk = new_disk(wall)
+    slot_ms = START_MS + 1_000
+    options = attrs.evolve(SMALL_BATCHES, timer_flush_interval_ms=100)
+    async with living(disk, wall, options=options, stop=False) as life:
+        await _close_and_set_back(wall, life, slot_ms)
+        put(life, {"short": life.clock.now_ms() + 500})
+        await trio.sleep((slot_ms + 1_400 - wall.now_ms()) / 1_000)
+        committed_ms = life.service.state.commit_read_ms
+        await trio.sleep(0.2)
+    disk.process_kill()
+    async with living(disk, wall, options=options) as life:
+        await trio.sleep(10)
+        found = life.bodies()
+
+    assert slot_ms + 1_000 == committed_ms
+    assert sorted(["short", "late", *(f"m{n}" for n in range(40))]) == sorted(found)
+
+
+@pytest.mark.parametrize("_", range(4))
+async def test_rolls_and_early_messages_of_one_slot_stop_nothing(
+    autojump_clock: trio.testing.MockClock, _: int
+) -> None:
+    """A slot that waits for the rolls before it does not wait for what stands aside there."""
+    wall = VirtualClock()
+    async with living(new_disk(wall), wall, options=SMALL_BATCHES) as life:
+        put(life, {"far": START_MS + 2 * HOUR_MS})
+        await trio.sleep(1)
+        (slot_ms,) = life.service.live()["time_ms"].tolist()
+        await _close_and_set_back(wall, life, slot_ms)
+        put(life, {"short": life.clock.now_ms() + 500})
+        await trio.sleep(0.6)
+        early = [one for one in life.bodies() if one == "short"]
+        await trio.sleep(2 * HOUR_MS / 1_000)
+        found, counted = life.bodies(), life.service.statistics()
+
+    assert ["short"] == early
+    assert sorted(["far", "short", "late", *(f"m{n}" for n in range(40))]) == sorted(found)
+    assert (True, 0) == (counted.rolled > 0, counted.early)
+
+
 @pytest.mark.parametrize("stop", [True, False], ids=["stop", "kill"])
 @pytest.mark.parametrize("step_ms", [-DAY_MS, -HOUR_MS, HOUR_MS, 10 * DAY_MS])
 async def test_a_step_around_a_kill(

@@ -214,7 +214,7 @@ class DequeueGet:
         long as the other stages are behind. A full disk does not hold it up.
         """
         state = self.state
-        while self._rolls_sent and state.commit_read_ms < slot.slot_ms and not state.stopping:
+        while self._rolls_sent and state.rolled_ms < slot.slot_ms and not state.stopping:
             await state.published.wait()
         self._rolls_sent = False
         await self._begin_to_settle(slot)

@@ -96,10 +96,7 @@ class DequeuePutMessage:
 
     async def _handle(self, batch: DeliverBatch | ReadMark | None) -> None:
         if isinstance(batch, ReadMark):
-            if self.early:
-                self.early.mark = batch
-            else:
-                self._mark(batch)
+            self._take_mark(batch)
             return
         now_ms = self.clock.now_ms()
         due = batch
@@ -111,6 +108,17 @@ class DequeuePutMessage:
             await self._set_aside(batch.undeliverable)
         mark = self.early.take_mark()
         if mark is not None:
+            self._mark(mark)
+
+    def _take_mark(self, mark: ReadMark) -> None:
+        """All of the slots before it has come: its rolls are written, what is early steps aside."""
+        self.state.rolled_ms = mark.read_ms
+        if self.early:
+            # From here on deliveries of later slots come before the mark is taken.
+            scan_py = self.store.commit_log.max_offset if mark.scan_py is None else mark.scan_py
+            self.early.mark = attrs.evolve(mark, scan_py=scan_py)
+            self.state.published.set()
+        else:
             self._mark(mark)
 
     def _mark(self, mark: ReadMark) -> None:

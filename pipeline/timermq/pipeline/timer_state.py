@@ -7,6 +7,7 @@ queue_offset          enqueue_get           next entry of the timer topic to rea
 commit_queue_offset   enqueue_put           entries below it stand in the timer log
 write_ms              enqueue_put           slot of the present, as the units record it
 read_ms               dequeue_get           slots before it are closed: nothing is linked there
+rolled_ms             dequeue_put_message   rolls of the slots before it are written
 commit_read_ms        dequeue_put_message   slots before it have reached their topics
 scan_py               dequeue_put_message   from here on stand deliveries of slots not committed
 ====================  ====================  ================================================
@@ -45,6 +46,8 @@ class TimerState:
     """enqueue_put cannot go on: the disk is full."""
     awaited_ms: int | None = None
     """Slot that dequeue_get sleeps for; None while it is awake or nothing is pending."""
+    rolled_ms: int = attrs.field(default=0, init=False)
+    """Ahead of ``commit_read_ms`` while messages stand aside because the clock was set back."""
     stopping: bool = False
     """Set by a graceful stop: enqueue_get and dequeue_get finish what they hold and leave."""
     fresh_cancels: FreshCancels = attrs.field(factory=FreshCancels, init=False)
@@ -60,7 +63,7 @@ class TimerState:
     committed: Signal = attrs.field(factory=Signal, init=False)
     """``commit_queue_offset`` moved, or enqueue_put waits for room (wakes dequeue_get)."""
     published: Signal = attrs.field(factory=Signal, init=False)
-    """``commit_read_ms`` moved (wakes dequeue_get)."""
+    """``rolled_ms`` or ``commit_read_ms`` moved (wakes dequeue_get)."""
     slot_closed: Signal = attrs.field(factory=Signal, init=False)
     """The read pointer moved (wakes enqueue_put when the ring is full)."""
 
@@ -70,6 +73,7 @@ class TimerState:
         """Take the positions of another recovery; no stage may run."""
         self.queue_offset = self.commit_queue_offset = queue_offset
         self.write_ms = self.read_ms = self.commit_read_ms = read_ms
+        self.rolled_ms = 0
         self.scan_py = scan_py
         self.already_done = already_done
         self.fresh_cancels = FreshCancels()
