@@ -162,6 +162,85 @@ async def test_no_room_for_one_kind_of_file(autojump_clock: MockClock, family: F
     assert sorted(taken) == sorted(number for number, _ in outcome.arrived)
 
 
+async def left_behind(memory: MemoryDisk, clock: VirtualClock, ended: str) -> list[int]:
+    """A service that takes twelve messages and delivers one or two; their numbers."""
+    async with running(
+        memory, clock, store_options=OPTIONS, timer_options=WHEEL, stop=ended == "stopped"
+    ) as service:
+        for number in range(12):
+            assert put(service, number, START_MS + 300 + 700 * number).status.is_stored
+        await trio.sleep(1)
+    memory.process_kill()
+    if ended == "queues lost":
+        directory = f"{ROOT}/consumequeue/T/0"
+        for queue in memory.list_dir(directory):
+            memory.remove(f"{directory}/{queue}")
+    return list(range(12))
+
+
+@pytest.mark.parametrize("ended", ["stopped", "killed"])
+async def test_a_start_on_a_full_disk(autojump_clock: MockClock, ended: str) -> None:
+    """Not a block is free: the service starts, refuses sends, and goes on when there is room."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    taken = await left_behind(disk, clock, ended)
+    total, disk.total = disk.total, disk.usage(ROOT).used
+    async with running(disk, clock, store_options=OPTIONS, timer_options=WHEEL) as service:
+        await trio.sleep(3)
+        refused = put(service, 100, clock.now_ms() + 500)
+        held_up = service.statistics().deliver_held_up
+        disk.total = total
+        await trio.sleep(20)
+        again = put(service, 101, clock.now_ms() + 500)
+        await trio.sleep(3)
+        outcome = Outcome.of(service)
+
+    assert PutStatus.SERVICE_NOT_AVAILABLE is refused.status
+    assert (refused.remark or "").startswith("disk of /store is full: ")
+    assert held_up.count
+    assert f"'{ROOT}/commitlog/" in (held_up.error or "")
+    assert PutStatus.PUT_OK is again.status
+    assert outcome.faults == []
+    assert [*taken, 101] == sorted(number for number, _ in outcome.arrived)
+
+
+@pytest.mark.parametrize("family", FileFamily)
+@pytest.mark.parametrize("ended", ["stopped", "killed", "queues lost"])
+async def test_a_start_without_room_for_one_kind_of_file(
+    autojump_clock: MockClock, family: FileFamily, ended: str
+) -> None:
+    """Only queues that have to be made again need room for a start; and it can be tried again."""
+    clock = VirtualClock()
+    memory = MemoryDisk(now_ms=clock.now_ms)
+    taken = await left_behind(memory, clock, ended)
+    # The logs have their blocks from the beginning on.
+    is_log = family in (FileFamily.COMMIT_LOG, FileFamily.TIMER_LOG)
+    operations = [Operation.ALLOCATE] if is_log else [Operation.ALLOCATE, Operation.WRITE]
+    rule = FaultRule(operations=operations, families=[family], fault=Fault(ENOSPC), count=None)
+    disk = FaultyDisk(memory, ROOT, FaultRules(rule))
+    failure: OSError | None = None
+    outcome = Outcome([], ["never started"])
+    for _ in range(2):
+        try:
+            async with running(disk, clock, store_options=OPTIONS, timer_options=WHEEL) as service:
+                await trio.sleep(3)
+                rule.heal()
+                await trio.sleep(20)
+                outcome = Outcome.of(service)
+            break
+        except OSError as error:
+            failure = error
+            rule.heal()
+    needed = family is FileFamily.CONSUME_QUEUE and ended != "stopped"
+
+    assert outcome.faults == []
+    assert taken == sorted(number for number, _ in outcome.arrived)
+    assert needed == (failure is not None)
+    if failure is not None:
+        assert ENOSPC == failure.errno
+        assert f"{ROOT}/consumequeue/" in str(failure.filename)
+
+
 async def test_a_write_that_is_refused_for_good_ends_the_store(autojump_clock: MockClock) -> None:
     """Not a full disk but a broken one: nobody waits for it to heal."""
     clock = VirtualClock()

@@ -187,15 +187,19 @@ class Broker:
             store = MessageStore.open(
                 disk, root, store_options, now_ms=watched.now_ms, store_host=endpoint.store_host
             )
-            timer_store = TimerMessageStore(store, timer_options, watched)
-            watched.begin(timer_store.persisted_ms)
-            return cls(
-                endpoint=endpoint,
-                timer_store=timer_store,
-                options=options,
-                clock=watched,
-                stop_timeout_ms=stop_timeout_ms,
-            )
+            try:
+                timer_store = TimerMessageStore(store, timer_options, watched)
+                watched.begin(timer_store.persisted_ms)
+                return cls(
+                    endpoint=endpoint,
+                    timer_store=timer_store,
+                    options=options,
+                    clock=watched,
+                    stop_timeout_ms=stop_timeout_ms,
+                )
+            except BaseException:
+                store.abandon()
+                raise
         except BaseException:
             endpoint.close()
             raise

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import shtab
 import structlog
@@ -14,6 +15,8 @@ import trio
 from timermq.broker import Broker
 from timermq.broker.server import raise_file_limit
 from timermq.pipeline.clock import SystemClock, boot_time_ms
+from timermq.pipeline.held_up import HeldUp
+from timermq.timerstore.disk import is_full
 from timermq.timerstore.os_disk import OsDisk
 
 from .arguments import OneLineParser, address
@@ -25,6 +28,9 @@ log = structlog.get_logger("timermq.cli.serve")
 COLLECT_THRESHOLD = 50_000
 """New objects between two collections. A batch makes some thousands and drops them again without a
 cycle; Python's 700 would look through them ten times a batch, for a fifth of the broker's time."""
+
+FIRST_PAUSE_MS = 500
+"""Between the first two tries to open a store on a full disk; then twice as long, up to a limit."""
 
 SAME_SIGNAL = 1.0
 """Seconds in which a further signal is the first once more: `timeout`, `make` and a terminal send
@@ -69,22 +75,60 @@ async def serve(configuration: Configuration) -> int:
         OSError: An address cannot be listened on.
     """
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        broker = await Broker.open(
-            disk=OsDisk(),
-            root=configuration.serve.store_path_root_dir,
-            options=configuration.broker,
-            store_options=configuration.store,
-            timer_options=configuration.timer,
-            clock=SystemClock(),
-            steady_ms=boot_time_ms,
-            stop_timeout_ms=configuration.serve.stop_timeout_ms,
-        )
+        broker = await open_with_room(functools.partial(_open, configuration), signals)
+        if broker is None:
+            return 0
         _calm_collector()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_stop_on_signal, broker, signals)
             await broker.run()
             nursery.cancel_scope.cancel()
     return 0
+
+
+async def _open(configuration: Configuration) -> Broker:
+    return await Broker.open(
+        disk=OsDisk(),
+        root=configuration.serve.store_path_root_dir,
+        options=configuration.broker,
+        store_options=configuration.store,
+        timer_options=configuration.timer,
+        clock=SystemClock(),
+        steady_ms=boot_time_ms,
+        stop_timeout_ms=configuration.serve.stop_timeout_ms,
+    )
+
+
+async def open_with_room(
+    open_broker: Callable[[], Awaitable[Broker]], signals: AsyncIterator[int]
+) -> Broker | None:
+    """Open the broker; on a full disk again and again, until what recovery has to write has room.
+
+    Nothing is listened on between two tries: clients see a broker that is not there.
+
+    Args:
+        open_broker: Opens it, or leaves the store as it was found.
+        signals: Any one of them ends the waiting.
+
+    Returns:
+        None after a signal.
+
+    Raises:
+        OSError: The disk refused for another reason.
+    """
+    held_up = HeldUp()
+    while True:
+        try:
+            return await open_broker()
+        except OSError as error:
+            if not is_full(error):
+                raise
+            held_up.again(0, 0, str(error))
+        if held_up.is_news:
+            log.warning("start held up: no room on the disk", error=held_up.error)
+        with trio.move_on_after(held_up.pause_s(FIRST_PAUSE_MS)):
+            async for _ in signals:
+                return None
 
 
 def _calm_collector() -> None:

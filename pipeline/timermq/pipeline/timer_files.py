@@ -12,6 +12,8 @@ path                      what                                              when
 
 from __future__ import annotations
 
+import contextlib
+
 import attrs
 
 from timermq.timerlog import TimerCheckpoint, TimerLog, TimerMetrics
@@ -39,24 +41,31 @@ class TimerFiles:
 
         Raises:
             StoreFormatError: A file is there but is not what its name says; nothing was changed.
+            OSError: A file cannot be made.
         """
-        wheel_path = f"{root}/timerwheel"
         if not read_only:
             disk.make_dirs(f"{root}/config")
-        return cls(
-            disk=disk,
-            wheel=TimerWheel.open(
+        with contextlib.ExitStack() as opened:
+            wheel = TimerWheel.open(
                 disk,
-                wheel_path,
+                f"{root}/timerwheel",
                 slots_total=options.slots_total,
                 precision_ms=options.timer_precision_ms,
                 read_only=read_only,
-            ),
-            timer_log=TimerLog.open(
+            )
+            opened.callback(wheel.close)
+            timer_log = TimerLog.open(
                 disk, f"{root}/timerlog", options.mapped_file_size_timer_log, read_only=read_only
-            ),
-            checkpoint=TimerCheckpoint.open(disk, f"{root}/config/timercheck", read_only=read_only),
-            metrics=TimerMetrics.load(disk, f"{root}/config/timermetrics"),
+            )
+            opened.callback(timer_log.close)
+            checkpoint = TimerCheckpoint.open(
+                disk, f"{root}/config/timercheck", read_only=read_only
+            )
+            opened.callback(checkpoint.close)
+            metrics = TimerMetrics.load(disk, f"{root}/config/timermetrics")
+            opened.pop_all()
+        return cls(
+            disk=disk, wheel=wheel, timer_log=timer_log, checkpoint=checkpoint, metrics=metrics
         )
 
     def newest_time_ms(self, last_store_ms: int) -> int:

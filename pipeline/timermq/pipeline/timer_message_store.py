@@ -79,6 +79,7 @@ class TimerMessageStore:
 
     Raises:
         StoreFormatError: A timer file is not what its name says; nothing was changed.
+        OSError: The disk failed, or is full; opened again, recovery goes on.
     """
 
     def __init__(self, store: MessageStore, options: TimerOptions, clock: Clock) -> None:
@@ -90,7 +91,11 @@ class TimerMessageStore:
         self.persisted_ms = self.files.newest_time_ms(store.last_store_ms)
         """The newest time that the last run worked by; 0: none is known."""
         self._rewinds = False
-        recovered = recover(self.files, store, options, clock.now_ms())
+        try:
+            recovered = recover(self.files, store, options, clock.now_ms())
+        except BaseException:
+            self.files.close()
+            raise
         self.quarantine = Quarantine(store, self.counts, self.files.metrics)
         """Messages that cannot be delivered."""
         precision_ms = options.timer_precision_ms

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import mmap
+
 import pytest
 import trio
 
 from timermq.timerstore.consume_queue import FILLER, UNIT, ConsumeQueue, QueueGapError
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.memory_disk import MemoryDisk, MemoryFile
 
 DIRECTORY = "/store/consumequeue/T/0"
 SIZE = 100
@@ -281,3 +283,33 @@ def test_a_removed_queue_leaves_nothing(disk: MemoryDisk) -> None:
     disk.power_cut()
 
     assert disk.list_dir(DIRECTORY) == []
+
+
+class WrittenPart:
+    """A view that dies where nothing was written, as that of a sparse file on a full tmpfs does."""
+
+    def __init__(self, view: mmap.mmap, size: int) -> None:
+        self._view = view
+        self._size = size
+
+    def __getitem__(self, part: slice) -> bytes:
+        assert part.stop <= self._size, f"SIGBUS: {part} of {self._size} written bytes"
+        return self._view[part]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 8])
+def test_no_view_of_a_hole_is_read(
+    disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """On a full disk of memory that takes a block that is not there: the process would die."""
+    filled(disk, count)
+    real = MemoryFile.map
+
+    def holey(file: MemoryFile) -> WrittenPart:
+        start = int(file.path.rpartition("/")[2])
+        return WrittenPart(real(file), count * UNIT.size - start)
+
+    monkeypatch.setattr(MemoryFile, "map", holey)
+    queue = reopened(disk)
+
+    assert list(range(count)) == read(queue, 0) + read(queue, 5)

@@ -252,6 +252,28 @@ async def test_a_file_of_a_killed_process_is_made_durable() -> None:
     assert find(reopen(disk, filling=True), 4) == [10]
 
 
+async def test_slots_are_not_read_through_the_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page without a slot in use is a hole; its view takes a block, or on a full disk dies."""
+    disk = MemoryDisk()
+    file = create(disk, slots=4)
+    append(file, (1, 100, STORE_MS))
+    await file.flush(disk)
+    found = reopen(disk, filling=False)
+    read: list[tuple[int, int]] = []
+    real = MemoryFile.read
+
+    def noted(one: MemoryFile, offset: int, size: int) -> bytes:
+        read.append((offset, size))
+        return real(one, offset, size)
+
+    monkeypatch.setattr(MemoryFile, "read", noted)
+    nothing = find(found, 2)
+    something = find(found, 5)
+
+    assert [] == nothing == something
+    assert [(40 + 4 * 2, 4), (40 + 4 * 1, 4)] == read
+
+
 async def test_a_full_file_gives_up_its_table() -> None:
     """When a full file is flushed its slots are read from the disk."""
     disk = MemoryDisk()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from timermq.timerstore.os_disk import OsDisk
+from timermq.timerstore.os_disk import OsDisk, OsFile
 
 TAKE_AS_JAVA_DOES = """
 import fcntl, sys
@@ -65,7 +67,30 @@ def test_a_full_disk_is_an_error() -> None:
         file.write(0, b"abc")
 
     assert error.value.errno == errno.ENOSPC
+    assert "/dev/full" == error.value.filename
+    assert "No space left on device (writing 3 bytes at 0)" == error.value.strerror
     file.close()
+
+
+def test_an_error_names_file_and_deed(tmp_path: Path) -> None:
+    """What the system says of a descriptor alone names neither."""
+    path = str(tmp_path / "file")
+    Path(path).write_bytes(b"")
+    # Opened without the right to do it.
+    unreadable, unwritable = (
+        OsFile(path, os.open(path, way)) for way in (os.O_WRONLY, os.O_RDONLY)
+    )
+    deeds: dict[str, Callable[[], object]] = {
+        "reading 7 bytes at 2": lambda: unreadable.read(2, 7),
+        "writing 1 bytes at 3": lambda: unwritable.write(3, b"x"),
+        "reserving 9 bytes": lambda: unwritable.allocate(9),
+        "setting the length to 5": lambda: unwritable.truncate(5),
+    }
+    for doing, deed in deeds.items():
+        with pytest.raises(OSError, match=rf"\({doing}\): '{path}'"):
+            deed()
+    unreadable.close()
+    unwritable.close()
 
 
 def test_allocate_takes_blocks_and_truncate_none(tmp_path: Path) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from timermq.timerstore.errors import StoreLockedError
+from timermq.timerstore.fault_plan import TAKING_SPACE, Fault, FaultRule, FaultRules, Operation
+from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.store_lock import StoreLock
 
@@ -72,3 +76,33 @@ def test_a_clean_stop_is_durable(disk: MemoryDisk) -> None:
     disk.power_cut()
 
     assert StoreLock(disk, "/store").last_exit_ok
+
+
+def test_a_full_disk_takes_the_names(disk: MemoryDisk) -> None:
+    """What is written in the two is for people; that they are there says that a broker runs."""
+    rule = FaultRule(operations=TAKING_SPACE, fault=Fault(errno.ENOSPC), count=None)
+    lock = StoreLock(FaultyDisk(disk, "/store", FaultRules(rule)), "/store")
+    lock.take()
+    lock.mark_running(12345)
+    disk.power_cut()
+
+    assert not StoreLock(disk, "/store").last_exit_ok
+    assert content(disk, "/store/abort") == bytes(5)
+
+
+def test_no_name_no_start(disk: MemoryDisk) -> None:
+    """Where the file itself cannot be made, the error names it."""
+    rule = FaultRule(operations=[Operation.OPEN], name="abort", fault=Fault(errno.ENOSPC))
+    lock = StoreLock(FaultyDisk(disk, "/store", FaultRules(rule)), "/store")
+    lock.take()
+    with pytest.raises(OSError, match="/store/abort"):
+        lock.mark_running(12345)
+
+
+def test_another_error_is_no_full_disk(disk: MemoryDisk) -> None:
+    """A broken disk is not worked on."""
+    rule = FaultRule(operations=[Operation.WRITE], name="abort")
+    lock = StoreLock(FaultyDisk(disk, "/store", FaultRules(rule)), "/store")
+    lock.take()
+    with pytest.raises(OSError, match="/store/abort"):
+        lock.mark_running(12345)

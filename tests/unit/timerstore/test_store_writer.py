@@ -92,7 +92,9 @@ def test_a_batch_that_the_disk_does_not_take_is_not_stored(segments: int) -> Non
     refused = results[0]
 
     assert {PutStatus.SERVICE_NOT_AVAILABLE} == {result.status for result in results}
-    assert refused.remark == "commit log: [Errno 28] no space left on device"
+    assert (refused.remark or "").startswith(
+        f"commit log: [Errno 28] no space left on device: '{ROOT}/commitlog/"
+    )
     assert ["first"] == read_bodies(store)
     assert store.statistics().refused_count == 9
 
@@ -119,7 +121,10 @@ def test_a_queue_that_cannot_be_written_refuses_sends_until_it_can() -> None:
     (refused,) = store.put([message("c")])
 
     assert [PutStatus.PUT_OK, PutStatus.SERVICE_NOT_AVAILABLE] == [stored.status, refused.status]
-    assert refused.remark == "consume queue: [Errno 28] no space left on device"
+    assert refused.remark == (
+        "consume queue: [Errno 28] no space left on device: "
+        f"'{ROOT}/consumequeue/T/1/00000000000000000000'"
+    )
     assert [] == read_bodies(store, queue_id=1)
 
     disk.total = 1 << 40

@@ -151,8 +151,11 @@ class ConsumeQueue:
             at = (first - self._tail_first) * UNIT.size
             return bytes(self._tail[at : at + count * UNIT.size])
         offset = first * UNIT.size
-        room = self._segment_size - offset % self._segment_size
-        return self._files.read(offset, min(count * UNIT.size, room))
+        return self._files.read(offset, min(count * UNIT.size, self._room_at(offset)))
+
+    def _room_at(self, offset: int) -> int:
+        """Bytes from a byte of the files to the end of its segment."""
+        return self._segment_size - offset % self._segment_size
 
     def find_phy_offset(self, phy_offset: int, first: int, end: int) -> int:
         """Find the first unit in [first, end) whose record stands at ``phy_offset`` or later.
@@ -212,7 +215,7 @@ class ConsumeQueue:
 
     def _write(self, offset: int, units: bytes) -> None:
         while units:
-            room = self._segment_size - offset % self._segment_size
+            room = self._room_at(offset)
             self._files.write(offset, units[:room])
             offset += room
             units = units[room:]
@@ -253,10 +256,14 @@ class ConsumeQueue:
         self._set_end(end)
 
     def _valid_counts(self, first: int) -> Iterator[int]:
-        """Counts of units from ``first`` on, up to the first one that cannot be true."""
+        """Counts of units from ``first`` on, up to the first one that cannot be true.
+
+        Behind the units of a young segment is a hole, which only ``read_file`` may look at.
+        """
         phy_end = 0
         while True:
-            data = self._read(first, SCAN_COUNT)
+            offset = first * UNIT.size
+            data = self._files.read_file(offset, min(SCAN_COUNT * UNIT.size, self._room_at(offset)))
             units = np.frombuffer(data[: len(data) // UNIT.size * UNIT.size], UNIT.dtype)
             units = units.astype(NATIVE_UNIT)
             phy, size = units["phy_offset"], units["size"]

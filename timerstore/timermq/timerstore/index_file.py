@@ -289,8 +289,9 @@ class IndexFile:
     def _newest_of(self, slot: int) -> int:
         if self._table is not None:
             return int(self._table.numbers[slot])
+        # Not by the map: a page without a slot in use is a hole, see `MappedFileQueue.read_file`.
         at = HEADER.size + slot * SLOT_SIZE
-        return int.from_bytes(self.file.map()[at : at + SLOT_SIZE], "big", signed=True)
+        return int.from_bytes(self.file.read(at, SLOT_SIZE), "big", signed=True)
 
     def _entry_at(self, number: int) -> int:
         return HEADER.size + self.slot_count * SLOT_SIZE + number * ENTRY.size

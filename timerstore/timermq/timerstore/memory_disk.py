@@ -60,7 +60,7 @@ class MemoryFile:
             return
         end = offset + len(data)
         blocks = range(offset // BLOCK_SIZE, block_count(end))
-        self._disk.take_blocks(node, blocks)
+        self._disk.take_blocks(node, blocks, self.path)
         if end > node.size:
             self._resize(node, end)
         node.keep_durable(blocks)
@@ -71,7 +71,7 @@ class MemoryFile:
     def allocate(self, size: int) -> None:
         """Reserve blocks up to ``size``."""
         node = self._writable_node()
-        self._disk.take_blocks(node, range(block_count(size)))
+        self._disk.take_blocks(node, range(block_count(size)), self.path)
         if size > node.size:
             self._resize(node, size)
 
@@ -296,11 +296,11 @@ class MemoryDisk:
             node.blocks = {block for block in node.blocks if block * BLOCK_SIZE < node.size}
             self._blocks_used += len(node.blocks)
 
-    def take_blocks(self, node: MemoryNode, blocks: Iterable[int]) -> None:
+    def take_blocks(self, node: MemoryNode, blocks: Iterable[int], path: str) -> None:
         """Let a file take up blocks; ENOSPC when the disk has not enough. For its files."""
         fresh = set(blocks) - node.blocks
         if fresh and (self._blocks_used + len(fresh)) * BLOCK_SIZE > self.total:
-            raise OSError(errno.ENOSPC, "no space left on device")
+            raise OSError(errno.ENOSPC, "no space left on device", path)
         node.blocks |= fresh
         self._blocks_used += len(fresh) if node.is_linked else 0
 

@@ -73,8 +73,8 @@ class MessageStore:
         self._lock = lock
         self._read_only = files.read_only
         self._is_closed = False
+        self._files = files
         self._queues = files.queues
-        self._checkpoint = files.checkpoint
         self._register = files.register
         self._topic_queues = TopicQueueTable(files.queues)
         self._dispatcher = Dispatcher(files.queues, log.max_offset)
@@ -149,6 +149,7 @@ class MessageStore:
             for directory in disk.make_dirs(root):
                 disk.sync_dir_now(directory)
             lock.take()
+        files: StoreFiles | None = None
         try:
             files = StoreFiles.of(
                 disk, root, options, last_exit_ok=lock.last_exit_ok, read_only=read_only
@@ -162,6 +163,8 @@ class MessageStore:
                 files, lock, report, disk=disk, root=root, now_ms=now_ms, store_host=store_host
             )
         except BaseException:
+            if files is not None:
+                files.close()
             lock.release()
             raise
 
@@ -201,12 +204,19 @@ class MessageStore:
                 with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
                     await self._maintenance.close(self._register, self._lock)
         finally:
-            self.commit_log.close()
-            self._queues.close()
-            self._checkpoint.close()
-            if self._index is not None:
-                self._index.close()
-            self._lock.release()
+            self._close_files()
+
+    def abandon(self) -> None:
+        """Give files and lock back with nothing written: the next start finds a run cut off."""
+        self._is_closed = True
+        self._writer.closed = "store is closed"
+        self._close_files()
+
+    def _close_files(self) -> None:
+        self._files.close()
+        if self._index is not None:
+            self._index.close()
+        self._lock.release()
 
     def put(self, messages: Sequence[Message], *, even_when_full: bool = False) -> list[PutResult]:
         """Store messages, in their order; one result for each.

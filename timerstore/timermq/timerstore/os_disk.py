@@ -52,15 +52,21 @@ class OsFile:
 
     def read(self, offset: int, size: int) -> bytes:
         """Bytes from ``offset`` on; fewer at the end of the file."""
-        return os.pread(self._descriptor, size, offset)
+        try:
+            return os.pread(self._descriptor, size, offset)
+        except OSError as error:
+            raise _named(error, f"reading {size} bytes at {offset}", self.path) from error
 
     def write(self, offset: int, data: Bytes) -> None:
         """Write all of ``data``; a short write goes on where it stopped."""
-        written = os.pwrite(self._descriptor, data, offset)
-        if written < len(data):
-            rest = memoryview(data)
-            while written < len(data):
-                written += os.pwrite(self._descriptor, rest[written:], offset + written)
+        try:
+            written = os.pwrite(self._descriptor, data, offset)
+            if written < len(data):
+                rest = memoryview(data)
+                while written < len(data):
+                    written += os.pwrite(self._descriptor, rest[written:], offset + written)
+        except OSError as error:
+            raise _named(error, f"writing {len(data)} bytes at {offset}", self.path) from error
 
     def allocate(self, size: int) -> None:
         """Reserve blocks up to ``size``; writes zeros where the file system cannot reserve."""
@@ -70,14 +76,17 @@ class OsFile:
             os.posix_fallocate(self._descriptor, 0, size)
         except OSError as error:
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
-                raise
+                raise _named(error, f"reserving {size} bytes", self.path) from error
             for offset in range(found, size, ZEROS_SIZE):
                 self.write(offset, bytes(min(ZEROS_SIZE, size - offset)))
 
     def truncate(self, size: int) -> None:
         """Set the length."""
         self._resize(self.size(), size)
-        os.ftruncate(self._descriptor, size)
+        try:
+            os.ftruncate(self._descriptor, size)
+        except OSError as error:
+            raise _named(error, f"setting the length to {size}", self.path) from error
 
     def map(self) -> mmap.mmap:
         """The shared read-only mapping, without readahead: records are read here and there.
@@ -224,7 +233,7 @@ class OsDisk:
             os.close(descriptor)
             if error.errno in (errno.EAGAIN, errno.EACCES):
                 raise StoreLockedError(f"{path}: held by another running broker") from error
-            raise
+            raise _named(error, "taking the lock", path) from error
         return OsLock(descriptor)
 
     async def sync(self, *files: File) -> None:
@@ -254,8 +263,15 @@ class OsDisk:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
+        except OSError as error:
+            raise _named(error, "syncing its names", path) from error
         finally:
             os.close(descriptor)
+
+
+def _named(error: OSError, doing: str, path: str) -> OSError:
+    """What the system says of a descriptor names no file: the same error with place and deed."""
+    return OSError(error.errno, f"{error.strerror} ({doing})", path)
 
 
 def _os_files(files: tuple[File, ...]) -> list[OsFile]:

@@ -53,6 +53,12 @@ class StoreFiles:
             read_only=read_only,
         )
 
+    def close(self) -> None:
+        """Give the files back; nothing is written."""
+        self.log.close()
+        self.queues.close()
+        self.checkpoint.close()
+
 
 def checkpoint_path(root: str) -> str:
     """Where a store keeps its checkpoint."""

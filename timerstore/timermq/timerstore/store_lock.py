@@ -9,7 +9,7 @@ Source: Java ``DefaultMessageStore.start``, ``createTempFile``, ``shutdown``.
 
 from __future__ import annotations
 
-from .disk import Disk, Lock
+from .disk import Disk, File, Lock, is_full
 
 LOCK_TEXT = b"lock"
 """What the lock file holds, as in Java."""
@@ -43,15 +43,21 @@ class StoreLock:
         self._lock = self._disk.lock(path)
         file = self._disk.open(path)
         if file.size() == 0:
-            file.write(0, LOCK_TEXT)
+            _write_if_room(file, LOCK_TEXT)
         file.close()
 
     def mark_running(self, process_id: int) -> None:
-        """Create ``abort``; durable at once, so that a power cut right after is seen (blocking)."""
+        """Create ``abort``; durable at once, so that a power cut right after is seen (blocking).
+
+        Its name says what has to be known. On a full disk the process id is missing in it.
+
+        Raises:
+            OSError: The file cannot be made.
+        """
         text = str(process_id).encode()
         file = self._disk.open(f"{self._root}/abort", create=True)
         file.truncate(len(text))  # what a longer process id left behind
-        file.write(0, text)
+        _write_if_room(file, text)
         self._disk.sync_now(file)
         file.close()
         self._disk.sync_dir_now(self._root)
@@ -66,3 +72,12 @@ class StoreLock:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+
+def _write_if_room(file: File, text: bytes) -> None:
+    """Write what only people read: no start fails for want of the few bytes."""
+    try:
+        file.write(0, text)
+    except OSError as error:
+        if not is_full(error):
+            raise

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import attrs
 import numpy as np
 
-from timermq.timerstore.disk import Disk, File
+from timermq.timerstore.disk import Disk, File, is_full
 from timermq.timerstore.errors import StoreFormatError
 
 from .slot import SLOT, SLOT_DTYPE, Int64s, Slots
@@ -74,7 +74,7 @@ class WheelFile:
 
     Raises:
         StoreFormatError: The file has another length.
-        OSError: No room for the file.
+        OSError: The disk failed; that it is full is no error before something is written.
     """
 
     def __init__(self, disk: Disk, path: str, size: int, *, read_only: bool) -> None:
@@ -88,7 +88,16 @@ class WheelFile:
             raise StoreFormatError(path, found, f"a wheel of {size} bytes", f"{found}")
         self.is_empty = not found
         if self._file is not None and found and not read_only:
-            self._file.allocate(size)  # RocketMQ makes the file sparse
+            self._take_blocks(self._file)
+
+    def _take_blocks(self, file: File) -> None:
+        """RocketMQ makes the file sparse. Without room each write takes what it needs."""
+        try:
+            file.allocate(self._size)
+        except OSError as error:
+            if not is_full(error):
+                file.close()
+                raise
 
     @property
     def file(self) -> File:

@@ -1,0 +1,82 @@
+"""Tests of what the verb does before there is a broker."""
+
+import errno
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock
+
+from broker_rig import BROKER, ROOT, STORE, TIMER
+from fakes import VirtualClock
+from timermq.broker.broker import Broker
+from timermq.cli.serve import open_with_room
+from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
+from timermq.timerstore.faulty_disk import FaultyDisk
+from timermq.timerstore.memory_disk import MemoryDisk
+
+
+class Start:
+    """A start on a disk that refuses to make a directory, a number of times."""
+
+    def __init__(self, error: int, count: int | None) -> None:
+        rule = FaultRule(
+            operations=[Operation.MAKE_DIRS], name="config", fault=Fault(error), count=count
+        )
+        self.tries = 0
+        self._clock = VirtualClock()
+        self._disk = FaultyDisk(MemoryDisk(), ROOT, FaultRules(rule))
+
+    async def open(self) -> Broker:
+        """Try it."""
+        self.tries += 1
+        return await Broker.open(
+            disk=self._disk,
+            root=ROOT,
+            options=BROKER,
+            store_options=STORE,
+            timer_options=TIMER,
+            clock=self._clock,
+        )
+
+
+async def test_a_start_waits_for_room(autojump_clock: MockClock) -> None:
+    """It is tried again, at growing pauses, and leaves no lock and no socket behind meanwhile."""
+    start = Start(errno.ENOSPC, 3)
+    _, signals = trio.open_memory_channel[int](1)
+    with capture_logs() as logs:
+        broker = await open_with_room(start.open, signals)
+    assert broker is not None
+    broker.endpoint.close()
+    broker.store.abandon()
+    told = [one["error"] for one in logs if one["event"] == "start held up: no room on the disk"]
+
+    assert 4 == start.tries
+    assert 0.5 + 1 + 2 == pytest.approx(trio.current_time())
+    assert [f"[Errno 28] No space left on device: '{ROOT}/config'"] == told
+
+
+async def test_a_signal_ends_the_waiting(autojump_clock: MockClock) -> None:
+    """Nobody has to kill a broker that waits for room."""
+    start = Start(errno.ENOSPC, None)
+    sender, signals = trio.open_memory_channel[int](1)
+
+    async def send_signal() -> None:
+        await trio.sleep(4)
+        await sender.send(15)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(send_signal)
+        broker = await open_with_room(start.open, signals)
+
+    assert broker is None
+    assert 4 == pytest.approx(trio.current_time())
+
+
+async def test_another_error_is_not_waited_for(autojump_clock: MockClock) -> None:
+    """A broken disk does not heal."""
+    start = Start(errno.EIO, 1)
+    with pytest.raises(OSError, match="Input/output error"):
+        await open_with_room(start.open, trio.open_memory_channel[int](1)[1])
+
+    assert 1 == start.tries
