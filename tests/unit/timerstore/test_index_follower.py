@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import weakref
+
 import attrs
 import pytest
 import trio
 
 from fakes import ManualClock
 from small_store import ROOT, message, open_store, put_bodies, small_options
-from timermq.timerstore.index_follower import FRESH_COUNT_MAX, SLICE_COUNT, IndexFollower
-from timermq.timerstore.index_keys import keys_in
+from timermq.timerstore.index_follower import (
+    FRESH_COUNT_MAX,
+    FRESH_SIZE_MAX,
+    SLICE_COUNT,
+    IndexFollower,
+)
+from timermq.timerstore.index_keys import FreshRecords, keys_in
 from timermq.timerstore.index_layout import HEADER
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import SysFlag
@@ -137,6 +144,27 @@ def test_what_is_handed_over_is_indexed_as_what_is_read(count: int) -> None:
     assert found(store, str(count - 1), unique=True) == ["x"]
     assert handed_over == index_entries(disk)
     assert len(handed_over) > count * 20
+
+
+@pytest.mark.parametrize("size", [1 << 20, 3 << 20, FRESH_SIZE_MAX + 1])
+def test_what_is_handed_over_is_bounded_in_bytes(size: int) -> None:
+    """Properties of 32 KiB a message would else be half a gigabyte while the index is behind."""
+    disk = MemoryDisk()
+    index = follower(open_store(disk, options=OPTIONS), disk)
+    kept: weakref.WeakSet[FreshRecords] = weakref.WeakSet()
+    for start in range(0, 99 * size, size):
+        fresh = FreshRecords(
+            start=start,
+            end=start + size,
+            store_ms=1,
+            topics=["T"],
+            properties=[b""],
+            offsets_py=[start],
+        )
+        kept.add(fresh)
+        index.offer(fresh)
+        del fresh
+        assert sum(one.size for one in kept) <= FRESH_SIZE_MAX
 
 
 def index_entries(disk: MemoryDisk) -> bytes:

@@ -22,7 +22,10 @@ from .record_check import CheckKind
 from .store_options import StoreOptions
 
 FRESH_COUNT_MAX = 16_384
-"""Records that are kept to be indexed without reading them again; some megabytes."""
+"""Records that are kept to be indexed without reading them again: of usual ones some megabytes."""
+
+FRESH_SIZE_MAX = 32 << 20
+"""Bytes of the log that they stand in; their properties, which are what is kept, have no more."""
 
 SLICE_COUNT = 1_024
 """Records that are indexed between two checkpoints of the event loop: about a millisecond."""
@@ -56,7 +59,7 @@ class IndexFollower:
         self._read_only = read_only
         self._fresh: deque[FreshRecords] = deque()
         """What was just written, in the order of the log."""
-        self._fresh_count = 0
+        self._fresh_count = self._fresh_size = 0
 
     @classmethod
     def open(
@@ -105,11 +108,12 @@ class IndexFollower:
 
     def offer(self, fresh: FreshRecords) -> None:
         """Take what was just written, so that it need not be read; too much of it is forgotten."""
-        if self._fresh_count + len(fresh) > FRESH_COUNT_MAX:
-            self._fresh.clear()
-            self._fresh_count = 0
         self._fresh.append(fresh)
         self._fresh_count += len(fresh)
+        self._fresh_size += fresh.size
+        if self._fresh_count > FRESH_COUNT_MAX or self._fresh_size > FRESH_SIZE_MAX:
+            self._fresh.clear()
+            self._fresh_count = self._fresh_size = 0
 
     def index_slice(self, count_max: int = SLICE_COUNT) -> None:
         """Index the next records, about ``count_max``.
@@ -137,6 +141,7 @@ class IndexFollower:
         while fresh and fresh[0].start <= end and count < count_max:
             part = fresh.popleft()
             self._fresh_count -= len(part)
+            self._fresh_size -= part.size
             if part.start == end:
                 keys.add_fresh(part)
                 end = part.end

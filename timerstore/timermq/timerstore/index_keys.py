@@ -85,6 +85,11 @@ class FreshRecords:
     def __len__(self) -> int:
         return len(self.properties)
 
+    @property
+    def size(self) -> int:
+        """Bytes of the log that they stand in."""
+        return self.end - self.start
+
 
 @attrs.define(eq=False)
 class KeyColumns:
