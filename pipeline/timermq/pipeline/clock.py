@@ -81,6 +81,10 @@ class WatchedClock:
 
     def now_ms(self) -> int:
         """Epoch milliseconds; at most what the wall clock shows."""
+        wall_ms, steady_ms = self._wall.now_ms(), self._steady_ms()
+        if self._watch.is_usual(wall_ms, steady_ms):
+            return wall_ms
+        # Something has happened, if only that we were stopped between the two.
         return self._watch.look(*self._read())
 
     def begin(self, persisted_ms: int) -> None:

@@ -167,6 +167,21 @@ class ClockWatch:
             self._left = math.inf
         self._settle("")
 
+    def is_usual(self, wall_ms: int, steady_ms: float) -> bool:
+        """Whether nothing has happened, as nearly always: then ``wall_ms`` counts, and is noted.
+
+        The times as for ``look``.
+        """
+        offset = wall_ms - steady_ms
+        if self._fault is not None or not abs(offset - self._latest) < STEP_MS:
+            return False
+        if wall_ms != self._wall_ms:
+            self._wall_ms, self._steady_ms = wall_ms, steady_ms
+            self._latest = self._trusted = offset
+            if steady_ms - self._drift_from[0] >= DRIFT_SPAN_MS:
+                self._measure_drift()
+        return True
+
     def look(self, wall_ms: int, steady_ms: float) -> int:
         """The time that counts, epoch milliseconds; never ahead of ``wall_ms``.
 
@@ -174,18 +189,13 @@ class ClockWatch:
             wall_ms: Wall clock, now.
             steady_ms: Steady clock, at the same moment.
         """
+        if self.is_usual(wall_ms, steady_ms):
+            return wall_ms
         offset = wall_ms - steady_ms
         if wall_ms == self._wall_ms:
             if steady_ms - self._steady_ms >= STOPPED_MS and not self._is_stopped:
                 self._is_stopped = True
                 self._settle("")
-        elif abs(offset - self._latest) < STEP_MS and self._fault is None:
-            # Nearly always: nothing has happened.
-            self._wall_ms, self._steady_ms = wall_ms, steady_ms
-            self._latest = self._trusted = offset
-            if steady_ms - self._drift_from[0] >= DRIFT_SPAN_MS:
-                self._measure_drift()
-            return wall_ms
         elif math.isnan(self._latest):
             self._restart(wall_ms, steady_ms)
         else:

@@ -92,6 +92,24 @@ def test_a_process_stopped_between_two_readings(slow_ms: list[float]) -> None:
     assert (0, 0) == (clock.status().steps_forward, clock.status().steps_backward)
 
 
+def test_the_steady_clock_is_read_once_while_nothing_happens() -> None:
+    """Each batch asks for the time some times, so it must cost little."""
+    wall, readings = ManualClock(), list[int]()
+
+    def steady_ms() -> float:
+        readings.append(wall.time_ms)
+        return float(wall.time_ms)
+
+    clock = WatchedClock(wall, TimerOptions(), steady_ms)
+    clock.begin(0)
+    readings.clear()
+    for _ in range(10):
+        wall.time_ms += 7
+        clock.now_ms()
+
+    assert 10 == len(readings)
+
+
 def test_an_outage_is_said() -> None:
     """A clock that is ahead of the store is believed, and the length of the outage is logged."""
     wall, steady = ManualClock(), SteadyClock()
