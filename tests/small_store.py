@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fakes import ManualClock
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.disk import Disk
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import decode_record
@@ -32,7 +32,7 @@ SYNC_OPTIONS = small_options(flush_disk_type=FlushDiskType.SYNC_FLUSH)
 
 
 def open_store(
-    disk: MemoryDisk,
+    disk: Disk,
     clock: ManualClock | None = None,
     options: StoreOptions | None = None,
     *,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from errno import ENOSPC
+
 import pytest
 import trio
 
@@ -14,8 +16,14 @@ from small_store import (
     put_bodies,
     read_bodies,
 )
+from timermq.timerstore.commit_log import StoreFailedError
+from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.errors import StoreLockedError
+from timermq.timerstore.fault_plan import TAKING_SPACE, Fault, FaultRule, FaultRules, Operation
+from timermq.timerstore.faulty_disk import FaultyDisk
+from timermq.timerstore.file_family import FileFamily
 from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.put_status import PutStatus
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 
 
@@ -166,6 +174,76 @@ async def test_a_deleted_topic_begins_anew() -> None:
 
     assert result.queue_offset == 0
     assert (["new"], ["other"]) == (read_bodies(store), read_bodies(store, "U"))
+
+
+@pytest.mark.parametrize("place", ["consumequeue/T/0", "consumequeue", "config"])
+async def test_a_deletion_that_is_not_synced_fails_the_store(place: str) -> None:
+    """Files that come back beside later ones would be taken for the topic's."""
+    rule = FaultRule(operations=[Operation.SYNC_DIR], name=f"{ROOT}/{place}")
+    plan = FaultRules()
+    store = open_store(FaultyDisk(MemoryDisk(), ROOT, plan))
+    put_bodies(store, "a")
+    await store.flush()
+    plan.rules.append(rule)
+    with pytest.raises(StoreFailedError, match=f"{ROOT}/{place}"):
+        await store.delete_topic("T")
+    (refused,) = store.put([message("b")])
+
+    assert 1 == len(plan.struck)
+    assert "store has failed: " in (refused.remark or "")
+    assert ROOT in (refused.remark or "")
+
+
+async def test_a_deletion_without_room_changes_nothing() -> None:
+    """Neither now nor at the next start: what is noted in memory only must not be saved later."""
+    rule = FaultRule(operations=TAKING_SPACE, families=[FileFamily.CONFIG], fault=Fault(ENOSPC))
+    plan = FaultRules()
+    disk = MemoryDisk()
+    store = open_store(FaultyDisk(disk, ROOT, plan))
+    put_bodies(store, "a", "b")
+    plan.rules.append(rule)
+    with pytest.raises(OSError, match="No space left"):
+        await store.delete_topic("T")
+    put_bodies(store, "c")
+    bodies = read_bodies(store)
+    await store.aclose()
+    for name in disk.list_dir(f"{ROOT}/consumequeue/T/0"):
+        disk.remove(f"{ROOT}/consumequeue/T/0/{name}")
+
+    assert ["a", "b", "c"] == bodies == read_bodies(open_store(disk))
+
+
+def test_a_queue_begun_anew_whose_old_files_may_come_back_is_not_opened() -> None:
+    """Tried again it would find nothing to remove, and go on."""
+    memory = MemoryDisk()
+    put_bodies(open_store(memory), "a")
+    memory.process_kill()
+    directory = f"{ROOT}/consumequeue/T/0"
+    # Somebody has put a file of another time in the place of the queue's.
+    memory.remove(f"{directory}/{0:020d}")
+    memory.open(f"{directory}/{300:020d}", create=True).truncate(100)
+    rule = FaultRule(operations=[Operation.SYNC_DIR], name=directory)
+    with pytest.raises(StoreFailedError, match=directory):
+        open_store(FaultyDisk(memory, ROOT, FaultRules(rule)))
+
+
+def test_what_dispatch_cannot_sync_fails_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not tried again."""
+    store = open_store(MemoryDisk())
+
+    def fail(queue: ConsumeQueue, *_: object) -> None:
+        raise StoreFailedError(f"{queue.directory}: not synced")
+
+    monkeypatch.setattr(ConsumeQueue, "append", fail)
+    (stored,) = store.put([message("a")])
+    monkeypatch.undo()
+    (refused,) = store.put([message("b")])
+
+    assert [PutStatus.PUT_OK, PutStatus.SERVICE_NOT_AVAILABLE] == [stored.status, refused.status]
+    assert "store has failed: /store/consumequeue/T/0: not synced" == refused.remark
+    assert [] == read_bodies(store)
+    with pytest.raises(StoreFailedError, match="not synced"):
+        trio.run(store.flush)
 
 
 @pytest.mark.parametrize("is_clean", [True, False])

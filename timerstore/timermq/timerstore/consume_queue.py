@@ -20,6 +20,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from .commit_log import StoreFailedError
 from .disk import Disk
 from .errors import StoreFormatError
 from .layout import Layout
@@ -188,6 +189,7 @@ class ConsumeQueue:
         Raises:
             QueueGapError: Units before ``first_offset`` are missing.
             OSError: The disk did not take them.
+            StoreFailedError: What stood in the files of a queue that begins anew may come back.
 
         Source: ConsumeQueue.putMessagePositionInfo.
         """
@@ -336,13 +338,20 @@ class ConsumeQueue:
         await self._files.flush()
 
     def _remove_files(self) -> None:
-        """Remove every segment, durably: none may come back beside later ones (blocking)."""
+        """Remove every segment, durably: none may come back beside later ones (blocking).
+
+        Raises:
+            StoreFailedError: That they are gone was not synced. Tried again it would succeed.
+        """
         self._files.close()
         names = self._disk.list_dir(self.directory)
         for name in names:
             self._disk.remove(f"{self.directory}/{name}")
         if names:
-            self._disk.sync_dir_now(self.directory)
+            try:
+                self._disk.sync_dir_now(self.directory)
+            except OSError as error:
+                raise StoreFailedError(f"{self.directory}: {error}") from error
         self._files = self._new_files()
 
     def remove(self) -> None:

@@ -104,6 +104,9 @@ class Dispatcher:
         """Bring the batches that end at or before a log position to their queues.
 
         A queue that cannot be written stops it; `failure` says why, and the next call tries again.
+
+        Raises:
+            StoreFailedError: A sync failed; there must be no next call.
         """
         waiting = self._waiting
         while waiting and waiting[0].end <= limit:

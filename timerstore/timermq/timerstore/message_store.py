@@ -208,8 +208,6 @@ class MessageStore:
 
     def abandon(self) -> None:
         """Give files and lock back with nothing written: the next start finds a run cut off."""
-        self._is_closed = True
-        self._writer.closed = "store is closed"
         self._close_files()
 
     def _close_files(self) -> None:
@@ -285,13 +283,18 @@ class MessageStore:
 
         A new message begins the topic anew, with queue offset 0.
 
+        OSError: no room to note it, and nothing has changed. StoreFailedError: a sync failed.
+
         Source: DefaultMessageStore.deleteTopics.
         """
-        async with self._maintenance.files_lock:
+
+        def delete() -> None:
             self._register.delete_topic(topic, self.commit_log.max_offset)
             self._dispatcher.discard_topic(topic)
             self._topic_queues.remove_topic(topic)
             self._queues.delete_topic(topic)
+
+        await self._maintenance.change_files(delete)
 
     def on_arrival(self, listener: Callable[[ConsumeQueue], None]) -> None:
         """Have a function called when messages become readable: once a queue and batch.

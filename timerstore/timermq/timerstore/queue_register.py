@@ -79,6 +79,9 @@ class QueueRegister:
         Args:
             topic: The topic.
             phy_offset: End of the log: the topic's records before it are of no queue.
+
+        Raises:
+            OSError: The disk refused; nothing has changed.
         """
         content = self._content
         queues = {name: offsets for name, offsets in content.queues.items() if name != topic}
@@ -117,5 +120,5 @@ class QueueRegister:
         self._write(_Content(offsets, log_end, deleted))
 
     def _write(self, content: _Content) -> None:
-        self._content = content
         save_json_now(self._disk, self._path, fastjson(attrs.asdict(content)))
+        self._content = content

@@ -179,10 +179,34 @@ class StoreMaintenance:
                 self._commit.fail(error)
             self._commit.check()
 
+    async def change_files(self, work: Callable[[], None]) -> None:
+        """Do some work that removes files and syncs that they are gone, while none is synced.
+
+        Raises:
+            OSError: The disk is full.
+            StoreFailedError: The work failed for another reason, or something before it.
+        """
+        async with self.files_lock:
+            self._commit.check()
+            try:
+                work()
+            except OSError as error:
+                if is_full(error):
+                    raise
+                self._commit.fail(error)
+            except StoreFailedError as error:
+                self._commit.fail(error)
+        self._commit.check()
+
     def try_dispatch(self) -> None:
-        """Bring to the queues what may be readable and is not yet there."""
+        """Bring to the queues what may be readable and is not there, unless the store failed."""
+        if self._commit.failure is not None:
+            return
         is_sync = self._options.is_sync_flush
-        self._dispatcher.advance(self._log.flushed_where if is_sync else self._log.max_offset)
+        try:
+            self._dispatcher.advance(self._log.flushed_where if is_sync else self._log.max_offset)
+        except StoreFailedError as error:
+            self._commit.fail(error)
 
     # -- tasks --------------------------------------------------------------------------------
 
