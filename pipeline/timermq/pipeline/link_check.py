@@ -35,21 +35,39 @@ def slots_fit(timer_log: TimerLog, live: Slots) -> bool:
     return True
 
 
-def slots_show_all(timer_log: TimerLog, live: Slots, read_ms: int, before_pos: int) -> bool:
+def slots_show_all(
+    timer_log: TimerLog,
+    live: Slots,
+    read_ms: int,
+    before_pos: int,
+    *,
+    precision_ms: int,
+    ring_count: int,
+) -> bool:
     """Whether the live slots reach every unit of theirs that stands before a position.
 
     A slot that was zeroed on the disk, or is as it was earlier, looks sound and forgets messages.
     """
-    slot_times_ms = np.append(live["time_ms"], np.int64(-1))
-    last_positions = np.append(live["last_pos"], np.int64(-1))
+    last_positions = np.full(ring_count + 1, NO_POS, np.int64)
+    rows = _ring_rows(live["time_ms"], read_ms, precision_ms, ring_count)
+    last_positions[rows] = live["last_pos"]
+    last_positions[-1] = NO_POS
     for positions, units in timer_log.scan(timer_log.min_pos):
         targets = slot_times(units)
         waiting = (positions < before_pos) & (targets >= read_ms)
-        targets, positions = targets[waiting], positions[waiting]
-        rows = np.searchsorted(live["time_ms"], targets)
-        if ((slot_times_ms[rows] != targets) | (last_positions[rows] < positions)).any():
+        rows = _ring_rows(targets[waiting], read_ms, precision_ms, ring_count)
+        if (last_positions[rows] < positions[waiting]).any():
             return False
     return True
+
+
+def _ring_rows(targets: Int64s, read_ms: int, precision_ms: int, ring_count: int) -> Int64s:
+    """Where slots stand in a table of the ring from ``read_ms`` on; ``ring_count``: nowhere."""
+    ticks = targets // precision_ms
+    is_slot = ticks * precision_ms == targets
+    ticks -= read_ms // precision_ms
+    is_slot &= (ticks >= 0) & (ticks < ring_count)
+    return np.where(is_slot, ticks, ring_count)
 
 
 class LinkCheck:
@@ -81,7 +99,8 @@ class LinkCheck:
         """
         positions = first + np.arange(len(units), dtype=np.int64) * UNIT.size
         targets, prev_pos = slot_times(units), units["prev_pos"].astype(np.int64)
-        slots = self._slots_of(targets)
+        ring_count = len(self._newest) - 1
+        slots = _ring_rows(targets, self._read_ms, self._precision_ms, ring_count)
         is_newest = self._newest[slots] == prev_pos + 1
         self._newest[slots] = positions + 1  # of several units of a slot the last one counts
         self._newest[-1] = 0
@@ -95,15 +114,6 @@ class LinkCheck:
             if len(bad):
                 return int(others[bad[0]])
         return len(units)
-
-    def _slots_of(self, targets: Int64s) -> Int64s:
-        """Where the slots stand in the table."""
-        last = len(self._newest) - 1
-        ticks = targets // self._precision_ms
-        is_slot = ticks * self._precision_ms == targets
-        ticks -= self._read_ms // self._precision_ms
-        is_slot &= (ticks >= 0) & (ticks < last)
-        return np.where(is_slot, ticks, last)
 
     def _found(
         self, first: int, positions: Int64s, prev_pos: Int64s, targets: Int64s

@@ -166,7 +166,14 @@ def recover(
     live = files.wheel.live(read_ms)
     fits = is_ours and slots_fit(files.timer_log, live)
     if fits and not store.last_exit_ok and state is not CheckpointState.ABSENT:
-        fits = slots_show_all(files.timer_log, live, read_ms, tail_start)
+        fits = slots_show_all(
+            files.timer_log,
+            live,
+            read_ms,
+            tail_start,
+            precision_ms=options.timer_precision_ms,
+            ring_count=files.wheel.ring_count,
+        )
     is_whole = files.timer_log.max_pos >= flush_pos
     if not (fits and store.last_exit_ok):
         is_whole &= not cut_damaged(files.timer_log, _link_check(files, options, read_ms))
