@@ -248,20 +248,43 @@ async def test_a_message_from_an_ipv6_address_is_moved(autojump_clock: MockClock
 
 async def test_a_delete_without_its_message_is_no_cancel(autojump_clock: MockClock) -> None:
     """A power cut has left the first of two records: the message waits as before."""
+    disk, clock, _ = await move_cut_short(None)
+    async with running(disk, clock) as service:
+        assert cancel(service, "b") is Verdict.NOT_FOUND
+        assert moved(service, "a", START_MS + 20_000).out_ms == START_MS + 19_000
+        await trio.sleep(30)
+        assert [one.stored_ms for one in arrivals(service.store)] == [START_MS + 20_000]
+
+
+@pytest.mark.parametrize("lost", [1, 2, 9, 20, 40, 60, 90])
+async def test_a_move_that_was_not_written_to_its_end_is_no_move(
+    autojump_clock: MockClock, lost: int
+) -> None:
+    """The process was killed in the middle of the second record: the message waits as before."""
+    disk, clock, sent_ms = await move_cut_short(lost)
+    async with running(disk, clock) as service:
+        await trio.sleep(30)
+        assert [one.stored_ms for one in arrivals(service.store)] == [sent_ms]
+        assert service.counts.set_aside == 0
+
+
+async def move_cut_short(lost: int | None) -> tuple[MemoryDisk, VirtualClock, int]:
+    """A kill in a move of message "a"; so many bytes of its second record are missing (None: all).
+
+    Returns:
+        Disk, clock, and the moment that the message had before.
+    """
     disk, clock = MemoryDisk(), VirtualClock()
     async with running(disk, clock, stop=False) as service:
         sent(service, "a", START_MS + 15_001)
         moved(service, "a", START_MS + 18_000)
         last_py, size = max(service.store.commit_log.scan(0, check_crc=False))
     disk.process_kill()
+    lost = size if lost is None else lost
     file = disk.open(f"{ROOT}/commitlog/{0:020}")
-    file.write(last_py, bytes(size))
+    file.write(last_py + size - lost, bytes(lost))
     file.close()
-    async with running(disk, clock) as service:
-        assert cancel(service, "b") is Verdict.NOT_FOUND
-        assert moved(service, "a", START_MS + 20_000).out_ms == START_MS + 19_000
-        await trio.sleep(30)
-        assert [one.stored_ms for one in arrivals(service.store)] == [START_MS + 20_000]
+    return disk, clock, START_MS + 15_001
 
 
 async def test_a_key_that_an_earlier_message_had(autojump_clock: MockClock) -> None:

@@ -19,6 +19,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from timermq.timerlog import TimerLog
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import (
     PREPARED_OFFSET_AT,
@@ -47,6 +48,19 @@ _NONE = np.empty(0, np.int64)
 def origin_of(phy_offset: Position) -> Position:
     """The origin field of the record that delivers or rolls the one at ``phy_offset``; and back."""
     return -1 - phy_offset
+
+
+def enqueued_from(timer_log: TimerLog, phy_offset: int) -> NDArray[np.int64]:
+    """Sorted positions of the messages at or behind ``phy_offset`` that have a unit.
+
+    Their units may stand anywhere in the log: when enqueueing began at the start of the queue, the
+    checkpoints written meanwhile are behind units that were there all the time.
+    """
+    found = [_NONE]
+    for _, units in timer_log.scan(timer_log.min_pos):
+        offsets = units["offset_py"].astype(np.int64)
+        found.append(offsets[offsets >= phy_offset])
+    return np.unique(np.concatenate(found))
 
 
 @attrs.define(eq=False, kw_only=True)

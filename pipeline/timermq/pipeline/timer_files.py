@@ -32,6 +32,8 @@ class TimerFiles:
     timer_log: TimerLog
     checkpoint: TimerCheckpoint
     metrics: TimerMetrics
+    read_only: bool
+    """Nothing is written."""
 
     @classmethod
     def open(
@@ -65,7 +67,12 @@ class TimerFiles:
             metrics = TimerMetrics.load(disk, f"{root}/config/timermetrics")
             opened.pop_all()
         return cls(
-            disk=disk, wheel=wheel, timer_log=timer_log, checkpoint=checkpoint, metrics=metrics
+            disk=disk,
+            wheel=wheel,
+            timer_log=timer_log,
+            checkpoint=checkpoint,
+            metrics=metrics,
+            read_only=read_only,
         )
 
     def newest_time_ms(self, last_store_ms: int) -> int:
@@ -80,6 +87,30 @@ class TimerFiles:
         checkpoint = self.checkpoint
         newest_ms = last_store_ms if checkpoint.extension is None else checkpoint.timestamp
         return max(newest_ms, checkpoint.last_read_time_ms)
+
+    def promise_less(
+        self, read_ms: int, queue_offset: int, scan_py: int, precision_ms: int
+    ) -> None:
+        """Write a checkpoint of the timer log as it is after it was cut (blocking).
+
+        Before anything is appended: units that come to stand below the old flushed position would
+        be taken as durable, and their messages too, by a start after the next crash. The arguments
+        are the checkpoint's; read only it changes in memory.
+
+        Raises:
+            OSError: The disk failed.
+        """
+        self.checkpoint.update(
+            last_read_time_ms=read_ms,
+            last_timer_log_flush_pos=self.timer_log.max_pos,
+            last_timer_queue_offset=queue_offset,
+            scan_py=scan_py,
+            precision_ms=precision_ms,
+            now_ms=self.checkpoint.timestamp,
+        )
+        if not self.read_only:
+            self.checkpoint.write()
+            self.disk.sync_now(self.checkpoint.file)
 
     def erase(self, from_ms: int) -> None:
         """Forget what waits: all of it is in the commit log, from which recovery makes it anew.

@@ -9,24 +9,34 @@ from __future__ import annotations
 import numpy as np
 import structlog
 
-from timermq.timerlog import UNIT, TimerLog
+from timermq.timerlog import NO_POS, UNIT, TimerLog
+from timermq.timerstore.commit_log import CommitLog
+from timermq.timerstore.record_check import CheckKind
 
 from .link_check import LinkCheck
 
 log = structlog.get_logger("timermq.pipeline.timer_log_repair")
 
 
-def cut_bodiless(timer_log: TimerLog, log_end: int, start: int) -> None:
-    """Cut off units whose messages a power cut took from the commit log, which ends at ``log_end``.
+def cut_bodiless(timer_log: TimerLog, commit_log: CommitLog, start: int) -> None:
+    """Cut off units from ``start`` on whose messages a crash took from the commit log.
 
     Positions grow along the timer log, so they are its tail. Left alone they would name whatever
-    message stands at that position next (issues #10668, #10741).
+    message stands at that position next (issues #10668, #10741). The newest unit may besides be cut
+    short itself, in the middle of a number: it has to name a record by its very size.
     """
+    last_pos, phy_offset, size = NO_POS, 0, 0
     for positions, units in timer_log.scan(start):
-        beyond = np.flatnonzero(units["offset_py"].astype(np.int64) + units["size_py"] > log_end)
+        offsets, sizes = units["offset_py"].astype(np.int64), units["size_py"]
+        beyond = np.flatnonzero(offsets + sizes > commit_log.max_offset)
         if len(beyond):
             timer_log.cut(int(positions[beyond[0]]))
             return
+        last_pos, phy_offset, size = int(positions[-1]), int(offsets[-1]), int(sizes[-1])
+    if last_pos != NO_POS and phy_offset >= commit_log.min_offset:
+        found = commit_log.check_at(phy_offset, check_crc=False)
+        if found is not None and found.kind is CheckKind.RECORD and found.size != size:
+            timer_log.cut(last_pos)
 
 
 def cut_damaged(timer_log: TimerLog, links: LinkCheck) -> bool:

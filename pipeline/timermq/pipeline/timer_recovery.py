@@ -30,7 +30,6 @@ import enum
 import attrs
 import numpy as np
 import structlog
-from numpy.typing import NDArray
 
 from timermq.timerlog import MAGIC_DELETE, slot_times
 from timermq.timerlog.timer_checkpoint import EXTENSION, EXTENSION_AT
@@ -39,7 +38,7 @@ from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.log_record import STORE_MS_END, store_ms_of
 from timermq.timerstore.message_store import MessageStore
 
-from .already_done import AlreadyDone, foreign_key_in, origin_in
+from .already_done import AlreadyDone, enqueued_from, foreign_key_in, origin_in
 from .link_check import LinkCheck, slots_fit, slots_show_all
 from .timer_files import TimerFiles
 from .timer_log_repair import cut_bodiless, cut_damaged
@@ -155,7 +154,7 @@ def recover(
     state = _checkpoint_state(files)
     tail_start = _tail_start(files, state, flush_pos)
     files.timer_log.recover(tail_start)
-    cut_bodiless(files.timer_log, store.commit_log.max_offset, tail_start)
+    cut_bodiless(files.timer_log, store.commit_log, tail_start)
     read_ms = checkpoint.last_read_time_ms
     if state is CheckpointState.ABSENT:
         read_ms = _first_slot_ms(files, now_ms, options.timer_precision_ms)
@@ -184,8 +183,11 @@ def recover(
     queue_offset = _queue_start(decision.queue, files, store)
     queue_py = _position_of_entry(store, queue_offset)
     scan_py = min(_scan_start(decision.scan, files, store, read_ms), queue_py)
+    if files.timer_log.max_pos < flush_pos:
+        files.promise_less(read_ms, queue_offset, scan_py, options.timer_precision_ms)
     done = _read_commit_log(store, scan_py, read_ms, queue_py)
-    done.enqueued = _enqueued(files, store, queue_py)
+    if queue_py < store.commit_log.max_offset:
+        done.enqueued = enqueued_from(files.timer_log, queue_py)
     # By the newest store time too: the clock may have been set back since the last delivery.
     latest_ms = max(now_ms, store.last_store_ms)
     latest_ms -= latest_ms % options.timer_precision_ms
@@ -339,20 +341,6 @@ def _relink(files: TimerFiles, decision: Decision, read_ms: int, tail_start: int
             timer_log.cut(int(positions[wanted][linked.argmin()]))
             return False
     return True
-
-
-def _enqueued(files: TimerFiles, store: MessageStore, queue_py: int) -> NDArray[np.int64]:
-    """Sorted positions of the messages at or behind ``queue_py`` that have a unit.
-
-    Their units may stand anywhere in the log: when enqueueing began at the start of the queue, the
-    checkpoints written meanwhile are behind units that were there all the time.
-    """
-    found = [np.empty(0, np.int64)]
-    if queue_py < store.commit_log.max_offset:
-        for _, units in files.timer_log.scan(files.timer_log.min_pos):
-            offsets = units["offset_py"].astype(np.int64)
-            found.append(offsets[offsets >= queue_py])
-    return np.unique(np.concatenate(found))
 
 
 def _read_commit_log(store: MessageStore, scan_py: int, read_ms: int, queue_py: int) -> AlreadyDone:

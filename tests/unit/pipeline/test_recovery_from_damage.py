@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from simulation.staged_service import arrivals, running, timed
-from timermq.timerlog import UNIT, ChainError
+from timermq.timerlog import UNIT, ChainError, TimerCheckpoint
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.memory_disk import MemoryDisk
 from unit.pipeline.crashed_store import (
@@ -76,6 +76,16 @@ def tear_last_unit(disk: MemoryDisk) -> None:
     file.write(last + 24, bytes(28))
 
 
+def cut_last_unit_short(disk: MemoryDisk) -> None:
+    """The process was killed while it wrote the newest unit: of its size a part is there."""
+    name = disk.list_dir(TIMER_LOG)[-1]
+    file = disk.open(f"{TIMER_LOG}/{name}")
+    data = file.read(0, SEGMENT_SIZE)
+    last = max(at for at in range(0, 208, 52) if data[at : at + 4] == b"\0\0\0\x34")
+    size_at = last + UNIT.offset_of("size_py")
+    file.write(size_at, b"\0\0\0\1".ljust(last + UNIT.size - size_at, b"\0"))
+
+
 def write_into_unit(disk: MemoryDisk, number: int, at: int, value: bytes) -> None:
     """Change one of the units that were durable long before the kill."""
     segment, index = divmod(number, 4)
@@ -127,6 +137,7 @@ DAMAGES: dict[str, tuple[Callable[[MemoryDisk], None], str]] = {
     "no timer log": (lose_timer_log, "ours, log short, wheel lost"),
     "short timer log": (lose_units, "ours, log short"),
     "torn unit": (tear_last_unit, "ours"),
+    "unit cut short": (cut_last_unit_short, "ours"),
     "first unit damaged": (damaged_unit(24), "ours, log short, wheel lost"),
     "unit damaged": (damaged_unit(25), "ours, log short"),
     "last unit damaged": (damaged_unit(26), "ours, log short, wheel lost"),
@@ -269,3 +280,32 @@ async def test_segments_that_lost_their_lengths(autojump_clock: trio.testing.Moc
         crash.disk.open(f"{TIMER_LOG}/{last + number * SEGMENT_SIZE:020}", create=True)
 
     assert await delivered_in_the_end(crash) == Counter(crash.arrived + crash.waiting)
+
+
+async def test_a_message_that_a_power_cut_took_while_it_repairs(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """What is stored where it stood is not taken for it.
+
+    The timer log is shorter than it was, so its unit stands where a durable one stood before.
+    """
+    crash = await damaged("oldest unit damaged")
+    flushed_pos = TimerCheckpoint.open(crash.disk, CHECKPOINT).last_timer_log_flush_pos
+    async with running(crash.disk, crash.clock, timer_options=OPTIONS, stop=False) as service:
+        result = service.put([timed("lost", crash.clock.now_ms() + 12_000)])[0].result
+        await trio.sleep(0.01)
+        timer_log = service.files.timer_log
+        assert timer_log.unit(timer_log.max_pos - UNIT.size).offset_py == result.phy_offset
+        assert timer_log.max_pos < flushed_pos
+        for name in crash.disk.list_dir(TIMER_LOG):
+            crash.disk.sync_now(crash.disk.open(f"{TIMER_LOG}/{name}"))
+        crash.disk.sync_dir_now(TIMER_LOG)
+    crash.disk.power_cut()
+    async with running(crash.disk, crash.clock, timer_options=OPTIONS) as service:
+        assert service.store.commit_log.max_offset == result.phy_offset
+        service.put([timed("next", 0)])
+        await trio.sleep(200)
+
+        found = Counter(one.body for one in arrivals(service.store))
+        assert Counter([*crash.arrived, *crash.waiting, "next"]) == found
+        assert service.counts.set_aside == 0

@@ -9,6 +9,7 @@ from timermq.timerstore.log_record import (
     SECTOR_SIZE,
     STORE_MS_END,
     LogRecord,
+    is_cut_short,
     is_torn,
     read_log_record,
     store_ms_of,
@@ -81,3 +82,24 @@ def test_a_zero_in_a_property_is_no_torn_sector() -> None:
 def test_a_body_of_zeros_is_not_torn() -> None:
     """Its checksum guards it."""
     assert not is_torn(record("\0" * 2000, b"A\x01b\x02"), 0)
+
+
+@pytest.mark.parametrize("properties", [b"", PROPERTIES, PROPERTIES[:-1]])
+def test_a_record_without_its_last_bytes_is_cut_short(properties: bytes) -> None:
+    """As long as lengths and checksum hold, which they do when only text is missing."""
+    data = record(properties=properties)
+    # Zeros in place of the two bytes of an empty length are no loss.
+    text_end = len(data) if properties else len(data) - 2
+    for left in range(text_end - len(properties or b"Topic") + 1, text_end):
+        assert is_cut_short(data[:left].ljust(len(data), b"\0"), bytes(8))
+
+    assert not is_cut_short(data, bytes(8))
+    assert not is_cut_short(data, b"")
+
+
+def test_a_record_that_others_follow_is_not_cut_short() -> None:
+    """A zero that ends it was put there by a producer."""
+    data = record(properties=b"A\x01b\0")
+
+    assert is_cut_short(data, b"")
+    assert not is_cut_short(data, b"\0\0\0\x5b")

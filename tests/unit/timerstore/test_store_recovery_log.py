@@ -11,6 +11,7 @@ from fakes import START_MS
 from small_store import (
     ROOT,
     SEGMENT_SIZE,
+    message,
     open_store,
     put_bodies,
     read_bodies,
@@ -34,6 +35,24 @@ def test_a_torn_tail_is_cut() -> None:
     assert len(store.recovery.notes) == 1
     assert store.recovery.notes[0].startswith(f"commit log ends at {POSITIONS[12]}: body checksum")
     assert BODIES[:12] == read_bodies(store)
+
+
+@pytest.mark.parametrize("properties", [b"", b"KEYS\x01k1 k2\x02TAGS\x01red"])
+def test_a_record_is_there_whole_or_not_at_all(properties: bytes) -> None:
+    """A write that a kill ends at any byte: neither body, nor topic, nor properties lack one."""
+    rig = Rig(1)
+    start = rig.store.commit_log.max_offset
+    rig.store.put([message("last", "Topic", 0, properties)])
+    whole = rig.store.commit_log.read(start, SEGMENT_SIZE - start)
+    rig.kill()
+    for left in range(len(whole)):
+        rig.set_checkpoint(0, 0)
+        written = whole[:left].ljust(len(whole), b"\0")
+        rig.write(start, written)
+        store = rig.open()
+        rig.disk.process_kill()
+
+        assert (len(whole) if written == whole else 0) == store.commit_log.max_offset - start
 
 
 def test_nothing_stale_is_left_behind_a_cut_log() -> None:

@@ -91,3 +91,20 @@ def is_torn(data: bytes, position: int) -> bool:
                 return True
             at = sector_end
     return False
+
+
+def is_cut_short(data: bytes, behind: bytes) -> bool:
+    """Whether the writing of a whole record ended within its topic or properties.
+
+    A process may be killed in the middle of a write, at any byte: what is missing is zero, and so
+    is all that follows. Text does not end in a zero, and only the newest record can be cut short.
+
+    Args:
+        data: The record.
+        behind: What stands behind it, some bytes; fewer at the end of its file.
+    """
+    if data[-1] or any(behind):
+        return False
+    _, topic_at, topic_end, end = record_spans(data)
+    text = data[topic_end + 2 : end] or data[topic_at:topic_end]
+    return text.endswith(b"\0")

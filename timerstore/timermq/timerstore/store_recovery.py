@@ -35,7 +35,7 @@ from .commit_log import CommitLog, LogScan
 from .consume_queue import SCAN_COUNT, ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 from .errors import StoreFormatError
-from .log_record import STORE_MS_END, is_torn, read_log_record, store_ms_of
+from .log_record import STORE_MS_END, is_cut_short, is_torn, read_log_record, store_ms_of
 from .record import BLANK_SIZE, MAGIC_V1, MAGIC_V2
 from .record_check import CheckKind
 from .redispatch import QueueKey, Redispatch
@@ -96,9 +96,9 @@ def plan_recovery(store: StoreFiles) -> RecoveryPlan:
     count, newest = 0, None
     for phy_offset, size in scan:
         if not store.last_exit_ok:
-            position = phy_offset % store.log.segment_size
-            if is_torn(store.log.read(phy_offset, size), position):
-                scan.reason = "a record that lacks a sector"
+            damage = _damage_of_text(store.log, phy_offset, size)
+            if damage:
+                scan.reason = damage
                 break
         count += 1
         newest = phy_offset
@@ -161,6 +161,16 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
         last_store_ms=plan.last_store_ms,
         notes=(*plan.notes, *redispatch.notes),
     )
+
+
+def _damage_of_text(log: CommitLog, phy_offset: int, size: int) -> str:
+    """What a crash did to topic or properties of a record, which have no checksum; or nothing."""
+    data = log.read(phy_offset, size)
+    if is_torn(data, phy_offset % log.segment_size):
+        return "a record that lacks a sector"
+    if is_cut_short(data, log.read(phy_offset + size, BLANK_SIZE)):
+        return "a record that was not written to its end"
+    return ""
 
 
 def _newest_store_ms(store: StoreFiles, newest: int | None) -> int:

@@ -16,11 +16,12 @@ from collections.abc import Iterator
 
 import attrs
 
-from timermq.timerstore.log_record import is_torn
+from timermq.timerstore.log_record import is_cut_short, is_torn
 from timermq.timerstore.properties import PROPERTIES_SIZE_MAX
 from timermq.timerstore.record_check import CheckKind, check_record
 from timermq.timerstore.record_layout import (
     BLANK_MAGIC,
+    BLANK_SIZE,
     FIXED_SIZE_V1,
     HEAD,
     MAGIC_AT,
@@ -146,7 +147,12 @@ def _look(
     if result.kind is CheckKind.BLANK:
         return ("", 0) if is_whole else ("a blank in a file of another length", 0)
     data = view[at : at + result.size]
-    return ("a record that lacks a sector", 0) if is_torn(data, at) else ("", result.size)
+    if is_torn(data, at):
+        return "a record that lacks a sector", 0
+    end = at + result.size
+    if is_cut_short(data, view[end : min(end + BLANK_SIZE, limit)]):
+        return "a record that was not written to its end", 0
+    return "", result.size
 
 
 _REST_SIZE_MAX = 256 + TOPIC_SIZE_V2_MAX + PROPERTIES_SIZE_MAX
