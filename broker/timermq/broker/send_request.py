@@ -39,11 +39,13 @@ RESPONSE_CODES = {
     PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH: ResponseCode.SYSTEM_ERROR,
     PutStatus.PUT_TO_REMOTE_BROKER_FAIL: ResponseCode.SYSTEM_ERROR,
     PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED: ResponseCode.SYSTEM_ERROR,
-    PutStatus.WHEEL_TIMER_FLOW_CONTROL: ResponseCode.SYSTEM_ERROR,
+    # SYSTEM_ERROR in Java, where all other flow control is SYSTEM_BUSY: clients try another broker,
+    # and see that it is load.
+    PutStatus.WHEEL_TIMER_FLOW_CONTROL: ResponseCode.SYSTEM_BUSY,
     PutStatus.WHEEL_TIMER_MSG_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
     PutStatus.WHEEL_TIMER_NOT_ENABLE: ResponseCode.SYSTEM_ERROR,
 }
-"""What a producer is told of a put (Java ``SendMessageProcessor.handlePutMessageResult``)."""
+"""What a producer is told of a put, as by Java's ``SendMessageProcessor`` but for one."""
 
 
 # A structure of msgspec's for the reason given at `Message`.

@@ -118,9 +118,7 @@ class TimerAdmission:
         try:
             return self._admit(message, now_ms)
         except _RefusedError as error:
-            rule = error.refusal.rule
-            self.counts.refused[rule] = self.counts.refused.get(rule, 0) + 1
-            return error.refusal
+            return self._refused(error)
 
     def admit_all(self, messages: Sequence[Message], now_ms: int) -> list[Admitted | Refusal]:
         """What ``admit`` decides on each of ``messages``.
@@ -137,7 +135,14 @@ class TimerAdmission:
             for message, is_usual in zip(messages, usual, strict=True)
         ]
 
-    def _admit_usual(self, message: Message, now_ms: int, latest_ms: int) -> Admitted | None:
+    def _refused(self, error: _RefusedError) -> Refusal:
+        rule = error.refusal.rule
+        self.counts.refused[rule] = self.counts.refused.get(rule, 0) + 1
+        return error.refusal
+
+    def _admit_usual(
+        self, message: Message, now_ms: int, latest_ms: int
+    ) -> Admitted | Refusal | None:
         """``_admit`` for usual properties; None where it has more to say than where and when."""
         properties = message.properties
         at = properties.find(_TIMER)
@@ -161,7 +166,10 @@ class TimerAdmission:
             return None
         if unit_ms == 0:
             properties = properties[:at] + properties[end + 1 :]
-        return self._redirected(message, properties, deliver_ms, by_level=False)
+        try:
+            return self._redirected(message, properties, deliver_ms, by_level=False)
+        except _RefusedError as error:  # its slot is too full: not asked twice
+            return self._refused(error)
 
     def _latest_ms(self, now_ms: int) -> int:
         """The last moment that may be asked for, other than by a level; 0 without a wheel."""

@@ -89,6 +89,17 @@ async def test_other_messages_have_none(topic: str, properties: str) -> None:
     assert "recallHandle" not in answer.ext
 
 
+async def test_a_crowded_moment_is_busy() -> None:
+    """The code of all flow control, on which clients try another broker."""
+    rig = Rig(timer_options=attrs.evolve(TIMER, timer_congest_num_each_slot=1))
+    text = f"TIMER_DELIVER_MS\x01{rig.clock.now_ms() + 5_300}\x02"
+    answers = [rig.send("T", properties=f"UNIQ_KEY\x01K{n}\x02{text}") for n in range(3)]
+    slot_ms = rig.clock.now_ms() + 5_000
+
+    assert [0, 0, 2] == [one.code for one in answers]
+    assert f"TIMER_FLOW_CONTROL: the slot of {slot_ms} is over 1 messages" == answers[2].remark
+
+
 async def test_a_disabled_wheel_says_so() -> None:
     """The code is that of any system error; the remark tells."""
     rig = Rig(timer_options=attrs.evolve(TIMER, timer_wheel_enable=False))

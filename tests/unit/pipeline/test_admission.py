@@ -200,6 +200,26 @@ def test_congested_slot() -> None:
     assert refusal.status == PutStatus.WHEEL_TIMER_FLOW_CONTROL
 
 
+def test_a_congested_slot_refuses_of_many_only_its_own() -> None:
+    """However ordinary the messages are; the slot is asked once a message, and each is counted."""
+    asked: list[int] = []
+
+    def is_congested(slot_ms: int) -> bool:
+        asked.append(slot_ms)
+        return slot_ms == NOW_MS - 500 + 5_000
+
+    door = TimerAdmission(TimerOptions(), is_congested)
+    messages = [
+        Message("T", 0, b"x", props(UNIQ_KEY="U", TIMER_DELAY_MS=str(delay_ms)))
+        for delay_ms in (4_000, 5_000, 5_100, 6_000)
+    ]
+    decisions = door.admit_all(messages, NOW_MS)
+
+    assert [False, True, True, False] == [isinstance(one, Refusal) for one in decisions]
+    assert {"TIMER_FLOW_CONTROL": 2} == door.counts.refused
+    assert 4 == len(asked)
+
+
 def test_timer_topic_is_closed() -> None:
     """Nobody outside writes to the timer topic itself."""
     decision = admission().admit(Message(topic=TIMER_TOPIC, queue_id=0, body=b""), NOW_MS)
