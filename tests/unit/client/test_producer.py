@@ -339,6 +339,27 @@ async def test_a_recall_goes_to_the_broker_of_its_handle(
     } == request.ext
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_of_several_errors_the_one_that_may_have_been_carried_out_is_raised(
+    autojump_clock: trio.testing.MockClock, is_first: bool, nursery: trio.Nursery
+) -> None:
+    """A caller who hears of the refusal alone would take the message for not cancelled."""
+    network = Network(nursery)
+    name_server(network, {"T": two_brokers()})
+    handlers = [silent, always(16, remark="RECALL_DISABLED: not here")]
+    for address, handler in zip(
+        (BROKER, OTHER_BROKER), handlers if is_first else reversed(handlers), strict=True
+    ):
+        network.server(address, {9005: handler})
+    async with producer_of(network) as producer:
+        with pytest.raises(RequestTimeoutError) as caught:
+            await producer.cancel("T", key="k")
+    asked = [len(network.servers[one].requests(9005)) for one in (BROKER, OTHER_BROKER)]
+
+    assert caught.value.may_have_arrived
+    assert [1, 1] == asked
+
+
 async def test_sends_fail_when_the_producer_ends(
     autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:
