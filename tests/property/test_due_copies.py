@@ -50,6 +50,8 @@ odd_tails = st.one_of(
     st.sampled_from([
         b"", b"TIMER_OUT_MS\x01%d\x02" % SLOT_MS,
         b"REAL_TOPIC\x01A\x02REAL_QID\x010\x02TIMER_OUT_MS\x01%d\x02" % SLOT_MS,
+        b"TIMER_DELIVER_MS\x01%d\x02REAL_TOPIC\x01A\x02REAL_QID\x0100\x02TIMER_OUT_MS\x01%d\x02"
+        % (SLOT_MS + 1, SLOT_MS),
         b"TIMER_DELIVER_MS\x01+%012d\x02REAL_TOPIC\x01A\x02REAL_QID\x010\x02TIMER_OUT_MS\x01%d\x02"
         % (SLOT_MS, SLOT_MS),
     ]),

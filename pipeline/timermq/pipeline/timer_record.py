@@ -266,12 +266,15 @@ def _destination(text: bytes) -> Destination | None:
     items = text.split(b"\x02")
     if len(items) != 3 or not items[1].startswith(REAL_QID) or items[2]:
         return None
-    made = _make_destination(items[0][len(REAL_TOPIC) :], items[1][len(REAL_QID) :])
-    if made is not None:
+    queue_id = items[1][len(REAL_QID) :]
+    made = _make_destination(items[0][len(REAL_TOPIC) :], queue_id)
+    # A destination has one spelling here: as columns each of them gets queue offsets of its own.
+    if made is not None and queue_id == b"%d" % made.queue_id:
         if len(_destinations) >= DESTINATION_COUNT_MAX:
             _destinations.clear()
         _destinations[text + OUT] = made
-    return made
+        return made
+    return None
 
 
 def _make_destination(topic: bytes, queue_id: bytes) -> Destination | None:

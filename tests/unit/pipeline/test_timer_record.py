@@ -14,6 +14,8 @@ from timermq.pipeline.timer_record import (
     TimerFacts,
     TimerRecordError,
     decode_timer,
+    known_destination,
+    learn_destination,
     own_properties,
     timer_tail,
 )
@@ -119,6 +121,16 @@ def test_the_longest_tail_has_its_room() -> None:
     )
 
     assert len(tail) <= TAIL_SIZE_MAX
+
+
+def test_a_queue_with_a_leading_zero_is_no_destination_of_its_own() -> None:
+    """A flipped bit makes 13 to 03: beside 3 in one batch both would get the same offsets."""
+    tail = timer_tail(deliver_ms=SLOT_MS + 1, out_ms=SLOT_MS, topic="T", queue_id=13)
+    flipped = tail.replace(b"REAL_QID\x0113", b"REAL_QID\x0103")
+    name = flipped[flipped.index(b"REAL_TOPIC") : flipped.index(b"TIMER_OUT_MS\x01") + 13]
+
+    assert Destination("T", 3, java_hash("T")) == decode(OWN + flipped).destination
+    assert (None, None) == (known_destination(name), learn_destination(name))
 
 
 def test_small_moments_are_padded() -> None:
