@@ -23,6 +23,7 @@ from simulation.staged_service import (
     SMALL_WHEEL,
     SYNC_FILES,
     arrivals,
+    delete_of,
     running,
     timed,
 )
@@ -193,6 +194,20 @@ async def test_a_record_that_is_damaged_at_rest(
         await trio.sleep(120)
         assert (read_bodies(service.store), only_entry(service).reason) == (["b"], reason)
         assert service.statistics().set_aside == (1 if restart else 0)
+
+
+async def test_a_delete_that_is_damaged_at_rest_is_no_message(autojump_clock: MockClock) -> None:
+    """Its end still names a topic and a moment, but what it takes back is not to be read."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    async with running(disk, clock) as service:
+        service.put([timed("a", START_MS + 8_000), delete_of("a", START_MS + 8_000)])
+        await trio.sleep(3)
+        file = disk.open(f"{ROOT}/commitlog/{0:020}")
+        properties_at = file.read(0, file.size()).index(b"TIMER_DEL_UNIQKEY")
+        file.write(properties_at - 2, b"\x7f\xff")
+        await trio.sleep(9)
+
+        assert (read_bodies(service.store), only_entry(service).reason) == (["a"], "damaged")
 
 
 async def test_a_record_that_is_gone(autojump_clock: MockClock) -> None:

@@ -12,8 +12,9 @@ from __future__ import annotations
 import attrs
 import numpy as np
 import trio
+from numpy.typing import NDArray
 
-from timermq.timerlog import MAGIC_ROLL, TimerMetrics
+from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, TimerMetrics
 from timermq.timerstore.log_record import STORE_MS_END, store_ms_of
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
@@ -94,6 +95,8 @@ class DequeueGetMessage:
         this process wrote a short time ago comes from memory as it was written. A roll would carry
         damage on into a new record, which nobody doubts.
         """
+        if _unread_deletes(requests).any():
+            return False
         oldest = int(requests["offset_py"].argmin())
         start = int(block.starts[oldest])
         stored_ms = store_ms_of(block.data[start : start + STORE_MS_END])
@@ -173,11 +176,18 @@ def _unreadable(request: np.void, record: bytes | None) -> Undeliverable:
     raise AssertionError(f"record at {offset_py} is of its size")
 
 
+def _unread_deletes(requests: Requests) -> NDArray[np.bool_]:
+    """Deletes of which stage 3 could not read what they name; it keeps all others."""
+    is_unread: NDArray[np.bool_] = (requests["magic"] & (MAGIC_DELETE | MAGIC_ROLL)) == MAGIC_DELETE
+    return is_unread
+
+
 def _take_damaged(requests: Requests, records: list[bytes | None]) -> list[Undeliverable]:
-    """Take out the records whose bodies are not those that were stored."""
+    """Take out the records whose bodies are not those that were stored, and damaged deletes."""
     damaged: list[Undeliverable] = []
+    is_delete = _unread_deletes(requests)
     for index, record in enumerate(records):
-        if record is None or has_its_body(record):
+        if record is None or (has_its_body(record) and not is_delete[index]):
             continue
         request = requests[index]
         offset_py, size_py = int(request["offset_py"]), int(request["size_py"])
