@@ -127,6 +127,7 @@ async def test_poison_is_set_aside_and_the_wheel_goes_on(
         assert entries(service) == [entry]
         assert bodies(service) == ["good"]
         assert service.statistics().set_aside == 0, "not a second time"
+        assert service.quarantine.last == counts.last_set_aside
 
 
 @pytest.mark.parametrize(

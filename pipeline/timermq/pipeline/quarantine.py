@@ -27,7 +27,7 @@ from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.put_status import PutStatus
 from timermq.timerstore.record import decode_record, record_topic
-from timermq.timerstore.record_check import CheckKind
+from timermq.timerstore.record_check import CheckKind, check_record
 
 from .already_done import origin_in
 from .quarantine_record import (
@@ -224,27 +224,34 @@ class Quarantine:
     # -- reading what is there ----------------------------------------------------------------
 
     def _load(self) -> None:
-        """Read the topic's queue from its start."""
+        """Read the topic's queue from its start: of each entry only what the table has."""
         queue, commit_log = self._store.queue(QUARANTINE_TOPIC, 0), self._store.commit_log
         offset = 0 if queue is None else queue.min_offset
+        newest: bytes | None = None
         while queue is not None and len(units := queue.units(offset, READ_COUNT)):
             offset += len(units)
             for phy_offset, size, _ in units.tolist():
                 record = commit_log.record_at(phy_offset, size)
-                if record is not None:
-                    self._learn(record, phy_offset, size)
+                if record is not None and self._learn(record, phy_offset, size):
+                    newest = record
+        entry = None if newest is None else read_entry(newest)
+        if entry is not None:
+            self.last = LastSetAside(entry.reason, entry.text, entry.set_aside_ms)
         if self.active:
             log.warning("messages are in quarantine", count=self.active)
 
-    def _learn(self, record: bytes, phy_offset: int, size: int) -> None:
-        entry = read_entry(record)
-        if entry is not None:
-            self._table.add(entry.origin_py, phy_offset, size)
-            self.last = LastSetAside(entry.reason, entry.text, entry.set_aside_ms)
-            return
+    def _learn(self, record: bytes, phy_offset: int, size: int) -> bool:
+        """Take an entry or a mark; whether it is an entry."""
+        if check_record(record, 0, size, phy_offset, check_crc=False).kind is not CheckKind.RECORD:
+            return False
+        origin_py = origin_in(record)
+        if origin_py is not None:
+            self._table.add(origin_py, phy_offset, size)
+            return True
         mark = read_mark(record)
         if mark is not None and self._counts_as_done(mark, phy_offset + size):
             self._table.end(mark.origin_py, mark.state)
+        return False
 
     def _counts_as_done(self, mark: Mark, end: int) -> bool:
         """False for a retry whose message is not there: nobody was told of it."""
