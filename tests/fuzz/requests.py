@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 
+import attrs
 import cbor2
 import trio
 from structlog.testing import capture_logs
 
-from broker_rig import RecordingSession, Rig, commands_in, pull_ext, send_ext
+from broker_rig import TIMER, RecordingSession, Rig, commands_in, pull_ext, send_ext
 from timermq.remoting import Coding, Command, FrameConnection
 from timermq.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from timermq.remoting.connection import Request, encode_frame
@@ -103,7 +104,8 @@ def _rig() -> Rig:
 
 @functools.lru_cache(1)
 def _made(_number: int) -> Rig:
-    rig = Rig()
+    # Few messages for one moment, so that inputs meet flow control too.
+    rig = Rig(timer_options=attrs.evolve(TIMER, timer_congest_num_each_slot=3))
     rig.send("T")
     return rig
 
