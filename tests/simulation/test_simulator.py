@@ -13,6 +13,8 @@ import pytest
 from timermq.cli.check_history.broken import Rule
 from timermq.cli.simulate.draw import draw_scenario
 from timermq.cli.simulate.run import simulate
+from timermq.cli.simulate.scenario import FaultKind
+from timermq.client.history import Refused
 
 DAYS = 0.2
 """As long as one burst."""
@@ -71,6 +73,18 @@ def test_without_faults_nothing_crashes() -> None:
     assert ((), 0) == (outcome.faults, outcome.crashes)
     assert scenario.clock_faults == ()
     assert outcome.operations > 100
+
+
+@pytest.mark.parametrize("seed", [12, 24, 39])
+def test_a_disk_that_fails_and_is_full_breaks_no_promise(seed: int) -> None:
+    """A failed sync or write ends the process; a full disk refuses for a while."""
+    faults = {FaultKind.EIO, FaultKind.ENOSPC}
+    outcome = simulate(draw_scenario(seed, days=DAYS, faults=faults))
+
+    assert () == outcome.faults
+    assert outcome.crashes > 0
+    assert len(outcome.scenario.full_disks) == 1
+    assert sum(isinstance(event, Refused) for event in outcome.events) > 10
 
 
 def test_seeds_hold_every_rule_against_something() -> None:

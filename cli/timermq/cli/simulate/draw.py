@@ -15,6 +15,7 @@ import attrs
 
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.remoting.command import Coding
+from timermq.timerstore.fault_plan import Operation
 from timermq.timerstore.store_options import FlushDiskType, StoreOptions
 
 from .process_disk import Place
@@ -26,8 +27,10 @@ from .scenario import (
     ClockFault,
     Commit,
     Disconnect,
+    DiskFault,
     EndKind,
     FaultKind,
+    FullDisk,
     Item,
     Leaving,
     Life,
@@ -66,6 +69,9 @@ _CRASHES = {
     FaultKind.POWER: EndKind.POWER,
     FaultKind.TORN: EndKind.TORN,
 }
+
+
+_FAILING = (Operation.SYNC, Operation.SYNC, Operation.SYNC_DIR, Operation.WRITE)
 
 
 def draw_scenario(
@@ -118,6 +124,8 @@ class _Drawing:
             clients=clients,
             lives=self._draw_lives(bursts),
             clock_faults=self._draw_clock(bursts),
+            disk_faults=self._draw_disk_faults(bursts),
+            full_disks=self._draw_full_disks(bursts),
         )
 
     def _draw_timer(self) -> TimerOptions:
@@ -154,6 +162,9 @@ class _Drawing:
             flush_interval_commit_log_ms=self._draw.choice((100, 500)),
             flush_interval_consume_queue_ms=self._draw.choice((300, 5_000, 5_000)),
             clean_resource_interval_ms=3_600_000,
+            # A full disk refuses what is sent; it is no reason to let go of what has arrived.
+            disk_space_clean_forcibly_ratio=100,
+            disk_space_warning_level_ratio=self._draw.choice((90, 100)),
             index_flush_interval_ms=self._draw.choice((500, 30_000)),
             # Of the machine that this runs on, unless said otherwise.
             physical_memory_size=1 << 30,
@@ -287,7 +298,7 @@ class _Drawing:
         """How often a process saves what it saves: often in a short life, rarely in a long one."""
         if span_ms < 60_000:
             return self._draw.choice((50, 300, 1_000))
-        return min(self._draw.choice((60_000, 300_000)), ROLLS_MAX * self._timer.roll_window_ms)
+        return min(self._draw.choice((120_000, 300_000)), ROLLS_MAX * self._timer.roll_window_ms)
 
     def _draw_life(self, burst: _Burst, kind: EndKind) -> Life:
         end_ms = self._draw.randint(burst.start_ms, burst.end_ms)
@@ -330,6 +341,35 @@ class _Drawing:
                 faults.append(ClockFault(at_ms=at_ms, rate=rate))
                 faults.append(ClockFault(at_ms=until_ms, rate=1.0))
         return tuple(sorted(faults, key=lambda fault: fault.at_ms))
+
+    def _draw_disk_faults(self, bursts: list[_Burst]) -> tuple[DiskFault, ...]:
+        if FaultKind.EIO not in self._faults or self._draw.random() < 0.6:
+            return ()
+        faults: list[DiskFault] = []
+        for _ in range(self._draw.randint(1, 3)):
+            burst = self._draw.choice(bursts)
+            faults.append(
+                DiskFault(
+                    at_ms=self._draw.randint(burst.start_ms, burst.end_ms),
+                    operation=self._draw.choice(_FAILING),
+                    skip=self._draw.choice((0, 1, 5, 20)),
+                    written=self._draw.choice((0, 0, 52, 100, 600)),
+                )
+            )
+        return tuple(sorted(faults, key=lambda fault: fault.at_ms))
+
+    def _draw_full_disks(self, bursts: list[_Burst]) -> tuple[FullDisk, ...]:
+        if FaultKind.ENOSPC not in self._faults or self._draw.random() < 0.7:
+            return ()
+        burst = self._draw.choice(bursts)
+        at_ms = self._draw.randint(burst.start_ms, burst.end_ms)
+        return (
+            FullDisk(
+                at_ms=at_ms,
+                until_ms=at_ms + self._draw.choice((100, 2_000, 30_000)),
+                room=self._draw.choice((0, 4_096, 65_536)),
+            ),
+        )
 
     def _draw_clock_step(self) -> int:
         """From a millisecond to years; so far only that what waits does not roll for ever."""

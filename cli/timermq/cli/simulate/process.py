@@ -18,11 +18,15 @@ from timermq.broker.options import BrokerOptions
 from timermq.client.history import Crash, Event, Fault
 from timermq.pipeline.clock import WatchedClock
 from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.timerstore.commit_log import StoreFailedError
+from timermq.timerstore.disk import is_full
+from timermq.timerstore.fault_plan import FaultRules
+from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import pack_host
 from timermq.timerstore.message_store import MessageStore
 
-from .leaves import in_words
+from .leaves import in_words, leaves
 from .process_disk import ProcessDisk
 from .scenario import SAVING_MS, EndKind, Life, Scenario, Trigger
 from .staged_clock import StagedClock
@@ -62,6 +66,8 @@ class Surroundings:
     scenario: Scenario
     clock: StagedClock
     disk: MemoryDisk
+    disk_faults: FaultRules | None
+    """What of the disk fails; None: nothing does."""
     network: StagedNetwork
     tell: Callable[[Event], None]
     """Takes events for the history."""
@@ -82,7 +88,9 @@ class Process:
         self.is_over = False
         self.crashes = 0
         self._around = surroundings
-        self._disk = ProcessDisk(surroundings.disk)
+        disk, faults = surroundings.disk, surroundings.disk_faults
+        self._disk = ProcessDisk(disk if faults is None else FaultyDisk(disk, ROOT, faults))
+        self._faults_before = 0 if faults is None else len(faults.struck)
         self._scope = trio.CancelScope()
         self._ready = trio.Event()
 
@@ -107,7 +115,8 @@ class Process:
                     nursery.cancel_scope.cancel()
         except Exception as error:
             if not self.is_over:
-                around.complain(f"the broker ended by itself: {in_words(error)}")
+                if not self._may_end_by(error):
+                    around.complain(f"the broker ended by itself: {in_words(error)}")
                 self.crash(EndKind.KILL)
         if not self.is_over:
             self._check_counts()
@@ -115,9 +124,25 @@ class Process:
             self._die()
             around.disk.process_kill()
         self.broker = None
+        self._ready.set()
+
+    @property
+    def has_met_fault(self) -> bool:
+        """Whether the disk has failed while this process lived."""
+        faults = self._around.disk_faults
+        return faults is not None and len(faults.struck) > self._faults_before
+
+    def _may_end_by(self, error: Exception) -> bool:
+        """Whether a broker rightly ends: its disk has failed, or has no room for its start."""
+        errors = list(leaves(error))
+        if self.has_met_fault:
+            return all(isinstance(one, OSError | StoreFailedError) for one in errors)
+        return self.broker is None and all(
+            isinstance(one, OSError) and is_full(one) for one in errors
+        )
 
     async def wait_ready(self) -> None:
-        """Wait until requests are taken."""
+        """Wait until requests are taken, or the process is over."""
         await self._ready.wait()
 
     def crash(self, kind: EndKind, torn: int = 0) -> None:
@@ -136,7 +161,8 @@ class Process:
             Crash(
                 at_ms=around.clock.now_ms(),
                 who=WHO,
-                kind="kill" if kind is EndKind.KILL else "power",
+                # What a failed sync held may be gone with the next power cut.
+                kind="kill" if kind is EndKind.KILL and not self.has_met_fault else "power",
             )
         )
         if self.broker is not None:

@@ -41,6 +41,10 @@ def plan_lines(scenario: Scenario) -> Iterator[str]:
         yield f"life: {_fields(life)}"
     for fault in scenario.clock_faults:
         yield f"clock: {_fields(fault)}"
+    for disk_fault in scenario.disk_faults:
+        yield f"disk fails: {_fields(disk_fault)}"
+    for full_disk in scenario.full_disks:
+        yield f"disk full: {_fields(full_disk)}"
     for client in scenario.clients:
         yield f"client {client.number}, {client.coding.name}:"
         for step in client.steps:

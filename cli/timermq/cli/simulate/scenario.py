@@ -12,6 +12,7 @@ import attrs
 
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.remoting.command import Coding
+from timermq.timerstore.fault_plan import Operation
 from timermq.timerstore.store_options import StoreOptions
 
 from .process_disk import Place
@@ -21,7 +22,7 @@ QUEUES = 2
 """Queues of each topic that messages are sent to."""
 
 
-SAVING_MS = 60_000
+SAVING_MS = 300_000
 """``Life.saving_ms`` of a life that lasts."""
 
 
@@ -38,6 +39,10 @@ class FaultKind(enum.Enum):
     """The wall clock steps, runs fast or slow, or stands still."""
     NETWORK = "network"
     """Connections are slow, break, lose answers, are closed by half."""
+    EIO = "eio"
+    """A sync or a write fails, and may have been done in part."""
+    ENOSPC = "enospc"
+    """The disk is full for a while."""
 
 
 class When(enum.Enum):
@@ -208,6 +213,28 @@ class ClockFault:
 
 
 @attrs.frozen(kw_only=True)
+class DiskFault:
+    """One operation of the disk fails, some time behind ``at_ms``."""
+
+    at_ms: int
+    operation: Operation
+    skip: int = 0
+    """Operations of that kind that go well before."""
+    written: int = 0
+    """Bytes of a failing write that reach the file all the same."""
+
+
+@attrs.frozen(kw_only=True)
+class FullDisk:
+    """The disk takes only some more blocks, for a while."""
+
+    at_ms: int
+    until_ms: int
+    room: int
+    """Bytes that are left."""
+
+
+@attrs.frozen(kw_only=True)
 class NetworkPlan:
     """How connections are."""
 
@@ -228,6 +255,8 @@ class Scenario:
     lives: tuple[Life, ...]
     """All but the last one, which lasts until everything has arrived."""
     clock_faults: tuple[ClockFault, ...] = ()
+    disk_faults: tuple[DiskFault, ...] = ()
+    full_disks: tuple[FullDisk, ...] = ()
 
 
 def unique_key(number: int) -> str:

@@ -46,7 +46,8 @@ def shrink(
 def size_of(scenario: Scenario) -> int:
     """How much a plan holds: clients, lives, faults of the clock, and steps."""
     steps = sum(len(client.steps) for client in scenario.clients)
-    return len(scenario.clients) + len(scenario.lives) + len(scenario.clock_faults) + steps
+    disk = len(scenario.disk_faults) + len(scenario.full_disks)
+    return len(scenario.clients) + len(scenario.lives) + len(scenario.clock_faults) + steps + disk
 
 
 def _smaller(scenario: Scenario) -> Iterator[Scenario]:
@@ -68,6 +69,10 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
         yield attrs.evolve(scenario, lives=lives)
     for faults in _without(scenario.clock_faults):
         yield attrs.evolve(scenario, clock_faults=faults)
+    for disk_faults in _without(scenario.disk_faults):
+        yield attrs.evolve(scenario, disk_faults=disk_faults)
+    for full_disks in _without(scenario.full_disks):
+        yield attrs.evolve(scenario, full_disks=full_disks)
     for at, client in enumerate(scenario.clients):
         for steps in _without(client.steps):
             changed = list(scenario.clients)

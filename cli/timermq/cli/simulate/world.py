@@ -22,17 +22,20 @@ from timermq.client.history import (
     Deliver,
     End,
     Event,
+    Fault,
     Reschedule,
     Send,
     Start,
 )
 from timermq.remoting.command import Coding
+from timermq.timerstore.fault_plan import Fault as DiskError
+from timermq.timerstore.fault_plan import FaultRule, FaultRules
 from timermq.timerstore.memory_disk import MemoryDisk
 
 from ..check_history.broken import Broken, Rule
 from ..check_history.check import check
 from .process import Process, Surroundings
-from .scenario import QUEUES, TOPICS, ClientPlan, Scenario
+from .scenario import QUEUES, TOPICS, ClientPlan, DiskFault, FullDisk, Scenario
 from .staged_client import StagedClient
 from .staged_clock import START_MS, StagedClock
 from .staged_network import StagedNetwork
@@ -44,6 +47,8 @@ LEVEL_MAX_MS = 30_000
 """The longest delay of the levels that plans use."""
 WAIT_WINDOWS = 10
 """Roll windows that are waited for messages of a clock that was far ahead."""
+RESTART_SECONDS = 1.0
+"""From the end of a last life, which the disk has brought, to another one."""
 SETTLE_MAX = 30
 """Times that it is waited for."""
 
@@ -86,6 +91,8 @@ class World:
         """What must not happen."""
         self._scenario = scenario
         self._clock = StagedClock()
+        self._disk = MemoryDisk(now_ms=self._clock.now_ms)
+        self._disk_faults = FaultRules()
         self._events: list[Event] = []
         self._network = StagedNetwork(
             Random(scenario.seed),  # noqa: S311 - a plan, not a secret
@@ -95,7 +102,8 @@ class World:
         self._around = Surroundings(
             scenario=scenario,
             clock=self._clock,
-            disk=MemoryDisk(now_ms=self._clock.now_ms),
+            disk=self._disk,
+            disk_faults=self._disk_faults if scenario.disk_faults else None,
             network=self._network,
             tell=self._events.append,
             complain=self.complain,
@@ -112,8 +120,9 @@ class World:
 
     @property
     def is_dying(self) -> bool:
-        """Whether the tasks of a process that has ended are being unwound."""
-        return self._process is not None and self._process.is_over
+        """Whether a process has ended, or is about to since its disk has failed."""
+        process = self._process
+        return process is not None and (process.is_over or process.has_met_fault)
 
     async def run(self) -> None:
         """Carry out the plan."""
@@ -133,6 +142,10 @@ class World:
             processes.start_soon(self._live_all)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._disturb_clock)
+                for disk_fault in scenario.disk_faults:
+                    nursery.start_soon(self._fail_disk, disk_fault)
+                for full_disk in scenario.full_disks:
+                    nursery.start_soon(self._fill_disk, full_disk)
                 for client in clients:
                     nursery.start_soon(client.run)
             await trio.sleep_until(scenario.duration_ms / 1000)
@@ -159,9 +172,33 @@ class World:
             await self._process.live(life)
             self._crashes += self._process.crashes
             await trio.sleep(life.down_ms / 1000)
-        self._process = Process(self._around)
         self._last.set()
-        await self._process.live(None)
+        while True:
+            self._process = Process(self._around)
+            await self._process.live(None)
+            self._crashes += self._process.crashes
+            if not self._process.crashes:
+                return
+            await trio.sleep(RESTART_SECONDS)
+
+    async def _fail_disk(self, fault: DiskFault) -> None:
+        await trio.sleep_until(fault.at_ms / 1000)
+        self._disk_faults.rules.append(
+            FaultRule(
+                operations=(fault.operation,),
+                skip=fault.skip,
+                fault=DiskError(written=fault.written),
+            )
+        )
+
+    async def _fill_disk(self, full: FullDisk) -> None:
+        await trio.sleep_until(full.at_ms / 1000)
+        total = self._disk.total
+        self._disk.total = self._disk.usage("/").used + full.room
+        self._events.append(Fault(at_ms=self._clock.now_ms(), who=WHO, kind="disk full"))
+        await trio.sleep_until(full.until_ms / 1000)
+        self._disk.total = total
+        self._events.append(Fault(at_ms=self._clock.now_ms(), who=WHO, kind="disk has room"))
 
     async def _disturb_clock(self) -> None:
         for fault in self._scenario.clock_faults:
@@ -177,9 +214,8 @@ class World:
 
     async def _finish(self) -> None:
         """Wait until everything has arrived, read it all, look into the store, and stop."""
-        process = self._process
-        assert process is not None
-        await process.wait_ready()
+        self._disk_faults.heal()
+        process = await self._process_ready()
         self._clock.run_at(1.0)
         self._step_clock(START_MS + int(trio.current_time() * 1000) - self._clock.now_ms())
         left_ms = max(self._last_ms() - self._clock.now_ms(), 0)
@@ -207,6 +243,16 @@ class World:
         if process.broker is not None:
             self._look_into(process.broker)
             process.broker.request_stop()
+
+    async def _process_ready(self) -> Process:
+        """The last process, once it takes requests; the disk may have ended some before it."""
+        while True:
+            process = self._process
+            assert process is not None
+            await process.wait_ready()
+            if not process.is_over:
+                return process
+            await trio.sleep(RESTART_SECONDS)
 
     def _last_ms(self) -> int:
         """The last moment that anybody has asked for, or was promised."""
