@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test simulate crashes lint types check fuzz bench figures docs screenshots kill clean overload
+.PHONY: help demo test simulate planted crashes lint types check fuzz bench figures docs screenshots kill clean overload
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -27,6 +27,9 @@ crashes: $(STAMP) ## every crash state of the recorded workloads: some minutes
 
 simulate: $(STAMP)  ## a thousand simulated days under faults, two processes
 	$(BIN)/timermq simulate --seeds 1..1000 --jobs 2
+
+planted: $(STAMP) ## plants every bug of the list and shows what finds it: some minutes
+	PYTHONPATH=tests $(BIN)/python -m planted --write
 
 lint: $(STAMP)   ## format and lint
 	$(BIN)/ruff format --check .

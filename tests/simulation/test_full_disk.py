@@ -105,6 +105,60 @@ async def test_no_room_at_all_for_a_while(
     assert [] == [one for one in arrived if one[1] < moments[one[0]]]
 
 
+async def test_no_room_and_a_clock_that_is_set_back(autojump_clock: MockClock) -> None:
+    """What was due and found no room is not due any more: it waits for the clock, not for room."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    files = attrs.evolve(OPTIONS, clean_resource_interval_ms=600_000)  # nothing is removed
+    async with running(disk, clock, store_options=files, timer_options=WHEEL) as service:
+        for number in range(5):
+            assert put(service, number, START_MS + 1_000).status.is_stored
+        await trio.sleep(0.5)
+        total, disk.total = disk.total, disk.usage(ROOT).used
+        refused = [put(service, 100 + n, clock.now_ms()) for n in range(10)][-1]
+        await trio.sleep(1)
+        held_up = service.statistics().retried
+        clock.step(-20_000)
+        disk.total = total
+        await trio.sleep(10)
+        waiting = service.statistics()
+        await trio.sleep(30)
+        after = service.statistics()
+
+    assert PutStatus.SERVICE_NOT_AVAILABLE is refused.status
+    assert held_up > 0
+    assert (0, 0) == (sum(waiting.lateness), waiting.early)
+    assert (5, 0) == (sum(after.lateness), after.early)
+
+
+async def test_no_room_and_a_kill(autojump_clock: MockClock) -> None:
+    """What was released and found no room is released again by the next process: none is lost."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    files = attrs.evolve(OPTIONS, clean_resource_interval_ms=600_000)  # nothing is removed
+    async with running(
+        disk, clock, store_options=files, timer_options=WHEEL, stop=False
+    ) as service:
+        for number in range(5):
+            assert put(service, number, START_MS + 1_000).status.is_stored
+        await trio.sleep(0.5)
+        total, disk.total = disk.total, disk.usage(ROOT).used
+        for number in range(10):
+            put(service, 100 + number, clock.now_ms())
+        await trio.sleep(6)
+        held_up = service.statistics()
+    disk.process_kill()
+    disk.total = total
+    async with running(disk, clock, store_options=files, timer_options=WHEEL) as service:
+        await trio.sleep(10)
+        outcome = Outcome.of(service)
+
+    assert held_up.retried > 0
+    assert 0 == sum(held_up.lateness)
+    assert outcome.faults == []
+    assert list(range(5)) == [number for number, _ in outcome.arrived if number < 100]
+
+
 @pytest.mark.parametrize("skip", range(6))
 async def test_short_writes(autojump_clock: MockClock, skip: int) -> None:
     """What was written of a batch is taken back: it is refused as a whole, or delivered later."""

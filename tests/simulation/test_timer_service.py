@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import attrs
 import pytest
 import trio
 
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import (
     QUIET_FILES,
+    SMALL_WHEEL,
     SYNC_FILES,
     Arrival,
     arrivals,
@@ -224,4 +226,30 @@ async def test_crashes(autojump_clock: trio.testing.MockClock, seed: int, fault:
         found = arrivals(service.store)
 
     assert [one for one in found if one.body in cancelled] == []
+    check(found, expected)
+
+
+async def test_what_is_linked_while_its_slot_closes(autojump_clock: trio.testing.MockClock) -> None:
+    """The clock passes a slot's end at any turn of the stages: what they still link there leaves.
+
+    Among deletes, which are read and leave nothing behind: then the slot looks used up.
+    """
+    clock = VirtualClock()
+    options = attrs.evolve(SMALL_WHEEL, enqueue_batch_count_max=1, enqueue_linger_ms=0)
+    expected: dict[str, int] = {}
+    async with running(new_disk(clock), clock, timer_options=options) as service:
+        for turns in range(40):
+            end_ms = (clock.now_ms() // 1000 + 2) * 1000
+            expected[f"opens {turns}"] = end_ms - 500
+            service.put([timed(f"opens {turns}", end_ms - 500)])
+            await trio.sleep((end_ms - 1 - clock.now_ms()) / 1000)
+            for n in range(3):
+                service.put([delete_of("nobody", end_ms), timed(f"{turns} {n}", end_ms)])
+                expected[f"{turns} {n}"] = end_ms
+            for _ in range(turns):
+                await trio.lowlevel.checkpoint()
+            clock.step(2)
+        await trio.sleep(10)
+        found = arrivals(service.store)
+
     check(found, expected)

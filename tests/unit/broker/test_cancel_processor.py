@@ -8,6 +8,7 @@ import pytest
 from broker_rig import BROKER, STORE, Rig
 from timermq.pipeline import encode_handle
 from timermq.remoting import Command
+from timermq.timerstore.store_options import FlushDiskType
 
 LATER = "UNIQ_KEY\x01K1\x02KEYS\x01order-7 all\x02TIMER_DELIVER_MS\x011700000005300\x02"
 OTHER = "UNIQ_KEY\x01K2\x02KEYS\x01all\x02TIMER_DELIVER_MS\x011700000005300\x02"
@@ -37,6 +38,17 @@ async def test_each_name_finds_the_message(by: dict[str, str]) -> None:
     assert [one.code for one in answers] == [0, 0]
     assert [one.ext["verdict"] for one in answers] == ["cancelled", "cancelled"]
     assert len(rig.records("rmq_sys_wheel_timer")) == 2, "one delete"
+
+
+async def test_with_sync_flush_a_verdict_waits_for_the_disk() -> None:
+    """Whatever it says: also what was decided before may not be durable yet."""
+    rig = Rig(store_options=attrs.evolve(STORE, flush_disk_type=FlushDiskType.SYNC_FLUSH))
+    requests = [
+        rig.command(9005, {"topic": "T", "uniqueKey": "K9"}),
+        rig.command(9005, {"topic": "T", "uniqueKey": "K9", "delayMs": "5"}),
+    ]
+
+    assert [] == rig.handle(*requests)
 
 
 async def test_what_has_arrived_and_what_is_not_there() -> None:

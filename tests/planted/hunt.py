@@ -1,0 +1,68 @@
+"""Runs seeds until one breaks a promise, in a process whose sources may hold a planted bug.
+
+A program of its own, started by ``trial``: it says in one line of JSON what it found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from timermq.cli.simulate import kind_of
+from timermq.cli.simulate.draw import draw_scenario
+from timermq.cli.simulate.scenario import FaultKind
+
+ENDLESS_SECONDS = 30.0
+"""Of the processor; a bug may also make something work for ever."""
+
+
+def main() -> None:
+    """Print the last seed that was run, and the kind of its fault, if it failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--days", type=float, required=True)
+    parser.add_argument("--faults", nargs="*", type=FaultKind, default=())
+    parser.add_argument("--seeds", nargs=2, type=int, required=True, help="first and last")
+    parser.add_argument("--cpu-seconds", type=float, required=True, help="no seed begins after it")
+    parser.add_argument("--below", type=Path, required=True, help="where the sources have to be")
+    args = parser.parse_args()
+    check_sources(args.below)
+    # Not its package's attribute of that name, which is the verb.
+    run: Any = importlib.import_module("timermq.cli.simulate.run")
+    run.CPU_SECONDS_MAX = ENDLESS_SECONDS
+    first, last = args.seeds
+    count, as_what = 0, None
+    for seed in range(first, last + 1):
+        if as_what is not None or time.process_time() > args.cpu_seconds:
+            break
+        count = seed
+        outcome = run.simulate(draw_scenario(seed, days=args.days, faults=args.faults))
+        as_what = in_short(outcome.faults) if outcome.faults else None
+    print(json.dumps({"count": count, "as_what": as_what}))
+
+
+def in_short(faults: Sequence[str]) -> str:
+    """The promise that is broken, or what else the first fault is."""
+    broken = [kind for kind in map(kind_of, faults) if kind.isupper()]
+    text = faults[0].partition(" s: ")[2] if faults[0].startswith("at ") else faults[0]
+    return broken[0] if broken else text.partition(":")[0]
+
+
+def check_sources(below: Path) -> None:
+    """Make sure that a bug in the copy is a bug in what runs.
+
+    Raises:
+        RuntimeError: A component comes from elsewhere.
+    """
+    for component in ("timerstore", "timerlog", "wheel", "pipeline", "remoting", "broker", "cli"):
+        path = importlib.import_module(f"timermq.{component}").__file__
+        if path is None or below.resolve() not in Path(path).resolve().parents:
+            raise RuntimeError(f"timermq.{component}: expected it below {below}, found {path}")
+
+
+if __name__ == "__main__":
+    main()

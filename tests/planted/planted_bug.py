@@ -1,0 +1,84 @@
+"""A planted bug: a change of a line or a few that breaks a promise, and what has to find it.
+
+The list is data, in ``bugs.toml``; ``trial`` plants one of them in a copy of the sources.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import attrs
+import cattrs
+
+from timermq.cli.simulate.scenario import FaultKind
+
+ROOT = Path(__file__).parents[2]
+LIST_PATH = Path(__file__).with_name("bugs.toml")
+OPEN_PATH = Path(__file__).with_name("open.toml")
+"""Bugs that nothing has been shown to find."""
+PROMISES = frozenset(
+    {
+        "NOT_BEFORE",
+        "NOT_LOST",
+        "ONCE",
+        "ORDERED_DURABILITY",
+        "CHAINS_DESCEND",
+        "BOUNDED",
+        "FOLLOWS_LOG",
+        "CANCEL",
+        "ORDER",
+        "OFFSETS",
+        "ON_TIME",
+        "BYTES",
+    }
+)
+"""Those of docs/guarantees.md and of the rules in docs/testing.md. ON_TIME: at the millisecond that
+was asked for, when nothing holds it up. BYTES: as it was sent, and no more."""
+
+
+@attrs.frozen(kw_only=True)
+class Simulated:
+    """Days of the simulator, seed after seed from 1 on."""
+
+    days: float
+    faults: tuple[FaultKind, ...]
+
+
+@attrs.frozen(kw_only=True)
+class PlantedBug:
+    """One bug."""
+
+    name: str
+    breaks: str
+    """The promise."""
+    module: str
+    """Path in the repository."""
+    edits: tuple[tuple[str, str], ...]
+    """What stands there, once, and what stands there with the bug."""
+    simulator: Simulated | None = None
+    """What has to find it; None: ``tests``."""
+    tests: tuple[str, ...] = ()
+    """Tests of which one has to fail, as pytest names them."""
+
+    def planted(self, source: str) -> str:
+        """The module's source with the bug.
+
+        Raises:
+            ValueError: What is to be changed does not stand there exactly once.
+        """
+        for old, new in self.edits:
+            count = source.count(old)
+            if count != 1:
+                raise ValueError(
+                    f"{self.module}: bug {self.name!r}: expected once, found {count} times: {old!r}"
+                )
+            source = source.replace(old, new)
+        return source
+
+
+def planted_bugs(path: Path = LIST_PATH) -> tuple[PlantedBug, ...]:
+    """The list."""
+    converter = cattrs.Converter(forbid_extra_keys=True)
+    data = tomllib.loads(path.read_text())
+    return converter.structure(data["bug"], tuple[PlantedBug, ...])
