@@ -26,7 +26,7 @@ SELECTED = 1 << 30 if LOOKS_AT_ALL else 45
 STATES_MIN = 500
 """States of each workload: a workload that leaves fewer does nothing any more."""
 
-OPENED_MIN = 60
+OPENED_MIN = 45
 """Different ones that are opened."""
 
 
