@@ -21,6 +21,9 @@ from .world import Outcome
 LINES_MAX = 200
 """Lines of a history that are shown; a longer one is cut down to the messages concerned."""
 
+_MOMENTS = frozenset({"deliver_ms", "stored_ms", "received_ms", "waited_until_ms"})
+"""Fields that are times of the wall clock, shown from the beginning on."""
+
 _NAMED = re.compile(r"\bM\d{6}\b")
 
 
@@ -73,7 +76,7 @@ def _words(event: Event) -> str:
         [
             kind,
             *(
-                f"{name}={value - START_MS:+}" if name.endswith("deliver_ms") else f"{name}={value}"
+                f"{name}={value - START_MS:+}" if name in _MOMENTS else f"{name}={value}"
                 for name, value in facts.items()
                 if name not in ("at_ms", "who")
             ),

@@ -6,12 +6,13 @@ The number of runs is bounded, not their time, so that a seed always shrinks to 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import attrs
 
-from .scenario import NetworkPlan, Scenario
+from .scenario import NetworkPlan, Scenario, Send, Step
 
 RUNS_MAX = 150
 """Runs that shrinking may take."""
@@ -74,10 +75,18 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
     for full_disks in _without(scenario.full_disks):
         yield attrs.evolve(scenario, full_disks=full_disks)
     for at, client in enumerate(scenario.clients):
-        for steps in _without(client.steps):
+        for steps in itertools.chain(_without(client.steps), _shorter_sends(client.steps)):
             changed = list(scenario.clients)
             changed[at] = attrs.evolve(client, steps=steps)
             yield attrs.evolve(scenario, clients=tuple(changed))
+
+
+def _shorter_sends(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
+    """The steps with fewer messages in one of the sends."""
+    for at, step in enumerate(steps):
+        if isinstance(step, Send):
+            for items in filter(None, _without(step.items)):
+                yield (*steps[:at], attrs.evolve(step, items=items), *steps[at + 1 :])
 
 
 def _without(parts: Sequence[T]) -> Iterator[tuple[T, ...]]:

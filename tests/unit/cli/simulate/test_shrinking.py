@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from timermq.cli.simulate.draw import draw_scenario
 from timermq.cli.simulate.report import plan_lines
-from timermq.cli.simulate.scenario import Cancel, Scenario
+from timermq.cli.simulate.scenario import Cancel, Scenario, Send, When
 from timermq.cli.simulate.shrinking import shrink, size_of
 
 
@@ -23,6 +23,18 @@ def test_what_does_not_matter_goes() -> None:
     assert (1, 1, 2) == (cancels(smallest), len(smallest.clients), size_of(smallest))
     assert smallest.duration_ms < scenario.duration_ms
     assert len(list(plan_lines(smallest))) == 6
+
+
+def test_a_send_shrinks_to_the_message_that_matters() -> None:
+    """Of several that leave in one frame."""
+
+    def sends(plan: Scenario) -> list[Send]:
+        steps = [step for one in plan.clients for step in one.steps if isinstance(step, Send)]
+        return [step for step in steps if any(item.when is When.LEVEL for item in step.items)]
+
+    smallest = shrink(draw_scenario(1), lambda plan: bool(sends(plan)), runs_max=1_000)
+
+    assert [1] == [len(step.items) for step in sends(smallest)]
 
 
 def test_runs_are_bounded() -> None:
