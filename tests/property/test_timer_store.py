@@ -36,9 +36,10 @@ from timermq.pipeline.already_done import AlreadyDone
 from timermq.pipeline.delivered_message import DueMessage
 from timermq.pipeline.dequeue_get_message import DequeueGetMessage
 from timermq.pipeline.dequeue_put_message import DequeuePutMessage
+from timermq.pipeline.early_messages import EarlyMessages
 from timermq.pipeline.fresh_cancels import FreshCancels
 from timermq.pipeline.open_slot import OpenSlot
-from timermq.pipeline.timer_request import Requests
+from timermq.pipeline.timer_request import DeliverBatch, Requests
 from timermq.timerstore.store_options import FlushDiskType
 
 PICKS = st.integers(0, 5)
@@ -206,7 +207,7 @@ def test_the_ordinary_plan() -> None:
 
 
 def test_a_millisecond_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A release before its moment, with the last gate left open."""
+    """A release before its moment, with the last gates left open."""
     take_due = OpenSlot.take_due
 
     def take_early(slot: OpenSlot, now_ms: int, count_max: int) -> Requests:
@@ -215,7 +216,12 @@ def test_a_millisecond_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     async def no_gate(stage: DequeuePutMessage, due: list[DueMessage]) -> None:
         del stage, due
 
+    def none_early(held: EarlyMessages, batch: DeliverBatch, now_ms: int) -> bool:
+        del held, batch, now_ms
+        return False
+
     monkeypatch.setattr(OpenSlot, "take_due", take_early)
+    monkeypatch.setattr(EarlyMessages, "are_in", none_early)
     monkeypatch.setattr(DequeuePutMessage, "_gate", no_gate)
 
     assert fault_in(ORDINARY) == "at 1700 ms: 0 came at 1700000001700, due at 1700000001701"
