@@ -9,7 +9,7 @@ import attrs
 import trio
 
 from fakes import VirtualClock
-from timermq.pipeline import TimerMessageStore, TimerOptions
+from timermq.pipeline import TimerMessageStore, TimerOptions, WatchedClock
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.message_store import MessageStore
@@ -48,7 +48,7 @@ class Arrival:
 @contextlib.asynccontextmanager
 async def running(
     disk: Disk,
-    clock: VirtualClock,
+    clock: VirtualClock | WatchedClock,
     *,
     store_options: StoreOptions = SMALL_FILES,
     timer_options: TimerOptions = SMALL_WHEEL,
@@ -57,6 +57,8 @@ async def running(
     """The service for the length of a block; then stopped in order, or left as a kill leaves it."""
     store = MessageStore.open(disk, ROOT, store_options, now_ms=clock.now_ms, store_host=HOST)
     service = TimerMessageStore(store, timer_options, clock)
+    if isinstance(clock, WatchedClock):
+        clock.begin(service.persisted_ms)
     async with trio.open_nursery() as nursery:
         await nursery.start(_run, store)
         async with trio.open_nursery() as stages:

@@ -15,17 +15,15 @@ import trio
 
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import (
-    HOST,
     QUIET_FILES,
-    ROOT,
     Arrival,
     arrivals,
+    running,
     timed,
 )
 from timermq.pipeline import ClockState, TimerMessageStore, TimerOptions, WatchedClock
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.memory_disk import MemoryDisk
-from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.store_options import FlushDiskType, StoreOptions
 
 SECOND_MS, HOUR_MS, DAY_MS = 1_000, 3_600_000, 86_400_000
@@ -67,29 +65,10 @@ async def living(
 ) -> AsyncGenerator[Life]:
     """A service on a watched clock, as the broker runs it."""
     clock = WatchedClock(wall, options)
-    store = MessageStore.open(disk, ROOT, files, now_ms=clock.now_ms, store_host=HOST)
-    service = TimerMessageStore(store, options, clock)
-    clock.begin(service.persisted_ms)
-    async with trio.open_nursery() as nursery:
-        await nursery.start(_run_store, store)
-        async with trio.open_nursery() as stages:
-            await stages.start(_run_service, service)
-            yield Life(service, clock)
-            if stop:
-                service.request_stop()
-            else:
-                nursery.cancel_scope.cancel()
-        if stop:
-            await store.aclose()
-        nursery.cancel_scope.cancel()
-
-
-async def _run_store(store: MessageStore, *, task_status: trio.TaskStatus[None]) -> None:
-    await store.run(task_status=task_status)
-
-
-async def _run_service(service: TimerMessageStore, *, task_status: trio.TaskStatus[None]) -> None:
-    await service.run(task_status=task_status)
+    async with running(
+        disk, clock, store_options=files, timer_options=options, stop=stop
+    ) as service:
+        yield Life(service, clock)
 
 
 def put(life: Life, moments: dict[str, int]) -> None:

@@ -21,11 +21,12 @@ from timermq.pipeline.timer_counts import TimerCounts
 from timermq.pipeline.timer_files import TimerFiles
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.pipeline.timer_recovery import Recovered, recover
-from timermq.timerstore.disk import File
+from timermq.timerstore.disk import Disk, File
 from timermq.timerstore.index_layout import IndexHeader, read_header
 from timermq.timerstore.message import NO_HOST
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk
+from timermq.timerstore.store_options import StoreOptions
 
 from .config import warn_of_ignored
 from .configuration import add_configuration_flags, load_configuration
@@ -92,6 +93,25 @@ def add_store_arguments(parser: argparse.ArgumentParser) -> None:
     add_configuration_flags(parser)
 
 
+def measured_options(
+    args: argparse.Namespace, disk: Disk, root: str
+) -> tuple[StoreOptions, TimerOptions]:
+    """The configured options, with the sizes that the store's files have.
+
+    Args:
+        args: Of a parser with the configuration's flags.
+        disk: Where the store is.
+        root: Its directory.
+
+    Raises:
+        NoStoreError: There is none.
+        ConfigurationError: A setting is unknown or refused.
+    """
+    configuration = load_configuration(args, {})
+    warn_of_ignored(configuration)
+    return measure(disk, root, configuration.store, configuration.timer, configuration.configured())
+
+
 @contextmanager
 def open_offline(args: argparse.Namespace, directory: str) -> Generator[OfflineStore]:
     """Open the store in a directory; it is closed when the block ends.
@@ -105,16 +125,8 @@ def open_offline(args: argparse.Namespace, directory: str) -> Generator[OfflineS
         StoreError: It is damaged, or its files do not fit the settings.
         ConfigurationError: A setting is unknown or refused.
     """
-    configuration = load_configuration(args, {})
-    warn_of_ignored(configuration)
     disk, root = OsDisk(), os.path.normpath(directory)
-    store_options, timer_options = measure(
-        disk,
-        root,
-        configuration.store,
-        configuration.timer,
-        configuration.configured(),
-    )
+    store_options, timer_options = measured_options(args, disk, root)
     now_ms = SystemClock().now_ms
     # The index is looked at file by file: a damaged one must not hide the rest.
     store_options = attrs.evolve(store_options, message_index_enable=False)

@@ -10,9 +10,7 @@ from timermq.pipeline.clock import SystemClock
 from timermq.pipeline.upkeep.store_check import CheckedStore
 from timermq.timerstore.os_disk import OsDisk
 
-from .config import warn_of_ignored
-from .configuration import load_configuration
-from .store_sizes import measure
+from .offline_store import measured_options
 
 
 def prepare_store(args: argparse.Namespace, directory: str) -> CheckedStore:
@@ -26,16 +24,8 @@ def prepare_store(args: argparse.Namespace, directory: str) -> CheckedStore:
         NoStoreError: There is none.
         ConfigurationError: A setting is unknown or refused.
     """
-    configuration = load_configuration(args, {})
-    warn_of_ignored(configuration)
     disk, root = OsDisk(), os.path.normpath(directory)
-    store_options, timer_options = measure(
-        disk,
-        root,
-        configuration.store,
-        configuration.timer,
-        configuration.configured(),
-    )
+    store_options, timer_options = measured_options(args, disk, root)
     return CheckedStore(
         disk=disk,
         root=root,

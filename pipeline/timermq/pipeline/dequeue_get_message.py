@@ -68,11 +68,12 @@ class DequeueGetMessage:
         block = commit_log.block_at(requests["offset_py"], requests["size_py"].astype(np.int64))
         if block is not None and not may_be_left_out and self._is_sound(requests, block):
             return DeliverBatch(requests=requests, block=block)
-        offsets: list[int] = requests["offset_py"].tolist()
         sizes: list[int] = requests["size_py"].tolist()
+        places = zip(requests["offset_py"].tolist(), sizes, strict=True)
+        found = commit_log.records_at(places) if block is None else block.records()
         undeliverable: list[Undeliverable] = []
         records: list[bytes | None] = []
-        for index, record in enumerate(commit_log.records_at(zip(offsets, sizes, strict=True))):
+        for index, record in enumerate(found):
             records.append(None)
             if may_be_left_out and self._left_out(record or b"", deletes, requests[index]):
                 continue

@@ -11,6 +11,7 @@ Source: Java ``TimerMessageStore.enqueue``, ``TimerEnqueueGetService``.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 import attrs
 import numpy as np
@@ -22,6 +23,7 @@ from timermq.timerlog import MAGIC_DEFAULT, MAGIC_DELETE
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
+from timermq.timerstore.record_block import RecordBlock
 from timermq.timerstore.record_layout import QUEUE_OFFSET_AT
 
 from .already_done import origin_in
@@ -109,16 +111,21 @@ class EnqueueGet:
         if repeats is not None and repeats.any():
             self.counts.repeated += int(repeats.sum())
             offset_py, size_py = offset_py[~repeats], size_py[~repeats]
-        return self._plain_batch(offset_py, size_py) or self._any_batch(offset_py, size_py)
+        commit_log = self.store.commit_log
+        block = None
+        if len(offset_py) >= PLAIN_COUNT_MIN:
+            block = commit_log.block_at(offset_py, size_py.astype(np.int64))
+        if block is not None:
+            plain = self._plain_batch(block, offset_py, size_py)
+            return plain or self._any_batch(block.records(), offset_py, size_py)
+        places = zip(offset_py.tolist(), size_py.tolist(), strict=True)
+        return self._any_batch(commit_log.records_at(places), offset_py, size_py)
 
     def _plain_batch(
-        self, offset_py: NDArray[np.int64], size_py: NDArray[np.int32]
+        self, block: RecordBlock, offset_py: NDArray[np.int64], size_py: NDArray[np.int32]
     ) -> EnqueueBatch | None:
-        """The batch, if its records are all there and of the usual kind, and none is a delete."""
-        if len(offset_py) < PLAIN_COUNT_MIN:
-            return None
-        block = self.store.commit_log.block_at(offset_py, size_py.astype(np.int64))
-        if block is None or DELETE in block.data:
+        """The batch, if its records are all of the usual kind, and none is a delete."""
+        if DELETE in block.data:
             return None
         plain = read_plain(block, self.options.timer_precision_ms)
         if plain is None:
@@ -136,10 +143,13 @@ class EnqueueGet:
             next_queue_offset=self.state.queue_offset,
         )
 
-    def _any_batch(self, offset_py: NDArray[np.int64], size_py: NDArray[np.int32]) -> EnqueueBatch:
-        offsets, sizes = offset_py.tolist(), size_py.tolist()
-        records = self.store.commit_log.records_at(zip(offsets, sizes, strict=True))
-        rows = zip(offsets, sizes, records, strict=True)
+    def _any_batch(
+        self,
+        records: Iterable[bytes | None],
+        offset_py: NDArray[np.int64],
+        size_py: NDArray[np.int32],
+    ) -> EnqueueBatch:
+        rows = zip(offset_py.tolist(), size_py.tolist(), records, strict=True)
         undeliverable: list[Undeliverable] = []
         read = [self._facts(record, offset, size, undeliverable) for offset, size, record in rows]
         kept = [index for index, fact in enumerate(read) if fact is not None]

@@ -175,7 +175,7 @@ class KeyColumns:
                 topic_end = topic_at + data[topic_at - 1]
                 # The last of several counts. What begins alike, or is empty, takes the long way.
                 name_at = find_last(_UNIQ_KEY, topic_end + 2, next_at)
-                key_at = name_at + len(_UNIQ_KEY)
+                key_at = name_at + _UNIQ_KEY_SIZE
                 key_end = find_next(_END, key_at, next_at)
                 text = data[topic_at:topic_end] + b"#" + data[key_at:key_end]
                 if (

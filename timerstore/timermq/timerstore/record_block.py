@@ -45,10 +45,6 @@ class RecordBlock:
         rows = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
         return [data[start:end] for start, end in rows]
 
-    def kept(self, rows: Sequence[int]) -> RecordBlock:
-        """Some of the records."""
-        return RecordBlock(self.data, self.starts[rows], self.ends[rows])
-
     @cached_property
     def heads(self) -> NDArray[np.void]:
         """The heads as ``HEAD`` has them; where hosts are of IPv6 only what is before them holds.

@@ -12,6 +12,7 @@ Source: Java ``TimerMessageStore.convertMessage`` with ``MessageStore.putMessage
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import attrs
 import numpy as np
@@ -33,6 +34,7 @@ _UNUSUAL = ~int(SysFlag.COMPRESSED | SysFlag.MULTI_TAGS | SysFlag.NEED_UNWRAP) &
 _TAGS = TAGS_NAME + b"\x01"
 _WHOLE = np.dtype(f"V{HEAD.size}")
 """A head as one piece, which numpy copies faster than its fields."""
+Choice = TypeVar("Choice")
 _LENGTH = np.dtype(">u2")
 """The length before the properties."""
 
@@ -134,7 +136,6 @@ class RecordCopier:
         store_ms: int,
     ) -> None:
         target_of = copies.target_of
-        numbers: list[int] = target_of.tolist()
         lengths = (copies.ends - cuts.properties_starts).astype(_LENGTH)
         topic_sizes = np.array([len(entry.topic_part) for entry in entries])[target_of]
         sizes = cuts.body_ends - cuts.body_starts + lengths + topic_sizes
@@ -157,14 +158,13 @@ class RecordCopier:
             entry.end = int(ends[rows[-1]])
             heads["queue_offset"][rows] = np.arange(entry.first_offset, entry.next_offset)
             entry.units.append(units[rows].tobytes())
-        topics = [entry.topic_part for entry in entries]
-        parts = _join(copies, cuts, heads, lengths, topics, properties)
+        parts = _join(copies, cuts, heads, lengths, entries, properties)
         batch.close_write(batch.end, parts)
         batch.fresh = FreshRecords(
             start=batch.end,
             end=int(ends[-1]),
             store_ms=store_ms,
-            topics=[entries[number].topic for number in numbers],
+            topics=[entry.topic for entry in _of_rows(entries, target_of)],
             properties=properties,
             offsets_py=heads["phy_offset"].tolist(),
         )
@@ -194,12 +194,13 @@ def _join(
     cuts: _Cuts,
     heads: NDArray[np.void],
     lengths: NDArray[np.uint16],
-    topics: Sequence[bytes],
+    entries: Sequence[TopicQueue],
     properties: Sequence[bytes],
 ) -> list[bytes]:
     """The bytes of the batch, in parts; records of one shape are put together as columns."""
     block, target_of = copies.block, copies.target_of
     body_sizes = cuts.body_ends - cuts.body_starts
+    topics = [entry.topic_part for entry in entries]
     if len(set(map(len, topics))) == 1 and not np.ptp(lengths) and not np.ptp(body_sizes):
         columns = (
             heads.view(np.uint8).reshape(len(heads), -1),
@@ -209,16 +210,20 @@ def _join(
             block.octets(cuts.properties_starts, int(lengths[0])),
         )
         return [np.concatenate(columns, axis=1).tobytes()]
-    numbers: list[int] = target_of.tolist()
     rows = zip(
         _cut_rows(heads.tobytes(), BODY_AT),
         _slices(block.data, cuts.body_starts, cuts.body_ends),
-        [topics[number] for number in numbers],
+        _of_rows(topics, target_of),
         _cut_rows(lengths.tobytes(), _LENGTH.itemsize),
         properties,
         strict=True,
     )
     return [part for row in rows for part in row]
+
+
+def _of_rows(choices: Sequence[Choice], choice_of: NDArray[np.intp]) -> list[Choice]:
+    numbers: list[int] = choice_of.tolist()
+    return [choices[number] for number in numbers]
 
 
 def _slices(data: bytes, starts: Places, ends: Places) -> list[bytes]:

@@ -9,15 +9,8 @@ import attrs
 from .consume_queue import ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 from .delay_levels import SCHEDULE_TOPIC
-from .record import MAGIC_V1, MAGIC_V2
-
-TOPIC_SIZE_MAX = 127
-"""Bytes of an ordinary topic."""
-
-RETRY_TOPIC_SIZE_MAX = 255
-"""Bytes of a retry topic, and what a file name can hold."""
-
-RETRY_TOPIC_PREFIX = "%RETRY%"
+from .record_layout import MAGIC_V1, MAGIC_V2, TOPIC_SIZE_V1_MAX
+from .topic_name import RETRY_GROUP_TOPIC_PREFIX, RETRY_TOPIC_LENGTH_MAX, TOPIC_LENGTH_MAX
 
 QUEUE_ID_MAX = 0x7FFFFFFF
 
@@ -31,7 +24,8 @@ def queue_refusal(topic: str, queue_id: int) -> str | None:
     Source: DefaultMessageStore.checkMessage (HookUtils.checkBeforePutMessage).
     """
     size = len(topic.encode(errors="surrogatepass"))
-    size_max = RETRY_TOPIC_SIZE_MAX if topic.startswith(RETRY_TOPIC_PREFIX) else TOPIC_SIZE_MAX
+    is_retry = topic.startswith(RETRY_GROUP_TOPIC_PREFIX)
+    size_max = RETRY_TOPIC_LENGTH_MAX if is_retry else TOPIC_LENGTH_MAX
     if not 0 < size <= size_max:
         return f"topic of {size} bytes: expected 1 to {size_max}"
     if topic in (".", "..") or not topic.isprintable() or "/" in topic:
@@ -77,7 +71,7 @@ class TopicQueueTable:
         """Make the entry of a topic and queue that `queue_refusal` accepts."""
         queue = self._queues.find_or_create(topic, queue_id)
         name = topic.encode()
-        length_size = 1 if len(name) <= TOPIC_SIZE_MAX else 2
+        length_size = 1 if len(name) <= TOPIC_SIZE_V1_MAX else 2
         entry = TopicQueue(
             topic=topic,
             queue_id=queue_id,
