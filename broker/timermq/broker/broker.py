@@ -44,6 +44,7 @@ from .left_levels import count_left
 from .long_polling import LongPolling
 from .options import BrokerOptions
 from .processors import Processors, Tables
+from .queue_lock import QueueLockTable
 from .reactor import make_reactor
 from .server import Listener, Server, bind
 from .subscription_group import SubscriptionGroupTable
@@ -361,6 +362,7 @@ def _make_tables(options: BrokerOptions, timer_store: TimerMessageStore, clock: 
             held_per_session_max=options.held_pulls_per_connection_max,
         ),
         durable=DurableAnswers(timer_store.store, options.unflushed_answers_max),
+        locks=QueueLockTable(current_time=trio.current_time, locks_max=options.queue_locks_max),
     )
 
 

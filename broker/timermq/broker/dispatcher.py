@@ -5,8 +5,8 @@ that is not there is answered with 3. Every processor's refusal becomes an answe
 does every mistake of ours: a request is always answered unless it is one-way.
 
 Served by a later piece of work, and answered with 3 until then: CONSUMER_SEND_MSG_BACK (36),
-END_TRANSACTION (37), LOCK_BATCH_MQ and UNLOCK_BATCH_MQ (41, 42), replies (324, 325),
-administration. Each gets a processor module and its lines in the table of ``processors``.
+END_TRANSACTION (37), replies (324, 325), administration. Each gets a processor module and its lines
+in the table of ``processors``.
 """
 
 from __future__ import annotations

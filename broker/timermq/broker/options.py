@@ -98,6 +98,8 @@ class BrokerOptions:
     topics_max: int = attrs.field(default=65_536, validator=_positive)
     """Topics in the table; no more are created on request."""
     subscription_groups_max: int = attrs.field(default=32_768, validator=_positive)
+    queue_locks_max: int = attrs.field(default=262_144, validator=_positive)
+    """Queues locked by orderly consumers; a lock takes some 300 bytes."""
     client_groups_max: int = attrs.field(default=256, validator=_positive)
     """Producer and consumer groups of one client."""
     batch_count_max: int = attrs.field(default=4_096, validator=_positive)

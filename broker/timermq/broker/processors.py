@@ -23,6 +23,7 @@ from .clock_processor import ClockProcessor
 from .consumer_offset import ConsumerOffsetTable
 from .dispatcher import Dispatcher, Handler
 from .durable_answers import DurableAnswers
+from .lock_processor import LockProcessor
 from .long_polling import LongPolling
 from .message_stamp import MessageStamp
 from .offset_processor import OffsetProcessor
@@ -32,6 +33,7 @@ from .plain_reader import PlainReader
 from .pull_processor import PullProcessor
 from .quarantine_processor import QuarantineProcessor
 from .query_processor import QueryProcessor
+from .queue_lock import QueueLockTable
 from .recall_processor import RecallProcessor
 from .route_processor import RouteProcessor
 from .send_checks import SendChecks
@@ -54,6 +56,7 @@ class Tables:
     clients: ClientRegistry
     long_polling: LongPolling
     durable: DurableAnswers
+    locks: QueueLockTable
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -64,6 +67,7 @@ class Processors:
     pull: PullProcessor
     client: ClientProcessor
     offset: OffsetProcessor
+    lock: LockProcessor
     query: QueryProcessor
     recall: RecallProcessor
     cancel: CancelProcessor
@@ -99,7 +103,7 @@ class Processors:
         unique_ids = UniqueIdGenerator(
             store_host, os.getpid(), instance=now_ms() & 0xFFFFFFFF, now_ms=now_ms
         )
-        checks = SendChecks(options, topics, groups, now_ms)
+        checks = SendChecks(options, topics, groups, tables.locks, now_ms)
         stamp = MessageStamp(options, unique_ids)
         reader = SendReader(
             options,
@@ -132,6 +136,9 @@ class Processors:
             ),
             offset=OffsetProcessor(
                 store=store, topics=topics, groups=groups, offsets=tables.offsets
+            ),
+            lock=LockProcessor(
+                broker_name=options.broker_name, topics=topics, groups=groups, locks=tables.locks
             ),
             query=QueryProcessor(options=options, store=store),
             recall=RecallProcessor(
@@ -185,6 +192,8 @@ class Processors:
             RequestCode.GET_MAX_OFFSET: self.offset.max_offset,
             RequestCode.GET_MIN_OFFSET: self.offset.min_offset,
             RequestCode.GET_EARLIEST_MSG_STORETIME: self.offset.earliest_store_time,
+            RequestCode.LOCK_BATCH_MQ: self.lock.lock,
+            RequestCode.UNLOCK_BATCH_MQ: self.lock.unlock,
             RequestCode.QUERY_MESSAGE: self.query.query_message,
             RequestCode.VIEW_MESSAGE_BY_ID: self.query.view_message_by_id,
             RequestCode.RECALL_MESSAGE: self.recall.handle,

@@ -18,6 +18,7 @@ from timermq.timerstore.properties import find, remove
 
 from .message_stamp import DELAY_KEYS
 from .options import BrokerOptions
+from .queue_lock import QueueLockTable
 from .refusal import RefusedError
 from .session import Session
 from .subscription_group import SubscriptionGroupTable
@@ -65,6 +66,7 @@ class SendChecks:
         options: Permissions, start time, limits.
         topics: Topics known, and made on the way.
         groups: Groups known.
+        locks: Says which groups are orderly.
         now_ms: The wall clock.
     """
 
@@ -73,11 +75,13 @@ class SendChecks:
         options: BrokerOptions,
         topics: TopicConfigTable,
         groups: SubscriptionGroupTable,
+        locks: QueueLockTable,
         now_ms: Callable[[], int],
     ) -> None:
         self._options = options
         self._topics = topics
         self._groups = groups
+        self._locks = locks
         self._now_ms = now_ms
         self._turn = itertools.count()
 
@@ -179,7 +183,10 @@ class SendChecks:
     def _give_up_tried(
         self, session: Session, target: SendTarget, config: TopicConfig
     ) -> TopicConfig:
-        """Send a message that was tried often enough to the group's dead letters, without delay."""
+        """Send a message that was tried often enough to the group's dead letters, without delay.
+
+        An orderly consumer tries again by itself, and sends here only what it gives up.
+        """
         group = self._groups.find(group_of(target.topic))
         times_max = group.retry_max_times
         stated = target.max_reconsume_times
@@ -187,7 +194,8 @@ class SendChecks:
         is_meant = session.version >= MAX_RECONSUME_VERSION and not (session.is_go and stated == 0)
         if stated is not None and is_meant:
             times_max = stated
-        if target.reconsume_times <= times_max:
+        is_given_up = target.reconsume_times > times_max
+        if not is_given_up and not self._locks.is_orderly(group.group_name):
             return config
         target.topic = dlq_topic(group.group_name)
         target.queue_id = 0

@@ -15,8 +15,6 @@ async def test_every_code_is_served_or_refused_by_name() -> None:
         RequestCode.GET_BROKER_RUNTIME_INFO,
         RequestCode.CONSUMER_SEND_MSG_BACK,
         RequestCode.END_TRANSACTION,
-        RequestCode.LOCK_BATCH_MQ,
-        RequestCode.UNLOCK_BATCH_MQ,
         RequestCode.GET_TIMER_CHECK_POINT,
         RequestCode.GET_TIMER_METRICS,
         RequestCode.SEND_REPLY_MESSAGE,

@@ -7,6 +7,7 @@ from broker_rig import RecordingSession, Rig, send_ext
 from timermq.broker.options import BrokerOptions
 from timermq.broker.topic_config import TopicConfig
 from timermq.remoting import LanguageCode
+from timermq.remoting.lock_body import MessageQueue
 from timermq.timerstore.message import format_host
 
 
@@ -191,3 +192,17 @@ async def test_the_group_s_own_limit_counts() -> None:
 
     assert len(rig.records("%RETRY%g")) == 1
     assert len(rig.records("%DLQ%g")) == 1
+
+
+async def test_what_an_orderly_group_gives_up_is_a_dead_letter() -> None:
+    """It tries again by itself; while it holds locks, what it sends to its retry topic is over."""
+    rig = Rig()
+    queue = MessageQueue(topic="T", broker_name="broker-a", queue_id=0)
+    rig.broker.tables.locks.lock("g", [queue], "c")
+    rig.send("%RETRY%g", properties="UNIQ_KEY\x01K\x02DELAY\x013\x02", reconsumeTimes="1")
+    rig.broker.tables.locks.unlock("g", [queue], "c")
+    rig.send("%RETRY%g", reconsumeTimes="1")
+
+    (given_up,) = rig.records("%DLQ%g")
+    assert b"DELAY" not in given_up.properties
+    assert len(rig.records("%RETRY%g")) == 1

@@ -1,0 +1,126 @@
+"""Queues that one consumer of a group has to itself: what keeps an orderly group in order.
+
+A lock belongs to a group, a queue and a client. It lasts 60 seconds from its last renewal; clients
+renew every 20, and stop consuming a queue that they could not renew for 30. That gap is why a
+client that goes without unlocking (a kill, a lost connection) keeps its locks until they expire: it
+may be alive and at work, and its successor must not be.
+
+Source: Java ``RebalanceLockManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+import attrs
+import structlog
+
+from timermq.remoting.codes import ResponseCode
+from timermq.remoting.lock_body import MessageQueue
+
+from .refusal import RefusedError
+
+LOCK_SECONDS = 60.0
+"""How long a lock lasts that is not renewed."""
+
+log = structlog.get_logger("timermq.broker.queue_lock")
+
+
+@attrs.define
+class _Lock:
+    client_id: str
+    expires_at: float
+    """trio's time."""
+
+
+class QueueLockTable:
+    """The locks of all groups.
+
+    Args:
+        current_time: trio's clock: a step of the wall clock must not take a lock away.
+        locks_max: Locks held at a time, expired ones that nobody has asked for since included.
+    """
+
+    def __init__(self, *, current_time: Callable[[], float], locks_max: int) -> None:
+        self._current_time = current_time
+        self._locks_max = locks_max
+        self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        """Locks in the table."""
+        return self._count
+
+    def lock(
+        self, group: str, queues: Collection[MessageQueue], client_id: str
+    ) -> list[MessageQueue]:
+        """Take the queues for a client, or renew its locks.
+
+        Returns:
+            Those that the client holds now; the others are held by another one.
+
+        Raises:
+            RefusedError: The table has no room for so many (2); nothing has changed.
+        """
+        if not queues:
+            return []
+        now = self._current_time()
+        before = self._groups.get(group, {})
+        self._make_room(sum(queue not in before for queue in queues), now)
+        locks = self._groups.setdefault(group, {})
+        return [queue for queue in queues if self._lock_one(locks, queue, client_id, now)]
+
+    def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
+        """Give back those of the queues that the client holds."""
+        locks = self._groups.get(group, {})
+        for queue in queues:
+            lock = locks.get(queue)
+            if lock is not None and lock.client_id == client_id:
+                del locks[queue]
+                self._count -= 1
+        if not locks:
+            self._groups.pop(group, None)
+
+    def is_orderly(self, group: str) -> bool:
+        """Whether some member of the group holds a lock now."""
+        now = self._current_time()
+        return any(lock.expires_at > now for lock in self._groups.get(group, {}).values())
+
+    def _lock_one(
+        self, locks: dict[MessageQueue, _Lock], queue: MessageQueue, client_id: str, now: float
+    ) -> bool:
+        lock = locks.get(queue)
+        if lock is None:
+            lock = locks[queue] = _Lock(client_id, now)
+            self._count += 1
+        elif lock.client_id != client_id:
+            if lock.expires_at > now:
+                return False
+            log.info(
+                "lock taken over",
+                topic=queue.topic,
+                queue_id=queue.queue_id,
+                before=lock.client_id,
+                now=client_id,
+            )
+            lock.client_id = client_id
+        lock.expires_at = now + LOCK_SECONDS
+        return True
+
+    def _make_room(self, count: int, now: float) -> None:
+        """Forget expired locks when there is no room for ``count`` more, and refuse without any."""
+        if self._count + count <= self._locks_max:
+            return
+        for group, locks in list(self._groups.items()):
+            held = {queue: lock for queue, lock in locks.items() if lock.expires_at > now}
+            self._count -= len(locks) - len(held)
+            if held:
+                self._groups[group] = held
+            else:
+                del self._groups[group]
+        if self._count + count > self._locks_max:
+            raise RefusedError(
+                ResponseCode.SYSTEM_BUSY,
+                "QUEUE_LOCKS_MAX",
+                f"[OVERLOAD] {self._count} queues are locked, no room for {count} more",
+            )
