@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -10,11 +12,55 @@ import trio
 
 from golden_stores import NAMES, GoldenStores
 from interop.golden_opened import AFTERWARDS_MS, STORE_OPTIONS, TIMER_OPTIONS, Opened
+from interop.java_peer import SOURCES, JavaPeer, compile_java, fetch_jars, missing_tool
 from timermq.pipeline.timer_files import TimerFiles
 from timermq.pipeline.timer_recovery import recover
 from timermq.timerstore.message import NO_HOST
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk
+
+Client = Callable[..., list[str]]
+"""Makes a command line of a program's name and its arguments."""
+
+
+@pytest.fixture(scope="session")
+def java_peer(tmp_path_factory: pytest.TempPathFactory) -> JavaPeer:
+    """RocketMQ's own broker and name server, fetched from Maven Central once a machine."""
+    missing = missing_tool("java", "javac", "mvn")
+    if missing is not None:
+        pytest.skip(f"RocketMQ's own broker needs {missing}, which is not installed here")
+    return JavaPeer.compiled(tmp_path_factory.mktemp("java-peer") / "classes", fetch_jars())
+
+
+@pytest.fixture(scope="session")
+def java_client(tmp_path_factory: pytest.TempPathFactory, java_peer: JavaPeer) -> Client:
+    """Command lines of the programs in ``interop/java``: main class and arguments."""
+    folder = tmp_path_factory.mktemp("java-client")
+    compile_java(sorted(SOURCES.glob("*.java")), folder / "classes", java_peer.jars)
+    client = JavaPeer(folder / "classes", java_peer.jars)
+
+    def command(main_class: str, *args: str) -> list[str]:
+        return [*client.command(main_class, folder), *args]
+
+    return command
+
+
+@pytest.fixture(scope="session")
+def go_client(tmp_path_factory: pytest.TempPathFactory) -> Client:
+    """Command lines of the programs in ``interop/go``: folder and arguments."""
+    missing = missing_tool("go")
+    if missing is not None:
+        pytest.skip(f"the Go client needs {missing}, which is not installed here")
+    folder = tmp_path_factory.mktemp("go-client")
+
+    def command(program: str, *args: str) -> list[str]:
+        built = folder / program
+        if not built.exists():
+            source = Path(__file__).parent / "go" / program
+            subprocess.run(["go", "build", "-o", str(built), "."], cwd=source, check=True)
+        return [str(built), *args]
+
+    return command
 
 
 @pytest.fixture(params=NAMES)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 
+from interop.conftest import Client
 from interop.serving import Transcript, serving
 
 HERE = Path(__file__).parent
@@ -57,40 +56,11 @@ def test_cpp_client(tmp_path: Path) -> None:
     assert int(transcript.sent["batch"][0]) <= transcript.only("batch2").stored_ms
 
 
-@pytest.fixture(scope="session")
-def java_client() -> list[str]:
-    """The command that runs the Java client, fetched from Maven Central once a machine."""
-    for tool in ("java", "javac", "mvn"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"the Java client needs {tool}, which is not installed here")
-    home = Path(tempfile.gettempdir()) / f"timermq-java-client-5.3.3-{os.getuid()}"
-    fetch = ["-f", str(HERE / "java" / "pom.xml"), "dependency:copy-dependencies"]
-    fetch += ["-DincludeScope=runtime", f"-DoutputDirectory={home / 'lib'}"]
-    compile_it = ["-nowarn", "-encoding", "UTF-8", "-cp", f"{home / 'lib'}/*"]
-    compile_it += ["-d", str(home / "classes"), str(HERE / "java" / "TimerClient.java")]
-    if not (home / "classes" / "TimerClient.class").exists():
-        subprocess.run(
-            ["mvn", "-q", "-B", *fetch],
-            check=True,
-            timeout=280,
-        )
-    # Compiled each time: the source may be newer than what an earlier run left behind.
-    subprocess.run(
-        ["javac", *compile_it],
-        check=True,
-        timeout=120,
-    )
-    return ["java", "-cp", f"{home / 'classes'}:{home / 'lib'}/*"]
-
-
-def test_java_client(tmp_path: Path, java_client: list[str]) -> None:
+def test_java_client(tmp_path: Path, java_client: Client) -> None:
     """The Java 5.3 client: all setters of a delay, a recall, a batch; each message once."""
     with serving(tmp_path / "store") as broker:
         run = subprocess.run(
-            [
-                *(*java_client, f"-Duser.home={tmp_path}", "TimerClient"),
-                *(broker.namesrv, "JavaTopic", "JavaGroup", "12"),
-            ],
+            java_client("TimerClient", broker.namesrv, "JavaTopic", "JavaGroup", "12"),
             capture_output=True,
             text=True,
             timeout=120,

@@ -1,0 +1,217 @@
+"""The real RocketMQ from Maven Central: its jars, and its broker and name server as processes.
+
+Everything listens on loopback, on ports that were free. The jars are fetched once a machine, into a
+folder of the user's in the temporary directory; what is compiled belongs to one test session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator, Mapping
+from pathlib import Path
+
+import attrs
+
+VERSION = "5.3.3"
+SOURCES = Path(__file__).parent / "java"
+START_SECONDS = 120.0
+STOP_SECONDS = 60.0
+HEAP = ("-Xms128m", "-Xmx1g", "-XX:TieredStopAtLevel=1")
+"""The first compiler alone: what starts for half a minute is not worth the second."""
+
+
+def missing_tool(*tools: str) -> str | None:
+    """The first of ``tools`` that is not installed here; None when all are."""
+    return next((tool for tool in tools if shutil.which(tool) is None), None)
+
+
+def fetch_jars(version: str = VERSION) -> Path:
+    """Folder with the jars of a version; fetched at the first call on this machine."""
+    home = Path(tempfile.gettempdir()) / f"timermq-rocketmq-{version}-{os.getuid()}"
+    home.mkdir(exist_ok=True)
+    with (home / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (home / "fetched").exists():
+            fetch = ["mvn", "-q", "-B", "-f", str(SOURCES / "pom.xml")]
+            fetch += ["dependency:copy-dependencies", f"-Drocketmq.version={version}"]
+            fetch += ["-DincludeScope=runtime", f"-DoutputDirectory={home / 'lib'}"]
+            subprocess.run(fetch, check=True, timeout=280)
+            (home / "fetched").touch()
+    return home / "lib"
+
+
+def compile_java(sources: list[Path], classes: Path, jars: Path) -> None:
+    """Compile ``sources`` into the folder ``classes``."""
+    classes.mkdir(parents=True, exist_ok=True)
+    command = ["javac", "-nowarn", "-encoding", "UTF-8", "-cp", f"{jars}/*", "-d", str(classes)]
+    subprocess.run([*command, *map(str, sources)], check=True, timeout=200)
+
+
+@attrs.define
+class JavaProcess:
+    """A running name server or broker of RocketMQ."""
+
+    process: subprocess.Popen[bytes]
+    listen: str
+    """``127.0.0.1:port``."""
+    log: Path
+    """What it printed; its own log files stand beside in ``home/logs``."""
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is flushed, ``abort`` stays."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        """SIGTERM, and wait for the orderly end."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(timeout=STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+
+
+@attrs.define
+class JavaBroker(JavaProcess):
+    """A running broker."""
+
+    store: Path
+    namesrv: str
+    """The name servers it registers with: ``host:port;…``."""
+
+
+@attrs.frozen
+class JavaPeer:
+    """Starts name servers and brokers of RocketMQ."""
+
+    classes: Path
+    jars: Path
+
+    @classmethod
+    def compiled(cls, classes: Path, jars: Path) -> JavaPeer:
+        """With the broker's replication listener on loopback, for which it has no setting."""
+        compile_java([SOURCES / "peer" / "LoopbackHA.java"], classes, jars)
+        service = classes / "META-INF/service/org.apache.rocketmq.store.ha.HAService"
+        service.parent.mkdir(parents=True)
+        service.write_text("LoopbackHA\n")
+        return cls(classes, jars)
+
+    @contextlib.contextmanager
+    def namesrv(self, run_dir: Path) -> Generator[JavaProcess]:
+        """A name server for the length of a block.
+
+        Args:
+            run_dir: For its configuration and logs; made if absent.
+        """
+        (port,) = _free_ports(0)
+        settings = {"bindAddress": "127.0.0.1", "listenPort": str(port)}
+        command = self._command("namesrv.NamesrvStartup", run_dir, settings)
+        process, log = _start(command, run_dir, self._environment(run_dir))
+        namesrv = JavaProcess(process, f"127.0.0.1:{port}", log)
+        try:
+            yield namesrv
+        finally:
+            namesrv.stop()
+
+    @contextlib.contextmanager
+    def broker(
+        self,
+        store: Path,
+        *,
+        namesrv: str | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> Generator[JavaBroker]:
+        """A broker for the length of a block, stopped by SIGTERM at its end unless it ended before.
+
+        Args:
+            store: Its ``storePathRootDir``, empty or not. Logs and configuration stand beside it.
+            namesrv: Name servers to register with, ``host:port;…``; None: one of its own.
+            settings: More lines for ``broker.conf``, or other values for those below.
+        """
+        with contextlib.ExitStack() as stack:
+            run_dir = store.parent / f"{store.name}-java"
+            if namesrv is None:
+                namesrv = stack.enter_context(self.namesrv(run_dir / "namesrv")).listen
+            port, _, ha_port = _free_ports(0, -2, 1)
+            lines = {
+                "brokerClusterName": "DefaultCluster",
+                "brokerName": "broker-a",
+                "brokerId": "0",
+                "bindAddress": "127.0.0.1",
+                "brokerIP1": "127.0.0.1",
+                "listenPort": str(port),
+                "haListenPort": str(ha_port),
+                "namesrvAddr": namesrv,
+                "storePathRootDir": str(store),
+                "storePathCommitLog": str(store / "commitlog"),
+                "autoCreateTopicEnable": "true",
+                "timerWheelEnable": "true",
+                "recallMessageEnable": "true",
+                **(settings or {}),
+            }
+            command = self._command("broker.BrokerStartup", run_dir, lines)
+            process, log = _start(command, run_dir, self._environment(run_dir))
+            broker = JavaBroker(process, f"127.0.0.1:{port}", log, store, namesrv)
+            stack.callback(broker.stop)
+            yield broker
+
+    def command(self, main_class: str, home: Path) -> list[str]:
+        """Command line of a class; ``home`` stands in for the user's folder (logs, offsets)."""
+        classpath = f"{self.classes}:{self.jars}/*"
+        return ["java", *HEAP, f"-Duser.home={home}", "-cp", classpath, main_class]
+
+    def _command(self, main_class: str, run_dir: Path, settings: Mapping[str, str]) -> list[str]:
+        (run_dir / "home").mkdir(parents=True, exist_ok=True)
+        config = run_dir / "settings.conf"
+        config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        java = self.command(f"org.apache.rocketmq.{main_class}", run_dir / "home")
+        return [*java, "-c", str(config)]
+
+    @staticmethod
+    def _environment(run_dir: Path) -> dict[str, str]:
+        return {**os.environ, "ROCKETMQ_HOME": str(run_dir / "home")}
+
+
+def _start(
+    command: list[str], run_dir: Path, environment: dict[str, str]
+) -> tuple[subprocess.Popen[bytes], Path]:
+    """Start a process of RocketMQ's and wait until it says that it serves."""
+    log = run_dir / "output.log"
+    with log.open("ab") as output:
+        start_at = output.tell()
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+    deadline = time.monotonic() + START_SECONDS
+    while b"boot success" not in log.read_bytes()[start_at:]:
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            process.wait()
+            raise AssertionError(f"{command[-3]} did not start:\n{log.read_text()[-4000:]}")
+        time.sleep(0.05)
+    return process, log
+
+
+def _free_ports(*distances: int) -> list[int]:
+    """Ports that nothing listens on at this moment, at these distances from the first."""
+    while True:
+        with contextlib.ExitStack() as stack:
+            probe = stack.enter_context(socket.socket())
+            probe.bind(("127.0.0.1", 0))
+            first = int(probe.getsockname()[1])
+            try:
+                for distance in distances:
+                    if distance:
+                        other = stack.enter_context(socket.socket())
+                        other.bind(("127.0.0.1", first + distance))
+            except OSError:
+                continue
+            return [first + distance for distance in distances]
