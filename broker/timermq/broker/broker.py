@@ -40,8 +40,10 @@ from .connection import Connection
 from .consumer_offset import ConsumerOffsetTable
 from .durable_answers import DurableAnswers
 from .failure import failure_told
+from .http_server import HttpServer, Pages
 from .left_levels import count_left
 from .long_polling import LongPolling
+from .metrics_page import MetricsPage
 from .options import BrokerOptions
 from .processors import Processors, Tables
 from .queue_lock import QueueLockTable
@@ -68,6 +70,7 @@ class Endpoint:
     address: str
     """``host:port`` that clients are told to connect to."""
     listen: str
+    metrics_listener: trio.SocketListener | None = None
     namesrv_listen: str | None
     """None without a port of its own for the name server's role; the broker port has both."""
     store_host: bytes
@@ -82,11 +85,14 @@ class Endpoint:
         """
         main = await bind(options.listen_host, options.listen_port)
         listeners = [main]
+        metrics: trio.SocketListener | None = None
         try:
             if options.namesrv_listen_enable:
                 listeners.append(
                     await bind(options.namesrv_listen_host, options.namesrv_listen_port)
                 )
+            if options.metrics_listen_enable:
+                metrics = await bind(options.metrics_listen_host, options.metrics_listen_port)
             host = options.advertised_host or options.listen_host
             port = options.advertised_port or main.socket.getsockname()[1]
             return cls(
@@ -94,16 +100,22 @@ class Endpoint:
                 address=f"{host}:{port}",
                 listen=_name(main),
                 namesrv_listen=_name(listeners[1]) if len(listeners) > 1 else None,
+                metrics_listener=metrics,
                 store_host=pack_host(await _ipv4_address(host), port),
             )
         except BaseException:
-            for listener in listeners:
+            for listener in (*listeners, *filter(None, (metrics,))):
                 listener.socket.close()
             raise
 
+    @property
+    def metrics_listen(self) -> str | None:
+        """Where the metrics are; None when they are not served."""
+        return None if self.metrics_listener is None else _name(self.metrics_listener)
+
     def close(self) -> None:
         """Close the sockets."""
-        for listener in self.listeners:
+        for listener in (*self.listeners, self.metrics_listener):
             if isinstance(listener, trio.SocketListener):
                 listener.socket.close()
 
@@ -150,6 +162,17 @@ class Broker:
         self.dispatcher = self.processors.dispatcher(self.tables)
         self._reactor = make_reactor(self.dispatcher, self.tables.durable)
         self.server = Server(options, self._connect, self.tables.clients)
+        self.metrics_page = MetricsPage(
+            options=options,
+            tables=self.tables,
+            timer_store=timer_store,
+            source=self.processors.watch.source,
+            statistics=self.statistics,
+        )
+        self.http_server = HttpServer(
+            Pages(metrics=self.metrics_page, unready=self.unready),
+            connections_max=options.metrics_connections_max,
+        )
         self.store.on_arrival(self.tables.long_polling.notify_message_arriving)
 
     @classmethod
@@ -237,6 +260,7 @@ class Broker:
                     address=self.endpoint.address,
                     listen=self.endpoint.listen,
                     namesrv_listen=self.endpoint.namesrv_listen,
+                    metrics_listen=self.endpoint.metrics_listen,
                     store=self.store.root,
                 )
                 task_status.started(self.endpoint)
@@ -265,6 +289,17 @@ class Broker:
             clock=self._clock.status(),
         )
 
+    def unready(self) -> str | None:
+        """Why sends are not taken now; None when they are."""
+        if self._stop_requested.is_set():
+            return "the broker stops"
+        if not self.options.is_writeable:
+            return f"broker_permission {self.options.broker_permission} lets no messages in"
+        begins_ms = self.options.start_accept_send_request_time_stamp
+        if self._clock.now_ms() < begins_ms:
+            return f"sends are taken from {begins_ms} on (start_accept_send_request_time_stamp)"
+        return self.store.writeable()
+
     async def _serve(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
@@ -280,6 +315,9 @@ class Broker:
                 if self._reactor is not None:
                     await services.start(self._reactor.run, name="reactor")
                 await services.start(self.server.run, self.endpoint.listeners, name="server")
+                if self.endpoint.metrics_listener is not None:
+                    listeners = [self.endpoint.metrics_listener]
+                    await services.start(self.http_server.run, listeners, name="metrics")
                 task_status.started()
                 await self._stop_requested.wait()
                 await self._stop_services()

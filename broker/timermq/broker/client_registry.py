@@ -116,6 +116,10 @@ class ClientRegistry:
         """Every consumer group with members."""
         return list(self._consumers.values())
 
+    def producer_groups(self) -> list[str]:
+        """The producer groups with members."""
+        return list(self._producers)
+
     def producers(self, group: str) -> dict[Session, ClientChannelInfo]:
         """The connected producers of a group."""
         return dict(self._producers.get(group, {}))

@@ -9,7 +9,7 @@ Source: Java ``ConsumerOffsetManager``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from timermq.timerstore.config_file import DataVersion
 
@@ -81,6 +81,12 @@ class ConsumerOffsetTable:
     def query(self, *, group: str, topic: str, queue_id: int) -> int | None:
         """Where ``group`` goes on; None when it never committed."""
         return self._offsets.get(f"{topic}{TOPIC_GROUP_SEPARATOR}{group}", {}).get(queue_id)
+
+    def all(self) -> Iterator[tuple[str, str, dict[int, int]]]:
+        """Group, topic, and queue to offset, of all that was ever committed."""
+        for key, queues in self._offsets.items():
+            topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
+            yield group, topic, dict(queues)
 
     def offsets(self, *, group: str, topic: str) -> dict[int, int]:
         """Queue to offset, of what the group committed."""

@@ -108,6 +108,15 @@ class BrokerOptions:
     """Bytes of records in the answer to a query; at least one record is given."""
     pending_count_max: int = attrs.field(default=10_000, validator=_positive)
     """Rows in one answer to LIST_PENDING."""
+    metrics_listen_enable: bool = False
+    """Serve ``/metrics``, ``/healthz`` and ``/readyz`` over HTTP on a port of their own."""
+    metrics_listen_host: str = "127.0.0.1"
+    metrics_listen_port: int = attrs.field(default=5_557, validator=_port)
+    """0: a free one."""
+    metrics_connections_max: int = attrs.field(default=16, validator=_positive)
+    """Connections to that port; one more is closed at once."""
+    metrics_series_max: int = attrs.field(default=500, validator=_positive)
+    """Topics or groups of one metric; the rest, the smallest, is added up under ``*``."""
     watchers_max: int = attrs.field(default=16, validator=_positive)
     """Connections that are sent snapshots (WATCH); one more is answered with SYSTEM_BUSY."""
 

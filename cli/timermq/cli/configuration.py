@@ -68,7 +68,12 @@ SECTIONS: Sections = {
     "timer": TimerOptions,
 }
 
-ROCKETMQ_NAMES = {"bindAddress": "listen_host", "brokerIP1": "advertised_host"}
+ROCKETMQ_NAMES = {
+    "bindAddress": "listen_host",
+    "brokerIP1": "advertised_host",
+    "metricsPromExporterHost": "metrics_listen_host",
+    "metricsPromExporterPort": "metrics_listen_port",
+}
 """Keys of ``broker.conf`` whose names do not translate by rule."""
 
 

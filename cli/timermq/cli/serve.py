@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import gc
+import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
@@ -22,6 +23,7 @@ from timermq.timerstore.os_disk import OsDisk
 from .arguments import OneLineParser, address
 from .configuration import Configuration, add_configuration_flags, load_configuration
 from .log_output import configure_logs
+from .service_manager import ServiceManager
 
 log = structlog.get_logger("timermq.cli.serve")
 
@@ -53,6 +55,12 @@ def prepare_parser(parser: OneLineParser) -> None:
         type=address,
         help="the name server of its own (default: 127.0.0.1:9876)",
     )
+    parser.add_argument(
+        "--metrics-listen",
+        metavar="HOST:PORT",
+        type=address,
+        help="HTTP with /metrics, /healthz and /readyz (default: none)",
+    )
     add_configuration_flags(parser)
 
 
@@ -79,9 +87,13 @@ async def serve(configuration: Configuration) -> int:
         if broker is None:
             return 0
         _calm_collector()
+        manager = ServiceManager.of(os.environ)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_stop_on_signal, broker, signals)
-            await broker.run()
+            nursery.start_soon(_stop_on_signal, broker, signals, manager)
+            async with trio.open_nursery() as serving:
+                await serving.start(broker.run)
+                manager.tell("READY=1")
+                nursery.start_soon(manager.keep_watch)
             nursery.cancel_scope.cancel()
     return 0
 
@@ -138,8 +150,11 @@ def _calm_collector() -> None:
     gc.set_threshold(COLLECT_THRESHOLD)
 
 
-async def _stop_on_signal(broker: Broker, signals: AsyncIterator[int]) -> None:
+async def _stop_on_signal(
+    broker: Broker, signals: AsyncIterator[int], manager: ServiceManager
+) -> None:
     async for _ in signals:
+        manager.tell("STOPPING=1")
         broker.request_stop()
         break
     begun = trio.current_time()
@@ -152,11 +167,16 @@ async def _stop_on_signal(broker: Broker, signals: AsyncIterator[int]) -> None:
 
 
 def _flags(args: argparse.Namespace) -> Mapping[str, tuple[str, str | None]]:
-    listen, namesrv_listen = args.listen or (None, None), args.namesrv_listen or (None, None)
+    nowhere = (None, None)
+    listen, namesrv_listen = args.listen or nowhere, args.namesrv_listen or nowhere
+    metrics_listen = args.metrics_listen or nowhere
     return {
         "store_path_root_dir": ("--store", args.store),
         "listen_host": ("--listen", listen[0]),
         "listen_port": ("--listen", listen[1]),
         "namesrv_listen_host": ("--namesrv-listen", namesrv_listen[0]),
         "namesrv_listen_port": ("--namesrv-listen", namesrv_listen[1]),
+        "metrics_listen_enable": ("--metrics-listen", "true" if args.metrics_listen else None),
+        "metrics_listen_host": ("--metrics-listen", metrics_listen[0]),
+        "metrics_listen_port": ("--metrics-listen", metrics_listen[1]),
     }

@@ -43,6 +43,7 @@ class TimerCounts:
     )
     """Deliveries by lateness, one bucket a bound and one above."""
     lateness_max_ms: int = 0
+    lateness_sum_ms: int = 0
 
     def count_lateness(self, late_ms: NDArray[np.int64]) -> None:
         """Add deliveries with their lateness in milliseconds."""
@@ -51,6 +52,7 @@ class TimerCounts:
         buckets = np.searchsorted(LATENESS_BOUNDS_MS, late_ms, side="left")
         self.lateness += np.bincount(buckets, minlength=len(self.lateness))
         self.lateness_max_ms = max(self.lateness_max_ms, int(late_ms.max(initial=0)))
+        self.lateness_sum_ms += int(late_ms.sum())
 
 
 @attrs.frozen
@@ -99,4 +101,5 @@ class TimerStatistics:
     lateness_bounds_ms: tuple[int, ...]
     lateness: tuple[int, ...]
     lateness_max_ms: int
+    lateness_sum_ms: int
     pending_by_topic: dict[str, int]

@@ -375,6 +375,7 @@ class TimerMessageStore:
             lateness_bounds_ms=LATENESS_BOUNDS_MS,
             lateness=tuple(counts.lateness.tolist()),
             lateness_max_ms=counts.lateness_max_ms,
+            lateness_sum_ms=counts.lateness_sum_ms,
             pending_by_topic=self.files.metrics.counts(),
         )
 

@@ -1,0 +1,117 @@
+"""Tests of the page of metrics: what it says, and that it stays small."""
+
+from __future__ import annotations
+
+import attrs
+import trio
+from prometheus_client.parser import text_string_to_metric_families
+from trio.testing import MockClock
+
+from broker_rig import BROKER, RunningBroker, pull_ext, running_broker, send_ext
+from timermq.broker.metrics_page import FRESH
+
+COMMON = {"cluster", "node_type", "node_id"}
+SENT_MS = 5_000
+
+
+async def samples(running: RunningBroker) -> dict[tuple[str, str], float]:
+    """The page as a scraper reads it: name and its own labels to value."""
+    page = (await running.broker.metrics_page.text()).decode()
+    return {
+        (
+            sample.name,
+            ",".join(f"{k}={v}" for k, v in sorted(sample.labels.items()) if k not in COMMON),
+        ): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+
+
+async def test_one_message_is_seen_all_the_way(autojump_clock: MockClock) -> None:
+    """What waits, what was delivered and how late, and what a group has still to consume."""
+    async with running_broker() as running:
+        peer = running.connect()
+        await peer.call(10, send_ext("T", f"TIMER_DELAY_MS\x01{SENT_MS}\x02"), b"x")
+        await trio.sleep(FRESH)
+        waiting = await samples(running)
+        assert waiting["rocketmq_timing_messages", "topic=T"] == 1
+        assert waiting["rocketmq_timer_dequeue_lag", ""] == 1
+        assert waiting["rocketmq_timer_message_snapshot", "timer_bound_s=5"] == 1
+        assert waiting["rocketmq_timer_message_snapshot", "timer_bound_s=60"] == 0
+
+        await trio.sleep(SENT_MS / 1000)
+        commit = {"topic": "T", "queueId": "0", "consumerGroup": "G", "commitOffset": "0"}
+        await peer.call(15, commit)
+        delivered = await samples(running)
+        assert delivered["rocketmq_messages_in_total", "topic=T"] == 1
+        lag = "consumer_group=G,is_retry=false,topic=T"
+        assert delivered["rocketmq_consumer_lag_messages", lag] == 1
+        assert delivered["timermq_lateness_seconds_count", ""] == 1
+        assert delivered["timermq_lateness_seconds_bucket", "le=0.001"] == 1
+        assert delivered["timermq_early_total", ""] == 0
+        assert delivered["rocketmq_timer_dequeue_total", ""] == 1
+        assert delivered["timermq_requests_total", "request_code=10"] == 1
+
+
+async def test_who_is_connected_is_counted_by_language(autojump_clock: MockClock) -> None:
+    """A producer of three groups is one connection; a consumer counts in its group."""
+    async with running_broker() as running:
+        peer = running.connect()
+        heartbeat = (
+            b'{"clientID":"c","producerDataSet":[{"groupName":"P1"},{"groupName":"P2"}],'
+            b'"consumerDataSet":[{"groupName":"G","consumeType":"CONSUME_PASSIVELY",'
+            b'"messageModel":"CLUSTERING","consumeFromWhere":"CONSUME_FROM_FIRST_OFFSET",'
+            b'"subscriptionDataSet":[]}]}'
+        )
+        await peer.call(34, body=heartbeat)
+        page = await samples(running)
+
+        client = "language=JAVA,version=479"
+        assert page["rocketmq_producer_connections", client] == 1
+        member = f"consume_mode=CONSUME_PASSIVELY,consumer_group=G,{client}"
+        assert page["rocketmq_consumer_connections", member] == 1
+
+
+async def test_what_is_beyond_the_limit_is_added_up(autojump_clock: MockClock) -> None:
+    """A thousand topics make no page of a thousand lines, and no message is left out."""
+    async with running_broker(options=attrs.evolve(BROKER, metrics_series_max=2)) as running:
+        peer = running.connect()
+        for topic, count in (("A", 1), ("B", 3), ("C", 2), ("D", 1)):
+            for _ in range(count):
+                await peer.call(10, send_ext(topic), b"x")
+        page = await samples(running)
+        found = {
+            labels: value
+            for (name, labels), value in page.items()
+            if name == "rocketmq_messages_in_total"
+        }
+
+        assert found == {"topic=B": 3, "topic=C": 2, "topic=*": 2}
+
+
+async def test_a_page_is_given_again_for_a_second(autojump_clock: MockClock) -> None:
+    """Who asks at once again costs nothing; a second later the page is new."""
+    async with running_broker() as running:
+        peer = running.connect()
+        before = (await samples(running))["timermq_sends_total", ""]
+        await peer.call(10, send_ext("T"), b"x")
+        again = (await samples(running))["timermq_sends_total", ""]
+        await trio.sleep(FRESH)
+        later = (await samples(running))["timermq_sends_total", ""]
+
+        assert (before, again, later) == (0, 0, 1)
+
+
+async def test_a_consumer_that_has_all_has_no_lag(autojump_clock: MockClock) -> None:
+    """A commit beyond the end, of a queue that was made anew, counts as none."""
+    async with running_broker() as running:
+        peer = running.connect()
+        await peer.call(10, send_ext("T"), b"x")
+        await peer.call(11, pull_ext("T"))
+        for offset in ("1", "7"):
+            commit = {"topic": "T", "queueId": "0", "consumerGroup": "G", "commitOffset": offset}
+            await peer.call(15, commit)
+            await trio.sleep(FRESH)
+            page = await samples(running)
+            lag = "consumer_group=G,is_retry=false,topic=T"
+            assert page["rocketmq_consumer_lag_messages", lag] == 0
