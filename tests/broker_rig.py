@@ -13,7 +13,8 @@ import trio.testing
 
 from fakes import ManualClock, VirtualClock
 from timermq.broker.answers import Answer
-from timermq.broker.broker import Broker, Endpoint
+from timermq.broker.broker import Broker
+from timermq.broker.endpoint import Endpoint
 from timermq.broker.options import BrokerOptions
 from timermq.broker.session import Session, pack_born_host
 from timermq.pipeline import Clock, TimerMessageStore, TimerOptions, WatchedClock

@@ -18,11 +18,11 @@ from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.wheel_occupancy import WheelOccupancy
 
 from .broker_statistics import BrokerStatistics
-from .metrics import (
+from .metric_families import families
+from .metrics_look import (
     TIMER_BOUNDS_S,
     MetricsLook,
     connections,
-    families,
     group_lags,
     stored_by_topic,
 )

@@ -13,7 +13,8 @@ from random import Random
 import attrs
 import trio
 
-from timermq.broker.broker import Broker, Endpoint
+from timermq.broker.broker import Broker
+from timermq.broker.endpoint import Endpoint
 from timermq.broker.options import BrokerOptions
 from timermq.client.history import Crash, Event, Fault
 from timermq.pipeline.clock import WatchedClock
