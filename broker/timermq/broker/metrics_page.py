@@ -75,7 +75,7 @@ class MetricsPage:
         producers, consumers = connections(self.tables.clients)
         queues = list(store.queues())
         ends = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues}
-        oldest_ms = store.earliest_store_ms()
+        oldest_ms = store.commit_log.earliest_store_ms()
         return MetricsLook(
             broker_name=options.broker_name,
             cluster_name=options.broker_cluster_name,

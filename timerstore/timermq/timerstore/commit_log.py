@@ -16,6 +16,7 @@ import numpy as np
 from .disk import Disk
 from .errors import StoreError
 from .mapped_file_queue import MappedFile, MappedFileQueue
+from .record import decode_record
 from .record_block import Places, RecordBlock, joined_runs
 from .record_check import CheckKind, CheckResult, check_record
 from .record_layout import BLANK, BLANK_MAGIC, FIXED_SIZE_V1
@@ -221,6 +222,13 @@ class CommitLog:
             return None
         at = phy_offset - segment.start
         return check_record(segment.file.map(), at, segment.size, phy_offset, check_crc=check_crc)
+
+    def earliest_store_ms(self) -> int | None:
+        """Store time of the oldest record, epoch milliseconds; None without one."""
+        found = self.check_at(self.min_offset, check_crc=False)
+        if found is None or found.kind is not CheckKind.RECORD:
+            return None
+        return decode_record(self.read(self.min_offset, found.size)).store_ms
 
     def next_segment_start(self, phy_offset: int) -> int:
         """Where the segment after the one of a position begins."""

@@ -28,8 +28,6 @@ from .index_follower import IndexFollower
 from .message import Message
 from .put_status import PutResult
 from .queue_reader import QueueReader, RecordFilter, TagsFilter
-from .record import decode_record
-from .record_check import CheckKind
 from .record_copy import RecordCopier, RecordCopies
 from .record_writer import RecordWriter
 from .store_checkpoint import StoreCheckpoint
@@ -372,14 +370,6 @@ class MessageStore:
     def store_ms_at(self, topic: str, queue_id: int, offset: int) -> int:
         """Store time of a message, -1 when it is not there."""
         return self._reader.store_ms_at(self.queue(topic, queue_id), offset)
-
-    def earliest_store_ms(self) -> int | None:
-        """Store time of the oldest message in the log, epoch milliseconds; None without one."""
-        log = self.commit_log
-        found = log.check_at(log.min_offset, check_crc=False)
-        if found is None or found.kind is not CheckKind.RECORD:
-            return None
-        return decode_record(log.read(log.min_offset, found.size)).store_ms
 
     def offset_by_time(
         self, topic: str, queue_id: int, time_ms: int, *, upper: bool = False
