@@ -36,6 +36,7 @@ from .query_processor import QueryProcessor
 from .queue_lock import QueueLockTable
 from .recall_processor import RecallProcessor
 from .route_processor import RouteProcessor
+from .send_back_processor import SendBackProcessor
 from .send_checks import SendChecks
 from .send_processor import SendProcessor
 from .send_reader import SendReader
@@ -68,6 +69,7 @@ class Processors:
     client: ClientProcessor
     offset: OffsetProcessor
     lock: LockProcessor
+    send_back: SendBackProcessor
     query: QueryProcessor
     recall: RecallProcessor
     cancel: CancelProcessor
@@ -140,6 +142,13 @@ class Processors:
             lock=LockProcessor(
                 broker_name=options.broker_name, topics=topics, groups=groups, locks=tables.locks
             ),
+            send_back=SendBackProcessor(
+                options=options,
+                timer_store=timer_store,
+                topics=topics,
+                groups=groups,
+                durable=tables.durable,
+            ),
             query=QueryProcessor(options=options, store=store),
             recall=RecallProcessor(
                 options=options,
@@ -192,6 +201,7 @@ class Processors:
             RequestCode.GET_MAX_OFFSET: self.offset.max_offset,
             RequestCode.GET_MIN_OFFSET: self.offset.min_offset,
             RequestCode.GET_EARLIEST_MSG_STORETIME: self.offset.earliest_store_time,
+            RequestCode.CONSUMER_SEND_MSG_BACK: self.send_back.handle,
             RequestCode.LOCK_BATCH_MQ: self.lock.lock,
             RequestCode.UNLOCK_BATCH_MQ: self.lock.unlock,
             RequestCode.QUERY_MESSAGE: self.query.query_message,

@@ -21,7 +21,7 @@ from .options import BrokerOptions
 from .queue_lock import QueueLockTable
 from .refusal import RefusedError
 from .session import Session
-from .subscription_group import SubscriptionGroupTable
+from .subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
 from .topic_config import TopicConfig, TopicConfigTable
 from .topic_validator import (
     dlq_topic,
@@ -188,12 +188,10 @@ class SendChecks:
         An orderly consumer tries again by itself, and sends here only what it gives up.
         """
         group = self._groups.find(group_of(target.topic))
-        times_max = group.retry_max_times
         stated = target.max_reconsume_times
         # Go states 0 with every send and means nothing by it.
-        is_meant = session.version >= MAX_RECONSUME_VERSION and not (session.is_go and stated == 0)
-        if stated is not None and is_meant:
-            times_max = stated
+        is_meant = not (session.is_go and stated == 0)
+        times_max = retry_times_max(session, group, stated if is_meant else None)
         is_given_up = target.reconsume_times > times_max
         if not is_given_up and not self._locks.is_orderly(group.group_name):
             return config
@@ -202,6 +200,13 @@ class SendChecks:
         for key in DELAY_KEYS:
             target.properties = remove(target.properties, key)
         return self._topics.create_in_send_back(target.topic, DLQ_QUEUE_NUMS)
+
+
+def retry_times_max(session: Session, group: SubscriptionGroupConfig, stated: int | None) -> int:
+    """How often a message of the group is tried again: as its client states, else as configured."""
+    if stated is not None and session.version >= MAX_RECONSUME_VERSION:
+        return stated
+    return group.retry_max_times
 
 
 def _is_compacted(config: TopicConfig) -> bool:

@@ -19,6 +19,7 @@ from .config_fields import ConfigFields
 from .config_table import in_order, next_version, read_version, version_json
 from .options import BrokerOptions
 from .refusal import RefusedError
+from .retry_policy import RetryPolicy, read_retry_policy
 from .topic_validator import SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS, group_fault
 
 RETRY_TIMES_MAX = 16
@@ -36,12 +37,15 @@ class SubscriptionGroupConfig:
     retry_queue_nums: int = 1
     """Queues of the retry topic."""
     retry_max_times: int = RETRY_TIMES_MAX
+    retry_policy: RetryPolicy | None = None
+    """Pauses between tries; None: by delay levels. Read from ``rest``, where it stays."""
     rest: Mapping[str, object] = attrs.Factory(lambda: _DEFAULT_REST)
     """Fields kept as they were."""
 
     @classmethod
     def from_json(cls, name: str, fields: ConfigFields) -> SubscriptionGroupConfig:
         """Read an entry of the file."""
+        policy = read_retry_policy(fields.where, fields.rest.get("groupRetryPolicy"))
         return cls(
             group_name=fields.text("groupName", name),
             consume_enable=fields.boolean("consumeEnable", True),
@@ -51,6 +55,7 @@ class SubscriptionGroupConfig:
             ),
             retry_queue_nums=fields.integer("retryQueueNums", 1),
             retry_max_times=fields.integer("retryMaxTimes", RETRY_TIMES_MAX),
+            retry_policy=policy,
             rest=fields.rest,
         )
 

@@ -71,6 +71,11 @@ class TopicConfig:
         return bool(self.perm & PERM_READ)
 
     @property
+    def is_writeable(self) -> bool:
+        """Whether messages may come in."""
+        return bool(self.perm & PERM_WRITE)
+
+    @property
     def is_inherited(self) -> bool:
         """Whether new topics may be made after this one."""
         return bool(self.perm & PERM_INHERIT)

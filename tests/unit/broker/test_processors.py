@@ -13,7 +13,6 @@ async def test_every_code_is_served_or_refused_by_name() -> None:
         RequestCode.UPDATE_BROKER_CONFIG,
         RequestCode.GET_BROKER_CONFIG,
         RequestCode.GET_BROKER_RUNTIME_INFO,
-        RequestCode.CONSUMER_SEND_MSG_BACK,
         RequestCode.END_TRANSACTION,
         RequestCode.GET_TIMER_CHECK_POINT,
         RequestCode.GET_TIMER_METRICS,

@@ -10,6 +10,7 @@ from fakes import START_MS
 from golden_stores import GoldenStores
 from timermq.broker.options import BrokerOptions
 from timermq.broker.refusal import RefusedError
+from timermq.broker.retry_policy import ExponentialRetryPolicy
 from timermq.broker.subscription_group import SubscriptionGroupTable
 from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.config_file import parse_json
@@ -92,3 +93,15 @@ def test_a_changed_group_replaces_the_old_one() -> None:
 
     assert table.find("g").retry_max_times == 3
     assert "g" in {group.group_name for group in table.all()}
+
+
+def test_a_policy_is_read_and_stays_in_the_file() -> None:
+    """Between tries a group waits as its own policy says; the file keeps what stands there."""
+    table = make_table()
+    policy = {"type": "EXPONENTIAL", "exponentialRetryPolicy": {"initial": 250, "max": 1000}}
+    table.load({"subscriptionGroupTable": {"g": {"groupRetryPolicy": policy}, "h": {}}})
+    groups = as_object(as_object(table.to_json())["subscriptionGroupTable"])
+
+    assert table.find("g").retry_policy == ExponentialRetryPolicy(initial=250, max=1000)
+    assert table.find("h").retry_policy is None
+    assert groups["g"]["groupRetryPolicy"] == policy
