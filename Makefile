@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test simulate planted crashes lint types check fuzz bench figures docs screenshots kill clean overload
+.PHONY: help demo test simulate planted crashes lint types check fuzz bench figures docs screenshots kill clean overload crowds soak
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -53,6 +53,9 @@ bench: $(STAMP)  ## send → pulled and burst on this machine
 SEED ?= 1
 overload: $(STAMP)  ## idle, slow and deaf connections, a flood of topics: figures, 1 beyond a bound
 	$(BIN)/python perf/overload.py
+
+crowds: $(STAMP)  ## 10,000 held pulls, and 2,000 clients that come back at once: figures, 1 beyond a bound
+	$(BIN)/python perf/front_door.py
 
 soak: SECONDS ?= 900
 soak: $(STAMP)   ## kills, stops and full disks under two clients, judged: make soak SECONDS=900 SEED=1

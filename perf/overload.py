@@ -7,54 +7,19 @@ them a well-behaved client sends, and its slowest answer is a figure.
 
 from __future__ import annotations
 
-import json
-import resource
-import socket
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-import attrs
-import psutil
+from served import Figure, Server, call, raise_file_limit, report, serving
 
-from timermq.remoting import Command, FrameConnection, RequestCode
+from timermq.remoting import Command, RequestCode
 from timermq.remoting.connection import encode_frame
 
 IDLE, SLOW, FLOOD = 2_000, 200, 5_000
 TOPICS_MAX = 200
 UNREAD_MAX = 1 << 20
-READY_SECONDS = 60.0
 PULL_FRAMES = 4_000
-
-
-@attrs.frozen
-class Figure:
-    """One answer."""
-
-    question: str
-    value: float
-    unit: str
-    bound: float
-    """It must not be more."""
-
-
-@attrs.frozen
-class Server:
-    """A broker and where it listens."""
-
-    process: psutil.Process
-    port: int
-
-    def own_size(self) -> int:
-        """Anonymous memory, bytes."""
-        return int(self.process.memory_full_info().uss)
-
-    def connect(self) -> socket.socket:
-        """A new connection."""
-        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
 
 
 def send_command(topic: str, opaque: int) -> bytes:
@@ -65,17 +30,6 @@ def send_command(topic: str, opaque: int) -> bytes:
         "flag": "0", "properties": "",
     }  # fmt: skip
     return encode_frame(Command(RequestCode.SEND_MESSAGE, opaque=opaque, ext=ext, body=b"x" * 1000))
-
-
-def call(connection: socket.socket, frame: bytes) -> tuple[int, float]:
-    """Code of the answer to one request, and how long it took."""
-    begun = time.monotonic()
-    connection.sendall(frame)
-    frames = FrameConnection()
-    while True:
-        frames.receive_data(connection.recv(65_536))
-        for answer in frames.events():
-            return answer.code, time.monotonic() - begun
 
 
 def slowest(server: Server, seconds: float, meanwhile: Callable[[], None]) -> float:
@@ -181,42 +135,14 @@ def flood(server: Server) -> list[Figure]:
 
 def main() -> int:
     """Ask everything; 1 when a figure is beyond its bound."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8_192), hard))
+    raise_file_limit()
     figures: list[Figure] = []
     for question in (idle, slow, never_reads, flood):
-        with tempfile.TemporaryDirectory() as folder, socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-            probe.close()
-            figures += _asked(question, Path(folder), port)
-    for one in figures:
-        print(json.dumps(attrs.asdict(one)))
-    return int(any(one.value > one.bound for one in figures))
-
-
-def _asked(question: Callable[[Server], list[Figure]], folder: Path, port: int) -> list[Figure]:
-    log = folder / "log"
-    command = [
-        sys.executable, "-m", "timermq.cli", "serve", "--store", str(folder / "store"),
-        "--listen", f"127.0.0.1:{port}", "--set=namesrv_listen_enable=false",
-        "--set=mapped_file_size_commit_log=16777216", "--set=max_hash_slot_num=1000",
-        "--set=max_index_num=4000", f"--set=topics_max={TOPICS_MAX}",
-        f"--set=unread_output_size_max={UNREAD_MAX}",
-    ]  # fmt: skip
-    with (
-        log.open("wb") as output,
-        subprocess.Popen(command, stdout=output, stderr=output) as served,
-    ):
-        until = time.monotonic() + READY_SECONDS
-        while b"broker ready" not in log.read_bytes():
-            if served.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"the broker did not start: {log.read_text()}")
-            time.sleep(0.1)
-        try:
-            return question(Server(psutil.Process(served.pid), port))
-        finally:
-            served.kill()
+        with serving(
+            f"--set=topics_max={TOPICS_MAX}", f"--set=unread_output_size_max={UNREAD_MAX}"
+        ) as server:
+            figures += question(server)
+    return report(figures)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ Source: Java ``BrokerController``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import structlog
 import trio
@@ -38,10 +40,8 @@ from .consumer_offset import ConsumerOffsetTable
 from .durable_answers import DurableAnswers
 from .endpoint import Endpoint
 from .failure import failure_told
-from .http_server import HttpServer, Pages
 from .left_levels import count_left
 from .long_polling import LongPolling
-from .metrics_page import MetricsPage
 from .options import BrokerOptions
 from .processors import Processors, Tables
 from .queue_lock import QueueLockTable
@@ -49,6 +49,10 @@ from .reactor import make_reactor
 from .server import Server
 from .subscription_group import SubscriptionGroupTable
 from .topic_config import TopicConfigTable
+
+if TYPE_CHECKING:
+    from .http_server import HttpServer
+    from .metrics_page import MetricsPage
 
 STOP_TIMEOUT_MS = 10_000
 """Default bound of a graceful stop."""
@@ -102,17 +106,6 @@ class Broker:
         self.dispatcher = self.processors.dispatcher(self.tables)
         self._reactor = make_reactor(self.dispatcher, self.tables.durable)
         self.server = Server(options, self._connect, self.tables.clients)
-        self.metrics_page = MetricsPage(
-            options=options,
-            tables=self.tables,
-            timer_store=timer_store,
-            source=self.processors.watch.source,
-            statistics=self.statistics,
-        )
-        self.http_server = HttpServer(
-            Pages(metrics=self.metrics_page, unready=self.unready),
-            connections_max=options.metrics_connections_max,
-        )
         self.store.on_arrival(self.tables.long_polling.notify_message_arriving)
 
     @classmethod
@@ -227,6 +220,30 @@ class Broker:
             store=self.store.statistics(),
             timer=self.timer_store.statistics(),
             clock=self._clock.status(),
+        )
+
+    @cached_property
+    def metrics_page(self) -> MetricsPage:
+        """The page of metrics."""
+        # Imported late: with the library below it, it is a tenth of the time that a start takes.
+        from .metrics_page import MetricsPage
+
+        return MetricsPage(
+            options=self.options,
+            tables=self.tables,
+            timer_store=self.timer_store,
+            source=self.processors.watch.source,
+            statistics=self.statistics,
+        )
+
+    @cached_property
+    def http_server(self) -> HttpServer:
+        """What answers the operator's programs, where it is wanted."""
+        from .http_server import HttpServer, Pages
+
+        return HttpServer(
+            Pages(metrics=self.metrics_page, unready=self.unready),
+            connections_max=self.options.metrics_connections_max,
         )
 
     def unready(self) -> str | None:

@@ -15,7 +15,7 @@ Source: Java ``PullRequestHoldService``, which looks at timeouts every 5 s.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import attrs
@@ -31,8 +31,8 @@ from .filter import TagFilter
 from .session import Session
 
 BUCKETS_A_SECOND = 10
-RUN_COUNT = 64
-"""Pulls run again between two looks at the other tasks."""
+RUN_COUNT = 32
+"""Pulls run again between two looks at the other tasks: some milliseconds."""
 
 _Key = TypeVar("_Key")
 
@@ -76,6 +76,8 @@ class LongPolling:
         self._by_queue: dict[tuple[str, int], dict[HeldPull, None]] = {}
         self._by_bucket: dict[int, dict[HeldPull, None]] = {}
         self._by_session: dict[Session, dict[HeldPull, None]] = {}
+        self._first_bucket: float = math.inf
+        """No bucket is before it."""
         self._arrived: dict[tuple[str, int], None] = {}
         self._changed = Signal()
         self.held = 0
@@ -91,7 +93,8 @@ class LongPolling:
         pull.bucket = math.floor((trio.current_time() + seconds) * BUCKETS_A_SECOND)
         if pull.answer is None:
             self._by_queue.setdefault((pull.topic, pull.queue_id), {})[pull] = None
-        if pull.bucket < min(self._by_bucket, default=pull.bucket + 1):
+        if pull.bucket < self._first_bucket:
+            self._first_bucket = pull.bucket
             self._changed.set()
         self._by_bucket.setdefault(pull.bucket, {})[pull] = None
         self._by_session.setdefault(session, {})[pull] = None
@@ -130,46 +133,54 @@ class LongPolling:
         task_status.started()
         while True:
             await self._wait()
-            for key in list(self._arrived):
-                del self._arrived[key]
-                await self._run_queue(key, run_again)
+            await self._run_arrived(run_again)
             await self._run_due(run_again)
 
     async def _wait(self) -> None:
-        if not self._by_bucket:
+        self._first_bucket = min(self._by_bucket, default=math.inf)
+        if self._first_bucket == math.inf:
             await self._changed.wait()
         else:
-            due_at = min(self._by_bucket) / BUCKETS_A_SECOND
+            due_at = self._first_bucket / BUCKETS_A_SECOND
             await self._changed.wait_at_most(max(due_at - trio.current_time(), 0))
 
-    async def _run_queue(
-        self, key: tuple[str, int], run_again: Callable[[HeldPull], Command]
-    ) -> None:
-        for count, pull in enumerate(list(self._by_queue.get(key, ())), start=1):
-            if self._is_held(pull):
-                answer = run_again(pull)
-                if answer.code not in _NOTHING_YET:
-                    self._finish(pull, answer)
-            if count % RUN_COUNT == 0:
+    async def _run_arrived(self, run_again: Callable[[HeldPull], Command]) -> None:
+        """Answer the pulls of queues in which something has arrived."""
+        while self._arrived:
+            pulls = [pull for key in self._arrived for pull in self._by_queue.get(key, ())]
+            self._arrived.clear()
+            for chunk in _chunks(pulls):
+                answers = [(pull, run_again(pull)) for pull in chunk if self._is_held(pull)]
+                self._finish(
+                    (pull, answer) for pull, answer in answers if answer.code not in _NOTHING_YET
+                )
                 await trio.lowlevel.checkpoint()
 
     async def _run_due(self, run_again: Callable[[HeldPull], Command]) -> None:
+        """Answer the pulls whose time is up; what arrives meanwhile does not wait for them all."""
         now = trio.current_time()
-        due = [bucket for bucket in self._by_bucket if bucket / BUCKETS_A_SECOND <= now]
-        for bucket in sorted(due):
-            for count, pull in enumerate(list(self._by_bucket.get(bucket, ())), start=1):
-                if self._is_held(pull):
-                    answer = pull.answer if pull.answer is not None else run_again(pull)
-                    self._finish(pull, answer)
-                if count % RUN_COUNT == 0:
-                    await trio.lowlevel.checkpoint()
+        due = sorted(bucket for bucket in self._by_bucket if bucket / BUCKETS_A_SECOND <= now)
+        for chunk in _chunks([pull for bucket in due for pull in self._by_bucket[bucket]]):
+            self._finish(
+                (pull, pull.answer if pull.answer is not None else run_again(pull))
+                for pull in chunk
+                if self._is_held(pull)
+            )
+            await trio.lowlevel.checkpoint()
+            await self._run_arrived(run_again)
 
     def _is_held(self, pull: HeldPull) -> bool:
         return pull in self._by_session.get(pull.session, ())
 
-    def _finish(self, pull: HeldPull, answer: Command) -> None:
-        self._forget(pull)
-        pull.session.send(answer)
+    def _finish(self, answers: Iterable[tuple[HeldPull, Command]]) -> None:
+        """Answer some pulls; those of one connection go with one write."""
+        answered: dict[Session, None] = {}
+        for pull, answer in answers:
+            self._forget(pull)
+            pull.session.queue(answer)
+            answered[pull.session] = None
+        for session in answered:
+            session.flush()
 
     def _forget(self, pull: HeldPull) -> None:
         _discard(self._by_queue, (pull.topic, pull.queue_id), pull)
@@ -180,6 +191,10 @@ class LongPolling:
 
 
 _NOTHING_YET = frozenset({ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY})
+
+
+def _chunks(pulls: Sequence[HeldPull]) -> Iterator[Sequence[HeldPull]]:
+    return (pulls[at : at + RUN_COUNT] for at in range(0, len(pulls), RUN_COUNT))
 
 
 def _discard(table: dict[_Key, dict[HeldPull, None]], key: _Key, pull: HeldPull) -> None:

@@ -24,8 +24,9 @@ SWEEP_INTERVAL = 10.0
 """Seconds between two looks for silent connections and clients, as in RocketMQ."""
 OTHER_FILES = 1_024
 """File descriptors kept free for the store's segments and the interpreter."""
-BACKLOG = 1_024
-"""Connections that the kernel keeps until they are accepted."""
+BACKLOG = 8_192
+"""Connections that the kernel keeps until they are accepted, if its ``somaxconn`` allows so many:
+all clients come back at once after a failure of the network."""
 
 Listener = trio.abc.Listener[trio.abc.Stream]
 """Where connections come in: a socket, or what stands for one in a simulation."""

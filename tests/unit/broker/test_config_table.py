@@ -109,3 +109,25 @@ async def test_a_failed_sync_ends_the_saver(autojump_clock: MockClock) -> None:
 
     with pytest.raises(OSError, match=r"config/topics\.json\.tmp"):
         await tables.saver.run()
+
+
+async def test_a_large_table_leaves_time_for_others(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What takes a second to write and changes all the time is not written all the time."""
+    tables = Tables(MemoryDisk())
+    saves: list[float] = []
+
+    async def slow(*_: object) -> None:
+        await trio.sleep(1)
+        saves.append(trio.current_time())
+
+    monkeypatch.setattr("timermq.broker.config_table.save_json", slow)
+    with trio.move_on_after(60):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(tables.saver.run)
+            for number in range(600):
+                tables.topics.create_in_send_back(f"%RETRY%g{number}", 1)
+                await trio.sleep(0.1)
+
+    assert 5 <= len(saves) <= 7

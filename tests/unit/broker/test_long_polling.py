@@ -9,7 +9,7 @@ from trio.testing import MockClock
 
 from broker_rig import RecordingSession
 from timermq.broker.filter import ALL
-from timermq.broker.long_polling import HeldPull, LongPolling
+from timermq.broker.long_polling import RUN_COUNT, HeldPull, LongPolling
 from timermq.remoting import Command, ResponseCode
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.memory_disk import MemoryDisk
@@ -154,3 +154,37 @@ async def test_a_pull_answered_early_leaves_nothing_behind(autojump_clock: MockC
     assert len(peer.sent) == 100
     tables = cast("list[dict[object, object]]", [v for v in vars(polling).values() if v == {}])
     assert len(tables) == 4
+
+
+async def test_an_arrival_does_not_wait_for_all_whose_time_is_up(
+    autojump_clock: MockClock,
+) -> None:
+    """A thousand pulls are due together; what arrives meanwhile is answered after a few of them."""
+    polling, peer = LongPolling(held_max=1_000, held_per_session_max=1_000), RecordingSession()
+    late = make_pull(peer, 999)
+    assert polling.hold(late, 60)
+    for opaque in range(10 * RUN_COUNT):
+        assert polling.hold(make_pull(peer, opaque, "U"), 1)
+
+    def run_again(pull: HeldPull) -> Command:
+        if pull.command.opaque == 0:
+            polling.notify_message_arriving(queue())
+        return pull.command.answer(ResponseCode.SUCCESS)
+
+    await run_for(polling, run_again, 2)
+
+    assert [one.opaque for one in peer.sent].index(999) == RUN_COUNT
+
+
+async def test_pulls_of_one_connection_are_answered_in_one_write(
+    autojump_clock: MockClock,
+) -> None:
+    """A client's sixteen queues time out together: sixteen answers, one system call."""
+    polling, peer = LongPolling(held_max=100, held_per_session_max=100), RecordingSession()
+    flushed: list[int] = []
+    peer.session.flush = lambda: flushed.append(len(peer.sent))
+    for opaque in range(16):
+        polling.hold(make_pull(peer, opaque), 1)
+    await run_for(polling, answers(ResponseCode.PULL_NOT_FOUND), 2)
+
+    assert [16] == flushed

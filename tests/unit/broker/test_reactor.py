@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from broker_rig import RecordingSession, Rig
-from timermq.broker.reactor import ROUND_SIZE_MAX, Reactor
+from timermq.broker.reactor import REQUEST_SIZE, ROUND_SIZE_MAX, Reactor
 from timermq.broker.session import Session
 from timermq.remoting import Command
 from timermq.remoting.connection import Request
@@ -25,18 +25,30 @@ BUSY_COUNT = 10
 
 @attrs.define(eq=False)
 class BusyPeer:
-    """A socket that is always readable, and brings one request and many bytes each time."""
+    """A socket that is always readable, and brings the same each time."""
 
     session: Session
+    size: int
+    """Bytes it brings."""
+    requests: int
+    """Requests in them."""
     served: int = 0
 
     def receive_ready(self) -> tuple[Sequence[Request], int]:
         """Never the end."""
         self.served += 1
-        return [Command(9_999, opaque=self.served)], ROUND_SIZE_MAX // SERVED_PER_ROUND
+        return [Command(9_999, opaque=self.served)] * self.requests, self.size
 
 
-async def test_busy_sockets_take_turns() -> None:
+@pytest.mark.parametrize(
+    ("size", "requests"),
+    [
+        (ROUND_SIZE_MAX // SERVED_PER_ROUND, 1),
+        (100, ROUND_SIZE_MAX // REQUEST_SIZE // SERVED_PER_ROUND),
+    ],
+    ids=["many bytes", "much work"],
+)
+async def test_busy_sockets_take_turns(size: int, requests: int) -> None:
     """A round has a limit; whoever was not read in one is read in a later one."""
     rig = Rig()
     reactor = Reactor(rig.broker.dispatcher, rig.broker.tables.durable)
@@ -47,7 +59,7 @@ async def test_busy_sockets_take_turns() -> None:
             sockets.enter_context(ours)
             sockets.enter_context(theirs)
             theirs.send(b"x")
-            peers.append(BusyPeer(RecordingSession().session))
+            peers.append(BusyPeer(RecordingSession().session, size, requests))
             reactor.add(ours.fileno(), peers[-1])
         async with trio.open_nursery() as nursery:
             await nursery.start(reactor.run)
