@@ -49,6 +49,7 @@ class RecordingSession:
 
     def __init__(self, *, language: LanguageCode = LanguageCode.JAVA) -> None:
         self.sent: list[Command] = []
+        self._kept = trio.Event()
         self.closed_for: str | None = None
         self.session = Session(
             remote_address="127.0.0.1:40000",
@@ -63,6 +64,13 @@ class RecordingSession:
 
     def _keep(self, answer: Answer) -> None:
         self.sent += commands_in([answer])
+        self._kept.set()
+        self._kept = trio.Event()
+
+    async def wait_sent(self, count: int = 1) -> None:
+        """Wait until so much was sent."""
+        while len(self.sent) < count:
+            await self._kept.wait()
 
     def _close(self, reason: str) -> None:
         self.closed_for = reason

@@ -26,12 +26,15 @@ from timermq.pipeline.delay_level import DelayLevels
 from timermq.pipeline.system_topics import QUARANTINE_TOPIC
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.timer_options import TimerOptions
+from timermq.remoting.plain_send import decode_plain_send
+from timermq.remoting.signed_send import decode_signed_send
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.store_options import StoreOptions
 
+from .access_control import AccessControl
 from .broker_statistics import BrokerStatistics
 from .client_registry import ClientRegistry
 from .config_table import ConfigSaver
@@ -103,7 +106,8 @@ class Broker:
             address=endpoint.address,
             store_host=endpoint.store_host,
         )
-        self.dispatcher = self.processors.dispatcher(self.tables)
+        self.access = AccessControl.of(options, self.store, self.processors.served())
+        self.dispatcher = self.processors.dispatcher(self.tables, self.access)
         self._reactor = make_reactor(self.dispatcher, self.tables.durable)
         self.server = Server(options, self._connect, self.tables.clients)
         self.store.on_arrival(self.tables.long_polling.notify_message_arriving)
@@ -137,6 +141,7 @@ class Broker:
             OSError: A socket or a file cannot be had.
             StoreError: The store is foreign, damaged, or served by another process.
             ConfigTableError: A table under ``config/`` holds something else.
+            PlainAclError: The rules of access cannot be read.
         """
         endpoint = await Endpoint.bind(options)
         try:
@@ -220,6 +225,7 @@ class Broker:
             store=self.store.statistics(),
             timer=self.timer_store.statistics(),
             clock=self._clock.status(),
+            access=None if self.access is None else self.access.statistics(),
         )
 
     @cached_property
@@ -269,6 +275,8 @@ class Broker:
                 await services.start(self.tables.long_polling.run, self.processors.pull.run_again)
                 await services.start(self._saver.run, name="config saver")
                 services.start_soon(self.processors.watch.run, name="watchers")
+                if self.access is not None:
+                    await services.start(self.access.run, name="access control")
                 if self._reactor is not None:
                     await services.start(self._reactor.run, name="reactor")
                 await services.start(self.server.run, self.endpoint.listeners, name="server")
@@ -311,6 +319,7 @@ class Broker:
             dispatcher=self.dispatcher,
             durable=self.tables.durable,
             reactor=self._reactor,
+            decode_send=decode_plain_send if self.access is None else decode_signed_send,
         )
 
     def _warn_of_levels(self) -> None:

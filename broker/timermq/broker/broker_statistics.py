@@ -10,6 +10,8 @@ from timermq.pipeline.clock_watch import ClockStatus
 from timermq.pipeline.timer_counts import TimerStatistics
 from timermq.timerstore.store_statistics import StoreStatistics
 
+from .access_control import AccessStatistics
+
 
 @attrs.frozen(kw_only=True)
 class BrokerStatistics:
@@ -33,3 +35,5 @@ class BrokerStatistics:
     store: StoreStatistics
     timer: TimerStatistics
     clock: ClockStatus
+    access: AccessStatistics | None = None
+    """None without access control."""

@@ -21,8 +21,9 @@ from functools import partial
 import structlog
 import trio
 
-from timermq.remoting.connection import FrameConnection, Request
+from timermq.remoting.connection import DecodeSend, FrameConnection, Request
 from timermq.remoting.errors import LocalProtocolError, RemoteProtocolError
+from timermq.remoting.plain_send import decode_plain_send
 
 from .answers import Answer
 from .dispatcher import Dispatcher
@@ -54,6 +55,7 @@ class Connection:
         dispatcher: Does the work.
         durable: Answers that wait for the disk; while there are too many, nothing is received.
         reactor: Receives from sockets; without one, and from other streams, the connection does.
+        decode_send: Reads the header of a plain send, with its signature where that is checked.
     """
 
     def __init__(
@@ -65,12 +67,15 @@ class Connection:
         dispatcher: Dispatcher,
         durable: DurableAnswers,
         reactor: Reactor | None = None,
+        decode_send: DecodeSend = decode_plain_send,
     ) -> None:
         self._stream = stream
         self._options = options
         self._dispatcher = dispatcher
         self._durable = durable
-        self._frames = FrameConnection(frame_size_max=options.frame_size_max)
+        self._frames = FrameConnection(
+            frame_size_max=options.frame_size_max, decode_send=decode_send
+        )
         self._output: list[bytes] = []
         self._output_size = 0
         self._output_added = trio.Event()

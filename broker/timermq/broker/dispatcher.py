@@ -21,6 +21,7 @@ from timermq.remoting.connection import Request
 from timermq.remoting.errors import RemoteProtocolError
 from timermq.remoting.plain_send import PlainSend
 
+from .access_control import AccessControl
 from .answers import Answer, refusal_answer, unsupported_answer
 from .client_registry import ClientRegistry
 from .long_polling import LongPolling
@@ -42,6 +43,7 @@ class Dispatcher:
         handlers: Request code to processor, for everything else.
         clients: Registrations.
         long_polling: Held pulls.
+        access: Whose requests are let through; None: everybody's.
     """
 
     def __init__(
@@ -51,7 +53,9 @@ class Dispatcher:
         handlers: Mapping[int, Handler],
         clients: ClientRegistry,
         long_polling: LongPolling,
+        access: AccessControl | None = None,
     ) -> None:
+        self._access = access
         self._send = send
         self.handlers = dict(handlers)
         """Request code to processor."""
@@ -76,6 +80,8 @@ class Dispatcher:
         Returns:
             The answers that can go now, each with its session; sends first.
         """
+        if self._access is not None:
+            chunks = self._access.admit(chunks)
         sends: list[SessionRequest] = []
         others: list[tuple[Session, Command]] = []
         for session, requests in chunks:

@@ -75,6 +75,12 @@ class BrokerOptions:
     channel_expired_timeout_ms: int = attrs.field(default=120_000, validator=_positive)
     """A client without heartbeat is forgotten and its connection closed after this."""
 
+    acl_enable: bool = False
+    """Let through only what is signed by an account with the rights for it, or comes from a white
+    address."""
+    acl_file: str | None = None
+    """RocketMQ's ``plain_acl.yml``; files under ``acl/`` beside it count as well."""
+
     connections_max: int = attrs.field(default=8_192, validator=_positive)
     """Open connections on all ports; one more is closed at once."""
     frame_size_max: int = attrs.field(default=16 << 20, validator=ge(1024))
@@ -122,6 +128,10 @@ class BrokerOptions:
 
     def __attrs_post_init__(self) -> None:
         """Refuse what only shows when fields are taken together."""
+        if self.acl_enable and not self.acl_file:
+            raise ValueError(
+                "acl_file: expected the path of plain_acl.yml with acl_enable, found none"
+            )
         if self.advertised_host in WILDCARD_HOSTS or (
             self.advertised_host is None and self.listen_host in WILDCARD_HOSTS
         ):

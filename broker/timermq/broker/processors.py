@@ -16,6 +16,7 @@ from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import RequestCode
 from timermq.timerstore.message_id import UniqueIdGenerator
 
+from .access_control import AccessControl
 from .cancel_processor import CancelProcessor
 from .client_processor import ClientProcessor
 from .client_registry import ClientRegistry
@@ -38,7 +39,7 @@ from .recall_processor import RecallProcessor
 from .route_processor import RouteProcessor
 from .send_back_processor import SendBackProcessor
 from .send_checks import SendChecks
-from .send_processor import SendProcessor
+from .send_processor import SEND_CODES, SendProcessor
 from .send_reader import SendReader
 from .send_request import AnswerFacts
 from .subscription_group import SubscriptionGroupTable
@@ -223,9 +224,14 @@ class Processors:
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self.route.system_topics,
         }
 
-    def dispatcher(self, tables: Tables) -> Dispatcher:
-        """What brings requests to these processors."""
+    def served(self) -> frozenset[int]:
+        """The request codes that are not answered with 3."""
+        return SEND_CODES | self.handlers().keys()
+
+    def dispatcher(self, tables: Tables, access: AccessControl | None) -> Dispatcher:
+        """What brings requests to these processors; without ``access`` everybody's."""
         return Dispatcher(
+            access=access,
             send=self.send,
             handlers=self.handlers(),
             clients=tables.clients,

@@ -17,6 +17,7 @@ import shtab
 from rich_argparse import RichHelpFormatter
 
 from timermq.broker import ConfigTableError
+from timermq.broker.plain_acl import PlainAclError
 from timermq.client import ClientError
 from timermq.remoting import LocalProtocolError, RemoteProtocolError
 from timermq.timerstore.errors import StoreError
@@ -49,7 +50,14 @@ USAGE = 2
 INTERRUPTED = 130
 
 USAGE_ERRORS = (UsageError, ConfigurationError, LocalProtocolError)
-FAILURES = (StoreError, ClientError, ConfigTableError, RemoteProtocolError, OSError)
+FAILURES = (
+    StoreError,
+    ClientError,
+    ConfigTableError,
+    PlainAclError,
+    RemoteProtocolError,
+    OSError,
+)
 """What can go wrong without being a bug, besides the usage."""
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Callable
 
 from .codes import ResponseCode
 from .command import Command
@@ -29,6 +30,7 @@ _FRONT = struct.Struct(">iI")
 
 Request = Command | PlainSend
 """What a server receives."""
+DecodeSend = Callable[[bytes], PlainSend | None]
 
 
 class Event(enum.Enum):
@@ -48,11 +50,17 @@ class FrameConnection:
     Args:
         frame_size_max: Bytes of a frame.
         header_size_max: Bytes of a header.
+        decode_send: Reads a JSON header as a plain send, for ``requests``.
     """
 
     def __init__(
-        self, *, frame_size_max: int = FRAME_SIZE_MAX, header_size_max: int = HEADER_SIZE_MAX
+        self,
+        *,
+        frame_size_max: int = FRAME_SIZE_MAX,
+        header_size_max: int = HEADER_SIZE_MAX,
+        decode_send: DecodeSend = decode_plain_send,
     ) -> None:
+        self._decode_send = decode_send
         self._frame_size_max = frame_size_max
         self._header_size_max = header_size_max
         self._buffer = bytearray()
@@ -134,6 +142,7 @@ class FrameConnection:
         requests: list[Request] = []
         at, end, front, unpack = self._at, len(data), _FRONT.size, _FRONT.unpack_from
         frame_max, header_max = self._frame_size_max, self._header_size_max
+        decode_send = self._decode_send
         try:
             while end - at >= front:
                 size, word = unpack(data, at)
@@ -145,7 +154,7 @@ class FrameConnection:
                 if frame_end > end:
                     break
                 header = data[at + front : header_end]
-                request: Request | None = None if word >> 24 else decode_plain_send(header)
+                request: Request | None = None if word >> 24 else decode_send(header)
                 if request is None:
                     request = decode_header(word >> 24, header)
                 request.body = data[header_end:frame_end]

@@ -11,6 +11,7 @@ Source: Java ``RemotingSerializable``, ``RocketMQSerializable``.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Any, cast
 
 import cbor2
@@ -59,7 +60,14 @@ class _OddJsonHeader(msgspec.Struct):
     extFields: dict[str, _Scalar] | None = None
 
 
+class _JsonTexts(msgspec.Struct):
+    """The parameters of a header in their spelling."""
+
+    extFields: dict[str, msgspec.Raw]
+
+
 _json_decoder = msgspec.json.Decoder(_JsonHeader)
+_texts_decoder = msgspec.json.Decoder(_JsonTexts)
 _odd_json_decoder = msgspec.json.Decoder(_OddJsonHeader)
 _json_encoder = msgspec.json.Encoder()
 
@@ -122,6 +130,8 @@ def _decode_json(data: bytes) -> Command:
     ext = header.extFields or {}
     if len(ext) > EXT_COUNT_MAX:
         raise _malformed(f"expected at most {EXT_COUNT_MAX} parameters, found {len(ext)}")
+    if float in map(type, ext.values()):
+        ext |= _fractions_as_written(data, ext)
     return Command(
         code=header.code,
         opaque=header.opaque,
@@ -135,6 +145,12 @@ def _decode_json(data: bytes) -> Command:
             if value is not None
         },
     )
+
+
+def _fractions_as_written(data: bytes, ext: Mapping[str, _Scalar]) -> dict[str, str]:
+    """Fractions among the parameters, as the client spelled them: that is what it has signed."""
+    texts = _texts_decoder.decode(data).extFields
+    return {name: bytes(texts[name]).decode() for name in ext if type(ext[name]) is float}
 
 
 def _usual(odd: _OddJsonHeader) -> _JsonHeader:

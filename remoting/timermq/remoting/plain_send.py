@@ -18,8 +18,8 @@ import msgspec
 from .codes import FLAG_ONEWAY, FLAG_RESPONSE, VERSION, LanguageCode, RequestCode
 from .command import Command
 
-_CODE = int(RequestCode.SEND_MESSAGE_V2)
-_MARK = b'"code":%d,' % _CODE
+CODE = int(RequestCode.SEND_MESSAGE_V2)
+MARK = b'"code":%d,' % CODE
 """How clients write the code; another spelling is read as a command."""
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 _Natural32 = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
@@ -91,13 +91,13 @@ _decoder = msgspec.json.Decoder(PlainSend)
 
 def decode_plain_send(header: bytes) -> PlainSend | None:
     """Read a JSON header as a plain send; None when it is anything else, or broken."""
-    if _MARK not in header:
+    if MARK not in header:
         return None
     try:
         send = _decoder.decode(header)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    return send if send.code == _CODE else None
+    return send if send.code == CODE else None
 
 
 class PlainAnswerTemplate:

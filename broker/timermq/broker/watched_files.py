@@ -1,0 +1,77 @@
+"""Files of the operator's that are read again when they change: rules, certificates.
+
+A change is seen by time, size and place of a file on its disk, which a rename changes as well; what
+is half written when it is read has another time when it is whole, and is read once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+FILES_MAX = 256
+"""Files of one directory of rules."""
+
+Stamp = tuple[tuple[str, int, int, int, int], ...]
+"""Of each file: path, size, i-node, time of its content and of its entry, nanoseconds."""
+
+
+def stamp_of(paths: Iterable[str]) -> Stamp:
+    """The state of some files; one that cannot be looked at has numbers of -1."""
+    return tuple(_stamp(path) for path in paths)
+
+
+def _stamp(path: str) -> tuple[str, int, int, int, int]:
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return path, -1, -1, -1, -1
+    return path, status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+
+def read_bounded(path: str, size_max: int) -> bytes:
+    """At most ``size_max`` bytes of a file, and one more by which a larger one is known.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with Path(path).open("rb") as file:
+        return file.read(size_max + 1)
+
+
+class AclFiles:
+    """The files of rules: ``plain_acl.yml``, and every ``.yml`` and ``.yaml`` under ``acl/``.
+
+    Args:
+        path: Of ``plain_acl.yml``; the directory ``acl`` is looked for beside it.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._directory = Path(path).parent / "acl"
+
+    def paths(self) -> list[str]:
+        """The files that are there, ``plain_acl.yml`` always."""
+        found = [
+            str(path)
+            for path in self._directory.rglob("*.y*ml")
+            # Mounted secrets stand in hidden directories, and are shown by links.
+            if path.suffix in (".yml", ".yaml")
+            and not any(part.startswith(".") for part in path.relative_to(self._directory).parts)
+        ]
+        return [self._path, *sorted(one for one in found if one != self._path)]
+
+    def stamp(self) -> Stamp:
+        """Their state now."""
+        return stamp_of(self.paths())
+
+    def read(self, size_max: int) -> dict[str, bytes]:
+        """Path to content.
+
+        Raises:
+            OSError: One of them cannot be read, or there are too many.
+        """
+        paths = self.paths()
+        if len(paths) > FILES_MAX:
+            raise OSError(f"{self._directory}: expected at most {FILES_MAX} files, found more")
+        return {path: read_bounded(path, size_max) for path in paths}
