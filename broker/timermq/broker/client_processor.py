@@ -76,7 +76,11 @@ class ClientProcessor:
     def check_client_config(self, _session: Session, command: Command) -> Command:
         """Whether the broker can filter by a subscription that a client is about to use."""
         subscription = SubscriptionData.decode_check(command.body)
-        parse_filter(subscription.sub_string, subscription.expression_type)
+        parse_filter(
+            subscription.sub_string,
+            subscription.expression_type,
+            property_filter_enable=self.options.enable_property_filter,
+        )
         return command.answer(ResponseCode.SUCCESS)
 
     def _register(self, session: Session, data: HeartbeatData, consumer: ConsumerData) -> None:

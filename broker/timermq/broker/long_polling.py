@@ -27,7 +27,7 @@ from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.timerstore.consume_queue import ConsumeQueue
 
-from .filter import TagFilter
+from .filter import MessageFilter
 from .session import Session
 
 BUCKETS_A_SECOND = 10
@@ -54,7 +54,7 @@ class HeldPull:
     """Offset to read from next: what lies between has been looked at and did not match."""
     count_max: int
     """Messages in one answer."""
-    tag_filter: TagFilter
+    message_filter: MessageFilter
     bucket: int = 0
     """Set by ``hold``: when it is answered at the latest."""
     answer: Command | None = None

@@ -60,6 +60,8 @@ class BrokerOptions:
     default_topic_queue_nums: int = attrs.field(default=8, validator=and_(ge(1), le(1024)))
     auto_create_topic_enable: bool = True
     auto_create_subscription_group: bool = True
+    enable_property_filter: bool = True
+    """SQL92 filters, which read each message that they look at. RocketMQ's default is false."""
     broker_permission: int = attrs.field(default=6, validator=and_(ge(0), le(7)))
     """Bits: 4 read, 2 write."""
     recall_message_enable: bool = True

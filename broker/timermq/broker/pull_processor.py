@@ -34,7 +34,7 @@ from timermq.timerstore.message_store import MessageStore
 from .answers import refusal_answer
 from .client_registry import ClientRegistry
 from .consumer_offset import ConsumerOffsetTable
-from .filter import TAG_TYPE, TagFilter, parse_filter
+from .filter import ALL, TAG_TYPE, MessageFilter, parse_filter
 from .long_polling import HeldPull, LongPolling
 from .options import BrokerOptions
 from .refusal import RefusedError
@@ -151,7 +151,7 @@ class PullProcessor:
             first_offset=offset,
             offset=offset,
             count_max=max(integer(command, "maxMsgNums", default=1), 1),
-            tag_filter=self._filter(command, group, topic),
+            message_filter=self._filter(command, group, topic),
         )
 
     def _check_topic(self, topic: str, queue_id: int) -> None:
@@ -174,10 +174,12 @@ class PullProcessor:
                 f"found queue {queue_id}",
             )
 
-    def _filter(self, command: Command, group: SubscriptionGroupConfig, topic: str) -> TagFilter:
+    def _filter(
+        self, command: Command, group: SubscriptionGroupConfig, topic: str
+    ) -> MessageFilter:
         """What the consumer wants: as the request says, else as its group's heartbeats did."""
         if integer(command, "sysFlag", default=0) & FLAG_SUBSCRIPTION:
-            return parse_filter(
+            return self._parse_filter(
                 text(command, "subscription", default=""),
                 text(command, "expressionType", default=TAG_TYPE),
             )
@@ -209,7 +211,14 @@ class PullProcessor:
                 f"the subscription of {topic} is of version {subscription.sub_version}, "
                 f"the pull of {version}",
             )
-        return parse_filter(subscription.sub_string, subscription.expression_type)
+        return self._parse_filter(subscription.sub_string, subscription.expression_type)
+
+    def _parse_filter(self, sub_string: str, expression_type: str) -> MessageFilter:
+        return parse_filter(
+            sub_string,
+            expression_type,
+            property_filter_enable=self.options.enable_property_filter,
+        )
 
     def _read(self, pull: HeldPull) -> GetResult:
         store_options = self.store.options
@@ -219,7 +228,8 @@ class PullProcessor:
             pull.offset,
             count_max=min(pull.count_max, store_options.max_transfer_count_on_message_in_memory),
             bytes_max=store_options.max_transfer_bytes_on_message_in_memory,
-            matches=None if pull.tag_filter.hashes is None else pull.tag_filter.matches,
+            matches=pull.message_filter.matches_tags,
+            matches_record=pull.message_filter.matches_record,
         )
 
     def _refuse(
@@ -237,7 +247,7 @@ class PullProcessor:
             first_offset=0,
             offset=0,
             count_max=0,
-            tag_filter=TagFilter(None),
+            message_filter=ALL,
             answer=answer,
         )
         if self.long_polling.hold(held, self.options.pull_error_delay_ms / 1000):

@@ -165,7 +165,9 @@ async def test_groups_of_one_client_are_bounded() -> None:
     [
         ({"subString": "a || b", "expressionType": "TAG"}, 0),
         ({"subString": "||", "expressionType": "TAG"}, 23),
-        ({"subString": "a > 1", "expressionType": "SQL92"}, 1),
+        ({"subString": "a > 1", "expressionType": "SQL92"}, 0),
+        ({"subString": "a >", "expressionType": "SQL92"}, 23),
+        ({"subString": "a > 1", "expressionType": "XPATH"}, 1),
     ],
 )
 async def test_subscriptions_are_checked_at_start(

@@ -26,7 +26,7 @@ def make_pull(peer: RecordingSession, opaque: int = 1, topic: str = "T") -> Held
         first_offset=0,
         offset=0,
         count_max=32,
-        tag_filter=ALL,
+        message_filter=ALL,
     )
 
 

@@ -109,6 +109,35 @@ async def test_registrations_are_needed_without_an_expression() -> None:
     assert newer.code == 25
 
 
+async def test_sql_of_the_request_and_of_the_heartbeat() -> None:
+    """Properties choose; the heartbeat of the group counts where the pull says nothing."""
+    rig = Rig()
+    for number in range(4):
+        rig.send("T", b"%d" % number, f"{PROPERTIES}n\x01{number}\x02")
+    stated = rig.call(11, pull_ext("T", subscription="n = 2", expressionType="SQL92"))
+    subscription = SubscriptionData(topic="T", sub_string="n > 2", expression_type="SQL92")
+    consumer = ConsumerData(group_name="G", subscriptions=[subscription])
+    rig.call(34, body=HeartbeatData(client_id="c1", consumers=[consumer]).encode())
+    registered = rig.call(11, pull_ext("T", sysFlag="0", subscription=""))
+    nothing = rig.call(11, pull_ext("T", subscription="m = 2", expressionType="SQL92"))
+
+    assert decode_record(stated.body).body == b"2"
+    assert decode_record(registered.body).body == b"3"
+    assert stated.ext["nextBeginOffset"] == registered.ext["nextBeginOffset"] == "4"
+    assert (nothing.code, nothing.ext["nextBeginOffset"]) == (20, "4")
+
+
+async def test_sql_switched_off() -> None:
+    """Then pulls and checks are refused with 1, as by a Java broker."""
+    rig = Rig(options=BrokerOptions(enable_property_filter=False))
+    rig.send("T")
+    answer = rig.call(11, pull_ext("T", subscription="a = 1", expressionType="SQL92"))
+
+    assert answer.code == 1
+    assert answer.remark is not None
+    assert answer.remark.startswith("FILTER_TYPE: ")
+
+
 @pytest.mark.parametrize(
     ("ext", "code", "rule"),
     [
@@ -119,7 +148,8 @@ async def test_registrations_are_needed_without_an_expression() -> None:
         ({"consumerGroup": "a/b"}, 29, "GROUP_NAME"),
         ({"topic": "rmq_sys_SYNC_BROKER_MEMBER_broker-a"}, 16, "TOPIC_NOT_READABLE"),
         ({"subscription": "||"}, 23, "FILTER_EXPRESSION"),
-        ({"expressionType": "SQL92"}, 1, "FILTER_TYPE"),
+        ({"expressionType": "SQL92", "subscription": "a >"}, 23, "FILTER_EXPRESSION"),
+        ({"expressionType": "XPATH"}, 1, "FILTER_TYPE"),
         ({"queueOffset": "x"}, 1, "FIELD"),
         ({"queueOffset": "99999999999999999999"}, 1, "FIELD"),
     ],
@@ -180,6 +210,30 @@ async def test_a_held_pull_is_answered_when_a_message_arrives(autojump_clock: Mo
     assert answer.ext["nextBeginOffset"] == "3"
     assert decode_record(answer.body).body == b"a"
     assert trio.current_time() == start + 6
+
+
+async def test_sql_wakes_a_held_pull_only_for_what_it_wants(autojump_clock: MockClock) -> None:
+    """What does not match is passed by while the pull goes on waiting."""
+    async with running_broker() as running:
+        consumer, producer = running.connect(), running.connect()
+        await producer.call(10, send_ext("T"), b"first")
+        wanted = pull_ext(
+            "T", sysFlag="6", queueOffset="1", subscription="n = 2", expressionType="SQL92"
+        )
+        async with trio.open_nursery() as nursery:
+
+            async def send_later() -> None:
+                for number in range(4):
+                    await trio.sleep(2)
+                    await producer.call(10, send_ext("T", f"{PROPERTIES}n\x01{number}\x02"), b"x")
+
+            nursery.start_soon(send_later)
+            start = trio.current_time()
+            answer = await consumer.call(11, wanted)
+            assert trio.current_time() == start + 6
+
+    assert decode_record(answer.body).properties_dict()["n"] == "2"
+    assert answer.ext["nextBeginOffset"] == "4"
 
 
 async def test_a_pull_is_never_left_unanswered(autojump_clock: MockClock) -> None:

@@ -1,0 +1,118 @@
+"""The grammar of SQL92 filters, and the tree that it makes of an expression.
+
+``NOT``, ``+`` and ``-`` bind closest, as in RocketMQ: ``NOT a = 1`` is ``(NOT a) = 1``. Words of
+the language are reserved everywhere, in any case of letters. What follows a whole expression is
+refused; RocketMQ passes it over.
+
+Source: Java ``SelectorParser.jj``.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedInput
+
+EXPRESSION_LENGTH_MAX = 4_096
+"""Characters of an expression: reading one takes a tenth of a second at most."""
+_SHOWN_LENGTH = 32
+"""Characters of an expression that an explanation quotes."""
+
+GRAMMAR = r"""
+?start: or
+?or: and (_OR and)*
+?and: equality (_AND equality)*
+?equality: comparison equality_tail*
+?equality_tail: "=" comparison               -> equal
+    | "<>" comparison                        -> not_equal
+    | _IS _NULL                              -> is_null
+    | _IS _NOT _NULL                         -> is_not_null
+?comparison: unary comparison_tail*
+?comparison_tail: ">" unary                  -> greater
+    | ">=" unary                             -> greater_equal
+    | "<" unary                              -> less
+    | "<=" unary                             -> less_equal
+    | _CONTAINS STRING                       -> contains
+    | _NOT _CONTAINS STRING                  -> not_contains
+    | _STARTSWITH STRING                     -> starts_with
+    | _NOT _STARTSWITH STRING                -> not_starts_with
+    | _ENDSWITH STRING                       -> ends_with
+    | _NOT _ENDSWITH STRING                  -> not_ends_with
+    | _BETWEEN unary _AND unary              -> between
+    | _NOT _BETWEEN unary _AND unary         -> not_between
+    | _IN "(" STRING ("," STRING)* ")"       -> in_list
+    | _NOT _IN "(" STRING ("," STRING)* ")"  -> not_in_list
+?unary: "+" unary
+    | "-" unary                              -> negate
+    | _NOT unary                             -> not
+    | STRING                                 -> string
+    | DECIMAL                                -> decimal
+    | FLOAT                                  -> float
+    | _TRUE                                  -> true
+    | _FALSE                                 -> false
+    | _NULL                                  -> null
+    | NAME                                   -> property
+    | "(" or ")"
+
+_AND: "AND"i
+_BETWEEN: "BETWEEN"i
+_CONTAINS: "CONTAINS"i
+_ENDSWITH: "ENDSWITH"i
+_FALSE: "FALSE"i
+_IN: "IN"i
+_IS: "IS"i
+_NOT: "NOT"i
+_NULL: "NULL"i
+_OR: "OR"i
+_STARTSWITH: "STARTSWITH"i
+_TRUE: "TRUE"i
+NAME: /[a-z_$][a-z0-9_$]*/i
+STRING: /'(?:''|[^'])*'/
+FLOAT.2: /[0-9]+\.[0-9]*(?:e[+-]?[0-9]+)?|\.[0-9]+(?:e[+-]?[0-9]+)?|[0-9]+e[+-]?[0-9]+/i
+DECIMAL: /0|[1-9][0-9]*l?/i
+_BLANK: /[ \t\n\r\f]+/
+_LINE_COMMENT.3: /--[^\n\r]*/
+_BLOCK_COMMENT.3: /\/\*[\s\S]*?\*\//
+%ignore _BLANK
+%ignore _LINE_COMMENT
+%ignore _BLOCK_COMMENT
+"""
+
+
+class SqlError(ValueError):
+    """An expression that is none, or too large; the consumer's programmer mends it."""
+
+
+def parse_sql(expression: str) -> Tree[Token] | Token:
+    """The tree of an expression; operators of one level stand side by side under one node.
+
+    Raises:
+        SqlError: It is too long, or does not follow the grammar; the text says where.
+    """
+    if len(expression) > EXPRESSION_LENGTH_MAX:
+        raise SqlError(
+            f"expected at most {EXPRESSION_LENGTH_MAX} characters, found {len(expression)}"
+        )
+    try:
+        # Lark leaves open what else it could read.
+        return _parser().parse(expression)  # pyright: ignore[reportUnknownMemberType]
+    except UnexpectedInput as error:
+        raise SqlError(_explained(expression, error)) from None
+
+
+@functools.cache
+def _parser() -> Lark:
+    """Made when the first expression is read: that takes as long as many requests."""
+    # The basic lexer: a reserved word is one wherever it stands.
+    return Lark(GRAMMAR, parser="lalr", lexer="basic")
+
+
+def _explained(expression: str, error: UnexpectedInput) -> str:
+    at = error.pos_in_stream
+    token: object = getattr(error, "token", None)
+    is_end = isinstance(token, Token) and token.type == "$END"
+    if is_end or at is None or not 0 <= at < len(expression):
+        return "expected more, found the end"
+    found = ascii(expression[at : at + _SHOWN_LENGTH])
+    return f"character {at}: expected another word or sign, found {found}"
