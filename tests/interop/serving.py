@@ -89,6 +89,9 @@ class Got:
     received_ms: int
     stored_ms: int
     tag: str
+    queue_id: int = -1
+    """Unless the client prints where it was."""
+    queue_offset: int = -1
 
 
 @attrs.frozen
@@ -113,8 +116,9 @@ class Transcript:
             match words:
                 case ["SENT", body, message_id, moment]:
                     sent[body] = (message_id, moment)
-                case ["GOT", body, message_id, received, stored, tag]:
-                    got.append(Got(body, message_id, int(received), int(stored), tag))
+                case ["GOT", body, message_id, received, stored, tag, *place]:
+                    where = map(int, place)
+                    got.append(Got(body, message_id, int(received), int(stored), tag, *where))
                 case ["RECALLED", body, answer]:
                     recalled[body] = answer
                 case ["DONE"]:

@@ -1,0 +1,67 @@
+"""Real clients send in every way that they have: each message arrives once, where it belongs."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from interop.serving import Transcript, serving
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.interop,
+    pytest.mark.timeout(900),  # the Go client is built from its sources, once a machine
+]
+
+LATE_MS_MAX = 2_000
+"""What a loaded machine may add before a delivery is called late."""
+ORDERED = [f"ordered{number}" for number in range(8)]
+
+
+def transcript_of(command: Sequence[str]) -> Transcript:
+    """What a client printed that ran to its end."""
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    transcript = Transcript.of(run.stdout)
+    assert transcript.done, run.stdout[-2000:] + run.stderr[-2000:]
+    return transcript
+
+
+def check_in_order(transcript: Transcript) -> None:
+    """What was sent by one key stands in one queue, one after the other."""
+    ordered = [transcript.only(body) for body in ORDERED]
+    assert len({one.queue_id for one in ordered}) == 1
+    offsets = [one.queue_offset for one in ordered]
+    assert offsets == sorted(offsets)
+
+
+def test_go_client(tmp_path: Path, go_client: Callable[..., list[str]]) -> None:
+    """Sync, async, one-way, batch, ordered, by moment and by level."""
+    at_once = ["sync", "async", "oneway", "batch0", "batch1", "batch2", *ORDERED]
+    later = ["at", "level1", "level2"]
+    with serving(tmp_path / "store") as broker:
+        transcript = transcript_of(
+            go_client("sending", broker.namesrv, "GoTopic", "GoGroup", str(len(at_once + later)))
+        )
+
+    for body in at_once:
+        transcript.only(body)
+    for body in later:
+        late_ms = transcript.only(body).stored_ms - int(transcript.sent[body][1])
+        assert 0 <= late_ms <= LATE_MS_MAX, (body, late_ms)
+    check_in_order(transcript)
+
+
+def test_java_client(tmp_path: Path, java_client: Callable[..., list[str]]) -> None:
+    """Sync, async, one-way, ordered, and a body that the client packs."""
+    bodies = ["sync", "async", "oneway", "large", *ORDERED]
+    with serving(tmp_path / "store") as broker:
+        transcript = transcript_of(
+            java_client("SendClient", broker.namesrv, "JavaTopic", "JavaGroup", str(len(bodies)))
+        )
+
+    for body in bodies:
+        transcript.only(body)
+    check_in_order(transcript)
