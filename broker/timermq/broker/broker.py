@@ -51,6 +51,7 @@ from .queue_lock import QueueLockTable
 from .reactor import make_reactor
 from .server import Server
 from .subscription_group import SubscriptionGroupTable
+from .tls import Tls
 from .topic_config import TopicConfigTable
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class Broker:
             address=endpoint.address,
             store_host=endpoint.store_host,
         )
+        self.tls = Tls(options)
         self.access = AccessControl.of(options, self.store, self.processors.served())
         self.dispatcher = self.processors.dispatcher(self.tables, self.access)
         self._reactor = make_reactor(self.dispatcher, self.tables.durable)
@@ -142,6 +144,7 @@ class Broker:
             StoreError: The store is foreign, damaged, or served by another process.
             ConfigTableError: A table under ``config/`` holds something else.
             PlainAclError: The rules of access cannot be read.
+            TlsError: Certificate or key cannot be used.
         """
         endpoint = await Endpoint.bind(options)
         try:
@@ -225,6 +228,8 @@ class Broker:
             store=self.store.statistics(),
             timer=self.timer_store.statistics(),
             clock=self._clock.status(),
+            tls_refused=self.tls.refused,
+            tls_problem=self.tls.problem,
             access=None if self.access is None else self.access.statistics(),
         )
 
@@ -275,6 +280,7 @@ class Broker:
                 await services.start(self.tables.long_polling.run, self.processors.pull.run_again)
                 await services.start(self._saver.run, name="config saver")
                 services.start_soon(self.processors.watch.run, name="watchers")
+                services.start_soon(self.tls.run, name="certificates")
                 if self.access is not None:
                     await services.start(self.access.run, name="access control")
                 if self._reactor is not None:
@@ -319,6 +325,7 @@ class Broker:
             dispatcher=self.dispatcher,
             durable=self.tables.durable,
             reactor=self._reactor,
+            tls=self.tls,
             decode_send=decode_plain_send if self.access is None else decode_signed_send,
         )
 

@@ -35,5 +35,10 @@ class BrokerStatistics:
     store: StoreStatistics
     timer: TimerStatistics
     clock: ClockStatus
+    tls_refused: int = 0
+    """Connections closed before their first request: not the kind that is taken, or a handshake
+    that failed."""
+    tls_problem: str | None = None
+    """Why changed certificates are not in force; None while they are."""
     access: AccessStatistics | None = None
     """None without access control."""

@@ -31,6 +31,7 @@ from .durable_answers import DurableAnswers
 from .options import BrokerOptions
 from .reactor import Reactor
 from .session import Session, pack_born_host
+from .tls import Tls
 
 READS_MAX = 4
 """Times that a ready socket is read in one round."""
@@ -55,6 +56,7 @@ class Connection:
         dispatcher: Does the work.
         durable: Answers that wait for the disk; while there are too many, nothing is received.
         reactor: Receives from sockets; without one, and from other streams, the connection does.
+        tls: Makes of the stream what its first byte says; None: it stays plain.
         decode_send: Reads the header of a plain send, with its signature where that is checked.
     """
 
@@ -68,7 +70,9 @@ class Connection:
         durable: DurableAnswers,
         reactor: Reactor | None = None,
         decode_send: DecodeSend = decode_plain_send,
+        tls: Tls | None = None,
     ) -> None:
+        self._tls = tls
         self._stream = stream
         self._options = options
         self._dispatcher = dispatcher
@@ -116,10 +120,7 @@ class Connection:
                     self._tasks = nursery
                     nursery.start_soon(self._send_output, name="connection output")
                     with self._receiving:
-                        if self._reactor is None or not isinstance(self._stream, trio.SocketStream):
-                            await self._receive()
-                        else:
-                            await self._receive_together(self._reactor, self._stream)
+                        await self._receive_opened()
                     self._dispatcher.close(self.session)
                     with trio.move_on_after(LINGER):
                         await self._wait_sent()
@@ -134,6 +135,20 @@ class Connection:
             self._file_number = None
             await trio.aclose_forcefully(self._stream)
             log.debug("closed", remote=self.session.remote_address, reason=self._reason)
+
+    async def _receive_opened(self) -> None:
+        """Receive what the peer sends, once it is known what it speaks."""
+        if self._tls is not None:
+            opened = await self._tls.open(self._stream, self.session.remote_address)
+            if opened is None:
+                self._reason = self._reason or "closed before the first request"
+                return
+            self._stream = opened
+            self.active_at = trio.current_time()
+        if self._reactor is None or not isinstance(self._stream, trio.SocketStream):
+            await self._receive()
+        else:
+            await self._receive_together(self._reactor, self._stream)
 
     def stop(self) -> None:
         """Receive nothing more; what is under way is still sent, for a short time."""

@@ -6,6 +6,7 @@ every limit of the server, with its unit.
 
 from __future__ import annotations
 
+import enum
 import re
 
 import attrs
@@ -20,6 +21,27 @@ PERM_WRITE = 2
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
 _positive = ge(1)
 _port = and_(ge(0), le(65_535))
+
+
+class TlsMode(enum.StrEnum):
+    """Which connections are taken."""
+
+    DISABLED = "disabled"
+    """Plain ones."""
+    PERMISSIVE = "permissive"
+    """Both."""
+    ENFORCING = "enforcing"
+    """TLS ones."""
+
+
+class TlsClientAuth(enum.StrEnum):
+    """Whether clients show a certificate."""
+
+    NONE = "none"
+    """They are not asked."""
+    OPTIONAL = "optional"
+    """They are asked; one that is shown must be good."""
+    REQUIRE = "require"
 
 
 def _check_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
@@ -82,6 +104,17 @@ class BrokerOptions:
     address."""
     acl_file: str | None = None
     """RocketMQ's ``plain_acl.yml``; files under ``acl/`` beside it count as well."""
+    tls_server_mode: TlsMode = TlsMode.PERMISSIVE
+    """Which connections are taken; TLS needs a certificate."""
+    tls_server_cert_path: str | None = None
+    """PEM: the certificate, and behind it those that lead to its issuer."""
+    tls_server_key_path: str | None = None
+    """PEM; None: it stands in the file of the certificate."""
+    tls_server_key_password_path: str | None = None
+    """File with the password of the key."""
+    tls_server_need_client_auth: TlsClientAuth = TlsClientAuth.NONE
+    tls_server_trust_cert_path: str | None = None
+    """PEM: who may sign the certificates of clients."""
 
     connections_max: int = attrs.field(default=8_192, validator=_positive)
     """Open connections on all ports; one more is closed at once."""
@@ -133,6 +166,24 @@ class BrokerOptions:
         if self.acl_enable and not self.acl_file:
             raise ValueError(
                 "acl_file: expected the path of plain_acl.yml with acl_enable, found none"
+            )
+        if self.tls_server_cert_path is None:
+            if self.tls_server_mode is TlsMode.ENFORCING:
+                raise ValueError(
+                    "tls_server_cert_path: expected a certificate with tls_server_mode enforcing, "
+                    "found none"
+                )
+            if self.tls_server_key_path is not None:
+                raise ValueError(
+                    "tls_server_cert_path: expected a certificate to the key, found none"
+                )
+        if (
+            self.tls_server_need_client_auth is not TlsClientAuth.NONE
+            and self.tls_server_trust_cert_path is None
+        ):
+            raise ValueError(
+                "tls_server_trust_cert_path: expected who signs the certificates of clients, "
+                f"with tls_server_need_client_auth {self.tls_server_need_client_auth}, found none"
             )
         if self.advertised_host in WILDCARD_HOSTS or (
             self.advertised_host is None and self.listen_host in WILDCARD_HOSTS

@@ -49,4 +49,6 @@ def warn_of_ignored(configuration: Configuration) -> None:
 
 
 def _plain(value: object) -> object:
-    return value.name if isinstance(value, enum.Enum) else value
+    if isinstance(value, enum.Enum) and not isinstance(value, enum.StrEnum):
+        return value.name
+    return value

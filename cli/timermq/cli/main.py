@@ -18,6 +18,7 @@ from rich_argparse import RichHelpFormatter
 
 from timermq.broker import ConfigTableError
 from timermq.broker.plain_acl import PlainAclError
+from timermq.broker.tls import TlsError
 from timermq.client import ClientError
 from timermq.remoting import LocalProtocolError, RemoteProtocolError
 from timermq.timerstore.errors import StoreError
@@ -55,6 +56,7 @@ FAILURES = (
     ClientError,
     ConfigTableError,
     PlainAclError,
+    TlsError,
     RemoteProtocolError,
     OSError,
 )

@@ -221,7 +221,8 @@ def _strict_enum(value: object, kind: type[enum.Enum]) -> enum.Enum:
     for member in kind:
         if value in (member.name, member):
             return member
-    raise ConfigurationError(f"expected {' or '.join(kind.__members__)}, found {shown(value)}")
+    names = [one.value if isinstance(one, enum.StrEnum) else one.name for one in kind]
+    raise ConfigurationError(f"expected {' or '.join(names)}, found {shown(value)}")
 
 
 def _strict_converter() -> cattrs.Converter:
