@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import attrs
 import structlog
 import trio
 
@@ -35,6 +36,7 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.store_options import StoreOptions
 
 from .access_control import AccessControl
+from .admin import make_rates
 from .broker_statistics import BrokerStatistics
 from .client_registry import ClientRegistry
 from .config_table import ConfigSaver
@@ -88,7 +90,8 @@ class Broker:
         clock: WatchedClock,
         stop_timeout_ms: int = STOP_TIMEOUT_MS,
     ) -> None:
-        self.options = options
+        # A copy: what an operator changes while this broker serves concerns this one alone.
+        self.options = options = attrs.evolve(options)
         self.endpoint = endpoint
         self.timer_store = timer_store
         self.store = timer_store.store
@@ -106,13 +109,17 @@ class Broker:
             clock=clock,
             address=endpoint.address,
             store_host=endpoint.store_host,
+            saved=self._saver.saved,
         )
         self.tls = Tls(options)
         self.access = AccessControl.of(options, self.store, self.processors.served())
         self.dispatcher = self.processors.dispatcher(self.tables, self.access)
         self._reactor = make_reactor(self.dispatcher, self.tables.durable)
-        self.server = Server(options, self._connect, self.tables.clients)
+        self.server = Server(
+            options, self._connect, self.tables.clients, at_sweep=self.tables.rates.look
+        )
         self.store.on_arrival(self.tables.long_polling.notify_message_arriving)
+        self.store.on_arrival(self._adopt_topic)
 
     @classmethod
     async def open(
@@ -329,6 +336,11 @@ class Broker:
             decode_send=decode_plain_send if self.access is None else decode_signed_send,
         )
 
+    def _adopt_topic(self, queue: ConsumeQueue) -> None:
+        """Bring back a topic that was deleted while a message was on its way to it."""
+        if self.tables.topics.get(queue.topic) is None and queue.topic != QUARANTINE_TOPIC:
+            self.tables.topics.adopt(queue.topic, queue.queue_id + 1)
+
     def _warn_of_levels(self) -> None:
         left = count_left(self.store)
         if left:
@@ -356,7 +368,9 @@ class Broker:
         return saver
 
 
-def _make_tables(options: BrokerOptions, timer_store: TimerMessageStore, clock: Clock) -> Tables:
+def _make_tables(
+    options: BrokerOptions, timer_store: TimerMessageStore, clock: WatchedClock
+) -> Tables:
     levels = DelayLevels.parse(timer_store.options.message_delay_level)
     return Tables(
         topics=TopicConfigTable(options, now_ms=clock.now_ms, level_max=levels.level_max),
@@ -373,6 +387,7 @@ def _make_tables(options: BrokerOptions, timer_store: TimerMessageStore, clock: 
             held_per_session_max=options.held_pulls_per_connection_max,
         ),
         durable=DurableAnswers(timer_store.store, options.unflushed_answers_max),
+        rates=make_rates(timer_store, clock),
         locks=QueueLockTable(current_time=trio.current_time, locks_max=options.queue_locks_max),
     )
 

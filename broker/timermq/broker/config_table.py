@@ -13,10 +13,12 @@ import structlog
 import trio
 
 from timermq.pipeline.signal import Signal
+from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.config_file import DataVersion, fastjson, load_json, save_json
 from timermq.timerstore.disk import Disk, is_full
 
 from .config_fields import ConfigFields
+from .refusal import RefusedError
 
 REST_RATIO = 9
 """Time to rest after a save, by the time that it took."""
@@ -104,6 +106,7 @@ class ConfigSaver:
         self._interval = interval_ms / 1000
         self._changed = Signal()
         self._saved: dict[str, int] = {}
+        self._waiting: list[trio.Event] = []
 
     @property
     def changed(self) -> Callable[[], None]:
@@ -136,13 +139,37 @@ class ConfigSaver:
             left = saved_at + self._interval - trio.current_time()
             changed = await self._changed.wait_at_most(max(left, 0))
             begun = trio.current_time()
-            if begun >= saved_at + self._interval:
+            if self._waiting or begun >= saved_at + self._interval:
+                waiting, self._waiting = self._waiting, []
                 await self.save()
                 saved_at = begun
+                for one in waiting:
+                    one.set()
             elif changed:
                 await self._save(self._prompt)
             # A crowd changes a large table again and again: other tasks get most of the time.
             await trio.sleep((trio.current_time() - begun) * REST_RATIO)
+
+    async def saved(self) -> None:
+        """Wait until what the tables hold now is on the disk.
+
+        Raises:
+            RefusedError: The disk is full; the tables are saved as soon as there is room (14).
+
+        Cancellation: they are saved all the same.
+        """
+        wanted = {table.path: table.changes for table in (*self._prompt, *self._periodic)}
+        is_saved = trio.Event()
+        self._waiting.append(is_saved)
+        self._changed.set()
+        await is_saved.wait()
+        behind = [path for path, changes in wanted.items() if self._saved.get(path, -1) < changes]
+        if behind:
+            raise RefusedError(
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                "SERVICE_NOT_AVAILABLE",
+                f"done, but the disk has no room for {', '.join(behind)}; it is saved later",
+            )
 
     async def save(self) -> None:
         """Write every table that has changed since it was written.

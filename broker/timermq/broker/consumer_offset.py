@@ -103,3 +103,14 @@ class ConsumerOffsetTable:
         for key in [key for key in self._offsets if key.startswith(prefix)]:
             del self._offsets[key]
             self.changes += 1
+
+    def delete_group(self, group: str) -> None:
+        """Forget what the group committed of all topics."""
+        for topic in self.topics_of(group):
+            del self._offsets[f"{topic}{TOPIC_GROUP_SEPARATOR}{group}"]
+            self.changes += 1
+
+    def groups_of(self, topic: str) -> list[str]:
+        """The groups that committed something of the topic, in order."""
+        prefix = f"{topic}{TOPIC_GROUP_SEPARATOR}"
+        return sorted(key.removeprefix(prefix) for key in self._offsets if key.startswith(prefix))

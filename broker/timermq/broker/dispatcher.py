@@ -23,6 +23,7 @@ from timermq.remoting.plain_send import PlainSend
 
 from .access_control import AccessControl
 from .answers import Answer, refusal_answer, unsupported_answer
+from .client_calls import ClientCalls
 from .client_registry import ClientRegistry
 from .long_polling import LongPolling
 from .refusal import RefusedError
@@ -43,6 +44,7 @@ class Dispatcher:
         handlers: Request code to processor, for everything else.
         clients: Registrations.
         long_polling: Held pulls.
+        calls: What we have asked of clients.
         access: Whose requests are let through; None: everybody's.
     """
 
@@ -53,6 +55,7 @@ class Dispatcher:
         handlers: Mapping[int, Handler],
         clients: ClientRegistry,
         long_polling: LongPolling,
+        calls: ClientCalls,
         access: AccessControl | None = None,
     ) -> None:
         self._access = access
@@ -61,6 +64,7 @@ class Dispatcher:
         """Request code to processor."""
         self._clients = clients
         self._long_polling = long_polling
+        self._calls = calls
         self.requests: Counter[int] = Counter()
         """Requests so far by code; codes that nobody serves count as -1."""
 
@@ -74,8 +78,8 @@ class Dispatcher:
         """Work on what several sessions have brought.
 
         Args:
-            chunks: Sessions, each with what was read from it at once, in order; answers to our own
-                calls are ignored.
+            chunks: Sessions, each with what was read from it at once, in order, answers to our own
+                calls among it.
 
         Returns:
             The answers that can go now, each with its session; sends first.
@@ -87,6 +91,8 @@ class Dispatcher:
         for session, requests in chunks:
             for request in requests:
                 if request.flag & FLAG_RESPONSE:
+                    if isinstance(request, Command):
+                        self._calls.answered(session, request)
                     continue
                 if isinstance(request, PlainSend) or request.code in SEND_CODES:
                     sends.append((session, request))
@@ -106,6 +112,7 @@ class Dispatcher:
         session.is_open = False
         self._clients.drop(session)
         self._long_polling.drop(session)
+        self._calls.drop(session)
 
     def _handle_sends(self, sends: list[SessionRequest]) -> list[tuple[Session, Answer]]:
         self.requests.update([send.code for _, send in sends])

@@ -104,7 +104,11 @@ class LongPolling:
 
     def notify_message_arriving(self, queue: ConsumeQueue) -> None:
         """Something has been stored in a queue: wake its pulls. Called by the store, plain code."""
-        key = (queue.topic, queue.queue_id)
+        self.wake(queue.topic, queue.queue_id)
+
+    def wake(self, topic: str, queue_id: int) -> None:
+        """Run the pulls of a queue again: something about it has changed."""
+        key = (topic, queue_id)
         if key in self._by_queue:
             self._arrived[key] = None
             self._changed.set()

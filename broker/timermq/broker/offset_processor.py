@@ -14,6 +14,7 @@ from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.message_store import MessageStore
 
 from .consumer_offset import ConsumerOffsetTable
+from .offset_reset import OffsetResets
 from .refusal import RefusedError
 from .session import Session
 from .subscription_group import SubscriptionGroupTable
@@ -30,6 +31,7 @@ class OffsetProcessor:
     topics: TopicConfigTable
     groups: SubscriptionGroupTable
     offsets: ConsumerOffsetTable
+    resets: OffsetResets
 
     def query_consumer_offset(self, _session: Session, command: Command) -> Command:
         """Where a group goes on (14).
@@ -53,16 +55,16 @@ class OffsetProcessor:
         return _offset(command, offset)
 
     def update_consumer_offset(self, _session: Session, command: Command) -> Command:
-        """Commit where a group goes on (15); negative offsets are ignored."""
+        """Commit where a group goes on (15).
+
+        Negative offsets are ignored, and so are all until the group has learned of a reset.
+        """
         topic, queue_id = text(command, "topic"), integer(command, "queueId")
         self._check_queue(topic, queue_id)
-        group = self.groups.find(text(command, "consumerGroup"))
-        self.offsets.commit(
-            group=group.group_name,
-            topic=topic,
-            queue_id=queue_id,
-            offset=integer(command, "commitOffset"),
-        )
+        group = self.groups.find(text(command, "consumerGroup")).group_name
+        offset = integer(command, "commitOffset")
+        if not self.resets.is_pending(group=group, topic=topic, queue_id=queue_id):
+            self.offsets.commit(group=group, topic=topic, queue_id=queue_id, offset=offset)
         return command.answer(ResponseCode.SUCCESS)
 
     def search_offset_by_timestamp(self, _session: Session, command: Command) -> Command:

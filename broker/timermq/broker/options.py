@@ -53,9 +53,38 @@ def _check_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
         )
 
 
-@attrs.frozen(kw_only=True)
+LIVE_SETTINGS = frozenset(
+    {
+        "allow_recall_when_broker_not_writeable",
+        "auto_create_subscription_group",
+        "auto_create_topic_enable",
+        "broker_permission",
+        "client_groups_max",
+        "pending_count_max",
+        "pull_error_delay_ms",
+        "pull_suspend_ms_max",
+        "query_size_max",
+        "recall_message_enable",
+        "start_accept_send_request_time_stamp",
+        "subscription_groups_max",
+        "topics_max",
+    }
+)
+"""What may change while the broker serves: whoever goes by it looks each time."""
+
+
+def _set_live(_: object, attribute: attrs.Attribute[object], value: object) -> object:
+    if attribute.name not in LIVE_SETTINGS:
+        raise attrs.exceptions.FrozenAttributeError
+    return value
+
+
+@attrs.define(kw_only=True, on_setattr=_set_live)
 class BrokerOptions:
-    """How the broker presents itself and what it allows; a bad value raises ``ValueError``."""
+    """How the broker presents itself and what it allows; a bad value raises ``ValueError``.
+
+    All but ``LIVE_SETTINGS`` is frozen.
+    """
 
     broker_name: str = attrs.field(default="broker-a", validator=_check_name)
     broker_cluster_name: str = attrs.field(default="DefaultCluster", validator=_check_name)

@@ -17,15 +17,12 @@ from timermq.remoting.codes import RequestCode
 from timermq.timerstore.message_id import UniqueIdGenerator
 
 from .access_control import AccessControl
+from .admin import AdminProcessors
 from .cancel_processor import CancelProcessor
 from .client_processor import ClientProcessor
-from .client_registry import ClientRegistry
 from .clock_processor import ClockProcessor
-from .consumer_offset import ConsumerOffsetTable
 from .dispatcher import Dispatcher, Handler
-from .durable_answers import DurableAnswers
 from .lock_processor import LockProcessor
-from .long_polling import LongPolling
 from .message_stamp import MessageStamp
 from .offset_processor import OffsetProcessor
 from .options import BrokerOptions
@@ -34,7 +31,6 @@ from .plain_reader import PlainReader
 from .pull_processor import PullProcessor
 from .quarantine_processor import QuarantineProcessor
 from .query_processor import QueryProcessor
-from .queue_lock import QueueLockTable
 from .recall_processor import RecallProcessor
 from .route_processor import RouteProcessor
 from .send_back_processor import SendBackProcessor
@@ -42,23 +38,10 @@ from .send_checks import SendChecks
 from .send_processor import SEND_CODES, SendProcessor
 from .send_reader import SendReader
 from .send_request import AnswerFacts
-from .subscription_group import SubscriptionGroupTable
-from .topic_config import TopicConfigTable
+from .tables import Tables as Tables
+from .topic_processor import Saved
 from .watch_processor import WatchProcessor
 from .watch_snapshot import SnapshotSource
-
-
-@attrs.frozen(eq=False, kw_only=True)
-class Tables:
-    """What the processors share."""
-
-    topics: TopicConfigTable
-    groups: SubscriptionGroupTable
-    offsets: ConsumerOffsetTable
-    clients: ClientRegistry
-    long_polling: LongPolling
-    durable: DurableAnswers
-    locks: QueueLockTable
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -79,6 +62,7 @@ class Processors:
     quarantine: QuarantineProcessor
     watch: WatchProcessor
     clock: ClockProcessor
+    admin: AdminProcessors
 
     @classmethod
     def build(
@@ -90,6 +74,7 @@ class Processors:
         clock: WatchedClock,
         address: str,
         store_host: bytes,
+        saved: Saved,
     ) -> Processors:
         """Make all processors.
 
@@ -100,6 +85,7 @@ class Processors:
             clock: The wall clock.
             address: ``host:port`` for routes.
             store_host: The same address as records and message ids hold it.
+            saved: Waits until the tables are on the disk.
         """
         store, topics, groups = timer_store.store, tables.topics, tables.groups
         now_ms = clock.now_ms
@@ -133,12 +119,18 @@ class Processors:
                 offsets=tables.offsets,
                 clients=tables.clients,
                 long_polling=tables.long_polling,
+                resets=tables.resets,
+                got=tables.rates.got,
             ),
             client=ClientProcessor(
                 options=options, topics=topics, groups=groups, clients=tables.clients
             ),
             offset=OffsetProcessor(
-                store=store, topics=topics, groups=groups, offsets=tables.offsets
+                store=store,
+                topics=topics,
+                groups=groups,
+                offsets=tables.offsets,
+                resets=tables.resets,
             ),
             lock=LockProcessor(
                 broker_name=options.broker_name, topics=topics, groups=groups, locks=tables.locks
@@ -174,6 +166,14 @@ class Processors:
                 durable=tables.durable,
             ),
             clock=ClockProcessor(clock=clock, timer_store=timer_store),
+            admin=AdminProcessors.build(
+                options=options,
+                tables=tables,
+                timer_store=timer_store,
+                clock=clock,
+                address=address,
+                saved=saved,
+            ),
             watch=WatchProcessor(
                 options=options,
                 source=SnapshotSource(
@@ -190,6 +190,7 @@ class Processors:
     def handlers(self) -> Mapping[int, Handler]:
         """Request code to processor, for everything but sends."""
         return {
+            **self.admin.handlers(),
             RequestCode.PULL_MESSAGE: self.pull.handle,
             RequestCode.LITE_PULL_MESSAGE: self.pull.handle,
             RequestCode.HEART_BEAT: self.client.heartbeat,
@@ -236,4 +237,5 @@ class Processors:
             handlers=self.handlers(),
             clients=tables.clients,
             long_polling=tables.long_polling,
+            calls=tables.calls,
         )

@@ -10,6 +10,7 @@ nothing stored yet, offset above 0         21  0
 offset is the next one to be stored        19  unchanged
 offset is beyond that                      21  the next one
 offset is before the oldest message        21  the oldest
+an operator has reset the group            21  where to
 =======================================  ====  =================
 
 19 is held when the client allows it. Errors towards C++ consumers are held back for a moment: they
@@ -20,6 +21,7 @@ Source: Java ``PullMessageProcessor``, ``DefaultPullMessageResultHandler``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import attrs
@@ -36,6 +38,7 @@ from .client_registry import ClientRegistry
 from .consumer_offset import ConsumerOffsetTable
 from .filter import ALL, TAG_TYPE, MessageFilter, parse_filter
 from .long_polling import HeldPull, LongPolling
+from .offset_reset import OffsetResets
 from .options import BrokerOptions
 from .refusal import RefusedError
 from .session import Session
@@ -75,6 +78,9 @@ class PullProcessor:
     offsets: ConsumerOffsetTable
     clients: ClientRegistry
     long_polling: LongPolling
+    resets: OffsetResets
+    got: Counter[tuple[str, str]]
+    """Messages given so far, by topic and group."""
 
     def handle(self, session: Session, command: Command) -> Command | None:
         """The answer, or None when the pull is held."""
@@ -101,7 +107,7 @@ class PullProcessor:
     def _pull(self, session: Session, command: Command) -> Command | None:
         pull = self._check(session, command)
         flags = integer(command, "sysFlag", default=0)
-        if flags & FLAG_COMMIT_OFFSET:
+        if flags & FLAG_COMMIT_OFFSET and not self._is_reset(pull):
             self.offsets.commit(
                 group=pull.group,
                 topic=pull.topic,
@@ -220,7 +226,26 @@ class PullProcessor:
             property_filter_enable=self.options.enable_property_filter,
         )
 
+    def _is_reset(self, pull: HeldPull) -> bool:
+        return self.resets.is_pending(group=pull.group, topic=pull.topic, queue_id=pull.queue_id)
+
     def _read(self, pull: HeldPull) -> GetResult:
+        """What the group is given: the next messages, or the place where it is to go on."""
+        reset_to = self.resets.take(group=pull.group, topic=pull.topic, queue_id=pull.queue_id)
+        if reset_to is not None:
+            queue = self.store.queue(pull.topic, pull.queue_id)
+            return GetResult(
+                status=GetStatus.OFFSET_RESET,
+                next_offset=reset_to,
+                min_offset=0 if queue is None else queue.min_offset,
+                max_offset=0 if queue is None else queue.max_offset,
+            )
+        result = self._read_messages(pull)
+        if result.count:
+            self.got[pull.topic, pull.group] += result.count
+        return result
+
+    def _read_messages(self, pull: HeldPull) -> GetResult:
         store_options = self.store.options
         return self.store.get(
             pull.topic,

@@ -51,14 +51,21 @@ class Server:
         options: Limits.
         connect: Makes a connection of an accepted stream.
         clients: Registrations, looked through for those that have expired.
+        at_sweep: Called every ten seconds while there are connections.
     """
 
     def __init__(
-        self, options: BrokerOptions, connect: MakeConnection, clients: ClientRegistry
+        self,
+        options: BrokerOptions,
+        connect: MakeConnection,
+        clients: ClientRegistry,
+        *,
+        at_sweep: Callable[[], None],
     ) -> None:
         self._options = options
         self._connect = connect
         self._clients = clients
+        self._at_sweep = at_sweep
         self._connections: set[Connection] = set()
         self._connections_max = options.connections_max
         self._accepting = trio.CancelScope()
@@ -169,6 +176,7 @@ class Server:
                 if connection.active_at < oldest:
                     connection.close(f"silent for {idle} s")
             self._clients.close_expired()
+            self._at_sweep()
 
 
 def _peer_of(stream: trio.abc.Stream) -> tuple[str, int]:

@@ -128,6 +128,17 @@ class SubscriptionGroupTable:
         """Every group, in no particular order."""
         return self._groups.values()
 
+    def get(self, group: str) -> SubscriptionGroupConfig | None:
+        """The group's configuration; None when there is no such group."""
+        return self._groups.get(group)
+
+    def delete(self, group: str) -> bool:
+        """Forget a group; False when there is none."""
+        if self._groups.pop(group, None) is None:
+            return False
+        self._count_change()
+        return True
+
     def find(self, group: str) -> SubscriptionGroupConfig:
         """The group's configuration; a new group is made when the broker allows it.
 
@@ -143,6 +154,18 @@ class SubscriptionGroupTable:
     def put(self, config: SubscriptionGroupConfig) -> None:
         """Make or change a group; the caller has checked the name."""
         self._groups[config.group_name] = config
+        self._count_change()
+
+    def check_room(self, group: str) -> None:
+        """Refuse a further group when the table is full (1)."""
+        if len(self._groups) >= self._options.subscription_groups_max:
+            raise RefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                "GROUPS_MAX",
+                f"no room for {group}: the table holds {len(self._groups)} groups",
+            )
+
+    def _count_change(self) -> None:
         self.changes += 1
         self.data_version = next_version(self.data_version, self._now_ms())
         self.on_change()
@@ -159,12 +182,7 @@ class SubscriptionGroupTable:
                 "GROUP_NOT_EXIST",
                 f"subscription group {group} does not exist",
             )
-        if len(self._groups) >= self._options.subscription_groups_max:
-            raise RefusedError(
-                ResponseCode.SYSTEM_ERROR,
-                "GROUPS_MAX",
-                f"no room for {group}: the table holds {len(self._groups)} groups",
-            )
+        self.check_room(group)
         config = SubscriptionGroupConfig(group_name=group)
         self.put(config)
         return config

@@ -208,7 +208,7 @@ class TopicConfigTable:
             self._options.auto_create_topic_enable
         ):
             return None
-        self._check_room(topic)
+        self.check_room(topic)
         nums = max(min(default_topic_queue_nums, template.write_queue_nums), 1)
         config = TopicConfig(
             topic_name=topic,
@@ -228,7 +228,7 @@ class TopicConfigTable:
         """
         config = self._topics.get(topic)
         if config is None:
-            self._check_room(topic)
+            self.check_room(topic)
             config = TopicConfig(
                 topic_name=topic, read_queue_nums=queue_nums, write_queue_nums=queue_nums
             )
@@ -249,7 +249,15 @@ class TopicConfigTable:
                 )
             )
 
-    def _check_room(self, topic: str) -> None:
+    def settings_changed(self) -> None:
+        """Follow a change of settings that say how topics may be used or come to be."""
+        key = AUTO_CREATE_TOPIC_KEY_TOPIC
+        if self._options.auto_create_topic_enable and key not in self._topics:
+            self._topics[key] = self._system[key] = _template_topic(self._options)
+        self._count_change()
+
+    def check_room(self, topic: str) -> None:
+        """Refuse a further topic when the table is full (1)."""
         if len(self._topics) >= self._options.topics_max:
             raise RefusedError(
                 ResponseCode.SYSTEM_ERROR,
@@ -285,9 +293,18 @@ def _system_topics(options: BrokerOptions, level_max: int) -> list[TopicConfig]:
         topic(TIMER_TOPIC, 1),
     ]
     if options.auto_create_topic_enable:
-        perm = PERM_READ_WRITE | PERM_INHERIT
-        topics.append(topic(AUTO_CREATE_TOPIC_KEY_TOPIC, options.default_topic_queue_nums, perm))
+        topics.append(_template_topic(options))
     return topics
+
+
+def _template_topic(options: BrokerOptions) -> TopicConfig:
+    nums = options.default_topic_queue_nums
+    return TopicConfig(
+        topic_name=AUTO_CREATE_TOPIC_KEY_TOPIC,
+        read_queue_nums=nums,
+        write_queue_nums=nums,
+        perm=PERM_READ_WRITE | PERM_INHERIT,
+    )
 
 
 def _nothing() -> None:

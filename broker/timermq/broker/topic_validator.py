@@ -78,6 +78,11 @@ def group_fault(group: str) -> str | None:
     return name_fault("the group", group, GROUP_LENGTH_MAX)
 
 
+def is_system_group(group: str) -> bool:
+    """Whether the group is one of RocketMQ's own, by its name."""
+    return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
+
+
 def is_not_allowed_send_topic(topic: str) -> bool:
     """Whether only the broker itself may write the topic.
 
@@ -87,6 +92,11 @@ def is_not_allowed_send_topic(topic: str) -> bool:
     return topic in NOT_ALLOWED_SEND_TOPICS or (
         topic.startswith(SYSTEM_TOPIC_PREFIX) and not topic.startswith(TRACE_TOPIC_PREFIX)
     )
+
+
+def is_system_topic(topic: str) -> bool:
+    """Whether the topic is one of RocketMQ's own, by its name."""
+    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
 
 def is_retry_topic(topic: str) -> bool:

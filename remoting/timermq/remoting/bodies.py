@@ -58,7 +58,7 @@ class SubscriptionData:
     @classmethod
     def from_json(cls, value: object) -> SubscriptionData:
         """Read one subscription; ``codeSet`` is not trusted (C++ sends zeros)."""
-        fields = _object(value, "subscription")
+        fields = json_object(value, "subscription")
         return cls(
             topic=_text(fields, "topic"),
             sub_string=_text(fields, "subString", "*") or "*",
@@ -69,7 +69,7 @@ class SubscriptionData:
     @classmethod
     def decode_check(cls, body: bytes) -> SubscriptionData:
         """The subscription that a CHECK_CLIENT_CONFIG asks about."""
-        fields = _object(_load(body, "check"), "check")
+        fields = json_object(load_json(body, "check"), "check")
         return cls.from_json(fields.get("subscriptionData"))
 
     def to_json(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class ConsumerData:
     @classmethod
     def from_json(cls, value: object) -> ConsumerData:
         """Read one group, enumerations as names or numbers."""
-        fields = _object(value, "consumer")
+        fields = json_object(value, "consumer")
         return cls(
             group_name=_text(fields, "groupName"),
             consume_type=_enum(fields, "consumeType", CONSUME_TYPES, 1),
@@ -107,7 +107,7 @@ class ConsumerData:
             consume_from_where=_enum(fields, "consumeFromWhere", CONSUME_FROM_WHERES, 0),
             subscriptions=[
                 SubscriptionData.from_json(item)
-                for item in _items(fields.get("subscriptionDataSet"), "subscriptionDataSet")
+                for item in json_items(fields.get("subscriptionDataSet"), "subscriptionDataSet")
             ],
         )
 
@@ -139,12 +139,12 @@ class HeartbeatData:
         Raises:
             BodyFormatError: Not JSON, or a field is missing or of another kind.
         """
-        fields = _object(_load(body, "heartbeat"), "heartbeat")
-        producers = _items(fields.get("producerDataSet"), "producerDataSet")
-        consumers = _items(fields.get("consumerDataSet"), "consumerDataSet")
+        fields = json_object(load_json(body, "heartbeat"), "heartbeat")
+        producers = json_items(fields.get("producerDataSet"), "producerDataSet")
+        consumers = json_items(fields.get("consumerDataSet"), "consumerDataSet")
         return cls(
             client_id=_text(fields, "clientID"),
-            producer_groups=[_text(_object(one, "producer"), "groupName") for one in producers],
+            producer_groups=[_text(json_object(one, "producer"), "groupName") for one in producers],
             consumers=[ConsumerData.from_json(one) for one in consumers],
             without_sub=fields.get("withoutSub") is True,
         )
@@ -208,15 +208,15 @@ def decode_topic_route(body: bytes) -> list[QueueRoute]:
     Raises:
         BodyFormatError: Not a route.
     """
-    fields = _object(_load(body, "route"), "route")
+    fields = json_object(load_json(body, "route"), "route")
     masters: dict[str, str] = {}
-    for item in _items(fields.get("brokerDatas"), "brokerDatas"):
-        broker = _object(item, "brokerData")
-        addresses = _object(broker.get("brokerAddrs"), "brokerAddrs")
+    for item in json_items(fields.get("brokerDatas"), "brokerDatas"):
+        broker = json_object(item, "brokerData")
+        addresses = json_object(broker.get("brokerAddrs"), "brokerAddrs")
         masters[_text(broker, "brokerName")] = _text(addresses, "0", "")
     routes: list[QueueRoute] = []
-    for item in _items(fields.get("queueDatas"), "queueDatas"):
-        queues = _object(item, "queueData")
+    for item in json_items(fields.get("queueDatas"), "queueDatas"):
+        queues = json_object(item, "queueData")
         name = _text(queues, "brokerName")
         routes.append(
             QueueRoute(
@@ -251,8 +251,8 @@ def decode_consumer_list(body: bytes) -> list[str]:
     Raises:
         BodyFormatError: Not a member list.
     """
-    fields = _object(_load(body, "consumer list"), "consumer list")
-    return [str(one) for one in _items(fields.get("consumerIdList"), "consumerIdList")]
+    fields = json_object(load_json(body, "consumer list"), "consumer list")
+    return [str(one) for one in json_items(fields.get("consumerIdList"), "consumerIdList")]
 
 
 def topic_list(names: Sequence[str], *, broker_addr: str | None = None) -> bytes:
@@ -277,7 +277,8 @@ def _dump(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def _load(body: bytes, what: str) -> object:
+def load_json(body: bytes, what: str) -> object:
+    """Parse a body; raises ``BodyFormatError``."""
     if len(body) > BODY_SIZE_MAX:
         raise BodyFormatError(what, f"at most {BODY_SIZE_MAX} bytes", str(len(body)))
     try:
@@ -286,13 +287,15 @@ def _load(body: bytes, what: str) -> object:
         raise BodyFormatError(what, "JSON", str(error)) from None
 
 
-def _object(value: object, what: str) -> dict[str, object]:
+def json_object(value: object, what: str) -> dict[str, object]:
+    """The value if it is an object; raises ``BodyFormatError``."""
     if not isinstance(value, dict):
         raise BodyFormatError(what, "an object", type(value).__name__)
     return cast("dict[str, object]", value)
 
 
-def _items(value: object, what: str) -> list[object]:
+def json_items(value: object, what: str) -> list[object]:
+    """The items of a list; none of null; raises ``BodyFormatError``."""
     if value is None:
         return []
     if not isinstance(value, list):

@@ -7,7 +7,7 @@ from broker_rig import RecordingSession, Rig, pull_ext, send_ext
 from timermq.remoting import Command, LanguageCode
 
 
-@pytest.mark.parametrize("code", [0, -1, 37, 17, 28, 103, 324, 325, 200_050])
+@pytest.mark.parametrize("code", [0, -1, 13, 308, 400, 9_999, 200_050])
 async def test_codes_that_nobody_serves(code: int) -> None:
     """They are answered with 3, never left without an answer."""
     answer = Rig().call(code)

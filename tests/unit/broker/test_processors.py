@@ -1,30 +1,43 @@
 """Tests of the table of request codes."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
 from broker_rig import Rig
+from timermq.broker.compatibility import ASKED, NOT_YET, REFUSED, SERVED, compatibility_rows
 from timermq.broker.send_processor import SEND_CODES
 from timermq.remoting import RequestCode
 
+TESTS = Path(__file__).parents[2]
+
 
 async def test_every_code_is_served_or_refused_by_name() -> None:
-    """What is not served yet is a list of its own: a new code belongs to one or the other."""
+    """What has a handler has a row of its own in the table of codes, and nothing else has."""
     served = set(Rig().broker.processors.handlers()) | SEND_CODES
-    later = {
-        RequestCode.UPDATE_AND_CREATE_TOPIC,
-        RequestCode.UPDATE_BROKER_CONFIG,
-        RequestCode.GET_BROKER_CONFIG,
-        RequestCode.GET_BROKER_RUNTIME_INFO,
-        RequestCode.END_TRANSACTION,
-        RequestCode.GET_TIMER_CHECK_POINT,
-        RequestCode.GET_TIMER_METRICS,
-        RequestCode.SEND_REPLY_MESSAGE,
-        RequestCode.SEND_REPLY_MESSAGE_V2,
-    }
-    ours_to_send = {
-        RequestCode.CHECK_TRANSACTION_STATE,
-        RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
-        RequestCode.REGISTER_BROKER,
-        RequestCode.UNREGISTER_BROKER,
-    }
 
-    assert served.isdisjoint(later | ours_to_send)
-    assert served | later | ours_to_send == set(RequestCode)
+    assert set(SERVED) == served
+    assert len(SERVED) + len(NOT_YET) + len(set(ASKED) - served) == len(RequestCode)
+    assert set(SERVED) | set(ASKED) | set(NOT_YET) == set(RequestCode)
+    assert served.isdisjoint(NOT_YET)
+    assert set(map(int, RequestCode)).isdisjoint(REFUSED)
+
+
+async def test_refused_codes() -> None:
+    """They are answered with 3 and the number."""
+    rig = Rig()
+    for code in map(int, (*REFUSED, *NOT_YET)):
+        answer = rig.call(code)
+
+        assert (answer.code, answer.remark) == (
+            3,
+            f"REQUEST_CODE: request type {code} is not supported",
+        )
+
+
+@pytest.mark.parametrize("shown_by", sorted({row[4] for row in compatibility_rows() if row[4]}))
+def test_rows_name_tests_that_are_there(shown_by: str) -> None:
+    """What a row is shown by can be run."""
+    assert (TESTS / f"{shown_by}.py").is_file()

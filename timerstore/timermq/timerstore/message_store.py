@@ -278,11 +278,10 @@ class MessageStore:
         """Remove old segments now, as the background does; how many."""
         return await self._maintenance.clean()
 
-    async def delete_topic(self, topic: str) -> None:
+    async def delete_topic(self, topic: str, at: Callable[[], None] = lambda: None) -> None:
         """Remove the queues of a topic; its records stay in the log until they are cleaned.
 
-        A new message begins the topic anew, with queue offset 0.
-
+        ``at`` is called in the same step: a message that comes later begins the topic anew, at 0.
         OSError: no room to note it, and nothing has changed. StoreFailedError: a sync failed.
 
         Source: DefaultMessageStore.deleteTopics.
@@ -293,6 +292,7 @@ class MessageStore:
             self._dispatcher.discard_topic(topic)
             self._topic_queues.remove_topic(topic)
             self._queues.delete_topic(topic)
+            at()
 
         await self._maintenance.change_files(delete)
 

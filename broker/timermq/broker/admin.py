@@ -1,0 +1,134 @@
+"""The processors of operators' requests, and what they alone share.
+
+RocketMQ has them all in one class, ``AdminBrokerProcessor``; here each family has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+import trio
+
+from timermq.pipeline.clock import WatchedClock
+from timermq.pipeline.timer_message_store import TimerMessageStore
+
+from .broker_info_processor import BrokerInfoProcessor
+from .broker_rates import BrokerRates, Totals
+from .connection_list_processor import ConnectionListProcessor
+from .consume_stats_processor import ConsumeStatsProcessor
+from .dispatcher import Handler
+from .group_processor import GroupProcessor
+from .offset_reset_processor import OffsetResetProcessor
+from .options import BrokerOptions
+from .tables import Tables
+from .topic_processor import Saved, TopicProcessor
+
+
+def make_rates(timer_store: TimerMessageStore, clock: WatchedClock) -> BrokerRates:
+    """The rates of a broker."""
+
+    def totals() -> Totals:
+        counts = timer_store.counts
+        return Totals(
+            put=timer_store.store.statistics().put_count,
+            got=rates.got.total(),
+            enqueued=counts.enqueued,
+            dequeued=counts.delivered + counts.rolled + counts.cancelled,
+        )
+
+    rates = BrokerRates(totals, now_ms=clock.now_ms, current_time=trio.current_time)
+    return rates
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class AdminProcessors:
+    """One processor per family of an operator's requests."""
+
+    topic: TopicProcessor
+    group: GroupProcessor
+    info: BrokerInfoProcessor
+    connections: ConnectionListProcessor
+    consume_stats: ConsumeStatsProcessor
+    offset_reset: OffsetResetProcessor
+
+    @classmethod
+    def build(
+        cls,
+        *,
+        options: BrokerOptions,
+        tables: Tables,
+        timer_store: TimerMessageStore,
+        clock: WatchedClock,
+        address: str,
+        saved: Saved,
+    ) -> AdminProcessors:
+        """Make all of them; ``saved`` waits until the tables are on the disk."""
+        store, topics, groups = timer_store.store, tables.topics, tables.groups
+        offsets, clients = tables.offsets, tables.clients
+        return cls(
+            topic=TopicProcessor(
+                options=options,
+                timer_store=timer_store,
+                topics=topics,
+                offsets=offsets,
+                resets=tables.resets,
+                saved=saved,
+                now_ms=clock.now_ms,
+            ),
+            group=GroupProcessor(
+                groups=groups,
+                topics=topics,
+                offsets=offsets,
+                resets=tables.resets,
+                saved=saved,
+            ),
+            info=BrokerInfoProcessor(
+                options=options,
+                timer_store=timer_store,
+                topics=topics,
+                offsets=offsets,
+                rates=tables.rates,
+                now_ms=clock.now_ms,
+                started_ms=clock.now_ms(),
+            ),
+            connections=ConnectionListProcessor(
+                store=store,
+                clients=clients,
+                offsets=offsets,
+                calls=tables.calls,
+                now_ms=clock.now_ms,
+            ),
+            consume_stats=ConsumeStatsProcessor(
+                options=options,
+                store=store,
+                topics=topics,
+                groups=groups,
+                offsets=offsets,
+                clients=clients,
+                rates=tables.rates,
+                address=address,
+            ),
+            offset_reset=OffsetResetProcessor(
+                options=options,
+                store=store,
+                topics=topics,
+                groups=groups,
+                offsets=offsets,
+                resets=tables.resets,
+                clients=clients,
+                long_polling=tables.long_polling,
+                saved=saved,
+            ),
+        )
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Request code to entrance."""
+        return {
+            **self.topic.handlers(),
+            **self.group.handlers(),
+            **self.info.handlers(),
+            **self.connections.handlers(),
+            **self.consume_stats.handlers(),
+            **self.offset_reset.handlers(),
+        }

@@ -1,0 +1,127 @@
+"""How busy the broker is: messages a second over ten seconds, one and ten minutes, and by the day.
+
+Counters are looked at every ten seconds while anybody is connected and their differences kept, so
+nothing is counted twice on the way of a message.
+
+Source: Java ``BrokerStats``, ``BrokerStatsManager``, ``StoreStatsService``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+import attrs
+
+SPANS = (10.0, 60.0, 600.0)
+"""Seconds over which rates are taken, as in RocketMQ."""
+MINUTE = 60.0
+LOOKS_MAX = 64
+"""Looks kept: ten minutes of them."""
+GROUP_LOOKS_MAX = 8
+"""Looks by topic and group kept: a minute of them."""
+
+TopicGroup = tuple[str, str]
+_Look = TypeVar("_Look")
+
+
+@attrs.frozen(kw_only=True)
+class Totals:
+    """Counters since the start."""
+
+    put: int = 0
+    """Messages stored."""
+    got: int = 0
+    """Messages that consumers were given."""
+    enqueued: int = 0
+    """Units written to the timer log."""
+    dequeued: int = 0
+    """Messages that left the wheel."""
+
+
+class BrokerRates:
+    """What the last looks saw.
+
+    Args:
+        totals: Gives the counters as they are now.
+        now_ms: Wall clock: it says when a day begins.
+        current_time: trio's time.
+    """
+
+    def __init__(
+        self,
+        totals: Callable[[], Totals],
+        *,
+        now_ms: Callable[[], int],
+        current_time: Callable[[], float],
+    ) -> None:
+        self.totals = totals
+        """The counters as they are now."""
+        self.got: Counter[TopicGroup] = Counter()
+        """Messages given to consumers since the start, by topic and group; pulls count here."""
+        self._now_ms = now_ms
+        self._current_time = current_time
+        self._looks: deque[tuple[float, Totals]] = deque(maxlen=LOOKS_MAX)
+        self._group_looks: deque[tuple[float, Mapping[TopicGroup, int]]] = deque(
+            maxlen=GROUP_LOOKS_MAX
+        )
+        self._day = _day_of(now_ms())
+        self.morning = self.yesterday_morning = Totals()
+        """Counters at the two last midnights, or at the start."""
+
+    def look(self) -> None:
+        """Keep the counters as they are now; once in ten seconds is enough."""
+        now, totals = self._now(), self.totals()
+        self._looks.append((now, totals))
+        self._group_looks.append((now, dict(self.got)))
+        day = _day_of(self._now_ms())
+        if day != self._day:
+            self._day = day
+            self.yesterday_morning, self.morning = self.morning, totals
+
+    def rates(self, value: Callable[[Totals], int]) -> tuple[float, ...]:
+        """Growth a second of one counter, over each of ``SPANS`` up to now."""
+        now, last = self._now(), value(self.totals())
+        found: list[float] = []
+        for span in SPANS:
+            at, first = _since(self._looks, now - span)
+            found.append((last - value(first)) / max(now - at, SPANS[0]))
+        return tuple(found)
+
+    def consume_tps(self, topic: str, group: str) -> float:
+        """Messages a second that a group was given of a topic, over the last minute."""
+        now, key = self._now(), (topic, group)
+        at, first = _since(self._group_looks, now - MINUTE)
+        return (self.got[key] - first.get(key, 0)) / max(now - at, SPANS[0])
+
+    def consumed(self, topic: str, group: str) -> int:
+        """Messages that a group was given of a topic in the last minute."""
+        _, first = _since(self._group_looks, self._now() - MINUTE)
+        return self.got[topic, group] - first.get((topic, group), 0)
+
+    def _now(self) -> float:
+        """Trio's time; before the first look, all that was counted came in the last ten seconds."""
+        now = self._current_time()
+        if not self._looks:
+            self._looks.append((now - SPANS[0], Totals()))
+            self._group_looks.append((now - SPANS[0], {}))
+        return now
+
+
+def _since(looks: Iterable[tuple[float, _Look]], begins_at: float) -> tuple[float, _Look]:
+    """The newest look that is not newer than a time, else the oldest that there is."""
+    found = None
+    for look in looks:
+        if found is not None and look[0] > begins_at:
+            break
+        found = look
+    assert found is not None
+    return found
+
+
+def _day_of(time_ms: int) -> tuple[int, int]:
+    """Year and day in it, by the machine's time zone, as RocketMQ's midnight."""
+    local = time.localtime(time_ms // 1000)
+    return local.tm_year, local.tm_yday

@@ -1,0 +1,251 @@
+"""Every request code of RocketMQ and ours: what it does here, and what shows it.
+
+docs/protocol.md has this as a table, and a test holds it against the handlers: a code that gets a
+handler gets a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+from timermq.remoting.codes import RequestCode
+
+
+@attrs.frozen
+class Row:
+    """What is said of one code."""
+
+    what: str
+    """What it does, or how that differs from RocketMQ."""
+    shown_by: str
+    """A module of tests, without ``tests/`` and ``.py``."""
+
+
+SERVED: Mapping[RequestCode, Row] = {
+    RequestCode.SEND_MESSAGE: Row(
+        "one message; C++ says `batch=1` for many", "interop/test_real_clients"
+    ),
+    RequestCode.PULL_MESSAGE: Row(
+        "long polling; filters by tag and by SQL92", "interop/test_real_clients"
+    ),
+    RequestCode.QUERY_MESSAGE: Row("by key or unique key", "interop/test_mqadmin"),
+    RequestCode.QUERY_CONSUMER_OFFSET: Row("", "unit/broker/test_offset_processor"),
+    RequestCode.UPDATE_CONSUMER_OFFSET: Row("", "unit/broker/test_offset_processor"),
+    RequestCode.UPDATE_AND_CREATE_TOPIC: Row(
+        "answered when it is on the disk; COMPACTION and BatchCQ are refused",
+        "interop/test_mqadmin",
+    ),
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Row(
+        "all of them or none", "unit/broker/test_topic_processor"
+    ),
+    RequestCode.GET_ALL_TOPIC_CONFIG: Row("", "unit/broker/test_topic_processor"),
+    RequestCode.UPDATE_BROKER_CONFIG: Row(
+        "what can change live, until the next start; RocketMQ rewrites its file",
+        "interop/test_mqadmin",
+    ),
+    RequestCode.GET_BROKER_CONFIG: Row("", "interop/test_mqadmin"),
+    RequestCode.GET_BROKER_RUNTIME_INFO: Row(
+        "pools of threads are there and empty", "interop/test_mqadmin"
+    ),
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Row("", "unit/broker/test_offset_processor"),
+    RequestCode.GET_MAX_OFFSET: Row("", "unit/broker/test_offset_processor"),
+    RequestCode.GET_MIN_OFFSET: Row("", "unit/broker/test_offset_processor"),
+    RequestCode.GET_EARLIEST_MSG_STORETIME: Row("", "unit/broker/test_offset_processor"),
+    RequestCode.VIEW_MESSAGE_BY_ID: Row("", "interop/test_mqadmin"),
+    RequestCode.HEART_BEAT: Row(
+        "its second version is not offered", "unit/broker/test_client_processor"
+    ),
+    RequestCode.UNREGISTER_CLIENT: Row("", "unit/broker/test_client_processor"),
+    RequestCode.CONSUMER_SEND_MSG_BACK: Row(
+        "a message again later, or to the dead letters; see below",
+        "unit/broker/test_send_back_processor",
+    ),
+    RequestCode.LOCK_BATCH_MQ: Row(
+        "for 60 s from the last renewal; a client that is gone keeps its queues so long",
+        "unit/broker/test_lock_processor",
+    ),
+    RequestCode.UNLOCK_BATCH_MQ: Row("", "unit/broker/test_lock_processor"),
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: Row("", "unit/broker/test_client_processor"),
+    RequestCode.GET_ALL_CONSUMER_OFFSET: Row("", "unit/broker/test_broker_info_processor"),
+    RequestCode.GET_ALL_DELAY_OFFSET: Row("", "unit/broker/test_broker_info_processor"),
+    RequestCode.CHECK_CLIENT_CONFIG: Row("", "unit/broker/test_client_processor"),
+    RequestCode.GET_TIMER_CHECK_POINT: Row("", "unit/broker/test_broker_info_processor"),
+    RequestCode.GET_TIMER_METRICS: Row("", "unit/broker/test_broker_info_processor"),
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: Row("", "unit/broker/test_route_processor"),
+    RequestCode.GET_BROKER_CLUSTER_INFO: Row("", "interop/test_mqadmin"),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Row("", "interop/test_mqadmin"),
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Row("", "unit/broker/test_group_processor"),
+    RequestCode.GET_TOPIC_STATS_INFO: Row(
+        "the rate is found in the queues, of what they still hold", "interop/test_mqadmin"
+    ),
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: Row("", "interop/test_mqadmin"),
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: Row("", "interop/test_mqadmin"),
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: Row("", "interop/test_mqadmin"),
+    RequestCode.DELETE_SUBSCRIPTIONGROUP: Row("", "interop/test_mqadmin"),
+    RequestCode.GET_CONSUME_STATS: Row(
+        "what was pulled is told as what was committed", "interop/test_mqadmin"
+    ),
+    RequestCode.DELETE_TOPIC_IN_BROKER: Row(
+        "refused while messages wait for their moment", "interop/test_mqadmin"
+    ),
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: Row(
+        "consumers learn it at once, their held pulls are answered", "interop/test_mqadmin"
+    ),
+    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: Row(
+        "asks the members (221)", "unit/broker/test_connection_list_processor"
+    ),
+    RequestCode.GET_TOPICS_BY_CLUSTER: Row("", "unit/broker/test_route_processor"),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Row(
+        "all of them or none", "unit/broker/test_group_processor"
+    ),
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: Row("", "interop/test_mqadmin"),
+    RequestCode.QUERY_CONSUME_TIME_SPAN: Row("", "unit/broker/test_consume_stats_processor"),
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: Row("", "unit/broker/test_route_processor"),
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Row("", "unit/broker/test_topic_processor"),
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: Row(
+        "by the rules of the background, at once", "interop/test_mqadmin"
+    ),
+    RequestCode.GET_CONSUMER_RUNNING_INFO: Row("asks the client", "interop/test_mqadmin"),
+    RequestCode.CONSUME_MESSAGE_DIRECTLY: Row("asks the client", "interop/test_mqadmin"),
+    RequestCode.SEND_MESSAGE_V2: Row("", "interop/test_real_clients"),
+    RequestCode.CLONE_GROUP_OFFSET: Row(
+        "refused while the group has members", "interop/test_mqadmin"
+    ),
+    RequestCode.VIEW_BROKER_STATS_DATA: Row(
+        "TOPIC_PUT_NUMS; GROUP_GET_NUMS of the last minute", "interop/test_mqadmin"
+    ),
+    RequestCode.CLEAN_UNUSED_TOPIC: Row("", "interop/test_mqadmin"),
+    RequestCode.GET_BROKER_CONSUME_STATS: Row("", "interop/test_mqadmin"),
+    RequestCode.SEND_BATCH_MESSAGE: Row(
+        "a delay on a part is honoured, one on the batch by every part without its own",
+        "unit/broker/test_send_processor",
+    ),
+    RequestCode.GET_ALL_PRODUCER_INFO: Row("", "interop/test_mqadmin"),
+    RequestCode.DELETE_EXPIRED_COMMITLOG: Row(
+        "by the rules of the background, in its hours", "interop/test_mqadmin"
+    ),
+    RequestCode.QUERY_TOPICS_BY_CONSUMER: Row("", "unit/broker/test_connection_list_processor"),
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: Row(
+        "", "unit/broker/test_connection_list_processor"
+    ),
+    RequestCode.GET_TOPIC_CONFIG: Row("", "interop/test_mqadmin"),
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: Row("", "interop/test_mqadmin"),
+    RequestCode.LITE_PULL_MESSAGE: Row("", "unit/broker/test_pull_processor"),
+    RequestCode.RECALL_MESSAGE: Row(
+        "on by default; says `too_late` and `not_found`", "interop/test_real_clients"
+    ),
+    RequestCode.SEND_MESSAGES: Row(
+        "ours: messages of any topics in CBOR, each succeeds or fails on its own",
+        "unit/remoting/test_send_batch",
+    ),
+    RequestCode.LIST_PENDING: Row(
+        "ours: what waits, page by page, in CBOR: `rows` in the order of slots, and `next`, which "
+        "the next request gives as `after`",
+        "unit/broker/test_pending_processor",
+    ),
+    RequestCode.WATCH: Row(
+        "ours: snapshots of the broker, pushed; see below", "unit/broker/test_watch_processor"
+    ),
+    RequestCode.UNWATCH: Row("ours: no more snapshots", "unit/broker/test_watch_processor"),
+    RequestCode.CANCEL_MESSAGE: Row(
+        "ours: takes a waiting message back or moves it, by handle, unique key or key; answers a "
+        "verdict",
+        "unit/broker/test_cancel_processor",
+    ),
+    RequestCode.CLOCK: Row(
+        "ours: the broker's wall clock; with `accept=true` it is taken as right; see below",
+        "unit/broker/test_clock_processor",
+    ),
+    RequestCode.LIST_QUARANTINE: Row(
+        "ours: what could not be delivered; see below", "unit/broker/test_quarantine_processor"
+    ),
+    RequestCode.SHOW_QUARANTINE: Row("ours", "unit/broker/test_quarantine_processor"),
+    RequestCode.RETRY_QUARANTINE: Row("ours", "unit/broker/test_quarantine_processor"),
+    RequestCode.DROP_QUARANTINE: Row("ours", "unit/broker/test_quarantine_processor"),
+}
+"""Answered for real."""
+
+NOT_YET: Mapping[RequestCode, str] = {
+    RequestCode.END_TRANSACTION: "transactions",
+    RequestCode.CHECK_TRANSACTION_STATE: "transactions",
+    RequestCode.PUT_KV_CONFIG: "name server",
+    RequestCode.GET_KV_CONFIG: "name server",
+    RequestCode.DELETE_KV_CONFIG: "name server",
+    RequestCode.REGISTER_BROKER: "name server",
+    RequestCode.UNREGISTER_BROKER: "name server",
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER: "name server",
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: "name server",
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: "name server",
+    RequestCode.GET_KVLIST_BY_NAMESPACE: "name server",
+    RequestCode.UPDATE_NAMESRV_CONFIG: "name server",
+    RequestCode.GET_NAMESRV_CONFIG: "name server",
+    RequestCode.QUERY_CONSUME_QUEUE: "admin",
+    RequestCode.QUERY_DATA_VERSION: "name server",
+    RequestCode.SEND_REPLY_MESSAGE: "request-reply",
+    RequestCode.SEND_REPLY_MESSAGE_V2: "request-reply",
+    RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: "request-reply",
+    RequestCode.ADD_WRITE_PERM_OF_BROKER: "name server",
+    RequestCode.GET_BROKER_MEMBER_GROUP: "name server",
+    RequestCode.BROKER_HEARTBEAT: "name server",
+}
+"""Part of a family that has no processor so far; answered with 3."""
+
+ASKED: Mapping[RequestCode, Row] = {
+    RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: Row(
+        "to all members, the newcomer too", "unit/broker/test_client_registry"
+    ),
+    RequestCode.RESET_CONSUMER_CLIENT_OFFSET: Row(
+        "to broadcasting members only", "unit/broker/test_offset_reset_processor"
+    ),
+    RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: Row(
+        "", "unit/broker/test_connection_list_processor"
+    ),
+}
+"""Sent by the broker, to clients and name servers; answered with 3 when it comes from one."""
+
+REFUSED: Mapping[int, tuple[str, str]] = {
+    13: ("QUERY_BROKER_OFFSET", "RocketMQ does not serve it either"),
+    22: ("GET_TOPIC_CONFIG_LIST", "RocketMQ does not serve it either"),
+    23: ("GET_TOPIC_NAME_LIST", "RocketMQ does not serve it either"),
+    27: ("TRIGGER_DELETE_FILES", "RocketMQ does not serve it either"),
+    47: ("GET_CLIENT_CONFIG", "RocketMQ does not serve it either"),
+    301: ("REGISTER_FILTER_SERVER", "filter servers are of the past"),
+    302: ("REGISTER_MESSAGE_FILTER_CLASS", "filter servers are of the past"),
+    308: ("QUERY_CORRECTION_OFFSET", "no tool asks for it"),
+    311: ("GET_UNIT_TOPIC_LIST", "no units"),
+    312: ("GET_HAS_UNIT_SUB_TOPIC_LIST", "no units"),
+    313: ("GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST", "no units"),
+    323: ("RESUME_CHECK_HALF_MESSAGE", "no half message is given up for good"),
+    353: ("UPDATE_AND_GET_GROUP_FORBIDDEN", "use `consumeEnable` of the group"),
+    354: ("CHECK_ROCKSDB_CQ_WRITE_PROGRESS", "no RocksDB"),
+    355: ("EXPORT_ROCKSDB_CONFIG_TO_JSON", "no RocksDB"),
+    400: ("QUERY_ASSIGNMENT", "no POP: clients assign queues themselves"),
+    401: ("SET_MESSAGE_REQUEST_MODE", "no POP"),
+    402: ("GET_ALL_MESSAGE_REQUEST_MODE", "no POP"),
+    513: ("UPDATE_AND_CREATE_STATIC_TOPIC", "no static topics"),
+    902: ("ADD_BROKER", "no broker containers"),
+    903: ("REMOVE_BROKER", "no broker containers"),
+    905: ("NOTIFY_MIN_BROKER_ID_CHANGE", "no replicas"),
+    906: ("EXCHANGE_BROKER_HA_INFO", "no replicas"),
+    907: ("GET_BROKER_HA_STATUS", "no replicas"),
+    908: ("RESET_MASTER_FLUSH_OFFSET", "no replicas"),
+    1007: ("GET_BROKER_EPOCH_CACHE", "no replicas"),
+    1008: ("NOTIFY_BROKER_ROLE_CHANGED", "no replicas"),
+    2001: ("UPDATE_COLD_DATA_FLOW_CTR_CONFIG", "cold reads are not throttled"),
+    2002: ("REMOVE_COLD_DATA_FLOW_CTR_CONFIG", "cold reads are not throttled"),
+    2003: ("GET_COLD_DATA_FLOW_CTR_INFO", "cold reads are not throttled"),
+    2004: ("SET_COMMITLOG_READ_MODE", "the kernel reads ahead"),
+    200_050: ("POP_MESSAGE and its kin to 200056, 200151", "no POP"),
+}
+"""Codes of RocketMQ that are answered with 3, and why."""
+
+
+def compatibility_rows() -> Iterator[tuple[int, str, str, str, str]]:
+    """Code, name, how, what, shown by; in the order of codes."""
+    rows = [(int(code), code.name, "yes", row.what, row.shown_by) for code, row in SERVED.items()]
+    rows += [(int(code), code.name, "asks", row.what, row.shown_by) for code, row in ASKED.items()]
+    rows += [(int(code), code.name, "3", f"not yet: {why}", "") for code, why in NOT_YET.items()]
+    rows += [(code, name, "3", why, "") for code, (name, why) in REFUSED.items()]
+    yield from sorted(rows)

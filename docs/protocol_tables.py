@@ -1,0 +1,40 @@
+"""Writes the table of request codes of docs/protocol.md from the one that the code is held against.
+
+Run by ``make docs``; a test compares the page with it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from timermq.broker.compatibility import compatibility_rows
+
+PAGE_PATH = Path(__file__).parent / "protocol.md"
+BEGIN = "<!-- table: request codes -->\n"
+END = "<!-- end -->"
+
+
+def with_table(page: str) -> str:
+    """The page with its table made anew.
+
+    Raises:
+        ValueError: The page has no place for it.
+    """
+    head, begin, rest = page.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"docs/protocol.md: expected {BEGIN.strip()} and {END}, found none")
+    return f"{head}{BEGIN}{table()}\n{END}{tail}"
+
+
+def table() -> str:
+    """The table."""
+    rows = ["| code | name | served | | shown by `tests/` |", "| --- | --- | --- | --- | --- |"]
+    for code, name, how, what, shown_by in compatibility_rows():
+        cells = (str(code), name, how, what, f"`{shown_by}.py`" if shown_by else "")
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    PAGE_PATH.write_text(with_table(PAGE_PATH.read_text()))

@@ -1,0 +1,245 @@
+"""Tests of topics as an operator changes them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from broker_rig import BROKER, Peer, Rig, as_object, pull_ext, running_broker, send_ext
+from timermq.timerstore.config_file import load_json
+from timermq.timerstore.memory_disk import MemoryDisk
+
+TOPIC = {"topic": "T", "readQueueNums": "2", "writeQueueNums": "3", "perm": "6"}
+
+
+def saved_topics(disk: MemoryDisk) -> dict[str, Any]:
+    """The table as it stands on the disk."""
+    return as_object(as_object(load_json(disk, "/store/config/topics.json"))["topicConfigTable"])
+
+
+async def put(peer: Peer, **more: str) -> None:
+    """Make the topic."""
+    assert (await peer.call(17, {**TOPIC, **more})).code == 0
+
+
+async def test_a_topic_is_made_and_changed(autojump_clock: trio.testing.MockClock) -> None:
+    """The answer says that it is on the disk; attributes are changed one by one."""
+    disk = MemoryDisk()
+    async with running_broker(disk=disk) as running:
+        peer = running.connect()
+        await put(peer, attributes="+message.type=DELAY,+reserve.time=5", order="true")
+
+        assert saved_topics(disk)["T"] == {
+            "attributes": {"message.type": "DELAY", "reserve.time": "5"},
+            "order": True,
+            "perm": 6,
+            "readQueueNums": 2,
+            "topicFilterType": "SINGLE_TAG",
+            "topicName": "T",
+            "topicSysFlag": 0,
+            "writeQueueNums": 3,
+        }
+
+        await put(peer, attributes="-reserve.time", perm="4")
+        config = json.loads((await peer.call(351, {"topic": "T"})).body)
+
+        assert (config["perm"], config["attributes"]) == (4, {"message.type": "DELAY"})
+
+
+@pytest.mark.parametrize(
+    ("ext", "code", "rule"),
+    [
+        ({"topic": "a/b"}, 29, "TOPIC_NAME"),
+        ({"topic": ""}, 29, "TOPIC_NAME"),
+        ({"topic": "TBW102"}, 1, "TOPIC_SYSTEM"),
+        ({"topic": "rmq_sys_wheel_timer"}, 1, "TOPIC_SYSTEM"),
+        ({"topic": "broker-a"}, 1, "TOPIC_SYSTEM"),
+        ({"readQueueNums": "0"}, 29, "TOPIC_CONFIG"),
+        ({"writeQueueNums": "65537"}, 29, "TOPIC_CONFIG"),
+        ({"perm": "16"}, 29, "TOPIC_CONFIG"),
+        ({"attributes": "+cleanup.policy=COMPACTION"}, 29, "TOPIC_ATTRIBUTES"),
+        ({"attributes": "message.type=DELAY"}, 29, "TOPIC_ATTRIBUTES"),
+        ({"attributes": "+colour=red"}, 29, "TOPIC_ATTRIBUTES"),
+        ({"attributes": "-message.type=DELAY"}, 29, "TOPIC_ATTRIBUTES"),
+        ({"attributes": "+reserve.time=soon"}, 29, "TOPIC_ATTRIBUTES"),
+        ({"perm": "x"}, 1, "FIELD"),
+    ],
+)
+async def test_what_no_topic_can_be(ext: dict[str, str], code: int, rule: str) -> None:
+    """The refusal names the rule, and nothing has changed."""
+    rig = Rig()
+    before = rig.broker.tables.topics.changes
+    answer = rig.call(17, {**TOPIC, **ext})
+
+    assert answer.code == code
+    assert (answer.remark or "").startswith(f"{rule}: ")
+    assert rig.broker.tables.topics.changes == before
+
+
+async def test_no_room_for_a_further_topic() -> None:
+    """The limit holds for operators, too; a topic that is there can be changed."""
+    rig = Rig(options=attrs.evolve(BROKER, topics_max=1))
+
+    assert (rig.call(17, TOPIC).remark or "").startswith("TOPICS_MAX: ")
+
+
+async def test_several_topics_or_none(autojump_clock: trio.testing.MockClock) -> None:
+    """A list with one that is refused changes nothing."""
+    good = {"topicName": "A", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}
+    async with running_broker() as running:
+        peer = running.connect()
+        topics = running.broker.tables.topics
+        bodies = [
+            json.dumps({"topicConfigList": [good, {**good, "topicName": "a/b"}]}).encode(),
+            json.dumps({"topicConfigList": [{**good, "perm": "all"}]}).encode(),
+            b'{"topicConfigList":[]}',
+            b"[]",
+        ]
+
+        assert [(await peer.call(18, body=body)).code for body in bodies] == [29, 29, 1, 1]
+        assert topics.get("A") is None
+
+        both = json.dumps({"topicConfigList": [good, {**good, "topicName": "B"}]}).encode()
+
+        assert (await peer.call(18, body=both)).code == 0
+        assert topics.get("A") is not None
+        assert topics.get("B") is not None
+
+
+async def test_the_whole_table() -> None:
+    """All topics with the version of the table."""
+    rig = Rig()
+    rig.send("T")
+    body = json.loads(rig.call(21).body)
+
+    assert body["dataVersion"]["counter"] == 1
+    assert body["topicConfigTable"]["T"]["writeQueueNums"] == 4
+    assert "T" not in json.loads(rig.call(305).body)["topicList"]
+    assert "TBW102" in json.loads(rig.call(305).body)["topicList"]
+
+
+async def test_the_state_of_a_topic_s_queues() -> None:
+    """Keys are queues, printed in place as Java reads them; the rate is that of the last minute."""
+    rig = Rig()
+    rig.send("T")
+    rig.clock.time_ms += 59_000
+    rig.send("T")
+    rig.send("T")
+    answer = rig.call(202, {"topic": "T"})
+
+    assert answer.body.startswith(
+        b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:'
+        b'{"lastUpdateTimestamp":1700000059000,"maxOffset":3,"minOffset":0},'
+        b'{"brokerName":"broker-a","queueId":1,"topic":"T"}:'
+        b'{"lastUpdateTimestamp":0,"maxOffset":0,"minOffset":0},'
+    )
+    assert answer.body.endswith(b'},"topicPutTps":0.05}')
+    rig.clock.time_ms += 2_000
+
+    assert rig.call(202, {"topic": "T"}).body.endswith(f'"topicPutTps":{2 / 60}}}'.encode())
+    assert rig.call(202, {"topic": "none"}).code == 17
+    assert rig.call(351, {"topic": "none"}).code == 17
+
+
+async def test_a_deleted_topic_is_gone_for_good(autojump_clock: trio.testing.MockClock) -> None:
+    """Queues, configuration and offsets, in memory and on the disk, when the answer comes."""
+    disk = MemoryDisk()
+    async with running_broker(disk=disk) as running:
+        peer = running.connect()
+        await peer.call(10, send_ext("T"), b"hello")
+        await peer.call(10, send_ext("other"), b"hello")
+        for topic in ("T", "other"):
+            commit = {"topic": topic, "queueId": "0", "consumerGroup": "G", "commitOffset": "1"}
+            await peer.call(15, commit)
+
+        assert (await peer.call(215, {"topic": "T"})).code == 0
+        assert "T" not in saved_topics(disk)
+        offsets = as_object(load_json(disk, "/store/config/consumerOffset.json"))
+        assert list(as_object(offsets["offsetTable"])) == ["other@G"]
+        assert (await peer.call(11, pull_ext("T"))).code == 17
+        assert (await peer.call(11, pull_ext("other"))).code == 0
+        assert (await peer.call(215, {"topic": "T"})).code == 0
+    async with running_broker(disk=disk) as running:
+        assert running.broker.tables.topics.get("T") is None
+        assert running.broker.store.queue("T", 0) is None
+        assert running.broker.store.queue("other", 0) is not None
+
+
+async def test_a_topic_made_again_begins_with_its_first_message(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Groups do not go on behind what was deleted."""
+    async with running_broker() as running:
+        peer = running.connect()
+        await peer.call(10, send_ext("T"), b"old")
+        commit = {"topic": "T", "queueId": "0", "consumerGroup": "G", "commitOffset": "1"}
+        await peer.call(15, commit)
+        await peer.call(215, {"topic": "T"})
+        await peer.call(10, send_ext("T"), b"new")
+        where = {"topic": "T", "queueId": "0", "consumerGroup": "G"}
+
+        assert (await peer.call(14, where)).ext == {"offset": "0"}
+        assert b"new" in (await peer.call(11, pull_ext("T"))).body
+
+
+async def test_a_topic_that_messages_wait_for_is_not_deleted(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Once they have arrived it is; others are deleted meanwhile."""
+    async with running_broker() as running:
+        peer = running.connect()
+        properties = "UNIQ_KEY\x01K1\x02TIMER_DELAY_MS\x0160000\x02"
+        await peer.call(10, send_ext("T", properties), b"later")
+        await peer.call(10, send_ext("other"), b"now")
+        refused = await peer.call(215, {"topic": "T"})
+
+        assert refused.code == 1
+        assert (refused.remark or "").startswith("TOPIC_HAS_TIMERS: a message of T waits until ")
+        assert (await peer.call(215, {"topic": "other"})).code == 0
+        await trio.sleep(61)
+
+        assert b"later" in (await peer.call(11, pull_ext("T"))).body
+        assert (await peer.call(215, {"topic": "T"})).code == 0
+
+
+async def test_what_arrives_brings_its_topic_back(autojump_clock: trio.testing.MockClock) -> None:
+    """A message that was on its way at the deletion is not lost."""
+    async with running_broker() as running:
+        peer = running.connect()
+        properties = "UNIQ_KEY\x01K1\x02TIMER_DELAY_MS\x0160000\x02"
+        await peer.call(10, send_ext("T", properties), b"later")
+        running.broker.tables.topics.delete("T")
+        await trio.sleep(61)
+
+        assert b"later" in (await peer.call(11, pull_ext("T"))).body
+
+
+@pytest.mark.parametrize("topic", ["TBW102", "SCHEDULE_TOPIC_XXXX", "broker-a", "rmq_sys_x", "a/b"])
+async def test_what_cannot_be_deleted(topic: str) -> None:
+    """The broker's own topics, and what is no name."""
+    assert Rig().call(215, {"topic": topic}).code == 29
+
+
+async def test_queues_of_no_topic_are_cleaned(autojump_clock: trio.testing.MockClock) -> None:
+    """What the quarantine holds stays."""
+    async with running_broker() as running:
+        peer = running.connect()
+        await peer.call(10, send_ext("T"), b"hello")
+        await peer.call(10, send_ext("other"), b"hello")
+        running.broker.tables.topics.delete("T")
+
+        assert (await peer.call(316)).code == 0
+        assert running.broker.store.queue("T", 0) is None
+        assert running.broker.store.queue("other", 0) is not None
+
+
+async def test_too_many_long_requests_are_refused() -> None:
+    """The rig has no room for any."""
+    answer = Rig().call(215, {"topic": "T"})
+
+    assert (answer.code, (answer.remark or "").partition(":")[0]) == (2, "CONNECTION_TASKS_MAX")
