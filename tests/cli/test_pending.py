@@ -55,7 +55,7 @@ def test_of_a_store(timermq: RunProgram, golden_stores: GoldenStores, name: str)
     )
     warning = (
         f"timermq: warning: {golden.root}: {left} messages of classic levels wait in "
-        f"{SCHEDULE_TOPIC}: not listed, not served\n"
+        f"{SCHEDULE_TOPIC}: not listed, taken over\n"
     )
 
     assert (0, warning if left else "") == (ran.code, ran.err)

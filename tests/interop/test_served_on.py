@@ -14,6 +14,7 @@ from golden_stores import GoldenStore, GoldenStores
 from simulation.staged_service import HOST, ROOT, Arrival, arrivals_everywhere, running
 from timermq.pipeline import TIMER_TOPIC, TimerOptions
 from timermq.pipeline.system_topics import QUARANTINE_TOPIC
+from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
@@ -48,6 +49,12 @@ FILES = StoreOptions(
     file_reserved_time_hours=24 * 30,
     flush_interval_commit_log_ms=60_000,
     flush_interval_consume_queue_ms=60_000,
+)
+
+JAVAS_TIMERS = TimerOptions(
+    mapped_file_size_timer_log=5200,
+    clock_check_interval_ms=DAY_MS,
+    timer_flush_interval_ms=60_000,
 )
 
 
@@ -91,11 +98,7 @@ async def test_killed_java_store(
         disk,
         clock,
         store_options=FILES,
-        timer_options=TimerOptions(
-            mapped_file_size_timer_log=5200,
-            clock_check_interval_ms=DAY_MS,
-            timer_flush_interval_ms=60_000,
-        ),
+        timer_options=JAVAS_TIMERS,
     ) as service:
         await trio.sleep(3 * 86_400)
         found = [
@@ -120,3 +123,45 @@ async def test_killed_java_store(
         if arrived[key][0].stored_ms != moment
     }
     assert (0, poisons) == (statistics.early, statistics.quarantined)
+
+
+async def test_classic_levels(
+    autojump_clock: trio.testing.MockClock, golden_stores: GoldenStores
+) -> None:
+    """Each message that waits for a level arrives at store time and delay, once, and no other."""
+    store = golden_stores["g2"]
+    manifest = store.manifest
+    start_ms = manifest.times["stopSignalMs"] + 1_000
+    clock = VirtualClock(start_ms)
+    disk = loaded(store, clock)
+    async with running(disk, clock, store_options=FILES, timer_options=JAVAS_TIMERS) as service:
+        await trio.sleep(3 * 3_600)
+        found = [
+            one
+            for one in arrivals_everywhere(service.store)
+            if one.phy_offset >= manifest.state.max_phy_offset
+            and one.topic not in (TIMER_TOPIC, QUARANTINE_TOPIC)
+        ]
+        statistics = service.statistics()
+    units = [
+        unit
+        for queue in manifest.state.queues
+        if queue.topic == SCHEDULE_TOPIC
+        for unit in queue.units
+    ]
+    due_ms = {position: moment for _, position, _, moment in units}
+    pending = [one for one in manifest.messages if one.state == "pending"]
+    expected = sorted(
+        (one.msg_id, one.topic, max(due_ms[one.held[-1].phy_offset], start_ms))
+        for one in pending
+        if one.held[-1].topic == SCHEDULE_TOPIC
+    )
+
+    assert len(expected) > 50
+    assert expected == sorted(
+        (one.unique_id, one.topic, one.stored_ms)
+        for one in found
+        if one.unique_id in {msg_id for msg_id, _, _ in expected}
+    )
+    assert sorted(one.msg_id for one in pending) == sorted(one.unique_id for one in found)
+    assert (0, 0, 0) == (statistics.early, statistics.quarantined, statistics.levels_left)

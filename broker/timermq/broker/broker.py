@@ -30,7 +30,6 @@ from timermq.pipeline.timer_options import TimerOptions
 from timermq.remoting.plain_send import decode_plain_send
 from timermq.remoting.signed_send import decode_signed_send
 from timermq.timerstore.consume_queue import ConsumeQueue
-from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.store_options import StoreOptions
@@ -45,7 +44,6 @@ from .consumer_offset import ConsumerOffsetTable
 from .durable_answers import DurableAnswers
 from .endpoint import Endpoint
 from .failure import failure_told
-from .left_levels import count_left
 from .long_polling import LongPolling
 from .options import BrokerOptions
 from .processors import Processors, Tables
@@ -201,7 +199,6 @@ class Broker:
         async with trio.open_nursery() as nursery:
             try:
                 await nursery.start(self._serve, name="broker services")
-                self._warn_of_levels()
                 log.info(
                     "broker ready",
                     broker=self.options.broker_name,
@@ -340,15 +337,6 @@ class Broker:
         """Bring back a topic that was deleted while a message was on its way to it."""
         if self.tables.topics.get(queue.topic) is None and queue.topic != QUARANTINE_TOPIC:
             self.tables.topics.adopt(queue.topic, queue.queue_id + 1)
-
-    def _warn_of_levels(self) -> None:
-        left = count_left(self.store)
-        if left:
-            log.warning(
-                "messages of classic levels were left by a Java broker; they are not delivered",
-                topic=SCHEDULE_TOPIC,
-                waiting=left,
-            )
 
     def _load_tables(self) -> ConfigSaver:
         """Read the tables' files, and add the topics that only the store knows."""

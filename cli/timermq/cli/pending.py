@@ -13,8 +13,8 @@ import cbor2
 import shtab
 import trio
 
-from timermq.broker.left_levels import count_left
 from timermq.broker.pending_processor import PendingQuery
+from timermq.pipeline.level_queues import count_left
 from timermq.remoting import Command, RequestCode
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 
@@ -88,7 +88,7 @@ def _offline(args: argparse.Namespace, query: PendingQuery) -> list[Row]:
         timers = [one for one in offline.pending() if query.matches(one)]
         left = count_left(offline.store)
     if left:
-        text = f"{left} messages of classic levels wait in {SCHEDULE_TOPIC}: not listed, not served"
+        text = f"{left} messages of classic levels wait in {SCHEDULE_TOPIC}: not listed, taken over"
         print(f"timermq: warning: {args.store}: {text}", file=sys.stderr)
     return sorted(map(attrs.asdict, timers), key=_due)
 

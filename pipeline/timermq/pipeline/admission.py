@@ -135,6 +135,26 @@ class TimerAdmission:
             for message, is_usual in zip(messages, usual, strict=True)
         ]
 
+    def take_over(self, message: Message, deliver_ms: int) -> Admitted | Refusal:
+        """Decide what becomes of a message that waits already, in a queue of a classic level.
+
+        Its moment was granted when it was sent: neither the maximum delay nor flow control asks
+        again. It goes by the wheel even if that is past: there it takes its turn.
+
+        Args:
+            message: With the properties of its producer, none of them internal.
+            deliver_ms: When it is due.
+        """
+        own = _own_properties(message.properties, by_level=True)
+        try:
+            if not 0 < deliver_ms <= EPOCH_MS_MAX:
+                raise _RefusedError("TIMER_DELAY_TOO_LONG", f"the moment {deliver_ms} is no time")
+            if len(own) > OWN_PROPERTIES_SIZE_MAX:
+                raise _properties_too_large(own)
+            return self._redirected(message, own, deliver_ms, by_level=True, is_granted=True)
+        except _RefusedError as error:
+            return self._refused(error)
+
     def _refused(self, error: _RefusedError) -> Refusal:
         rule = error.refusal.rule
         self.counts.refused[rule] = self.counts.refused.get(rule, 0) + 1
@@ -262,21 +282,26 @@ class TimerAdmission:
             )
         own = _own_properties(message.properties, by_level=by_level)
         if len(own) > OWN_PROPERTIES_SIZE_MAX:
-            raise _RefusedError(
-                "PROPERTIES_SIZE",
-                f"expected at most {OWN_PROPERTIES_SIZE_MAX} bytes, found {len(own)}",
-                PutStatus.PROPERTIES_SIZE_EXCEEDED,
-            )
+            raise _properties_too_large(own)
         return self._redirected(message, own, deliver_ms, by_level=by_level)
 
     def _redirected(
-        self, message: Message, own: bytes, deliver_ms: int, *, by_level: bool
+        self,
+        message: Message,
+        own: bytes,
+        deliver_ms: int,
+        *,
+        by_level: bool,
+        is_granted: bool = False,
     ) -> Admitted:
-        """The message turned towards the timer topic, unless its slot is too full."""
+        """The message turned towards the timer topic, unless its slot is too full.
+
+        With ``is_granted`` nothing is too full.
+        """
         options = self._options
         out_ms = (deliver_ms - 1) // options.timer_precision_ms * options.timer_precision_ms
         # A delete makes room: it is let in however many wait for the same moment.
-        if self._congested(out_ms) and find(own, b"TIMER_DEL_UNIQKEY") is None:
+        if not is_granted and self._congested(out_ms) and find(own, b"TIMER_DEL_UNIQKEY") is None:
             raise _RefusedError(
                 "TIMER_FLOW_CONTROL",
                 f"the slot of {out_ms} is over {options.timer_congest_num_each_slot} messages",
@@ -300,6 +325,14 @@ class TimerAdmission:
             message.body_crc,
         )
         return Admitted(message=redirected, deliver_ms=deliver_ms, out_ms=out_ms, by_level=by_level)
+
+
+def _properties_too_large(own: bytes) -> _RefusedError:
+    return _RefusedError(
+        "PROPERTIES_SIZE",
+        f"expected at most {OWN_PROPERTIES_SIZE_MAX} bytes, found {len(own)}",
+        PutStatus.PROPERTIES_SIZE_EXCEEDED,
+    )
 
 
 def _are_usual(texts: Sequence[bytes]) -> bool:

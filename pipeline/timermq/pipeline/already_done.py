@@ -86,11 +86,11 @@ class AlreadyDone:
 
     def enqueue_repeats(self, offsets_py: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which entries of the timer topic need not be enqueued again."""
-        return _contains(self.enqueued, offsets_py) | _contains(self.origins, offsets_py)
+        return contains(self.enqueued, offsets_py) | contains(self.origins, offsets_py)
 
     def dequeue_repeats(self, offsets_py: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which due requests have reached their topic, or were rolled, before the stop."""
-        return _contains(self.origins, offsets_py)
+        return contains(self.origins, offsets_py)
 
     def take_foreign(self, record: bytes) -> bool:
         """Whether Java handled this timer record; each of its deliveries answers for one record."""
@@ -154,7 +154,8 @@ def _identity(properties: bytes) -> tuple[bytes, bytes, bytes]:
     )
 
 
-def _contains(known: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_]:
+def contains(known: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of ``wanted`` are in ``known``, a sorted column."""
     if not len(known):
         return np.zeros(len(wanted), np.bool_)
     at = np.searchsorted(known, wanted)

@@ -16,6 +16,7 @@ property               of an entry; of a mark
 ``QUARANTINE_MS``      when the message was set aside, epoch milliseconds
 ``QUARANTINE_SIZE``    bytes that its record should have
 ``QUARANTINE_TEXT``    what was expected and what was found
+``QUARANTINE_DUE_MS``  when the message is due, if its record does not say
 ``QUARANTINE_OF``      of a mark only: the entry's origin
 ``QUARANTINE_BY``      of a mark only: who asked
 =====================  ==========================================================================
@@ -46,6 +47,7 @@ UNIQUE_KEY_SIZE_MAX = 255
 _MS = b"QUARANTINE_MS"
 _SIZE = b"QUARANTINE_SIZE"
 _TEXT = b"QUARANTINE_TEXT"
+_DUE_MS = b"QUARANTINE_DUE_MS"
 _OF = b"QUARANTINE_OF"
 _BY = b"QUARANTINE_BY"
 _SEPARATORS = bytes.maketrans(b"\x01\x02", b"??")
@@ -105,6 +107,8 @@ def entry_message(fault: Undeliverable, now_ms: int) -> Message:
         _SIZE: b"%d" % fault.size_py,
         _TEXT: _value(fault.text),
     }
+    if fault.deliver_ms is not None:
+        stated[_DUE_MS] = b"%d" % fault.deliver_ms
     properties = _unique_key(fault.record) + _encode(stated)
     return Message(
         QUARANTINE_TOPIC, 0, fault.record, properties, prepared_offset=origin_of(fault.offset_py)
@@ -154,8 +158,9 @@ def read_entry(record: bytes) -> Entry | None:
         return None
     properties = found.properties
     waiting = _properties_of(found.body)
-    out_ms = _number(find(waiting, OUT[:-1]))
-    deliver_ms = _number(find(waiting, DELIVER[:-1]))
+    stated_ms = _number(find(properties, _DUE_MS))
+    out_ms = _number(find(waiting, OUT[:-1])) if stated_ms is None else stated_ms
+    deliver_ms = _number(find(waiting, DELIVER[:-1])) if stated_ms is None else stated_ms
     topic = find(waiting, REAL_TOPIC[:-1])
     return Entry(
         origin_py=origin_py,

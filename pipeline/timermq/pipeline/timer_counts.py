@@ -98,6 +98,8 @@ class TimerStatistics:
     enqueue_held_up: HeldUp
     deliver_held_up: HeldUp
     early: int
+    levels_left: int
+    """Messages that RocketMQ left waiting for classic levels, and that are not on the wheel yet."""
     lateness_bounds_ms: tuple[int, ...]
     lateness: tuple[int, ...]
     lateness_max_ms: int

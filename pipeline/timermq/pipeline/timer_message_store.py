@@ -38,6 +38,7 @@ from .dequeue_put_message import DequeuePutMessage
 from .enqueue_get import EnqueueGet
 from .enqueue_put import EnqueuePut
 from .flow_control import FlowControl
+from .level_takeover import LevelTakeover
 from .open_slots import OpenSlots
 from .pending import PendingTimers
 from .quarantine import Quarantine
@@ -119,6 +120,15 @@ class TimerMessageStore:
             clock=clock,
         )
         """Takes messages back and moves them, with a certain answer."""
+        self.takeover = LevelTakeover(
+            store=store,
+            admission=self.admission,
+            quarantine=self.quarantine,
+            state=self.state,
+            options=options,
+            clock=clock,
+        )
+        """Moves to the wheel what RocketMQ left waiting for classic levels."""
         self.release = QuarantineRelease(
             quarantine=self.quarantine,
             admission=self.admission,
@@ -178,11 +188,13 @@ class TimerMessageStore:
         async with trio.open_nursery() as outer:
             outer.start_soon(self._flush.run, name="timer_flush")
             outer.start_soon(self._renew, name="quarantine")
+            outer.start_soon(self.takeover.run, name="level_takeover")
             async with trio.open_nursery() as stages:
                 self._start_stages(stages)
                 task_status.started()
             outer.cancel_scope.cancel()
         await self._flush.flush()
+        await self.takeover.save()
 
     async def _renew(self) -> None:
         """Keep what is in quarantine near the end of the log, for ever."""
@@ -302,7 +314,7 @@ class TimerMessageStore:
         )
 
     def oldest_pending_py(self) -> int | None:
-        """Position of the oldest body that a pending timer or the quarantine needs; None without.
+        """Position of the oldest body that anything pending or set aside needs; None without.
 
         Positions grow along the timer log, so the oldest unit of all live slots names it, but for
         messages that recovery had to enqueue again. Entries that have no unit yet are younger than
@@ -318,9 +330,8 @@ class TimerMessageStore:
         enqueued_first, until_ms = self._restart_pin
         if pins and enqueued_first is not None and self.state.commit_read_ms <= until_ms:
             pins.append(enqueued_first)
-        first_set_aside = self.quarantine.first_py()
-        if first_set_aside is not None:
-            pins.append(first_set_aside)
+        firsts = (self.quarantine.first_py(), self.takeover.first_py())
+        pins += [one for one in firsts if one is not None]
         return min(pins, default=None)
 
     def _oldest_entry(self, queue_offset: int) -> int | None:
@@ -377,6 +388,7 @@ class TimerMessageStore:
             lateness_max_ms=counts.lateness_max_ms,
             lateness_sum_ms=counts.lateness_sum_ms,
             pending_by_topic=self.files.metrics.counts(),
+            levels_left=self.takeover.left,
         )
 
     def _linked(self, slot_ms: int) -> int:

@@ -21,23 +21,24 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import attrs
 import msgspec
 
-from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import RecordError, record_properties
 
+from .destination import DESTINATION_COUNT_MAX, destination_at, destination_in, shown
+from .destination import OUT as OUT
+from .destination import REAL_QID as REAL_QID
+from .destination import REAL_TOPIC as REAL_TOPIC
+from .destination import Destination as Destination
+from .destination import known_destination as known_destination
+from .destination import learn_destination as learn_destination
 from .system_topics import TIMER_TOPIC as TIMER_TOPIC
-from .system_topics import destination_fault
 from .undeliverable import Reason, check_size
 from .undeliverable import TimerRecordError as TimerRecordError
 
 DELIVER = b"TIMER_DELIVER_MS\x01"
-REAL_TOPIC = b"REAL_TOPIC\x01"
-REAL_QID = b"REAL_QID\x01"
-OUT = b"TIMER_OUT_MS\x01"
 ROLL_TIMES = b"TIMER_ROLL_TIMES\x01"
 ORDER = b"TIMER_ORDER\x01"
 DELETE = b"TIMER_DEL_UNIQKEY\x01"
@@ -48,9 +49,6 @@ DELETE_FOR = b"TIMER_DEL_FOR\x01"
 
 TAIL_SIZE_MAX = 512
 """Bytes kept free in the property text for everything above: a topic of 255 bytes, a roll count."""
-
-DESTINATION_COUNT_MAX = 65_536
-"""Remembered destinations; more and the memory of them begins anew."""
 
 MS_DIGITS = 13
 """Digits of a moment in our records."""
@@ -63,20 +61,6 @@ MARKED_REAL_TOPIC = b"\x02" + REAL_TOPIC
 DELIVER_SIZE = len(DELIVER) + MS_DIGITS + 1
 """Bytes of the moment before it."""
 _OUT_SIZE = len(OUT) + MS_DIGITS + 1
-
-
-@attrs.frozen
-class Destination:
-    """Where a timer message goes when it is due."""
-
-    topic: str
-    queue_id: int
-    topic_hash: int
-    """Java's hash of the topic: field 40 of the timer-log unit."""
-    target: tuple[str, int] = attrs.field(
-        init=False, default=attrs.Factory(lambda self: (self.topic, self.queue_id), takes_self=True)
-    )
-    """Topic and queue, as the store knows them."""
 
 
 # A structure of msgspec's for the reason given at `Message`; it holds a destination, which is no
@@ -184,16 +168,11 @@ def _decode_any(record: bytes, phy_offset: int, precision_ms: int) -> TimerFacts
     except RecordError as error:
         raise TimerRecordError(Reason.DAMAGED, f"timer record at {phy_offset}: {error}") from None
     start = properties.rfind(MARKED_REAL_TOPIC)
-    ours = (
-        properties[-_OUT_SIZE : -MS_DIGITS - 1] == OUT
-        and start + 1 >= DELIVER_SIZE
-        and properties.startswith(DELIVER, start + 1 - DELIVER_SIZE)
-    )
-    if not ours:
+    if not _is_ours(properties, start):
         return _decode_foreign(record, properties, phy_offset, precision_ms)
     deliver_ms = _number(properties[start - MS_DIGITS : start], DELIVER, phy_offset)
     out_ms = _number(properties[-MS_DIGITS - 1 : -1], OUT, phy_offset)
-    rolls, order_py, destination = 0, phy_offset, _destination(properties[start + 1 : -_OUT_SIZE])
+    rolls, order_py, destination = 0, phy_offset, destination_at(properties[start + 1 : -_OUT_SIZE])
     if destination is None:
         destination, rolls, order_py = _rolled(properties, phy_offset)
     _check_moment(deliver_ms, out_ms, precision_ms, phy_offset)
@@ -214,10 +193,22 @@ def own_properties(properties: bytes) -> bytes:
     that steer timers, so that a consumer can forward what it got.
     """
     start = properties.rfind(MARKED_REAL_TOPIC)
-    if properties[-_OUT_SIZE : -MS_DIGITS - 1] == OUT and start >= 0:
+    if _is_ours(properties, start):
         return properties[: start + 1]
     kept = (item for item in properties.split(b"\x02") if item and not item.startswith(INTERNAL))
     return b"".join(item + b"\x02" for item in kept)
+
+
+def _is_ours(properties: bytes, start: int) -> bool:
+    """Whether a text with its last real topic behind ``start`` ends as ours do.
+
+    Java writes its keys in the order of a hash table, which can put the slot time last as well.
+    """
+    return (
+        properties[-_OUT_SIZE : -MS_DIGITS - 1] == OUT
+        and start + 1 >= DELIVER_SIZE
+        and properties.startswith(DELIVER, start + 1 - DELIVER_SIZE)
+    )
 
 
 def order_name(order_py: int) -> bytes:
@@ -244,56 +235,10 @@ INTERNAL = (
 )
 """Keys that only the broker may set, each with the separator that ends it."""
 
-_destinations: dict[bytes, Destination] = {}
-"""By ``REAL_TOPIC…REAL_QID…TIMER_OUT_MS\x01``, as our records have it. All are legal: a record with
-another one is looked at key by key, and set aside."""
-
-known_destination = _destinations.get
-"""The destination by those bytes, None for one that was not seen yet: the dict's own method."""
-
-
-def learn_destination(text: bytes) -> Destination | None:
-    """The destination by those bytes, whether seen before or not; None when they name none."""
-    own = text.removesuffix(OUT)
-    return _destination(own) if len(own) < len(text) else None
-
-
-def _destination(text: bytes) -> Destination | None:
-    """Destination of ``REAL_TOPIC…REAL_QID…`` exactly; None when more stands there (a roll)."""
-    known = known_destination(text + OUT)
-    if known is not None:
-        return known
-    items = text.split(b"\x02")
-    if len(items) != 3 or not items[1].startswith(REAL_QID) or items[2]:
-        return None
-    queue_id = items[1][len(REAL_QID) :]
-    made = _make_destination(items[0][len(REAL_TOPIC) :], queue_id)
-    # A destination has one spelling here: as columns each of them gets queue offsets of its own.
-    if made is not None and queue_id == b"%d" % made.queue_id:
-        if len(_destinations) >= DESTINATION_COUNT_MAX:
-            _destinations.clear()
-        _destinations[text + OUT] = made
-        return made
-    return None
-
-
-def _make_destination(topic: bytes, queue_id: bytes) -> Destination | None:
-    """The destination; None when nothing can go there."""
-    if not queue_id.isdigit() or len(queue_id) > 9:
-        return None
-    name = topic.decode("utf-8", "replace")
-    if destination_fault(name) is not None:
-        return None
-    return Destination(name, int(queue_id), java_hash(name))
-
 
 def _rolled(properties: bytes, phy_offset: int) -> tuple[Destination, int, int]:
     """Destination, rolls and order of a record whose keys must be looked up one by one."""
-    destination = _make_destination(
-        find(properties, REAL_TOPIC[:-1]) or b"", find(properties, REAL_QID[:-1]) or b""
-    )
-    if destination is None:
-        raise _no_destination(properties, phy_offset)
+    destination = destination_in(properties, phy_offset)
     rolls = _optional(properties, ROLL_TIMES, phy_offset, Reason.PROPERTIES) or 0
     order_py = _optional(properties, ORDER, phy_offset, Reason.PROPERTIES)
     if order_py is not None and order_py > phy_offset:
@@ -302,18 +247,6 @@ def _rolled(properties: bytes, phy_offset: int) -> tuple[Destination, int, int]:
             f"timer record at {phy_offset}: expected TIMER_ORDER up to there, found {order_py}",
         )
     return destination, rolls, phy_offset if order_py is None else order_py
-
-
-def _no_destination(properties: bytes, phy_offset: int) -> TimerRecordError:
-    topic, queue_id = find(properties, REAL_TOPIC[:-1]), find(properties, REAL_QID[:-1])
-    if topic is not None and queue_id is not None and queue_id.isdigit() and len(queue_id) <= 9:
-        fault = destination_fault(topic.decode("utf-8", "replace"))
-        return TimerRecordError(Reason.ILLEGAL_TOPIC, f"timer record at {phy_offset}: {fault}")
-    return TimerRecordError(
-        Reason.NO_TOPIC,
-        f"timer record at {phy_offset}: expected REAL_TOPIC and a numeric REAL_QID, found "
-        f"{_shown(topic)} and {_shown(queue_id)}",
-    )
 
 
 def _decode_foreign(
@@ -388,11 +321,6 @@ def _number(value: bytes, key: bytes, phy_offset: int, reason: Reason = Reason.N
         raise TimerRecordError(
             reason,
             f"timer record at {phy_offset}: expected up to {_DIGITS_MAX} digits in "
-            f"{key[:-1].decode()}, found {_shown(value)}",
+            f"{key[:-1].decode()}, found {shown(value)}",
         )
     return int(value)
-
-
-def _shown(value: bytes | None) -> str:
-    """A value as text for a reason, at most 64 bytes of it."""
-    return "none" if value is None else ascii(value[:64].decode("utf-8", "replace"))

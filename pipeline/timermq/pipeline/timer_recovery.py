@@ -288,7 +288,7 @@ def _scan_start(resume: Resume, files: TimerFiles, store: MessageStore, read_ms:
     if resume is Resume.CHECKPOINT and extension is not None:
         return max(extension.scan_py, commit_log.min_offset)
     if resume is Resume.BY_TIME:
-        return _segment_stored_before(store, read_ms)
+        return segment_stored_before(store, read_ms)
     return commit_log.min_offset
 
 
@@ -309,7 +309,7 @@ def _position_of_entry(store: MessageStore, queue_offset: int) -> int:
     return int(units["phy_offset"][0])
 
 
-def _segment_stored_before(store: MessageStore, time_ms: int) -> int:
+def segment_stored_before(store: MessageStore, time_ms: int) -> int:
     """Start of the newest segment that begins with a record stored at or before ``time_ms``."""
     for segment in reversed(store.commit_log.segments):
         head = store.commit_log.read(segment.start, STORE_MS_END)

@@ -72,6 +72,8 @@ class Undeliverable:
     """What was expected and what was found."""
     topic_hash: int | None = None
     """Of the topic that it counts for among the pending; None when it never was."""
+    deliver_ms: int | None = None
+    """When it is due, if its record does not say."""
 
     @classmethod
     def of(

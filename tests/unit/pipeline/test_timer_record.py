@@ -46,6 +46,23 @@ def decode(properties: bytes, precision_ms: int = 1000, store_ms: int = STORE_MS
     return decode_timer(record_of(properties, store_ms), PHY_OFFSET, precision_ms)
 
 
+def test_java_may_put_the_slot_time_last() -> None:
+    """Its order is that of a hash table: what stands behind REAL_TOPIC is the producer's, kept."""
+    text = javas(
+        "mine=x",
+        "REAL_TOPIC=T",
+        "KEYS=k",
+        "UNIQ_KEY=U",
+        "TIMER_DELAY_SEC=5",
+        "TAGS=a",
+        "REAL_QID=0",
+        f"TIMER_OUT_MS={SLOT_MS}",
+    )
+    kept = javas("mine=x", "KEYS=k", "UNIQ_KEY=U", "TIMER_DELAY_SEC=5", "TAGS=a")
+
+    assert kept == own_properties(text)
+
+
 def refusal(properties: bytes) -> str:
     """Why no timer can be made of the record."""
     with pytest.raises(TimerRecordError) as caught:

@@ -1,0 +1,313 @@
+"""Takes over what a RocketMQ broker left waiting for classic levels: all of it goes to the wheel.
+
+Each message becomes a record of the timer topic, with its moment and with the record that it stood
+in as its origin; from then on it waits like any other. Those that are due first go first, in small
+batches between which everything else has its turn.
+
+**Once (ONCE).** ``config/delayOffset.json`` says up to where a level was through, up to ten seconds
+ago. What was done beyond it stands in the commit log: records that name their origin are ours, and
+RocketMQ's deliveries are known by name (``level_record``). That part of the log is read before the
+first message moves; until all have moved, the file says where it begins (``scanPy``).
+
+**The way back.** The file is written only behind what is synced, and after every few thousand
+messages. So RocketMQ, given the store, goes on behind what moved; what moved waits on its wheel.
+
+Source: Java ``ScheduleMessageService``.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+import attrs
+import numpy as np
+import structlog
+import trio
+from numpy.typing import NDArray
+
+from timermq.timerstore.config_file import DataVersion
+from timermq.timerstore.delay_offset import DelayOffsets
+from timermq.timerstore.disk import is_full
+from timermq.timerstore.message import Message
+from timermq.timerstore.message_store import MessageStore
+
+from .admission import Refusal, TimerAdmission
+from .already_done import contains, origin_in, origin_of
+from .clock import Clock
+from .dequeue_put_message import STORED
+from .held_up import HeldUp
+from .level_queues import Entries, LevelQueues
+from .level_record import delivered_name, left_message, moment_of, waiting_name
+from .quarantine import HOPELESS, Quarantine
+from .timer_options import TimerOptions
+from .timer_record import TimerRecordError
+from .timer_recovery import segment_stored_before
+from .timer_state import TimerState
+from .undeliverable import Reason, Undeliverable
+
+BATCH_COUNT_MAX = 128
+"""Messages moved between two turns of everything else: some 5 ms."""
+BATCH_SIZE_MAX = 1 << 20
+"""… and bytes of their records, but for the first."""
+SAVE_COUNT = 4096
+"""Messages between two writings of the file: what RocketMQ, started right after a kill in the
+middle, may deliver twice."""
+SCAN_COUNT = 1000
+"""Records of the log read between two turns of everything else."""
+
+log = structlog.get_logger("timermq.pipeline.level_takeover")
+
+
+@attrs.define(eq=False)
+class _Done:
+    """What was done beyond the offsets when the store was opened."""
+
+    origins: NDArray[np.int64]
+    """Sorted positions of records that were moved to the wheel or set aside."""
+    delivered: dict[bytes, int]
+    """RocketMQ's deliveries by name, with how many of each were seen."""
+
+
+@attrs.define(eq=False)
+class _Batch:
+    """Messages on their way."""
+
+    entries: dict[int, np.void] = attrs.field(factory=dict[int, np.void])
+    """By the position of their records."""
+    messages: list[Message] = attrs.field(factory=list[Message])
+    """For the timer topic."""
+    undeliverable: list[Undeliverable] = attrs.field(factory=list[Undeliverable])
+
+    def set_aside(self, offset_py: int, error: TimerRecordError, record: bytes | None) -> None:
+        """Say that an entry is for the quarantine."""
+        entry = self.entries[offset_py]
+        fault = Undeliverable.of(error, offset_py, int(entry["size_py"]), record)
+        # A moment before 1970 is the hash of a tag: a record without a level has no moment.
+        self.undeliverable.append(attrs.evolve(fault, deliver_ms=max(int(entry["moment_ms"]), 0)))
+
+
+class LevelTakeover:
+    """The take-over of one store; ``run`` is its task, over at once where nothing waits.
+
+    Args:
+        store: Opened and recovered.
+        admission: The door to the wheel.
+        quarantine: For what cannot be delivered.
+        state: Told what is due soon.
+        options: For the pause on a full disk.
+        clock: The wall clock.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        admission: TimerAdmission,
+        quarantine: Quarantine,
+        state: TimerState,
+        options: TimerOptions,
+        clock: Clock,
+    ) -> None:
+        self.held_up = HeldUp()
+        """Messages that the store does not take now."""
+        self._store = store
+        self._admission = admission
+        self._quarantine = quarantine
+        self._state = state
+        self._options = options
+        self._clock = clock
+        known = DelayOffsets.load(store.disk, store.root)
+        self._queues = LevelQueues(store, {} if known is None else known.offsets)
+        self._version = DataVersion() if known is None else known.data_version
+        self._scan_py = self._scan_start(known)
+        self._scan_end = store.commit_log.max_offset
+        self._done: _Done | None = None
+        self._moved: set[int] = set()
+        """Positions of the batch in hand that are done."""
+        self._is_saved = True
+
+    @property
+    def left(self) -> int:
+        """Messages that wait in level queues."""
+        return self._queues.left
+
+    def first_py(self) -> int | None:
+        """The oldest position of the log that is needed; None when nothing is left."""
+        return min(self._queues.heads()["offset_py"].tolist(), default=None)
+
+    async def run(self) -> None:
+        """Move what waits, and end.
+
+        Raises:
+            StoreFailedError: A sync failed; the store takes no more messages.
+            OSError: The disk failed.
+
+        Cancellation: what has moved is in the commit log; the next run finds it there.
+        """
+        left = self.left
+        if not left:
+            return
+        log.info("taking over messages of classic levels", waiting=left)
+        if self._done is None:
+            self._is_saved = False
+            await self.save()  # so that a start after a crash knows where to look
+            self._done = await self._look_for_done()
+        while self.left:
+            until = self.left - SAVE_COUNT
+            while self.left > max(until, 0):
+                await self._move(self._queues.due_first(BATCH_COUNT_MAX), self._done)
+            await self.save()
+        log.info("messages of classic levels taken over", count=left)
+
+    async def save(self) -> None:
+        """Write the file, if anything has moved since, behind what it says.
+
+        Raises:
+            StoreFailedError: A sync failed.
+            OSError: The disk failed.
+        """
+        if self._is_saved:
+            return
+        self._is_saved = True
+        self._version = attrs.evolve(
+            self._version, counter=self._version.counter + 1, timestamp=self._clock.now_ms()
+        )
+        reached = DelayOffsets(
+            offsets=self._queues.offsets,
+            scan_py=self._scan_py if self.left else None,
+            data_version=self._version,
+        )
+        await self._store.flush()
+        try:
+            await reached.save(self._store.disk, self._store.root)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            # What has moved names its origin: the file only saves the next start the reading.
+            self._is_saved = False
+            log.warning("no room for the offsets of the levels, saved later", error=str(error))
+
+    # -- what was done before -----------------------------------------------------------------
+
+    def _scan_start(self, known: DelayOffsets | None) -> int:
+        """Before this position nothing was done beyond the offsets."""
+        heads, commit_log = self._queues.heads(), self._store.commit_log
+        if not len(heads):
+            return commit_log.max_offset
+        if known is None:
+            return int(heads["offset_py"].min())
+        if known.scan_py is not None:
+            return max(known.scan_py, commit_log.min_offset)
+        first_ms = int(heads["moment_ms"].min())
+        if first_ms > self._store.last_store_ms:
+            return commit_log.max_offset
+        return segment_stored_before(self._store, first_ms)
+
+    async def _look_for_done(self) -> _Done:
+        commit_log = self._store.commit_log
+        origins = array("q")
+        delivered: dict[bytes, int] = {}
+        scan = commit_log.scan(self._scan_py, check_crc=False)
+        for number, (phy_offset, size) in enumerate(scan, 1):
+            if phy_offset >= self._scan_end:
+                break
+            if number % SCAN_COUNT == 0:
+                await trio.lowlevel.checkpoint()
+            record = commit_log.record_at(phy_offset, size)
+            if record is None:
+                continue
+            origin = origin_in(record)
+            name = delivered_name(record) if origin is None else None
+            if origin is not None:
+                origins.append(origin)
+            elif name is not None:
+                delivered[name] = delivered.get(name, 0) + 1
+        return _Done(np.unique(np.frombuffer(origins, np.int64)), delivered)
+
+    # -- moving -------------------------------------------------------------------------------
+
+    async def _move(self, entries: Entries, done: _Done) -> None:
+        """Move the next messages: returns when each is on the timer topic, or set aside."""
+        ends = np.cumsum(entries["size_py"])
+        entries = entries[: max(int(np.searchsorted(ends, BATCH_SIZE_MAX, "right")), 1)]
+        batch = self._read(entries, done)
+        while batch.messages or batch.undeliverable:
+            refusal = self._put(batch) if batch.messages else None
+            if refusal is None:
+                refusal = self._quarantine.set_aside(batch.undeliverable, self._clock.now_ms())
+            if refusal is not None:
+                await self._hold_up(len(batch.messages) + len(batch.undeliverable), refusal)
+        self.held_up.over()
+        self._queues.pass_by(entries)
+        self._moved.clear()
+        self._is_saved = False
+        await trio.lowlevel.checkpoint()
+
+    def _read(self, entries: Entries, done: _Done) -> _Batch:
+        """Sort out entries: what is done, what moves, what no message can be made of."""
+        batch = _Batch()
+        places = zip(entries["offset_py"].tolist(), entries["size_py"].tolist(), strict=True)
+        records = self._store.commit_log.records_at(places)
+        is_done = contains(done.origins, entries["offset_py"]).tolist()
+        for entry, record, was_moved in zip(entries, records, is_done, strict=True):
+            offset_py = int(entry["offset_py"])
+            if was_moved or offset_py in self._moved:
+                continue
+            batch.entries[offset_py] = entry
+            try:
+                message = left_message(record, offset_py, int(entry["size_py"]))
+                assert record is not None
+                if self._was_delivered(record, done):
+                    self._moved.add(offset_py)
+                    continue
+                admitted = self._admission.take_over(message, moment_of(entry, record))
+                if isinstance(admitted, Refusal):
+                    raise TimerRecordError(Reason.REFUSED, admitted.remark)
+                self._state.expect(admitted.deliver_ms or 0, self._clock.now_ms())
+                batch.messages.append(admitted.message)
+            except TimerRecordError as error:
+                batch.set_aside(offset_py, error, record)
+        return batch
+
+    @staticmethod
+    def _was_delivered(record: bytes, done: _Done) -> bool:
+        """Whether RocketMQ delivered it; each of its deliveries answers for one message."""
+        if not done.delivered:
+            return False
+        name = waiting_name(record)
+        count = done.delivered.get(name, 0)
+        if count:
+            done.delivered[name] = count - 1
+        return count > 0
+
+    def _put(self, batch: _Batch) -> str | None:
+        """Store the messages of a batch; those that need another try are left in it.
+
+        Returns:
+            None when none is left; else why the store does not take it now.
+        """
+        messages, batch.messages = batch.messages, []
+        refusal: str | None = None
+        for message, result in zip(
+            messages, self._store.put(messages, even_when_full=True), strict=True
+        ):
+            offset_py = origin_of(message.prepared_offset)
+            if result.status in STORED:
+                self._moved.add(offset_py)
+                continue
+            text = f"{result.status.name}: {result.remark}"
+            if result.status in HOPELESS:
+                size_py = int(batch.entries[offset_py]["size_py"])
+                record = self._store.commit_log.record_at(offset_py, size_py)
+                batch.set_aside(offset_py, TimerRecordError(Reason.REFUSED, text), record)
+            else:
+                batch.messages.append(message)
+                refusal = text
+        return refusal
+
+    async def _hold_up(self, count: int, error: str) -> None:
+        """The store takes nothing just now: say so, and pause."""
+        self.held_up.again(count, self._clock.now_ms(), error)
+        if self.held_up.is_news:
+            log.warning("messages of levels wait for the store", count=count, error=error)
+        await trio.sleep(self.held_up.pause_s(self._options.retry_interval_ms))
