@@ -19,6 +19,7 @@ from timermq.remoting.field import text
 from timermq.remoting.queue_json import encode_json
 from timermq.timerlog.timer_checkpoint import CHECKPOINT
 from timermq.timerstore.config_file import load_json
+from timermq.timerstore.delay_offset import PATH as DELAY_OFFSET_FILE
 from timermq.timerstore.fastjson import fastjson
 
 from .broker_rates import BrokerRates, Totals
@@ -26,7 +27,6 @@ from .config_table import version_json
 from .consumer_offset import ConsumerOffsetTable
 from .dispatcher import Handler
 from .later import answer_later
-from .left_levels import FILE as DELAY_OFFSET_FILE
 from .live_settings import change_settings, settings_text
 from .options import BrokerOptions
 from .queue_rates import DAY_MS, HOUR_MS, MINUTE_MS, topic_put_count
