@@ -85,7 +85,6 @@ def open_broker(
     timer_options: TimerOptions = TIMER,
     listeners: tuple[trio.SocketListener, ...] = (),
     steady_ms: Callable[[], float] | None = None,
-    address: str = ADDRESS,
 ) -> Broker:
     """A broker over a store in memory; without listeners nobody connects to it.
 
@@ -103,8 +102,8 @@ def open_broker(
     return Broker(
         endpoint=Endpoint(
             listeners=listeners,
-            address=address,
-            listen=address,
+            address=ADDRESS,
+            listen=ADDRESS,
             namesrv_listen=None,
             store_host=host,
         ),

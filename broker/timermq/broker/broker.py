@@ -53,6 +53,8 @@ from .server import Server
 from .subscription_group import SubscriptionGroupTable
 from .tls import Tls
 from .topic_config import TopicConfigTable
+from .transactions.transaction_check import TransactionCheck
+from .transactions.transactions import Transactions
 
 if TYPE_CHECKING:
     from .http_server import HttpServer
@@ -100,10 +102,15 @@ class Broker:
         self._timers_done = trio.Event()
         self.tables = _make_tables(options, timer_store, clock)
         self._saver = self._load_tables()
+        self.transactions = Transactions(timer_store, self.tables.offsets, options)
+        self.transaction_check = TransactionCheck(
+            self.transactions, self.tables.clients, self.tables.topics, options, clock.now_ms
+        )
         self.processors = Processors.build(
             options=options,
             tables=self.tables,
             timer_store=timer_store,
+            transactions=self.transactions,
             clock=clock,
             address=endpoint.address,
             store_host=endpoint.store_host,
@@ -231,6 +238,7 @@ class Broker:
             send_requests_refused=send.refused,
             store=self.store.statistics(),
             timer=self.timer_store.statistics(),
+            transactions=self.transactions.statistics(),
             clock=self._clock.status(),
             tls_refused=self.tls.refused,
             tls_problem=self.tls.problem,
@@ -287,6 +295,7 @@ class Broker:
                 services.start_soon(self.tls.run, name="certificates")
                 if self.access is not None:
                     await services.start(self.access.run, name="access control")
+                await services.start(self.transaction_check.run, name="transaction check")
                 if self._reactor is not None:
                     await services.start(self._reactor.run, name="reactor")
                 await services.start(self.server.run, self.endpoint.listeners, name="server")

@@ -11,6 +11,7 @@ from timermq.pipeline.timer_counts import TimerStatistics
 from timermq.timerstore.store_statistics import StoreStatistics
 
 from .access_control import AccessStatistics
+from .transactions.transactions import TransactionStatistics
 
 
 @attrs.frozen(kw_only=True)
@@ -34,6 +35,7 @@ class BrokerStatistics:
     send_requests_refused: int
     store: StoreStatistics
     timer: TimerStatistics
+    transactions: TransactionStatistics
     clock: ClockStatus
     tls_refused: int = 0
     """Connections closed before their first request: not the kind that is taken, or a handshake

@@ -133,6 +133,10 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.GET_TOPIC_CONFIG: Row("", "interop/test_mqadmin"),
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: Row("", "interop/test_mqadmin"),
     RequestCode.LITE_PULL_MESSAGE: Row("", "unit/broker/test_pull_processor"),
+    RequestCode.END_TRANSACTION: Row(
+        "once, whichever half message of it is named; another ending is refused; see below",
+        "unit/broker/test_end_transaction_processor",
+    ),
     RequestCode.RECALL_MESSAGE: Row(
         "on by default; says `too_late` and `not_found`", "interop/test_real_clients"
     ),
@@ -168,8 +172,6 @@ SERVED: Mapping[RequestCode, Row] = {
 """Answered for real."""
 
 NOT_YET: Mapping[RequestCode, str] = {
-    RequestCode.END_TRANSACTION: "transactions",
-    RequestCode.CHECK_TRANSACTION_STATE: "transactions",
     RequestCode.PUT_KV_CONFIG: "name server",
     RequestCode.GET_KV_CONFIG: "name server",
     RequestCode.DELETE_KV_CONFIG: "name server",
@@ -193,6 +195,9 @@ NOT_YET: Mapping[RequestCode, str] = {
 """Part of a family that has no processor so far; answered with 3."""
 
 ASKED: Mapping[RequestCode, Row] = {
+    RequestCode.CHECK_TRANSACTION_STATE: Row(
+        "to one producer of the group; see below", "unit/broker/transactions/test_transaction_check"
+    ),
     RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: Row(
         "to all members, the newcomer too", "unit/broker/test_client_registry"
     ),
@@ -217,7 +222,7 @@ REFUSED: Mapping[int, tuple[str, str]] = {
     311: ("GET_UNIT_TOPIC_LIST", "no units"),
     312: ("GET_HAS_UNIT_SUB_TOPIC_LIST", "no units"),
     313: ("GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST", "no units"),
-    323: ("RESUME_CHECK_HALF_MESSAGE", "no half message is given up for good"),
+    323: ("RESUME_CHECK_HALF_MESSAGE", "what was given up stands in `TRANS_CHECK_MAX_TIME_TOPIC`"),
     353: ("UPDATE_AND_GET_GROUP_FORBIDDEN", "use `consumeEnable` of the group"),
     354: ("CHECK_ROCKSDB_CQ_WRITE_PROGRESS", "no RocksDB"),
     355: ("EXPORT_ROCKSDB_CONFIG_TO_JSON", "no RocksDB"),

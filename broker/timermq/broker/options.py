@@ -18,6 +18,15 @@ WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named in order
 PERM_READ = 4
 PERM_WRITE = 2
 
+
+class TransactionDelay(enum.Enum):
+    """What becomes of a transactional message that asks for a moment."""
+
+    REFUSE = "refuse"
+    AT_COMMIT = "at commit"
+    """The delay begins when the transaction is committed."""
+
+
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
 _positive = ge(1)
 _port = and_(ge(0), le(65_535))
@@ -120,6 +129,14 @@ class BrokerOptions:
     allow_recall_when_broker_not_writeable: bool = True
     start_accept_send_request_time_stamp: int = attrs.field(default=0, validator=ge(0))
     """Epoch milliseconds before which sends are refused."""
+    reject_transaction_message: bool = False
+    transaction_time_out_ms: int = attrs.field(default=6_000, validator=ge(0))
+    """Age from which on producers are asked about an open transaction."""
+    transaction_check_interval_ms: int = attrs.field(default=30_000, validator=_positive)
+    transaction_check_max: int = attrs.field(default=15, validator=ge(0))
+    """Times that they are asked; then the transaction is discarded."""
+    transaction_delay: TransactionDelay = TransactionDelay.REFUSE
+    """RocketMQ takes such messages and mangles them."""
     flush_consumer_offset_interval_ms: int = attrs.field(default=5_000, validator=_positive)
     consumer_offset_update_version_step: int = attrs.field(default=500, validator=_positive)
     """Commits between two new data versions of the offset table."""
@@ -172,6 +189,8 @@ class BrokerOptions:
     """Queues locked by orderly consumers; a lock takes some 300 bytes."""
     client_groups_max: int = attrs.field(default=256, validator=_positive)
     """Producer and consumer groups of one client."""
+    transactions_max: int = attrs.field(default=100_000, validator=_positive)
+    """Open transactions; one more is refused with SYSTEM_BUSY. Each takes some 150 bytes."""
     batch_count_max: int = attrs.field(default=4_096, validator=_positive)
     """Messages in one batch request."""
     query_size_max: int = attrs.field(default=8 << 20, validator=_positive)

@@ -22,6 +22,7 @@ from .cancel_processor import CancelProcessor
 from .client_processor import ClientProcessor
 from .clock_processor import ClockProcessor
 from .dispatcher import Dispatcher, Handler
+from .end_transaction_processor import EndTransactionProcessor
 from .lock_processor import LockProcessor
 from .message_stamp import MessageStamp
 from .offset_processor import OffsetProcessor
@@ -40,6 +41,7 @@ from .send_reader import SendReader
 from .send_request import AnswerFacts
 from .tables import Tables as Tables
 from .topic_processor import Saved
+from .transactions.transactions import Transactions
 from .watch_processor import WatchProcessor
 from .watch_snapshot import SnapshotSource
 
@@ -55,6 +57,7 @@ class Processors:
     lock: LockProcessor
     send_back: SendBackProcessor
     query: QueryProcessor
+    end_transaction: EndTransactionProcessor
     recall: RecallProcessor
     cancel: CancelProcessor
     route: RouteProcessor
@@ -71,6 +74,7 @@ class Processors:
         options: BrokerOptions,
         tables: Tables,
         timer_store: TimerMessageStore,
+        transactions: Transactions,
         clock: WatchedClock,
         address: str,
         store_host: bytes,
@@ -82,6 +86,7 @@ class Processors:
             options: Settings of the broker.
             tables: What they share.
             timer_store: The one door for messages; its store is what they read.
+            transactions: What waits for its producers' decision.
             clock: The wall clock.
             address: ``host:port`` for routes.
             store_host: The same address as records and message ids hold it.
@@ -104,6 +109,7 @@ class Processors:
         )
         send = SendProcessor(
             timer_store=timer_store,
+            transactions=transactions,
             plain=PlainReader(topics, checks, stamp),
             reader=reader,
             durable=tables.durable,
@@ -143,6 +149,13 @@ class Processors:
                 durable=tables.durable,
             ),
             query=QueryProcessor(options=options, store=store),
+            end_transaction=EndTransactionProcessor(
+                options=options,
+                store=store,
+                transactions=transactions,
+                durable=tables.durable,
+                now_ms=now_ms,
+            ),
             recall=RecallProcessor(
                 options=options,
                 timer_store=timer_store,
@@ -208,6 +221,7 @@ class Processors:
             RequestCode.UNLOCK_BATCH_MQ: self.lock.unlock,
             RequestCode.QUERY_MESSAGE: self.query.query_message,
             RequestCode.VIEW_MESSAGE_BY_ID: self.query.view_message_by_id,
+            RequestCode.END_TRANSACTION: self.end_transaction.handle,
             RequestCode.RECALL_MESSAGE: self.recall.handle,
             RequestCode.CANCEL_MESSAGE: self.cancel.handle,
             RequestCode.LIST_PENDING: self.pending.handle,

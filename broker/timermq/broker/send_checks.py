@@ -30,11 +30,12 @@ from .topic_validator import (
     is_retry_topic,
     topic_fault,
 )
+from .transactions.half_message import PREPARED, is_half
 
 DLQ_QUEUE_NUMS = 1
 
 SYS_FLAG_TRANSACTION = 0x0C
-"""Prepared, commit and rollback: only the broker marks the last two."""
+"""Prepared, commit and rollback: what RocketMQ's producers set beside TRAN_MSG."""
 SYS_FLAG_HOSTS = 0x30
 """IPv6 marks; the broker sets them by the addresses that it writes."""
 SYS_FLAG_INNER_BATCH = 0xC0
@@ -57,6 +58,8 @@ class SendTarget:
     producer_group: str = ""
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
+    is_half: bool = False
+    """It begins a transaction."""
 
 
 class SendChecks:
@@ -135,8 +138,32 @@ class SendChecks:
         if target.queue_id < 0:
             target.queue_id = next(self._turn) % max(config.write_queue_nums, 1)
         _check_compaction(config, target)
+        self._check_transaction(target)
         _check_sys_flag(target)
         return target
+
+    def _check_transaction(self, target: SendTarget) -> None:
+        """Say whether a message begins a transaction; refused when it is unclear or not allowed."""
+        if not is_half(target.properties):
+            if target.sys_flag & SYS_FLAG_TRANSACTION:
+                raise RefusedError(
+                    ResponseCode.MESSAGE_ILLEGAL,
+                    "TRANSACTION_FLAG",
+                    f"sysFlag {target.sys_flag:#x} is of a transaction, the property TRAN_MSG is "
+                    "not true",
+                )
+        elif target.reconsume_times > 0 and _has_level(target.properties):
+            # Consumers before 4.6.1 send back what was a half message once, as it was.
+            target.properties = remove(target.properties, PREPARED)
+            target.sys_flag &= ~SYS_FLAG_TRANSACTION
+        elif self._options.reject_transaction_message:
+            raise RefusedError(
+                ResponseCode.NO_PERMISSION,
+                "TRANSACTION_REJECTED",
+                "rejectTransactionMessage is true on this broker",
+            )
+        else:
+            target.is_half = True
 
     def _topic(self, target: SendTarget) -> TopicConfig:
         topic = target.topic
@@ -222,17 +249,12 @@ def _check_compaction(config: TopicConfig, target: SendTarget) -> None:
         )
 
 
+def _has_level(properties: bytes) -> bool:
+    level = find(properties, b"DELAY") or b""
+    return level.isdigit() and level.strip(b"0") != b""
+
+
 def _check_sys_flag(target: SendTarget) -> None:
-    # Transactions belong here once they are served: END_TRANSACTION (37), the half topic, checks.
-    is_half = b"TRAN_MSG\x01" in target.properties and (
-        (find(target.properties, b"TRAN_MSG") or b"").lower() == b"true"
-    )
-    if is_half or target.sys_flag & SYS_FLAG_TRANSACTION:
-        raise RefusedError(
-            ResponseCode.NO_PERMISSION,
-            "TRANSACTION_MESSAGE",
-            "this broker takes no transactional messages",
-        )
     if target.sys_flag & SYS_FLAG_INNER_BATCH:
         raise RefusedError(
             ResponseCode.MESSAGE_ILLEGAL,

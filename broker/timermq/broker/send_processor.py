@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import attrs
 
 from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.pipeline.timer_put_result import TimerPutResult
 from timermq.remoting.codes import FLAG_ONEWAY, RequestCode
 from timermq.remoting.connection import Request
 from timermq.remoting.errors import RemoteProtocolError
@@ -25,6 +26,7 @@ from .refusal import RefusedError
 from .send_reader import SendReader
 from .send_request import Addressed, AnswerFacts, SendRequest, SingleSend
 from .session import Session
+from .transactions.transactions import Transactions
 
 SessionRequest = tuple[Session, Request]
 """A send and who sends it."""
@@ -39,11 +41,28 @@ SEND_CODES = frozenset(
 )
 
 
+@attrs.frozen(eq=False)
+class _Sends:
+    """Requests that are put together, and their messages."""
+
+    requests: list[tuple[Session, SendRequest, int]] = attrs.Factory(
+        list[tuple[Session, SendRequest, int]]
+    )
+    """Each with the number of its messages."""
+    messages: list[Message] = attrs.Factory(list[Message])
+
+    def add(self, session: Session, send: SendRequest) -> None:
+        brought = send.messages
+        self.requests.append((session, send, len(brought)))
+        self.messages.extend(brought)
+
+
 @attrs.define(eq=False, kw_only=True)
 class SendProcessor:
     """The processor; ``handle`` is plain code."""
 
     timer_store: TimerMessageStore
+    transactions: Transactions
     plain: PlainReader
     reader: SendReader
     durable: DurableAnswers
@@ -104,8 +123,8 @@ class SendProcessor:
         self, requests: Sequence[SessionRequest], plain: Sequence[Addressed | None]
     ) -> list[tuple[Session, Answer]]:
         answers: list[tuple[Session, Answer]] = []
-        read: list[tuple[Session, SendRequest, int]] = []
-        messages: list[Message] = []
+        read = _Sends()
+        halves = _Sends()
         for (session, request), sent in zip(requests, plain, strict=True):
             command = request.to_command() if isinstance(request, PlainSend) else request
             try:
@@ -119,23 +138,24 @@ class SendProcessor:
                 if not command.is_oneway:
                     answers.append((session, refusal_answer(command, error)))
             else:
-                brought = send.messages
-                read.append((session, send, len(brought)))
-                messages += brought
-        if read:
-            answers += self._put(read, messages)
+                is_half = isinstance(send, SingleSend) and send.is_half
+                (halves if is_half else read).add(session, send)
+        if read.requests:
+            answers += self._answers(read, self.timer_store.put(read.messages))
+        if halves.requests:
+            answers += self._answers(halves, self.transactions.put_halves(halves.messages))
         return answers
 
-    def _put(
-        self, requests: list[tuple[Session, SendRequest, int]], messages: list[Message]
+    def _answers(
+        self, sends: _Sends, results: Sequence[TimerPutResult]
     ) -> list[tuple[Session, Answer]]:
-        self.messages += len(messages)
-        results = self.timer_store.put(messages)
+        """What is answered now; the answers that wait for a flush are left to follow."""
+        self.messages += len(sends.messages)
         is_sync = self._is_sync
         answers: list[tuple[Session, Answer]] = []
         unflushed: list[UnflushedAnswer] = []
         first = 0
-        for session, request, count in requests:
+        for session, request, count in sends.requests:
             own = results[first : first + count]
             first += count
             if request.command.is_oneway:

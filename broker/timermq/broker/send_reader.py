@@ -18,12 +18,13 @@ from timermq.timerstore.message import Message
 from timermq.timerstore.properties import find
 
 from .message_stamp import MessageStamp, delay_request, with_delay_request
-from .options import BrokerOptions
+from .options import BrokerOptions, TransactionDelay
 from .refusal import RefusedError
 from .send_checks import SendChecks, SendTarget
 from .send_request import RESPONSE_CODES, Addressed, BatchSend, ItemsSend, SendRequest, SingleSend
 from .session import Session
 from .topic_validator import AUTO_CREATE_TOPIC_KEY_TOPIC, is_retry_topic
+from .transactions.half_message import GROUP, is_half, parked
 
 
 class SendReader:
@@ -82,12 +83,52 @@ class SendReader:
             raise RefusedError(
                 ResponseCode.MESSAGE_ILLEGAL, "BODY_EMPTY", "the message has no body"
             )
+        sent = self._address(
+            session, target, header, command.body, target.properties, flag=header.flag
+        )
         return SingleSend(
             command=command,
             waits=_waits(target.properties),
-            sent=self._address(
-                session, target, header, command.body, target.properties, flag=header.flag
-            ),
+            sent=self._parked(sent) if target.is_half else sent,
+            is_half=target.is_half,
+        )
+
+    def _parked(self, sent: Addressed) -> Addressed:
+        """The half message in place of a message; what would be refused at the commit is refused.
+
+        RocketMQ turns a half message that asks for a moment towards the wheel, and loses where it
+        was to go.
+        """
+        message = sent.message
+        if not find(message.properties, GROUP):
+            raise RefusedError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "TRANSACTION_GROUP",
+                "a transactional message needs the property PGROUP: nobody could be asked about it",
+            )
+        decision = self._rehearsal.admit(message, self._now_ms())
+        if isinstance(decision, Refusal):
+            raise RefusedError(
+                RESPONSE_CODES[decision.status],
+                decision.rule,
+                decision.remark.removeprefix(f"{decision.rule}: "),
+            )
+        if (
+            decision.deliver_ms is not None
+            and self._options.transaction_delay is TransactionDelay.REFUSE
+        ):
+            asked = delay_request(message.properties).decode("utf-8", "replace")
+            raise RefusedError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "TRANSACTION_DELAY",
+                f"a transactional message asks for a moment: {ascii(asked)[:130]}; allowed with "
+                "transaction_delay AT_COMMIT",
+            )
+        return Addressed(
+            message=parked(message, sent.unique_key),
+            topic=sent.topic,
+            queue_id=sent.queue_id,
+            unique_key=sent.unique_key,
         )
 
     def _read_batch(
@@ -111,6 +152,8 @@ class SendReader:
             raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, "BATCH", str(error)) from error
         if not parts:
             raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, "BATCH", "the batch has no parts")
+        if target.is_half or any(is_half(part.properties) for part in parts):
+            raise _half_in_batch()
         delay = delay_request(target.properties)
         addressed = [
             self._address(
@@ -143,6 +186,8 @@ class SendReader:
                     default_topic_queue_nums=self._options.default_topic_queue_nums,
                 ),
             )
+            if target.is_half:
+                return _half_in_batch()
         except RefusedError as refused:
             return refused
         return self._address(session, target, None, item.body, target.properties, flag=item.flag)
@@ -215,6 +260,14 @@ def _check_text(properties: bytes) -> None:
             "PROPERTY_TEXT",
             f"expected UTF-8, found another byte at {error.start}",
         ) from error
+
+
+def _half_in_batch() -> RefusedError:
+    return RefusedError(
+        ResponseCode.MESSAGE_ILLEGAL,
+        "TRANSACTION_BATCH",
+        "a message of a batch has TRAN_MSG: transactional messages are sent one by one",
+    )
 
 
 def _waits(properties: bytes) -> bool:

@@ -123,6 +123,8 @@ class SingleSend:
     sent: Addressed
     waits: bool
     """Whether the producer wants to wait for the flush (property WAIT)."""
+    is_half: bool = False
+    """It begins a transaction."""
 
     @property
     def messages(self) -> Sequence[Message]:

@@ -68,6 +68,8 @@ SYSTEM_GROUPS = (
     "CID_ONSAPI_OWNER",
     "CID_RMQ_SYS_TRANS",
 )
+TRANS_GROUP = "CID_RMQ_SYS_TRANS"
+"""Commits how far transactions are through."""
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
 

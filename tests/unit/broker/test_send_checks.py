@@ -95,22 +95,45 @@ async def test_order_topics_of_a_closed_broker() -> None:
 
 
 @pytest.mark.parametrize(
-    ("properties", "ext"),
+    ("properties", "sys_flag"),
     [
-        ("TRAN_MSG\x01true\x02UNIQ_KEY\x01K\x02", {}),
-        ("UNIQ_KEY\x01K\x02", {"sysFlag": "4"}),
-        ("UNIQ_KEY\x01K\x02", {"sysFlag": "8"}),
-        ("UNIQ_KEY\x01K\x02", {"sysFlag": "12"}),
+        ("UNIQ_KEY\x01K\x02", "4"),
+        ("UNIQ_KEY\x01K\x02", "8"),
+        ("TRAN_MSG\x01false\x02UNIQ_KEY\x01K\x02", "12"),
     ],
 )
-async def test_transactions_are_refused(properties: str, ext: dict[str, str]) -> None:
-    """A half message stored like any other would be delivered uncommitted (16)."""
-    answer = Rig().call(10, send_ext("T", properties, **ext), b"x")
+async def test_a_transaction_is_marked_twice(properties: str, sys_flag: str) -> None:
+    """The flag alone is refused (13): RocketMQ stores what no queue ever holds."""
+    answer = Rig().call(10, send_ext("T", properties, sysFlag=sys_flag), b"x")
+
+    assert (answer.code, answer.remark) == (
+        13,
+        f"TRANSACTION_FLAG: sysFlag {int(sys_flag):#x} is of a transaction, the property TRAN_MSG "
+        "is not true",
+    )
+
+
+async def test_transactions_may_be_forbidden() -> None:
+    """As by Java's rejectTransactionMessage (16)."""
+    rig = Rig(options=BrokerOptions(reject_transaction_message=True))
+    answer = rig.send("T", properties="TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01K\x02")
 
     assert (answer.code, answer.remark) == (
         16,
-        "TRANSACTION_MESSAGE: this broker takes no transactional messages",
+        "TRANSACTION_REJECTED: rejectTransactionMessage is true on this broker",
     )
+
+
+async def test_a_message_that_is_tried_again_is_no_transaction() -> None:
+    """Java's consumers before 4.6.1 send it back with all that it once had."""
+    rig = Rig()
+    properties = "TRAN_MSG\x01true\x02DELAY\x013\x02UNIQ_KEY\x01K\x02"
+    answer = rig.send("%RETRY%G", properties=properties, sysFlag="4", reconsumeTimes="1")
+    (waiting,) = rig.records("rmq_sys_wheel_timer")
+
+    assert answer.code == 0
+    assert waiting.sys_flag == 0
+    assert b"TRAN_MSG" not in waiting.properties
 
 
 async def test_flags_that_the_broker_sets() -> None:

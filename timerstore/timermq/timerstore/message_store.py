@@ -47,8 +47,7 @@ CLOSE_TIMEOUT = 60.0
 class MessageStore:
     """A store directory, opened by one process.
 
-    `open` makes one, `run` serves it in the background, `aclose` closes it. Everything is called
-    from one event loop.
+    `open` makes one, `run` serves it in the background, `aclose` closes it; all in one event loop.
     """
 
     def __init__(
@@ -216,22 +215,23 @@ class MessageStore:
             self._index.close()
         self._lock.release()
 
-    def put(self, messages: Sequence[Message], *, even_when_full: bool = False) -> list[PutResult]:
+    def put(
+        self, messages: Sequence[Message], *, even_when_full: bool = False, whole: bool = False
+    ) -> list[PutResult]:
         """Store messages, in their order; one result for each.
 
         They are in the page cache then: a process kill does not lose them, and `wait_flushed` says
-        when a power cut does not either. A message that may not be stored does not stop the others;
-        if the disk does not take the batch, none of it is stored.
+        when a power cut does not either. If the disk does not take the batch, none is stored.
 
         Args:
             messages: What to store; all get the same store time.
-            even_when_full: Go on when the disk is nearly full, and whatever the size: for messages
-                that the store holds already and whose delivery makes room, such as timers that
-                are due.
+            even_when_full: Go on when the disk is nearly full, and whatever the size: for what the
+                store holds already and whose delivery makes room, such as due timers.
+            whole: A message that may not be stored stops the others, as it does not otherwise.
 
         Source: DefaultMessageStore.asyncPutMessages.
         """
-        results = self._writer.put(messages, even_when_full=even_when_full)
+        results = self._writer.put(messages, even_when_full=even_when_full, whole=whole)
         self._maintenance.try_dispatch()
         self._maintenance.wake()
         return results

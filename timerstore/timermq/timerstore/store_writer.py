@@ -66,7 +66,9 @@ class StoreWriter:
         self._index = index
         self._now_ms = now_ms
 
-    def put(self, messages: Sequence[Message], *, even_when_full: bool) -> list[PutResult]:
+    def put(
+        self, messages: Sequence[Message], *, even_when_full: bool, whole: bool = False
+    ) -> list[PutResult]:
         """Store a batch and hand its queue units to the dispatcher; see `MessageStore.put`."""
         refusal = self.refusal(even_when_full=even_when_full)
         if refusal is not None:
@@ -80,6 +82,8 @@ class StoreWriter:
         )
         self.refused_count += len(messages) - batch.count
         refusal = None if even_when_full else self._growth_refusal(batch)
+        if refusal is None and whole:
+            refusal = self._part_refusal(batch)
         refusal = refusal or self._write(batch, store_ms)
         if refusal is None:
             return batch.results
@@ -132,6 +136,14 @@ class StoreWriter:
         batch.take_back()
         self.refused_count += batch.count
         return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=remark)
+
+    def _part_refusal(self, batch: EncodedBatch) -> PutResult | None:
+        """Refuse a batch that is to be stored as a whole for the first message that may not be."""
+        found = next((one for one in batch.results if one.status is not PutStatus.PUT_OK), None)
+        if found is not None:
+            batch.take_back()
+            self.refused_count += batch.count
+        return found
 
     def _write(self, batch: EncodedBatch, store_ms: int) -> PutResult | None:
         """Bring a batch to the log and to the dispatcher; a refusal when the disk takes none."""

@@ -1,0 +1,276 @@
+r"""Half messages: what is stored of a transaction until its producer has decided.
+
+A half message stands in ``RMQ_SYS_TRANS_HALF_TOPIC``, queue 0, with its real topic and queue among
+its properties. Everything else is as the committed message will have it. Each time that its
+producer is asked, it is *renewed*, as in RocketMQ: written again at the end of the queue, with one
+more ``TRANSACTION_CHECK_TIMES``, so that what is open is never far from there.
+
+The producer may name any of these records when it ends the transaction: the first one when it ends
+it by itself, the newest when it was asked. RocketMQ takes them for different transactions, and
+commits both. Here the position of the first record is the transaction's *name*; renewals carry it::
+
+    TIMERMQ_HALF\x01<position of the first record>,<its store time>\x02
+
+RocketMQ keeps properties when it renews, so the name survives a time under a Java broker.
+
+Source: Java ``TransactionalMessageBridge``, ``EndTransactionProcessor.endMessageTransaction``.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from timermq.pipeline.delivered_message import taken_over
+from timermq.timerstore.message import TRANSACTION_MASK, Message, SysFlag
+from timermq.timerstore.properties import find, remove
+from timermq.timerstore.record import Record, RecordError, decode_record, encode_record
+from timermq.timerstore.topic_name import topic_fault
+
+from ..topic_validator import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC
+
+HALF_QUEUE_ID = 0
+
+PREPARED = b"TRAN_MSG"
+GROUP = b"PGROUP"
+IMMUNITY = b"CHECK_IMMUNITY_TIME_IN_SECONDS"
+CHECK_TIMES = b"TRANSACTION_CHECK_TIMES"
+_FIRST_OFFSET = b"TRAN_PREPARED_QUEUE_OFFSET"
+"""Queue offset of the first half message, on those renewed without a check."""
+_TRANSACTION_ID = b"__transactionId__"
+_REAL_TOPIC = b"REAL_TOPIC"
+_REAL_QID = b"REAL_QID"
+_UNIQ_KEY = b"UNIQ_KEY"
+_NAME = b"TIMERMQ_HALF"
+_OWN = (_TRANSACTION_ID, CHECK_TIMES, _FIRST_OFFSET, _NAME)
+"""What the broker sets; a producer brings it in vain."""
+_INTERNAL = (PREPARED, _REAL_TOPIC, _REAL_QID, CHECK_TIMES, _FIRST_OFFSET, _NAME)
+"""What a committed message does not have."""
+
+_DIGITS_MAX = 18
+"""Digits of a number in a property: any of so many fits 64 bits."""
+_NO_TRANSACTION = ~int(TRANSACTION_MASK)
+
+
+class HalfMessageError(Exception):
+    """A record of the half topic is no half message; the text says what of it."""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class HalfMessage:
+    """One record of the half topic."""
+
+    data: bytes
+    """The whole record."""
+    record: Record
+    topic: str
+    """Where the message goes when it is committed."""
+    queue_id: int
+    group: str
+    """Its producers."""
+    unique_key: str
+    name: int
+    """Position of the transaction's first record."""
+    first_ms: int
+    """When that was stored, epoch milliseconds."""
+    states_name: bool
+    """Whether the record itself tells its name: a renewal that a timermq broker began."""
+    check_times: int
+    """How often its producers were asked."""
+    is_renewal: bool
+    immunity_ms: int | None
+    """How long it asks not to be asked about; None where the broker's setting counts."""
+
+    @property
+    def queue_offset(self) -> int:
+        """Its number in the half topic."""
+        return self.record.queue_offset
+
+    @property
+    def phy_offset(self) -> int:
+        """Where its record stands."""
+        return self.record.phy_offset
+
+
+def is_half(properties: bytes) -> bool:
+    """Whether a message that is sent is a half message."""
+    # A tenth of the cost of a look-up, and nearly always enough.
+    return PREPARED in properties and (find(properties, PREPARED) or b"").lower() == b"true"
+
+
+def parked(message: Message, unique_key: str) -> Message:
+    """The half message of what a producer sends; ``transactionId`` is its unique key."""
+    properties = message.properties
+    for key in _OWN:
+        properties = remove(properties, key)
+    if properties and not properties.endswith(b"\x02"):
+        properties += b"\x02"
+    properties += b"%b\x01%b\x02%b\x01%b\x02%b\x01%d\x02" % (
+        _TRANSACTION_ID, unique_key.encode(),
+        _REAL_TOPIC, message.topic.encode(),
+        _REAL_QID, message.queue_id,
+    )  # fmt: skip
+    return Message(
+        topic=TRANS_HALF_TOPIC,
+        queue_id=HALF_QUEUE_ID,
+        body=message.body,
+        properties=properties,
+        flag=message.flag,
+        sys_flag=message.sys_flag & _NO_TRANSACTION,
+        born_ms=message.born_ms,
+        born_host=message.born_host,
+        reconsume_times=message.reconsume_times,
+    )
+
+
+def decode_half(data: bytes) -> HalfMessage:
+    """Read a record of the half topic.
+
+    Raises:
+        HalfMessageError: It is of another topic, or lacks what a half message needs.
+    """
+    try:
+        record = decode_record(data)
+    except RecordError as error:
+        raise HalfMessageError(str(error)) from None
+    where = f"half message at {record.phy_offset}"
+    if (record.topic, record.queue_id) != (TRANS_HALF_TOPIC, HALF_QUEUE_ID):
+        raise HalfMessageError(
+            f"{where}: expected queue {HALF_QUEUE_ID} of {TRANS_HALF_TOPIC}, found "
+            f"{record.queue_id} of {ascii(record.topic)[:260]}"
+        )
+    properties = record.properties
+    topic = _text(properties, _REAL_TOPIC)
+    fault = topic_fault(topic)
+    if fault is not None or topic == TRANS_HALF_TOPIC:
+        raise HalfMessageError(f"{where}: REAL_TOPIC: {fault or topic}")
+    queue_id = _number(properties, _REAL_QID)
+    if queue_id is None:
+        raise HalfMessageError(f"{where}: REAL_QID: expected a number")
+    check_times = _number(properties, CHECK_TIMES) or 0
+    immunity_sec = _number(properties, IMMUNITY)
+    named = _named(properties)
+    return HalfMessage(
+        data=data,
+        record=record,
+        topic=topic,
+        queue_id=queue_id,
+        group=_text(properties, GROUP),
+        unique_key=_text(properties, _UNIQ_KEY),
+        name=record.phy_offset if named is None else named[0],
+        first_ms=record.store_ms if named is None else named[1],
+        states_name=named is not None,
+        check_times=check_times,
+        is_renewal=check_times > 0 or find(properties, _FIRST_OFFSET) is not None,
+        immunity_ms=None if immunity_sec is None else immunity_sec * 1000,
+    )
+
+
+def committed(half: HalfMessage) -> Message:
+    """The message that the consumers of the real topic get; it names the half message's position.
+
+    What asks for a moment stays: admission decides about it when the message is committed.
+    """
+    properties = half.record.properties
+    for key in _INTERNAL:
+        properties = remove(properties, key)
+    message = taken_over(
+        half.data,
+        topic=half.topic,
+        queue_id=half.queue_id,
+        properties=properties,
+        origin=half.phy_offset,
+    )
+    message.sys_flag = message.sys_flag & _NO_TRANSACTION | int(SysFlag.TRANSACTION_COMMIT)
+    return message
+
+
+def renewed(half: HalfMessage, *, is_check: bool) -> Message:
+    """The half message once more, for the end of the queue.
+
+    Args:
+        half: The newest record of its transaction.
+        is_check: Its producers are asked: that counts.
+    """
+    properties = _without(half, _NAME, CHECK_TIMES)
+    if is_check:
+        properties += b"%b\x01%d\x02" % (CHECK_TIMES, half.check_times + 1)
+    elif find(properties, _FIRST_OFFSET) is None:
+        properties += b"%b\x01%d\x02" % (_FIRST_OFFSET, half.queue_offset)
+    properties += _name_of(half)
+    return taken_over(
+        half.data,
+        topic=TRANS_HALF_TOPIC,
+        queue_id=HALF_QUEUE_ID,
+        properties=properties,
+        origin=0,
+    )
+
+
+def discarded(half: HalfMessage) -> Message:
+    """What is kept of a transaction that nobody decided about."""
+    return taken_over(
+        half.data,
+        topic=TRANS_CHECK_MAX_TIME_TOPIC,
+        queue_id=0,
+        properties=_without(half, _NAME) + _name_of(half),
+        origin=0,
+    )
+
+
+def asked_about(half: HalfMessage) -> bytes:
+    """The message as its producer is shown it: a record with the real topic and queue."""
+    record = half.record
+    message = taken_over(
+        half.data,
+        topic=half.topic,
+        queue_id=half.queue_id,
+        properties=record.properties,
+        origin=0,
+    )
+    return encode_record(
+        message,
+        queue_offset=half.queue_offset,
+        phy_offset=half.phy_offset,
+        store_ms=record.store_ms,
+        store_host=record.store_host,
+    )
+
+
+def name_in(properties: bytes) -> int | None:
+    """The name that a renewal or a discarded message states; None where it states none."""
+    named = _named(properties)
+    return None if named is None else named[0]
+
+
+def _named(properties: bytes) -> tuple[int, int] | None:
+    """A transaction's name and the store time of its first record."""
+    name, _, first_ms = (find(properties, _NAME) or b"").partition(b",")
+    if not (_is_number(name) and _is_number(first_ms)):
+        return None
+    return int(name), int(first_ms)
+
+
+def _name_of(half: HalfMessage) -> bytes:
+    return b"%b\x01%d,%d\x02" % (_NAME, half.name, half.first_ms)
+
+
+def _without(half: HalfMessage, *keys: bytes) -> bytes:
+    """The properties of a half message but for some, with their last separator."""
+    properties = half.record.properties
+    for key in keys:
+        properties = remove(properties, key)
+    return properties if properties.endswith(b"\x02") else properties + b"\x02"
+
+
+def _text(properties: bytes, key: bytes) -> str:
+    return (find(properties, key) or b"").decode("utf-8", "replace")
+
+
+def _number(properties: bytes, key: bytes) -> int | None:
+    """A property that is a number; None for anything else."""
+    value = find(properties, key) or b""
+    return int(value) if _is_number(value) else None
+
+
+def _is_number(value: bytes) -> bool:
+    return value.isdigit() and len(value) <= _DIGITS_MAX

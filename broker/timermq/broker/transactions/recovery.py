@@ -1,0 +1,254 @@
+"""Recovery: which transactions are open, read from half topic, op topic and the tail of the log.
+
+The offsets that the group ``CID_RMQ_SYS_TRANS`` has committed say where to begin, as for a Java
+broker. A half message behind them is open unless
+
+- an op message names it;
+- a later half message renews its transaction;
+- a committed message names its position, or a discarded one the transaction, without an op message:
+  a process ended in between. RocketMQ marks up to three seconds later, and commits such a message
+  again. Here that is looked for in the log, from the newest op message of ours on, because what
+  stands before that has its op messages; and from the oldest open half message on at most.
+
+What has no op message yet gets it with whatever is written next (`Recovered.unmarked`).
+
+Source: Java ``TransactionalMessageServiceImpl.check``, ``fillOpRemoveMap``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+import structlog
+
+from timermq.timerstore.consume_queue import ConsumeQueue
+from timermq.timerstore.message import TRANSACTION_MASK, SysFlag
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.properties import find
+from timermq.timerstore.record import (
+    BODY_AT,
+    BORN_MS_AT,
+    PHY_OFFSET_AT,
+    PREPARED_OFFSET_AT,
+    SYS_FLAG_AT,
+    V6_EXTRA,
+    record_properties,
+)
+
+from ..topic_validator import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
+from .half_message import (
+    CHECK_TIMES,
+    HALF_QUEUE_ID,
+    HalfMessage,
+    HalfMessageError,
+    decode_half,
+    name_in,
+)
+from .op_message import OP_QUEUE_ID, Ending, Mark, is_all_marked, offsets_in
+from .open_transactions import OpenTransactions
+
+READ_COUNT = 1024
+"""Queue units that are read together."""
+
+_COMMIT = int(SysFlag.TRANSACTION_COMMIT)
+_TRANSACTION_MASK = int(TRANSACTION_MASK)
+
+log = structlog.get_logger("timermq.broker.transactions")
+
+JavaKey = tuple[str, int]
+"""Unique key and born time: by which a renewal of Java's is known, and what it committed."""
+
+
+@attrs.define(eq=False, kw_only=True)
+class Recovered:
+    """What a store's transactions are."""
+
+    open: OpenTransactions
+    op_offset: int
+    """Op messages before it are of no use any more."""
+    unmarked: list[Mark] = attrs.Factory(list[Mark])
+    """Half messages that are done and have no op message."""
+
+
+def recover(store: MessageStore, half_offset: int | None, op_offset: int | None) -> Recovered:
+    """Find the open transactions of a store; nothing is written.
+
+    Args:
+        store: Opened and recovered.
+        half_offset: What ``CID_RMQ_SYS_TRANS`` has committed of the half topic.
+        op_offset: And of the op topic.
+    """
+    halves = store.queue(TRANS_HALF_TOPIC, HALF_QUEUE_ID)
+    ops = store.queue(TRANS_OP_HALF_TOPIC, OP_QUEUE_ID)
+    first_op = _within(ops, op_offset)
+    recovered = Recovered(open=OpenTransactions(0), op_offset=first_op)
+    if halves is None:
+        return recovered
+    first = _within(halves, half_offset)
+    done, marked_to = _marked(store, ops, first_op, first, halves.max_offset)
+    recovered.open.next_offset = halves.max_offset
+    finder = _Finder(store, recovered)
+    for offset, record in _records(store, halves, first):
+        finder.take(offset, record, is_done=bool(done[offset - first]))
+    if recovered.open:
+        finder.find_unmarked(marked_to)
+    if recovered.open or recovered.unmarked:
+        log.info(
+            "transactions recovered",
+            open=len(recovered.open),
+            unmarked=len(recovered.unmarked),
+            half_offset=first,
+            op_offset=first_op,
+        )
+    return recovered
+
+
+def read_half(store: MessageStore, queue_offset: int) -> HalfMessage | None:
+    """The half message of a queue offset; None when it cannot be read."""
+    queue = store.queue(TRANS_HALF_TOPIC, HALF_QUEUE_ID)
+    units = None if queue is None else queue.units(queue_offset, 1)
+    if units is None or not len(units):
+        return None
+    unit = units[0]
+    data = store.commit_log.record_at(int(unit["phy_offset"]), int(unit["size"]))
+    try:
+        return None if data is None else decode_half(data)
+    except HalfMessageError:
+        return None
+
+
+def _within(queue: ConsumeQueue | None, offset: int | None) -> int:
+    """A committed offset, within what the queue holds; its beginning where none is."""
+    if queue is None:
+        return 0
+    return (
+        queue.min_offset if offset is None else min(max(offset, queue.min_offset), queue.max_offset)
+    )
+
+
+def _records(store: MessageStore, queue: ConsumeQueue, first: int) -> Iterator[tuple[int, bytes]]:
+    """Queue offsets and records of a queue; those that the log has lost are left out."""
+    while len(units := queue.units(first, READ_COUNT)):
+        places = list(zip(units["phy_offset"].tolist(), units["size"].tolist(), strict=True))
+        store.commit_log.will_need(places)
+        for offset, record in enumerate(store.commit_log.records_at(places), start=first):
+            if record is not None:
+                yield offset, record
+        first += len(units)
+
+
+def _marked(
+    store: MessageStore, ops: ConsumeQueue | None, first_op: int, first: int, end: int
+) -> tuple[bytearray, int]:
+    """Which half messages of ``[first, end)`` are marked; where the newest op of ours ends."""
+    done, marked_to = bytearray(end - first), 0
+    if ops is None:
+        return done, marked_to
+    for _, record in _records(store, ops, first_op):
+        for offset in offsets_in(record):
+            if first <= offset < end:
+                done[offset - first] = True
+        if is_all_marked(record):
+            marked_to = _number_at(record, PHY_OFFSET_AT) + len(record)
+    return done, marked_to
+
+
+class _Finder:
+    """Takes the half messages that nothing marks, one after the other.
+
+    Args:
+        store: The store.
+        recovered: Filled here.
+    """
+
+    def __init__(self, store: MessageStore, recovered: Recovered) -> None:
+        self._store = store
+        self._open = recovered.open
+        self._unmarked = recovered.unmarked
+        self._names: dict[int, int] = {}
+        """Position of a half message to the name of its transaction."""
+        self._keys: dict[int, str] = {}
+        """Name of an open transaction to its unique key."""
+        self._javas: dict[JavaKey, int] = {}
+        """Transactions whose name a renewal of Java's does not tell."""
+
+    def take(self, offset: int, record: bytes, *, is_done: bool) -> None:
+        """One half message, newer than all before."""
+        if is_done and CHECK_TIMES not in record:
+            return
+        try:
+            half = decode_half(record)
+        except HalfMessageError as error:
+            log.warning("not a half message", queue_offset=offset, reason=str(error))
+            return
+        if not half.states_name:
+            key = (half.unique_key, half.record.born_ms)
+            older = self._javas.get(key) if half.is_renewal else None
+            if older is not None:
+                self._pass_over(older)
+            if not is_done:
+                self._javas[key] = half.name
+        if is_done:
+            return
+        self._pass_over(half.name)
+        self._open.put(half.name, offset)
+        self._names[half.phy_offset] = half.name
+        self._keys[half.name] = half.unique_key
+
+    def find_unmarked(self, marked_to: int) -> None:
+        """End what the log shows as committed or discarded; its op message was not written."""
+        store, first = self._store, min(self._names)
+        begin = marked_to if marked_to > first else first
+        for phy_offset, size in store.commit_log.walk(begin):
+            head = store.commit_log.read(phy_offset, min(size, BODY_AT + 2 * V6_EXTRA))
+            if head[SYS_FLAG_AT + 3] & _TRANSACTION_MASK == _COMMIT:
+                name = self._committed(phy_offset, size, _prepared_offset(head))
+                if name is not None:
+                    self._end(Ending.COMMIT, name)
+        queue = store.queue(TRANS_CHECK_MAX_TIME_TOPIC, 0)
+        if queue is not None:
+            at = queue.find_phy_offset(begin, queue.min_offset, queue.max_offset)
+            for _, record in _records(store, queue, at):
+                name = name_in(record_properties(record))
+                if name is not None:
+                    self._end(Ending.DISCARD, name)
+
+    def _committed(self, phy_offset: int, size: int, half_py: int) -> int | None:
+        """The open transaction that a committed message is of."""
+        if half_py < 0:
+            return None
+        record = self._store.commit_log.read(phy_offset, size)
+        found = find(record_properties(record), b"UNIQ_KEY") or b""
+        unique_key = found.decode("utf-8", "replace")
+        # The key is compared too: a message that is tried again has kept the flag, and names 0.
+        name = self._names.get(half_py, -1)
+        if unique_key == self._keys.get(name) and self._open.offset_of(name) is not None:
+            return name
+        return self._javas.get((unique_key, _number_at(record, BORN_MS_AT)))
+
+    def _pass_over(self, name: int) -> None:
+        """A newer half message stands in the place of this one."""
+        offset = self._open.offset_of(name)
+        if offset is not None:
+            self._unmarked.append(Mark(ending=Ending.RENEWED, offsets=(offset,)))
+            self._open.end(name)
+
+    def _end(self, ending: Ending, name: int) -> None:
+        """The transaction has ended."""
+        offset = self._open.offset_of(name)
+        if offset is not None:
+            mark = Mark(ending=ending, offsets=(offset,), name=name, unique_key=self._keys[name])
+            self._unmarked.append(mark)
+            self._open.end(name)
+
+
+def _prepared_offset(head: bytes) -> int:
+    """The field of a record's head; negative in what the timer service delivers or rolls."""
+    flags = head[SYS_FLAG_AT + 3]
+    at = PREPARED_OFFSET_AT + V6_EXTRA * (bool(flags & 0x10) + bool(flags & 0x20))
+    return _number_at(head, at)
+
+
+def _number_at(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 8], signed=True)

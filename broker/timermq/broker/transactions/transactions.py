@@ -1,0 +1,330 @@
+"""The transactions of a broker: half messages come in, and end once.
+
+Everything here happens between two checkpoints of the event loop, so a transaction is open or has
+ended, and nothing lies between. What ends it is one write: the message for the real topic first,
+behind it the op message. A process that ends in the middle of the write leaves the first alone,
+and recovery finds it (`recovery`): the message is committed, and is not committed again.
+
+Source: Java ``TransactionalMessageServiceImpl``, ``EndTransactionProcessor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import structlog
+
+from timermq.pipeline.admission import Refusal
+from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.pipeline.timer_put_result import TimerPutResult, accepted, refused
+from timermq.remoting.codes import ResponseCode
+from timermq.timerstore.message import Message
+from timermq.timerstore.put_status import PutResult, PutStatus
+
+from ..consumer_offset import ConsumerOffsetTable
+from ..options import BrokerOptions
+from ..refusal import RefusedError
+from ..send_request import RESPONSE_CODES, remark_of
+from ..topic_validator import TRANS_GROUP, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
+from .half_message import (
+    HALF_QUEUE_ID,
+    HalfMessage,
+    committed,
+    decode_half,
+    discarded,
+    renewed,
+)
+from .op_message import OP_QUEUE_ID, Ending, Mark, how_ended, op_message
+from .recovery import read_half, recover
+
+log = structlog.get_logger("timermq.broker.transactions")
+
+
+@attrs.frozen(kw_only=True)
+class TransactionStatistics:
+    """What became of transactions; counts are since the start."""
+
+    open: int
+    """Now."""
+    committed: int
+    rolled_back: int
+    discarded: int
+    """Nobody decided about them: they are in TRANS_CHECK_MAX_TIME_TOPIC."""
+    checks: int
+    """Times that the producers of one were asked."""
+
+
+@attrs.frozen
+class _Mark:
+    """Op messages below ``op_offset`` name half messages below ``half_offset`` alone."""
+
+    half_offset: int
+    op_offset: int
+
+
+@attrs.frozen
+class _Offsets:
+    """What may be committed when the log is durable up to ``end``."""
+
+    half_offset: int
+    op_offset: int
+    end: int
+
+
+class Transactions:
+    """The transactions of one running broker; plain code.
+
+    Args:
+        timer_store: Its store holds them; committed messages may ask for a moment.
+        offsets: Where the offsets of ``CID_RMQ_SYS_TRANS`` are; read already.
+        options: Settings of the broker.
+    """
+
+    def __init__(
+        self, timer_store: TimerMessageStore, offsets: ConsumerOffsetTable, options: BrokerOptions
+    ) -> None:
+        self._timer_store = timer_store
+        self._store = timer_store.store
+        self._now_ms = timer_store.clock.now_ms
+        self._table = offsets
+        self._options = options
+        recovered = recover(
+            self._store, self._committed(TRANS_HALF_TOPIC), self._committed(TRANS_OP_HALF_TOPIC)
+        )
+        self.open = recovered.open
+        self._unmarked = recovered.unmarked
+        self._op_next = self._op_end()
+        self._op_offset = recovered.op_offset
+        self._mark = _Mark(self.open.next_offset, self._op_next)
+        self._to_commit: _Offsets | None = None
+        self._pinned_from = self._store.pinned_from
+        self._store.pinned_from = self.pinned_from
+        self._counts = dict.fromkeys(Ending, 0)
+
+    # -- half messages ------------------------------------------------------------------------
+
+    def put_halves(self, messages: Sequence[Message]) -> list[TimerPutResult]:
+        """Store half messages; one result each, in order.
+
+        Args:
+            messages: What `half_message.parked` made, checked already.
+        """
+        room = max(self._options.transactions_max - len(self.open), 0)
+        results = [
+            TimerPutResult(result=result) for result in self._store.put(list(messages[:room]))
+        ]
+        for one in results:
+            if one.result.status.is_stored:
+                self.open.put(one.result.phy_offset, one.result.queue_offset)
+        full = Refusal(
+            status=PutStatus.OS_PAGE_CACHE_BUSY,
+            rule="TRANSACTIONS_MAX",
+            remark=f"TRANSACTIONS_MAX: {len(self.open)} transactions are open, "
+            f"expected at most {self._options.transactions_max}",
+        )
+        return results + [refused(full, self._now_ms())] * (len(messages) - len(results))
+
+    def newest(self, name: int) -> HalfMessage | None:
+        """The newest half message of an open transaction; None when it cannot be read."""
+        offset = self.open.offset_of(name)
+        return None if offset is None else read_half(self._store, offset)
+
+    def pinned_from(self) -> int | None:
+        """Lowest position of the log that an open transaction, or a timer, needs; None without."""
+        queue = self._store.queue(TRANS_HALF_TOPIC, HALF_QUEUE_ID)
+        pins = [self._pinned_from()]
+        if queue is not None and len(self.open):
+            units = queue.units(max(self.open.first_offset, queue.min_offset), 1)
+            pins += units["phy_offset"].tolist()
+        return min((one for one in pins if one is not None), default=None)
+
+    # -- endings ------------------------------------------------------------------------------
+
+    def commit(self, half: HalfMessage) -> int:
+        """Bring the message of a transaction to its consumers.
+
+        Args:
+            half: Any half message of it.
+
+        Returns:
+            Position up to which the log has to be durable before that is told; of a transaction
+            that was committed before, too.
+
+        Raises:
+            RefusedError: It has ended otherwise, or the store does not take the message now.
+        """
+        newest = self._open_half(half, Ending.COMMIT)
+        if newest is None:
+            return self._store.commit_log.max_offset
+        message, now_ms = committed(newest), self._now_ms()
+        decision = self._timer_store.admission.admit(message, now_ms)
+        if isinstance(decision, Refusal):
+            raise _refused(refused(decision, now_ms))
+        if decision.deliver_ms is not None:
+            self._timer_store.state.expect(decision.deliver_ms, now_ms)
+        result = self._end(newest, Ending.COMMIT, decision.message)
+        if not result.status.is_stored:
+            raise _refused(accepted(decision, result))
+        return result.end
+
+    def rollback(self, half: HalfMessage) -> int:
+        """Let the message of a transaction go; as ``commit``."""
+        newest = self._open_half(half, Ending.ROLLBACK)
+        if newest is None:
+            return self._store.commit_log.max_offset
+        result = self._end(newest, Ending.ROLLBACK)
+        if not result.status.is_stored:
+            raise _refused(TimerPutResult(result=result))
+        return result.end
+
+    def discard(self, half: HalfMessage) -> bool:
+        """Put a transaction aside that nobody decided about; whether the store took it."""
+        result = self._end(half, Ending.DISCARD, discarded(half))
+        if result.status.is_stored:
+            log.error(
+                "transaction discarded: nobody decided about it",
+                topic=half.topic,
+                group=half.group,
+                unique_key=half.unique_key,
+                checks=half.check_times,
+            )
+        return result.status.is_stored
+
+    def renew(self, halves: Sequence[HalfMessage], *, is_check: bool) -> list[HalfMessage]:
+        """Write half messages again at the end of their queue.
+
+        Args:
+            halves: The newest ones of open transactions.
+            is_check: Their producers are asked.
+
+        Returns:
+            The new ones, in order; empty when the store does not take them now.
+        """
+        if not halves:
+            return []
+        copies = [renewed(half, is_check=is_check) for half in halves]
+        offsets = tuple(half.queue_offset for half in halves)
+        results = self._put(copies, Mark(ending=Ending.RENEWED, offsets=offsets))
+        if not results[0].status.is_stored:
+            log.warning("half messages not renewed", reason=results[0].remark)
+            return []
+        found: list[HalfMessage] = []
+        for half, result in zip(halves, results, strict=False):
+            self.open.put(half.name, result.queue_offset)
+            data = self._store.commit_log.record_at(result.phy_offset, result.size)
+            assert data is not None, "a record that was just written"
+            found.append(decode_half(data))
+        if is_check:
+            self._counts[Ending.RENEWED] += len(found)
+        return found
+
+    def _open_half(self, half: HalfMessage, ending: Ending) -> HalfMessage | None:
+        """The newest half message of a transaction; None when it ended as it is to end."""
+        offset = self.open.offset_of(half.name)
+        if offset == half.queue_offset:
+            return half
+        if offset is not None:
+            newest = read_half(self._store, offset)
+            if newest is None:
+                raise RefusedError(
+                    ResponseCode.SYSTEM_ERROR,
+                    "TRANSACTION_NOT_FOUND",
+                    f"half message {offset} of {TRANS_HALF_TOPIC} cannot be read",
+                )
+            return newest
+        # It may be one of those that recovery found: then this tells how it ended.
+        self._mark_rest()
+        how = how_ended(self._store, half)
+        if how is not ending:
+            raise RefusedError(
+                ResponseCode.ILLEGAL_OPERATION,
+                "TRANSACTION_ENDED",
+                f"the transaction {half.unique_key} has ended before, how is not known"
+                if how is None
+                else f"the transaction {half.unique_key} has ended by {how.value} before",
+            )
+        return None
+
+    def _end(self, half: HalfMessage, ending: Ending, *messages: Message) -> PutResult:
+        """End a transaction; the last result, which is of all."""
+        results = self._put(messages, Mark.of(ending, half), even_when_full=True)
+        if results[-1].status.is_stored:
+            self.open.end(half.name)
+            self._counts[ending] += 1
+        return results[-1]
+
+    def _put(
+        self, messages: Sequence[Message], mark: Mark, *, even_when_full: bool = False
+    ) -> list[PutResult]:
+        """Store messages and, behind them, the op messages of all that is not marked yet."""
+        now_ms = self._now_ms()
+        ops = [op_message(one, now_ms, is_late=True) for one in self._unmarked]
+        ops.append(op_message(mark, now_ms))
+        results = self._store.put([*messages, *ops], even_when_full=even_when_full, whole=True)
+        if results[-1].status.is_stored:
+            self._unmarked.clear()
+            self._op_next = results[-1].queue_offset + 1
+        return results
+
+    # -- offsets ------------------------------------------------------------------------------
+
+    def commit_offsets(self) -> None:
+        """Let recovery begin later, as far as the log is durable; called from time to time.
+
+        The log must be durable up to what was written before an offset was read: it may have been
+        this that ended the half messages before the offset.
+        """
+        durable = self._store.commit_log.flushed_where
+        if self._to_commit is not None and self._to_commit.end <= durable:
+            self._commit(TRANS_HALF_TOPIC, self._to_commit.half_offset)
+            self._commit(TRANS_OP_HALF_TOPIC, self._to_commit.op_offset)
+            self._to_commit = None
+        if not self._mark_rest():
+            return
+        half_offset = self.open.first_offset
+        if half_offset >= self._mark.half_offset:
+            self._op_offset = self._mark.op_offset
+            self._mark = _Mark(self.open.next_offset, self._op_next)
+        if self._to_commit is None:
+            end = self._store.commit_log.max_offset
+            self._to_commit = _Offsets(half_offset, self._op_offset, end)
+
+    def _mark_rest(self) -> bool:
+        """Write the op messages that recovery found missing; False when there is no room now."""
+        if not self._unmarked:
+            return True
+        last = self._unmarked.pop()
+        is_stored = self._put([], last)[-1].status.is_stored
+        if not is_stored:
+            self._unmarked.append(last)
+        return is_stored
+
+    def statistics(self) -> TransactionStatistics:
+        """A moment's picture; reads memory only."""
+        counts = self._counts
+        return TransactionStatistics(
+            open=len(self.open),
+            committed=counts[Ending.COMMIT],
+            rolled_back=counts[Ending.ROLLBACK],
+            discarded=counts[Ending.DISCARD],
+            checks=counts[Ending.RENEWED],
+        )
+
+    def _committed(self, topic: str) -> int | None:
+        return self._table.query(group=TRANS_GROUP, topic=topic, queue_id=0)
+
+    def _commit(self, topic: str, offset: int) -> None:
+        if self._committed(topic) != offset:
+            self._table.commit(group=TRANS_GROUP, topic=topic, queue_id=0, offset=offset)
+
+    def _op_end(self) -> int:
+        queue = self._store.queue(TRANS_OP_HALF_TOPIC, OP_QUEUE_ID)
+        return 0 if queue is None else queue.max_offset
+
+
+def _refused(result: TimerPutResult) -> RefusedError:
+    """The refusal of an ending that the store does not take; the transaction stays open."""
+    remark = remark_of(result)
+    rule, _, text = remark.partition(": ")
+    return RefusedError(RESPONSE_CODES[result.result.status], rule, text)
