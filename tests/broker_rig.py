@@ -85,6 +85,7 @@ def open_broker(
     timer_options: TimerOptions = TIMER,
     listeners: tuple[trio.SocketListener, ...] = (),
     steady_ms: Callable[[], float] | None = None,
+    address: str = ADDRESS,
 ) -> Broker:
     """A broker over a store in memory; without listeners nobody connects to it.
 
@@ -102,8 +103,8 @@ def open_broker(
     return Broker(
         endpoint=Endpoint(
             listeners=listeners,
-            address=ADDRESS,
-            listen=ADDRESS,
+            address=address,
+            listen=address,
             namesrv_listen=None,
             store_host=host,
         ),

@@ -17,6 +17,8 @@ from timermq.remoting import Command, RequestCode, ResponseCode
 from timermq.timerstore.config_file import parse_json
 from timermq.timerstore.errors import StoreFormatError
 
+from .client_access import ClientAccess
+
 CALL_TIMEOUT = 60.0
 """Seconds: a broker looks through all that waits."""
 
@@ -40,15 +42,15 @@ class BrokerLink:
 
 
 @asynccontextmanager
-async def call_brokers(namesrv: str) -> AsyncGenerator[list[BrokerLink]]:
+async def call_brokers(access: ClientAccess) -> AsyncGenerator[list[BrokerLink]]:
     """Links to all brokers that the name servers know, as long as the block runs.
 
     Raises:
         ClientError: No name server says, or not what brokers there are.
     """
     async with trio.open_nursery() as nursery:
-        links = Links(nursery, lambda _address, _command: None)
-        answer = await _ask_any(links, namesrv)
+        links = access.links(nursery)
+        answer = await _ask_any(links, access.namesrv)
         yield [BrokerLink(address, links) for address in master_addresses(answer.body)]
         nursery.cancel_scope.cancel()
 

@@ -6,16 +6,16 @@ import argparse
 
 import trio
 
-from timermq.client import Producer, Verdict
+from timermq.client import Verdict
 
 from .arguments import (
     OneLineParser,
     UsageError,
     add_history,
     add_json,
-    add_namesrv,
     open_history,
 )
+from .client_access import ClientAccess, add_client_access
 from .output import print_json
 
 
@@ -23,7 +23,7 @@ def prepare_parser(parser: OneLineParser) -> None:
     """Which message."""
     add_waiting(parser)
     add_history(parser)
-    add_namesrv(parser)
+    add_client_access(parser)
     add_json(parser)
 
 
@@ -57,5 +57,5 @@ def check_waiting(args: argparse.Namespace) -> None:
 
 async def _cancel(args: argparse.Namespace) -> Verdict:
     with open_history(args) as history:
-        async with Producer(args.namesrv, history=history) as producer:
+        async with ClientAccess.of(args).producer(history) as producer:
             return await producer.cancel(args.topic, args.handle, message_id=args.id, key=args.key)

@@ -24,6 +24,7 @@ from timermq.pipeline.timer_options import TimerOptions
 from timermq.timerstore.store_options import StoreOptions
 
 from .broker_conf import parse_broker_conf
+from .client_access import VARIABLES as CLIENT_VARIABLES
 from .log_output import LogFormat
 from .settings import (
     ConfigurationError,
@@ -189,7 +190,7 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
     known = {f"{ENVIRONMENT_PREFIX}{key.upper()}": key for key in keys_of(SECTIONS)}
     values: dict[str, Raw] = {}
     for variable in sorted(environ):
-        if not variable.startswith(ENVIRONMENT_PREFIX):
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in CLIENT_VARIABLES:
             continue
         if variable not in known:
             raise unknown(f"environment: {variable}", variable, list(known))

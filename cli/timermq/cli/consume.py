@@ -12,19 +12,19 @@ from typing import Literal
 import trio
 
 from timermq.broker.topic_validator import group_fault, topic_fault
-from timermq.client import Consumer, ReceivedMessage, UnreadableBodyError
+from timermq.client import ReceivedMessage, UnreadableBodyError
 
 from .arguments import (
     OneLineParser,
     UsageError,
     add_history,
     add_json,
-    add_namesrv,
     count,
     duration,
     open_history,
 )
 from .broker_link import call_brokers
+from .client_access import ClientAccess, add_client_access
 from .moment import format_duration, format_moment
 from .output import Row, print_json, visible
 
@@ -47,7 +47,7 @@ def prepare_parser(parser: OneLineParser) -> None:
         help="where a group begins that has committed nothing (default: last)",
     )
     add_history(parser)
-    add_namesrv(parser)
+    add_client_access(parser)
     add_json(parser)
 
 
@@ -68,12 +68,12 @@ def run(args: argparse.Namespace) -> int:
 async def _consume(args: argparse.Namespace, seconds: float) -> int:
     """Print up to ``args.count`` messages within ``seconds``; returns how many."""
     received = 0
+    access = ClientAccess.of(args)
     start_from: Literal["first", "last"] = args.start_from
     with open_history(args) as history, trio.move_on_after(seconds):
-        async with call_brokers(args.namesrv):
+        async with call_brokers(access):
             pass  # a consumer would wait for its name server for ever
-        async with Consumer(
-            args.namesrv,
+        async with access.consumer(
             group=args.group,
             topics={args.topic: "*"},
             start_from=start_from,

@@ -32,6 +32,7 @@ from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_options import StoreOptions
 
 from .arguments import OneLineParser, add_json
+from .client_access import ClientAccess
 from .log_output import LogFormat, configure_logs
 from .output import Row, print_json, print_table
 from .top.live import run_live
@@ -247,7 +248,7 @@ async def _show(endpoint: Endpoint) -> None:
     configure_logs(LogFormat.CONSOLE, logging.CRITICAL)  # a line would tear the screen
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_send_on, endpoint.namesrv_listen)
-        await run_live(endpoint.listen)
+        await run_live(endpoint.listen, ClientAccess(namesrv=endpoint.listen))
         nursery.cancel_scope.cancel()
 
 

@@ -18,8 +18,9 @@ from timermq.pipeline.level_queues import count_left
 from timermq.remoting import Command, RequestCode
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 
-from .arguments import OneLineParser, UsageError, add_json, add_namesrv, duration, moment
+from .arguments import OneLineParser, UsageError, add_json, duration, moment
 from .broker_link import call_brokers
+from .client_access import ClientAccess, add_client_access
 from .configuration import add_configuration_flags
 from .moment import format_moment
 from .offline_store import open_offline
@@ -48,7 +49,7 @@ def prepare_parser(parser: OneLineParser) -> None:
     store = parser.add_argument("--store", metavar="DIR", help="the store of a stopped broker")
     store.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
     add_configuration_flags(parser)
-    add_namesrv(parser)
+    add_client_access(parser)
     add_json(parser)
 
 
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         key=args.key,
         limit=1,  # of a page; here there are none
     )
-    rows = _offline(args, query) if args.store else trio.run(_live, args.namesrv, query)
+    rows = _offline(args, query) if args.store else trio.run(_live, ClientAccess.of(args), query)
     if args.group_by is not None:
         _print(_spans(rows, args.group_by), GROUP_COLUMNS, as_json=args.json)
     else:
@@ -93,10 +94,10 @@ def _offline(args: argparse.Namespace, query: PendingQuery) -> list[Row]:
     return sorted(map(attrs.asdict, timers), key=_due)
 
 
-async def _live(namesrv: str, query: PendingQuery) -> list[Row]:
+async def _live(access: ClientAccess, query: PendingQuery) -> list[Row]:
     """What waits at all brokers, in the order in which it will fire."""
     rows: list[Row] = []
-    async with call_brokers(namesrv) as brokers:
+    async with call_brokers(access) as brokers:
         for broker in brokers:
             wanted = {"between": query.between, "topic": query.topic, "key": query.key}
             after: object = None

@@ -22,8 +22,9 @@ from timermq.timerstore.errors import StoreError
 from timermq.timerstore.message import format_host
 from timermq.timerstore.record import RecordError, decode_record
 
-from .arguments import OneLineParser, UsageError, add_json, add_namesrv
+from .arguments import OneLineParser, UsageError, add_json
 from .broker_link import BrokerLink, call_brokers
+from .client_access import ClientAccess, add_client_access
 from .configuration import add_configuration_flags
 from .offline_store import open_offline
 from .output import Row, print_json, print_table
@@ -60,7 +61,7 @@ def prepare_parser(parser: OneLineParser) -> None:
         if name == "retry":
             one.add_argument("--topic", metavar="T", help="send it there instead")
         one.add_argument("--broker", metavar="HOST:PORT", help="only of the broker at this address")
-        add_namesrv(one)
+        add_client_access(one)
         add_json(one)
         one.set_defaults(quarantine_verb=verb)
 
@@ -139,7 +140,7 @@ def _stored(args: argparse.Namespace, *, with_record: bool = False) -> Iterator[
 
 async def _live_rows(args: argparse.Namespace) -> list[Row]:
     rows: list[Row] = []
-    async with call_brokers(args.namesrv) as brokers:
+    async with call_brokers(ClientAccess.of(args)) as brokers:
         for broker in _chosen(brokers, args.broker):
             after: object = -1
             while after is not None:
@@ -151,13 +152,13 @@ async def _live_rows(args: argparse.Namespace) -> list[Row]:
 
 
 async def _live_row(args: argparse.Namespace) -> Row:
-    async with call_brokers(args.namesrv) as brokers:
+    async with call_brokers(ClientAccess.of(args)) as brokers:
         broker, row = await _holder(_chosen(brokers, args.broker), args.id)
         return {**row, "broker": broker.address}
 
 
 async def _live_release(args: argparse.Namespace, code: RequestCode) -> Row:
-    async with call_brokers(args.namesrv) as brokers:
+    async with call_brokers(ClientAccess.of(args)) as brokers:
         broker, _ = await _holder(_chosen(brokers, args.broker), args.id)
         wanted = {"topic": args.topic} if code is RequestCode.RETRY_QUARANTINE else {}
         answer = await _ask(broker, code, id=args.id, by=_user(), **wanted)

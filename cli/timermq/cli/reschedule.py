@@ -7,18 +7,18 @@ import datetime
 
 import trio
 
-from timermq.client import CancelReceipt, Producer, Verdict
+from timermq.client import CancelReceipt, Verdict
 
 from .arguments import (
     OneLineParser,
     add_history,
     add_json,
-    add_namesrv,
     duration,
     moment,
     open_history,
 )
 from .cancel import add_waiting, check_waiting
+from .client_access import ClientAccess, add_client_access
 from .output import print_json
 from .send import print_waiting
 
@@ -35,7 +35,7 @@ def prepare_parser(parser: OneLineParser) -> None:
     )
     when.add_argument("--delay", metavar="DURATION", type=duration, help="such as 3d12h or 250ms")
     add_history(parser)
-    add_namesrv(parser)
+    add_client_access(parser)
     add_json(parser)
 
 
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 async def _reschedule(args: argparse.Namespace) -> CancelReceipt:
     delay = None if args.delay is None else datetime.timedelta(milliseconds=args.delay)
     with open_history(args) as history:
-        async with Producer(args.namesrv, history=history) as producer:
+        async with ClientAccess.of(args).producer(history) as producer:
             return await producer.reschedule(
                 args.topic,
                 args.handle,

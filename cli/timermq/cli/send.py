@@ -9,19 +9,19 @@ import sys
 
 import trio
 
-from timermq.client import OutgoingMessage, Producer, SendReceipt
+from timermq.client import OutgoingMessage, SendReceipt
 
 from .arguments import (
     OneLineParser,
     UsageError,
     add_history,
     add_json,
-    add_namesrv,
     count,
     duration,
     moment,
     open_history,
 )
+from .client_access import ClientAccess, add_client_access
 from .moment import format_moment
 from .output import Row, print_json
 
@@ -56,7 +56,7 @@ def prepare_parser(parser: OneLineParser) -> None:
         "--property", metavar="K=V", action="append", default=[], help="may be repeated"
     )
     add_history(parser)
-    add_namesrv(parser)
+    add_client_access(parser)
     add_json(parser)
 
 
@@ -99,7 +99,7 @@ def receipt_row(receipt: SendReceipt) -> Row:
 
 async def _send(args: argparse.Namespace, message: OutgoingMessage) -> SendReceipt:
     with open_history(args) as history:
-        async with Producer(args.namesrv, history=history) as producer:
+        async with ClientAccess.of(args).producer(history) as producer:
             return (await producer.send_batch([message]))[0]
 
 

@@ -1,5 +1,7 @@
 """Producer and consumer for trio programs."""
 
+from .access import Credentials as Credentials
+from .access import over_tls as over_tls
 from .consumer import Consumer as Consumer
 from .errors import BrokerRefusedError as BrokerRefusedError
 from .errors import ClientError as ClientError

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -30,6 +31,7 @@ from timermq.remoting.bodies import (
     decode_consumer_list,
 )
 
+from .access import Credentials, over_tls
 from .allocate import allocate
 from .background import BackgroundTasks
 from .consumer_history import ConsumerHistory
@@ -65,6 +67,8 @@ class Consumer:
         topics: Topic to tag expression: ``*``, or tags separated by ``||``.
         start_from: Where a group begins that has committed nothing: at the first message there is,
             or behind the last. A queue that is made later is read from its first message.
+        credentials: The account that signs its requests.
+        tls: Connections speak TLS by it; `ssl.create_default_context` makes one.
         open_stream: Opens a TCP stream.
         clock_ms: The wall clock.
         history: Takes what is received; what it cannot write ends the iteration with ``OSError``.
@@ -80,6 +84,8 @@ class Consumer:
         group: str,
         topics: Mapping[str, str],
         start_from: Literal["first", "last"] = "last",
+        credentials: Credentials | None = None,
+        tls: ssl.SSLContext | None = None,
         open_stream: OpenStream = trio.open_tcp_stream,
         clock_ms: Callable[[], int] = now_ms,
         history: HistoryWriter | None = None,
@@ -99,7 +105,8 @@ class Consumer:
             for topic, expression in topics.items()
         }
         self._start_from = start_from
-        self._open_stream = open_stream
+        self._open_stream = over_tls(open_stream, tls)
+        self._credentials = credentials
         self._client_id = f"timermq@{os.getpid()}#{secrets.token_hex(4)}"
         self._queues: dict[TopicQueue, ProcessQueue] = {}
         self._there_before: dict[str, set[tuple[str, int]]] = {}
@@ -116,7 +123,9 @@ class Consumer:
     async def __aenter__(self) -> Consumer:
         """Register with the brokers and begin to pull, as soon as there are queues."""
         self._nursery = await self._background.__aenter__()
-        self._links = Links(self._nursery, self._on_request, self._open_stream)
+        self._links = Links(
+            self._nursery, self._on_request, self._open_stream, credentials=self._credentials
+        )
         self._routes = Routes(self._links, self._servers, trio.current_time)
         self._nursery.start_soon(self._run_every, self._heartbeat, name="heartbeat")
         self._nursery.start_soon(self._run_every, self._rebalance, name="rebalance")

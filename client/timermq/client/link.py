@@ -29,6 +29,8 @@ from timermq.remoting import (
     encode_frame,
 )
 
+from .access import Credentials, signed
+from .access import OpenStream as OpenStream
 from .errors import ConnectionLostError, NoAnswerError, RequestTimeoutError
 
 RECEIVE_SIZE = 65_536
@@ -43,8 +45,6 @@ JOIN_SIZE_MAX = 131_072
 """Bytes of small frames joined for one write; above, allocating costs more than it saves."""
 OUTBOX_SIZE_MAX = 4 << 20
 """Bytes queued for one connection; above, further requests wait for room."""
-
-OpenStream = Callable[[str, int], Awaitable[trio.abc.Stream]]
 
 
 @attrs.define(eq=False)
@@ -68,6 +68,7 @@ class Link:
         open_stream: Opens a TCP stream.
         on_request: Called with each request that the server makes.
         failures: Links to this address that could not connect, one after the other, before this.
+        credentials: Sign its requests.
     """
 
     def __init__(
@@ -77,7 +78,9 @@ class Link:
         on_request: Callable[[Command], None],
         *,
         failures: int,
+        credentials: Credentials | None = None,
     ) -> None:
+        self._credentials = credentials
         self._address = address
         self._open_stream = open_stream
         self._on_request = on_request
@@ -129,7 +132,7 @@ class Link:
         Cancellation: the request may be carried out; its answer is dropped.
         """
         command.opaque = next(self._opaques) & 0x7FFFFFFF
-        request = _Request(encode_frame(command))
+        request = _Request(encode_frame(signed(command, self._credentials)))
         self._waiting[command.opaque] = request
         try:
             with trio.move_on_after(timeout):
@@ -231,7 +234,8 @@ class Links:
     Args:
         nursery: Where their tasks live; once it is cancelled the client is closed.
         on_request: Called with the server's address and each request that a server makes.
-        open_stream: Opens a TCP stream.
+        open_stream: Opens a TCP stream, or one over TLS.
+        credentials: Sign all requests.
     """
 
     def __init__(
@@ -239,7 +243,10 @@ class Links:
         nursery: trio.Nursery,
         on_request: Callable[[str, Command], None],
         open_stream: OpenStream = trio.open_tcp_stream,
+        *,
+        credentials: Credentials | None = None,
     ) -> None:
+        self._credentials = credentials
         self._nursery = nursery
         self._on_request = on_request
         self._open_stream = open_stream
@@ -270,7 +277,13 @@ class Links:
         link = self._links.get(address)
         if link is None or link.lost is not None:
             failures = 0 if link is None else link.failures
-            link = Link(address, self._open_stream, self._receiver(address), failures=failures)
+            link = Link(
+                address,
+                self._open_stream,
+                self._receiver(address),
+                failures=failures,
+                credentials=self._credentials,
+            )
             self._links[address] = link
             self._nursery.start_soon(link.run, name=f"link {address}")
         return link

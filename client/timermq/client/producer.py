@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
@@ -13,6 +14,7 @@ import trio
 from timermq.remoting import Command, RequestCode, ResponseCode
 from timermq.remoting.send_batch import SendItemResult, decode_results
 
+from .access import Credentials, over_tls
 from .background import BackgroundTasks
 from .errors import (
     BrokerRefusedError,
@@ -56,6 +58,8 @@ class Producer:
         namesrv: ``host:port`` of the name server, several separated by ``;``.
         group: Producer group.
         request_timeout: Seconds for one request, connecting included.
+        credentials: The account that signs its requests.
+        tls: Connections speak TLS by it; `ssl.create_default_context` makes one.
         open_stream: Opens a TCP stream.
         clock_ms: The wall clock.
         history: Takes what is sent and answered; what it cannot write ends the send with
@@ -71,6 +75,8 @@ class Producer:
         *,
         group: str = "timermq-producer",
         request_timeout: float = REQUEST_TIMEOUT,
+        credentials: Credentials | None = None,
+        tls: ssl.SSLContext | None = None,
         open_stream: OpenStream = trio.open_tcp_stream,
         clock_ms: Callable[[], int] = now_ms,
         history: HistoryWriter | None = None,
@@ -78,7 +84,8 @@ class Producer:
         self._servers = name_servers(namesrv)
         self._group = group
         self._timeout = request_timeout
-        self._open_stream = open_stream
+        self._open_stream = over_tls(open_stream, tls)
+        self._credentials = credentials
         self._unique_keys = UniqueKeys(clock_ms)
         self._turn = itertools.count()
         self._background = BackgroundTasks()
@@ -89,7 +96,12 @@ class Producer:
     async def __aenter__(self) -> Producer:
         """Nothing is sent before the first message."""
         nursery = await self._background.__aenter__()
-        self._links = Links(nursery, lambda _address, _command: None, self._open_stream)
+        self._links = Links(
+            nursery,
+            lambda _address, _command: None,
+            self._open_stream,
+            credentials=self._credentials,
+        )
         self._routes = Routes(self._links, self._servers, trio.current_time)
         if self._history is not None:
             self._history.start(self._group)

@@ -21,6 +21,7 @@ from timermq.remoting import (
     encode_frame,
 )
 
+from .access import Credentials, signed
 from .errors import ConnectionLostError, check_answer, reading_answer
 from .link import CONNECT_TIMEOUT, RECEIVE_SIZE, OpenStream, connect_reason, split_address
 
@@ -31,7 +32,10 @@ SILENCE_MAX = 15.0
 class Watch:
     """One connection that snapshots come over; made by ``open_watch``."""
 
-    def __init__(self, address: str, stream: trio.abc.Stream) -> None:
+    def __init__(
+        self, address: str, stream: trio.abc.Stream, credentials: Credentials | None = None
+    ) -> None:
+        self._credentials = credentials
         self._address = address
         self._stream = stream
         self._frames = FrameConnection()
@@ -108,7 +112,7 @@ class Watch:
         command = Command(code, opaque=self._opaque, coding=Coding.CBOR, body=body)
         async with self._sending:
             try:
-                await self._stream.send_all(encode_frame(command))
+                await self._stream.send_all(encode_frame(signed(command, self._credentials)))
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
                 raise self._lost(f"connection lost: {error}") from error
 
@@ -118,14 +122,19 @@ class Watch:
 
 @asynccontextmanager
 async def open_watch(
-    address: str, view: WatchView, *, open_stream: OpenStream = trio.open_tcp_stream
+    address: str,
+    view: WatchView,
+    *,
+    credentials: Credentials | None = None,
+    open_stream: OpenStream = trio.open_tcp_stream,
 ) -> AsyncGenerator[Watch]:
     """Watch a broker as long as the block runs.
 
     Args:
         address: ``host:port`` of the broker.
         view: What is to be shown.
-        open_stream: Opens a TCP stream.
+        credentials: The account that signs the requests.
+        open_stream: Opens a TCP stream, or one over TLS.
 
     Raises:
         ConnectionLostError: It cannot be reached.
@@ -139,7 +148,7 @@ async def open_watch(
         text = f"{address}: cannot connect: {connect_reason(error)}"
         raise ConnectionLostError(text, may_have_arrived=False) from error
     try:
-        watch = Watch(address, stream)
+        watch = Watch(address, stream, credentials)
         await watch.change(view)
         yield watch
     finally:

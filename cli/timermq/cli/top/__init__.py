@@ -12,11 +12,12 @@ import sys
 import trio
 from rich.console import Console
 
-from timermq.client import NoRouteError, open_watch
+from timermq.client import NoRouteError
 from timermq.remoting import WatchView
 
-from ..arguments import OneLineParser, add_json, add_namesrv, address
+from ..arguments import OneLineParser, add_json, address
 from ..broker_link import call_brokers
+from ..client_access import ClientAccess, add_client_access
 from .live import run_live
 from .screen import screen
 from .terminal import is_terminal
@@ -34,7 +35,7 @@ def prepare_parser(parser: OneLineParser) -> None:
         help="the broker to watch (default: the first that the name server knows)",
     )
     parser.add_argument("--once", action="store_true", help="print one frame and leave")
-    add_namesrv(parser)
+    add_client_access(parser)
     add_json(parser)
 
 
@@ -44,35 +45,36 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace) -> int:
-    broker = await _find(args)
+    access = ClientAccess.of(args)
+    broker = await _find(args, access)
     if args.json:
-        return await _print_snapshots(broker, count=1 if args.once else None)
+        return await _print_snapshots(access, broker, count=1 if args.once else None)
     if args.once or not is_terminal():
-        return await _print_frame(broker)
-    await _check(broker)
-    return 0 if await run_live(broker) else INTERRUPTED
+        return await _print_frame(access, broker)
+    await _check(access, broker)
+    return 0 if await run_live(broker, access) else INTERRUPTED
 
 
-async def _find(args: argparse.Namespace) -> str:
+async def _find(args: argparse.Namespace, access: ClientAccess) -> str:
     """The address of the broker."""
     if args.broker is not None:
         host, port = args.broker
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    async with call_brokers(args.namesrv) as brokers:
+    async with call_brokers(access) as brokers:
         if not brokers:
             raise NoRouteError(f"{args.namesrv}: no broker is known here")
         return brokers[0].address
 
 
-async def _check(broker: str) -> None:
+async def _check(access: ClientAccess, broker: str) -> None:
     """Look once before the screen is taken: a wrong address is told in one line."""
-    async with open_watch(broker, WatchView(count=1)) as watch:
+    async with access.watch(broker, WatchView(count=1)) as watch:
         await watch.receive()
 
 
-async def _print_snapshots(broker: str, *, count: int | None) -> int:
+async def _print_snapshots(access: ClientAccess, broker: str, *, count: int | None) -> int:
     """Print snapshots as they come, one object a line; ``count`` of them, or for ever."""
-    async with open_watch(broker, WatchView()) as watch:
+    async with access.watch(broker, WatchView()) as watch:
         while count is None or count:
             snapshot = await watch.receive()
             sys.stdout.write(json.dumps(snapshot.to_json(), separators=(",", ":")) + "\n")
@@ -81,9 +83,9 @@ async def _print_snapshots(broker: str, *, count: int | None) -> int:
     return 0
 
 
-async def _print_frame(broker: str) -> int:
+async def _print_frame(access: ClientAccess, broker: str) -> int:
     """Print the first picture; its rates are since the start of the broker."""
-    async with open_watch(broker, WatchView()) as watch:
+    async with access.watch(broker, WatchView()) as watch:
         snapshot = await watch.receive()
     console = Console(file=sys.stdout, highlight=False)
     width, height = console.size if sys.stdout.isatty() else (WIDTH, HEIGHT)

@@ -22,11 +22,10 @@ from timermq.client import (
     ClientError,
     NoAnswerError,
     Watch,
-    open_watch,
 )
-from timermq.client.link import Links, OpenStream
 from timermq.remoting import WatchView
 
+from ..client_access import ClientAccess
 from .screen import screen
 from .slot_reader import read_slot
 from .terminal import keys_at_once, typed_keys
@@ -40,7 +39,7 @@ RETRY_INTERVAL = 0.5
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGWINCH)
 
 
-async def run_live(address: str) -> bool:
+async def run_live(address: str, access: ClientAccess) -> bool:
     """Show a broker in this terminal until somebody quits.
 
     Returns:
@@ -60,7 +59,7 @@ async def run_live(address: str) -> bool:
         ) as live,
     ):
         async with trio.open_nursery() as nursery:
-            top = LiveTop(View(address=address), console, live, nursery)
+            top = LiveTop(View(address=address), console, live, nursery, access)
             nursery.start_soon(top.watch, name="watch")
             nursery.start_soon(top.draw, name="draw")
             nursery.start_soon(top.take_keys, descriptor, name="keys")
@@ -80,7 +79,7 @@ class LiveTop:
         console: Knows the size of the terminal.
         live: Draws.
         nursery: Where slots are read; cancelled to make an end.
-        open_stream: Opens a TCP stream.
+        access: How it comes in.
     """
 
     def __init__(
@@ -89,14 +88,14 @@ class LiveTop:
         console: Console,
         live: Live,
         nursery: trio.Nursery,
-        open_stream: OpenStream = trio.open_tcp_stream,
+        access: ClientAccess,
     ) -> None:
         self.view = view
         self._console = console
         self._live = live
         self._nursery = nursery
-        self._open_stream = open_stream
-        self._links = Links(nursery, lambda _address, _command: None, open_stream)
+        self._access = access
+        self._links = access.links(nursery)
         self._changed = trio.Event()
         self._wants_changed = trio.Event()
 
@@ -118,7 +117,7 @@ class LiveTop:
             try:
                 asked = self.view.wanted() or WatchView()
                 async with (
-                    open_watch(self.view.address, asked, open_stream=self._open_stream) as watch,
+                    self._access.watch(self.view.address, asked) as watch,
                     trio.open_nursery() as nursery,
                 ):
                     nursery.start_soon(self._ask, watch, asked)

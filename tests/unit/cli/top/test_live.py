@@ -15,6 +15,7 @@ from rich.live import Live
 from trio.testing import MockClock
 
 from scripted_server import BROKER, Network, Server, always
+from timermq.cli.client_access import ClientAccess
 from timermq.cli.top.live import FRAME_INTERVAL, LiveTop
 from timermq.cli.top.samples import IDLE
 from timermq.cli.top.view import Opened, View
@@ -76,7 +77,8 @@ async def shown() -> AsyncGenerator[Shown]:
         server = network.server(BROKER, {WATCH: always(), UNWATCH: always()})
         async with trio.open_nursery() as tasks:
             view = View(address=BROKER)
-            top = LiveTop(view, console, live, tasks, network.open_stream)
+            access = ClientAccess(namesrv=BROKER, open_tcp=network.open_stream)
+            top = LiveTop(view, console, live, tasks, access)
             tasks.start_soon(top.watch)
             tasks.start_soon(top.draw)
             yield Shown(top, live, server)
