@@ -1,0 +1,173 @@
+"""Real clients as consumers that come and go on command, and what they printed.
+
+The programs ``java/ConsumeClient.java``, ``go/consume`` and ``cpp_consumer.py`` speak one language
+of lines, which the first of them describes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+
+import attrs
+
+from timermq.client import OutgoingMessage, Producer
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.os_disk import OsDisk
+from timermq.timerstore.record import Record, decode_record
+from timermq.timerstore.store_options import StoreOptions
+
+WAIT_SECONDS = 60.0
+"""How long a test waits for what has to happen at once; a busy machine takes its time."""
+
+
+@attrs.frozen
+class Delivery:
+    """One message as a consumer got it."""
+
+    consumer: str
+    body: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    tries: int
+    received_ms: int
+    stored_ms: int
+
+
+@attrs.define(eq=False)
+class Consumers:
+    """A process with consumers in it."""
+
+    process: subprocess.Popen[str]
+    lines: list[str] = attrs.Factory(list[str])
+    """What it printed so far, its logs included."""
+
+    def start(
+        self, name: str, kind: str, group: str, topic: str, expression: str = "*", *options: str
+    ) -> None:
+        """Start a consumer and wait until it is ready."""
+        self.tell("start", name, kind, group, topic, expression, *options)
+        self.wait_for(f"READY {name}")
+
+    def stop(self, name: str) -> None:
+        """Stop a consumer and wait until it has left."""
+        self.tell("stop", name)
+        self.wait_for(f"STOPPED {name}")
+
+    def tell(self, *words: str) -> None:
+        """A command."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\t".join(words) + "\n")
+        self.process.stdin.flush()
+
+    def wait_for(self, beginning: str) -> str:
+        """Wait for a line that begins so; the line."""
+        self.wait_until(lambda: any(line.startswith(beginning) for line in self.lines))
+        return next(line for line in self.lines if line.startswith(beginning))
+
+    def wait_until(self, holds: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
+        """Wait until something is so."""
+        deadline = time.monotonic() + seconds
+        while not holds():
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                said = "\n".join(self.lines[-40:])
+                raise AssertionError(f"not so after {seconds} s; the clients said:\n{said}")
+            time.sleep(0.02)
+
+    def deliveries(self, name: str = "") -> list[Delivery]:
+        """What a consumer got, or all of them, in order."""
+        found = [line.split() for line in list(self.lines) if line.startswith("GOT ")]
+        return [
+            Delivery(words[1], words[2], words[3], *map(int, words[4:9]))
+            for words in found
+            if not name or words[1] == name
+        ]
+
+    def bodies(self, name: str = "") -> list[str]:
+        """Bodies of these."""
+        return [one.body for one in self.deliveries(name)]
+
+    def kill(self) -> None:
+        """SIGKILL: no consumer says goodbye."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def consumers(command: Sequence[str], home: Path) -> Generator[Consumers]:
+    """A process of consumers for the length of a block; they leave in order at its end.
+
+    Args:
+        command: Its command line.
+        home: Stands in for the user's folder, where clients keep offsets and logs.
+    """
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "HOME": str(home)},
+    )
+    running = Consumers(process)
+    reader = threading.Thread(target=_read, args=(process, running.lines))
+    reader.start()
+    try:
+        yield running
+    finally:
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+        try:
+            process.wait(timeout=WAIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            raise
+        finally:
+            reader.join()
+
+
+def _read(process: subprocess.Popen[str], lines: list[str]) -> None:
+    assert process.stdout is not None
+    with process.stdout as output:
+        lines.extend(line.rstrip("\n") for line in output)
+
+
+def messages(
+    topic: str, *bodies: str, tag: str = "", queue_id: int | None = None, **properties: str
+) -> list[OutgoingMessage]:
+    """Messages with bodies; to one queue, or to all in turn."""
+    return [
+        OutgoingMessage(
+            topic=topic, body=body.encode(), tag=tag, queue_id=queue_id, properties=properties
+        )
+        for body in bodies
+    ]
+
+
+async def send(namesrv: str, messages: Sequence[OutgoingMessage]) -> None:
+    """Send messages with a producer of our own, one after the other."""
+    async with Producer(namesrv, group="interop-producer") as producer:
+        for message in messages:
+            await producer.send_batch([message])
+
+
+def stored(store: Path, topic: str) -> list[Record]:
+    """The messages of a topic, read from the files, in the order of the log."""
+    opened = MessageStore.open(
+        OsDisk(), str(store), StoreOptions(), now_ms=lambda: 0, store_host=bytes(8), read_only=True
+    )
+    log = opened.commit_log
+    records = [
+        decode_record(log.read(phy_offset, size))
+        for phy_offset, size in log.scan(log.min_offset, check_crc=True)
+    ]
+    opened.abandon()
+    return [one for one in records if one.topic == topic]

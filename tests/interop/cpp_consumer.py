@@ -1,0 +1,70 @@
+"""The C++ RocketMQ client (PyPI ``rocketmq``) as consumers that come and go on command.
+
+It speaks the lines that ``java/ConsumeClient.java`` describes; the kinds are concurrent, orderly
+and broadcasting, and there are no options: the client has none. It aborts its process on what it
+does not like and ends with threads running, so it has a process of its own.
+
+Argument: name server.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from rocketmq.client import MessageModel, PushConsumer, RecvMessage
+
+
+class HandlingError(Exception):
+    """The message is to come again."""
+
+
+def emit(*words: object) -> None:
+    """One line, whole, whichever thread it comes from."""
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+
+
+def start(namesrv: str, name: str, kind: str, group: str, topic: str, tags: str) -> PushConsumer:
+    """A consumer that has begun."""
+
+    def received(one: RecvMessage) -> int:
+        body = one.body.decode()
+        received_ms = time.time_ns() // 1_000_000
+        emit(
+            *("GOT", name, body, one.topic, one.queue_id, one.queue_offset, one.reconsume_times),
+            *(received_ms, one.store_timestamp),
+        )
+        if body.startswith("bad") or (body.startswith("once") and one.reconsume_times == 0):
+            raise HandlingError(body)
+        return 0
+
+    model = MessageModel.BROADCASTING if kind == "broadcasting" else MessageModel.CLUSTERING
+    consumer = PushConsumer(group, orderly=kind == "orderly", message_model=model)
+    consumer.set_namesrv_addr(namesrv)
+    consumer.set_instance_name(f"{name}-{time.time_ns()}")
+    consumer.subscribe(topic, received, tags)
+    consumer.start()
+    return consumer
+
+
+def main(namesrv: str) -> None:
+    """Obey until the input ends."""
+    running: dict[str, PushConsumer] = {}
+    for line in sys.stdin:
+        command, name, *words = line.rstrip("\n").split("\t")
+        if command == "start":
+            kind, group, topic, tags = words
+            running[name] = start(namesrv, name, kind, group, topic, tags)
+            emit("READY", name)
+        else:
+            running.pop(name).shutdown()
+            emit("STOPPED", name)
+    for consumer in running.values():
+        consumer.shutdown()
+    emit("DONE")
+    os._exit(0)  # the client's threads outlive its shutdown
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,169 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
+
+/**
+ * The unmodified Java client as consumers that come and go on command. A line in, its words separated by tabs:
+ *
+ *   start name kind group topic expression [option=value …]
+ *   seek name queue offset          committed name queue          stop name
+ *
+ * kind: concurrent, orderly, broadcasting, lite. Options: tries, level (delay level of a failure), type (SQL92). A
+ * message whose body begins with "bad" always fails, with "once" the first time. A line out for each thing that
+ * happened:
+ *
+ *   READY name      GOT name body topic queue offset tries receivedMs storedMs
+ *   FAILED name reason      COMMITTED name offset      STOPPED name
+ *
+ * Argument: name server. The end of the input ends the program.
+ */
+public final class ConsumeClient {
+    private static final Map<String, Runnable> STOPS = new HashMap<>();
+    private static final Map<String, DefaultLitePullConsumer> LITES = new HashMap<>();
+
+    public static void main(String[] args) throws Exception {
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            String[] words = line.split("\t");
+            try {
+                obey(args[0], words);
+            } catch (Exception failed) {
+                print("FAILED " + words[1] + " " + String.valueOf(failed.getMessage()).replace('\n', ' '));
+            }
+        }
+        STOPS.values().forEach(Runnable::run);
+        print("DONE");
+        System.exit(0);
+    }
+
+    private static void obey(String nameServer, String[] words) throws Exception {
+        String name = words[1];
+        switch (words[0]) {
+            case "start":
+                Map<String, String> options = new HashMap<>();
+                for (int at = 6; at < words.length; at++) {
+                    options.put(words[at].substring(0, words[at].indexOf('=')),
+                        words[at].substring(words[at].indexOf('=') + 1));
+                }
+                if (words[2].equals("lite")) {
+                    startLite(nameServer, name, words[3], words[4]);
+                } else {
+                    startPush(nameServer, name, words[2], words[3], words[4], words[5], options);
+                }
+                print("READY " + name);
+                break;
+            case "seek":
+                LITES.get(name).seek(queue(name, words[2]), Long.parseLong(words[3]));
+                break;
+            case "committed":
+                LITES.get(name).commit();
+                print("COMMITTED " + name + " " + LITES.get(name).committed(queue(name, words[2])));
+                break;
+            default:
+                STOPS.remove(name).run();
+                print("STOPPED " + name);
+        }
+    }
+
+    private static void startPush(String nameServer, String name, String kind, String group, String topic,
+        String expression, Map<String, String> options) throws Exception {
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        consumer.setNamesrvAddr(nameServer);
+        consumer.setInstanceName(name + "-" + System.nanoTime());
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.setAwaitTerminationMillisWhenShutdown(2_000);
+        consumer.setMaxReconsumeTimes(Integer.parseInt(options.getOrDefault("tries", "-1")));
+        if (kind.equals("broadcasting")) {
+            consumer.setMessageModel(MessageModel.BROADCASTING);
+        }
+        if (options.getOrDefault("type", "TAG").equals("SQL92")) {
+            consumer.subscribe(topic, MessageSelector.bySql(expression));
+        } else {
+            consumer.subscribe(topic, expression);
+        }
+        int level = Integer.parseInt(options.getOrDefault("level", "0"));
+        if (kind.equals("orderly")) {
+            consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
+                context.setSuspendCurrentQueueTimeMillis(100);
+                return handled(name, messages) ? ConsumeOrderlyStatus.SUCCESS
+                    : ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT;
+            });
+        } else {
+            consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+                context.setDelayLevelWhenNextConsume(level);
+                return handled(name, messages) ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+                    : ConsumeConcurrentlyStatus.RECONSUME_LATER;
+            });
+        }
+        consumer.start();
+        STOPS.put(name, consumer::shutdown);
+    }
+
+    private static void startLite(String nameServer, String name, String group, String topic) throws Exception {
+        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group);
+        consumer.setNamesrvAddr(nameServer);
+        consumer.setInstanceName(name + "-" + System.nanoTime());
+        consumer.setAutoCommit(false);
+        consumer.start();
+        consumer.assign(consumer.fetchMessageQueues(topic));
+        AtomicBoolean goesOn = new AtomicBoolean(true);
+        Thread polling = new Thread(() -> {
+            while (goesOn.get()) {
+                handled(name, consumer.poll(200));
+            }
+        });
+        polling.start();
+        LITES.put(name, consumer);
+        STOPS.put(name, () -> {
+            goesOn.set(false);
+            try {
+                polling.join();
+            } catch (InterruptedException interrupted) {
+                Thread.currentThread().interrupt();
+            }
+            consumer.shutdown();
+        });
+    }
+
+    private static MessageQueue queue(String name, String queueId) throws Exception {
+        DefaultLitePullConsumer consumer = LITES.get(name);
+        for (MessageQueue queue : consumer.assignment()) {
+            if (queue.getQueueId() == Integer.parseInt(queueId)) {
+                return queue;
+            }
+        }
+        throw new IllegalArgumentException("no queue " + queueId);
+    }
+
+    private static boolean handled(String name, List<MessageExt> messages) {
+        boolean handled = true;
+        for (MessageExt one : messages) {
+            String body = new String(one.getBody(), StandardCharsets.UTF_8);
+            print("GOT " + name + " " + body + " " + one.getTopic() + " " + one.getQueueId() + " "
+                + one.getQueueOffset() + " " + one.getReconsumeTimes() + " " + System.currentTimeMillis() + " "
+                + one.getStoreTimestamp());
+            handled &= !body.startsWith("bad") && !(body.startsWith("once") && one.getReconsumeTimes() == 0);
+        }
+        return handled;
+    }
+
+    private static synchronized void print(String line) {
+        System.out.println(line);
+        System.out.flush();
+    }
+}
