@@ -35,12 +35,13 @@ from .access import Credentials, over_tls
 from .allocate import allocate
 from .background import BackgroundTasks
 from .consumer_history import ConsumerHistory
-from .errors import ClientError, check_answer, reading_answer
+from .errors import ClientError, NoRouteError, check_answer, reading_answer
 from .history import HistoryWriter
 from .link import Links, OpenStream
 from .message import ReceivedMessage
 from .process_queue import ProcessQueue, Pulled, Subscribed
 from .route import Routes, TopicQueue, name_servers
+from .send_back import GIVE_UP_LEVEL, retry_topic, send_back_request
 from .wall_clock import now_ms
 
 HEARTBEAT_SECONDS = 30.0
@@ -67,6 +68,8 @@ class Consumer:
         topics: Topic to tag expression: ``*``, or tags separated by ``||``.
         start_from: Where a group begins that has committed nothing: at the first message there is,
             or behind the last. A queue that is made later is read from its first message.
+        retries: Take what the group has sent back as well; needed for ``send_back``. Such messages
+            are of the topic ``%RETRY%group``; ``original_topic`` says where they were at first.
         credentials: The account that signs its requests.
         tls: Connections speak TLS by it; `ssl.create_default_context` makes one.
         open_stream: Opens a TCP stream.
@@ -74,7 +77,8 @@ class Consumer:
         history: Takes what is received; what it cannot write ends the iteration with ``OSError``.
 
     Raises:
-        ValueError: ``namesrv`` is no list of addresses.
+        ValueError: ``namesrv`` is no list of addresses; or retries were to go into a history, which
+            knows nothing of messages that come again.
     """
 
     def __init__(
@@ -84,12 +88,15 @@ class Consumer:
         group: str,
         topics: Mapping[str, str],
         start_from: Literal["first", "last"] = "last",
+        retries: bool = False,
         credentials: Credentials | None = None,
         tls: ssl.SSLContext | None = None,
         open_stream: OpenStream = trio.open_tcp_stream,
         clock_ms: Callable[[], int] = now_ms,
         history: HistoryWriter | None = None,
     ) -> None:
+        if retries and history is not None:
+            raise ValueError("expected a consumer with retries or with a history, found both")
         version = clock_ms()
         self._servers = name_servers(namesrv)
         self._group = group
@@ -104,6 +111,12 @@ class Consumer:
             )
             for topic, expression in topics.items()
         }
+        self._retries = retries
+        if retries:
+            topic = retry_topic(group)
+            self._subscribed[topic] = Subscribed(
+                group=group, topic=topic, expression="*", version=version, start_from="first"
+            )
         self._start_from = start_from
         self._open_stream = over_tls(open_stream, tls)
         self._credentials = credentials
@@ -184,6 +197,47 @@ class Consumer:
         for queue, one in self._queues.items():
             if (queue.topic, queue.broker_name, queue.queue_id) == place:
                 one.done_up_to(message.queue_offset)
+
+    async def send_back(self, message: ReceivedMessage, *, level: int = 0) -> None:
+        """Get the message again later: for one that could not be handled. Commit it afterwards.
+
+        Args:
+            message: One that this consumer has given out.
+            level: How long to wait, one of RocketMQ's delay levels. 0: longer with each try, 10
+                seconds at first; the broker makes it a dead letter (``%DLQ%group``) after as many
+                tries as the group may have, 16 unless an operator says otherwise.
+
+        Raises:
+            ValueError: The consumer does not take retries, or there is no such level.
+            BrokerRefusedError: The broker does not take it back; ``rule`` says why.
+            ClientError: Without an answer it may come again or not; so it is not to be committed.
+
+        Cancellation: it may come again.
+        """
+        if level < 0:
+            raise ValueError(f"level: expected 0 or more, found {level}")
+        if not self._retries:
+            raise ValueError("send_back: expected a consumer with retries=True")
+        await self._send_back(message, level)
+
+    async def give_up(self, message: ReceivedMessage) -> None:
+        """Make the message a dead letter of the group (``%DLQ%group``). Commit it afterwards.
+
+        Raises:
+            BrokerRefusedError: The broker does not take it; ``rule`` says why.
+            ClientError: Without an answer it may be one or not; so it is not to be committed.
+
+        Cancellation: it may be a dead letter.
+        """
+        await self._send_back(message, GIVE_UP_LEVEL)
+
+    async def _send_back(self, message: ReceivedMessage, level: int) -> None:
+        for queue in await self._routes.readable(message.topic):
+            if queue.broker_name == message.broker_name:
+                request = send_back_request(self._group, message, level)
+                check_answer(await self._links.call(queue.address, request))
+                return
+        raise NoRouteError(f"topic {message.topic}: no route to broker {message.broker_name}")
 
     async def _run_every(self, work: Callable[[], Awaitable[float]]) -> None:
         """Do ``work`` again and again, each time after the seconds that it says."""

@@ -155,6 +155,11 @@ class ReceivedMessage:
             raise UnreadableBodyError(f"{place}: {reason}") from error
 
     @property
+    def original_topic(self) -> str:
+        """The topic that it was sent to, also of one that comes again."""
+        return self.properties.get("RETRY_TOPIC", self.topic)
+
+    @property
     def lateness_ms(self) -> int | None:
         """How long after its moment it was received, by this machine's clock."""
         return None if self.deliver_ms is None else self.received_ms - self.deliver_ms
