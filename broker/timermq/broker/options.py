@@ -32,7 +32,7 @@ _positive = ge(1)
 _port = and_(ge(0), le(65_535))
 
 
-class TlsMode(enum.StrEnum):
+class TlsMode(enum.Enum):
     """Which connections are taken."""
 
     DISABLED = "disabled"
@@ -43,7 +43,7 @@ class TlsMode(enum.StrEnum):
     """TLS ones."""
 
 
-class TlsClientAuth(enum.StrEnum):
+class TlsClientAuth(enum.Enum):
     """Whether clients show a certificate."""
 
     NONE = "none"
@@ -230,8 +230,8 @@ class BrokerOptions:
             and self.tls_server_trust_cert_path is None
         ):
             raise ValueError(
-                "tls_server_trust_cert_path: expected who signs the certificates of clients, "
-                f"with tls_server_need_client_auth {self.tls_server_need_client_auth}, found none"
+                "tls_server_trust_cert_path: expected who signs the certificates of clients, with "
+                f"tls_server_need_client_auth {self.tls_server_need_client_auth.name}, found none"
             )
         if self.advertised_host in WILDCARD_HOSTS or (
             self.advertised_host is None and self.listen_host in WILDCARD_HOSTS

@@ -49,6 +49,4 @@ def warn_of_ignored(configuration: Configuration) -> None:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, enum.Enum) and not isinstance(value, enum.StrEnum):
-        return value.name
-    return value
+    return value.name if isinstance(value, enum.Enum) else value

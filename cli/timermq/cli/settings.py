@@ -219,10 +219,10 @@ def _strict_float(value: object, _: type) -> float:
 
 def _strict_enum(value: object, kind: type[enum.Enum]) -> enum.Enum:
     for member in kind:
-        if value in (member.name, member):
+        # RocketMQ writes some of these words small.
+        if value is member or (isinstance(value, str) and value.upper() == member.name):
             return member
-    names = [one.value if isinstance(one, enum.StrEnum) else one.name for one in kind]
-    raise ConfigurationError(f"expected {' or '.join(names)}, found {shown(value)}")
+    raise ConfigurationError(f"expected {' or '.join(kind.__members__)}, found {shown(value)}")
 
 
 def _strict_converter() -> cattrs.Converter:

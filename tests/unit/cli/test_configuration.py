@@ -8,6 +8,7 @@ import attrs
 import platformdirs
 import pytest
 
+from timermq.broker.options import TlsMode
 from timermq.cli.configuration import (
     FILE_SIZE_MAX,
     SECTIONS,
@@ -18,7 +19,7 @@ from timermq.cli.configuration import (
     flag_layer,
     read_file,
 )
-from timermq.cli.settings import ConfigurationError, Source, keys_of
+from timermq.cli.settings import ConfigurationError, Layer, Raw, Source, keys_of
 from timermq.timerstore.store_options import FlushDiskType
 
 
@@ -196,3 +197,17 @@ def test_toml_that_is_beyond_reading(text: bytes, reason: str) -> None:
 
     assert str(refused.value).startswith(f"timermq.toml: {reason}")
     assert len(str(refused.value)) < 1000
+
+
+def test_words_of_a_choice_may_be_written_small() -> None:
+    """RocketMQ writes the modes of TLS so; another word is told the words there are."""
+    layer = Layer(
+        source=Source.FILE,
+        values={"tls_server_mode": Raw(value="disabled", where="x", is_text=True)},
+    )
+
+    assert configure([layer]).broker.tls_server_mode is TlsMode.DISABLED
+    wrong = Layer(source=Source.FILE, values={"tls_server_mode": Raw(value="strict", where="x")})
+    with pytest.raises(ConfigurationError) as caught:
+        configure([wrong])
+    assert str(caught.value) == ("x: expected DISABLED or PERMISSIVE or ENFORCING, found 'strict'")
