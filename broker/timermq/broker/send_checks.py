@@ -224,8 +224,10 @@ class SendChecks:
             return config
         target.topic = dlq_topic(group.group_name)
         target.queue_id = 0
-        for key in DELAY_KEYS:
+        # One that was a half message once is none any more: nobody would end its transaction.
+        for key in (*DELAY_KEYS, PREPARED):
             target.properties = remove(target.properties, key)
+        target.sys_flag &= ~SYS_FLAG_TRANSACTION
         return self._topics.create_in_send_back(target.topic, DLQ_QUEUE_NUMS)
 
 

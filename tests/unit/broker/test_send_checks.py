@@ -229,3 +229,14 @@ async def test_what_an_orderly_group_gives_up_is_a_dead_letter() -> None:
     (given_up,) = rig.records("%DLQ%g")
     assert b"DELAY" not in given_up.properties
     assert len(rig.records("%RETRY%g")) == 1
+
+
+async def test_a_dead_letter_begins_no_transaction() -> None:
+    """Old consumers send back a half message as it was; RocketMQ parks such a letter for ever."""
+    rig = Rig()
+    properties = "UNIQ_KEY\x01K\x02DELAY\x013\x02TRAN_MSG\x01true\x02PGROUP\x01P\x02"
+    rig.send("%RETRY%g", properties=properties, reconsumeTimes="17", sysFlag="4")
+
+    (letter,) = rig.records("%DLQ%g")
+    assert letter.sys_flag == 0
+    assert b"TRAN_MSG" not in letter.properties
