@@ -10,7 +10,8 @@ import trio
 import trio.testing
 
 from timermq.remoting import Command, FrameConnection, ResponseCode, encode_frame
-from timermq.remoting.bodies import HeartbeatData, consumer_list, topic_route
+from timermq.remoting.bodies import HeartbeatData, consumer_list
+from timermq.remoting.route_body import BrokerData, QueueData, topic_route
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.record import encode_record
 
@@ -121,14 +122,11 @@ def route(
     *, address: str = BROKER, broker_name: str = "broker-a", queues: int = 1, perm: int = 6
 ) -> bytes:
     """The body of a topic's route on one broker."""
-    return topic_route(
-        broker_name=broker_name,
-        cluster="C",
-        address=address,
-        read_queue_nums=queues,
-        write_queue_nums=queues,
-        perm=perm,
+    row = QueueData(
+        broker_name=broker_name, read_queue_nums=queues, write_queue_nums=queues, perm=perm
     )
+    broker = BrokerData(broker_name=broker_name, cluster="C", addresses={0: address})
+    return topic_route([row], [broker])
 
 
 def joined_routes(*routes: bytes) -> bytes:

@@ -13,13 +13,12 @@ from timermq.remoting.bodies import (
     ConsumerData,
     HeartbeatData,
     SubscriptionData,
-    cluster_info,
     consumer_list,
     decode_consumer_list,
     decode_topic_route,
-    topic_route,
 )
 from timermq.remoting.errors import RemoteProtocolError
+from timermq.remoting.route_body import BrokerData, QueueData, cluster_info, topic_route
 
 INT64 = range(-(2**63), 2**63)
 READERS: tuple[Callable[[bytes], object], ...] = (
@@ -39,15 +38,11 @@ def seeds() -> list[bytes]:
         heartbeat.encode().replace(b'"CONSUME_PASSIVELY"', b"1").replace(b":7", b':"7"'),
         b'{"subscriptionData":{"topic":"T","subString":"*","subVersion":1.5}}',
         topic_route(
-            broker_name="b",
-            cluster="c",
-            address="h:1",
-            read_queue_nums=4,
-            write_queue_nums=4,
-            perm=6,
+            [QueueData(broker_name="b", read_queue_nums=4, write_queue_nums=4, perm=6)],
+            [BrokerData(broker_name="b", cluster="c", addresses={0: "h:1"})],
         ),
         consumer_list(["a", "b"]),
-        cluster_info(broker_name="b", cluster="c", address="h:1"),
+        cluster_info([BrokerData(broker_name="b", cluster="c", addresses={0: "h:1"})]),
         b'{"brokerAddrTable":{"a":{"brokerAddrs":{0:"h:1",1:[]}}}}',
     ]
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-import trio
 
 from timermq.pipeline.clock import WatchedClock
 from timermq.pipeline.timer_message_store import TimerMessageStore
 
 from .broker_info_processor import BrokerInfoProcessor
-from .broker_rates import BrokerRates, Totals
 from .connection_list_processor import ConnectionListProcessor
 from .consume_stats_processor import ConsumeStatsProcessor
 from .dispatcher import Handler
@@ -23,22 +21,6 @@ from .offset_reset_processor import OffsetResetProcessor
 from .options import BrokerOptions
 from .tables import Tables
 from .topic_processor import Saved, TopicProcessor
-
-
-def make_rates(timer_store: TimerMessageStore, clock: WatchedClock) -> BrokerRates:
-    """The rates of a broker."""
-
-    def totals() -> Totals:
-        counts = timer_store.counts
-        return Totals(
-            put=timer_store.store.statistics().put_count,
-            got=rates.got.total(),
-            enqueued=counts.enqueued,
-            dequeued=counts.delivered + counts.rolled + counts.cancelled,
-        )
-
-    rates = BrokerRates(totals, now_ms=clock.now_ms, current_time=trio.current_time)
-    return rates
 
 
 @attrs.frozen(eq=False, kw_only=True)

@@ -23,7 +23,6 @@ import structlog
 import trio
 
 from timermq.pipeline.clock import Clock, WatchedClock, trio_time_ms
-from timermq.pipeline.delay_level import DelayLevels
 from timermq.pipeline.system_topics import QUARANTINE_TOPIC
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.timer_options import TimerOptions
@@ -35,24 +34,18 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.store_options import StoreOptions
 
 from .access_control import AccessControl
-from .admin import make_rates
 from .broker_statistics import BrokerStatistics
-from .client_registry import ClientRegistry
 from .config_table import ConfigSaver
 from .connection import Connection
-from .consumer_offset import ConsumerOffsetTable
-from .durable_answers import DurableAnswers
 from .endpoint import Endpoint
 from .failure import failure_told
-from .long_polling import LongPolling
+from .name_server_link import NameServerLinks
 from .options import BrokerOptions
-from .processors import Processors, Tables
-from .queue_lock import QueueLockTable
+from .processors import Processors
 from .reactor import make_reactor
 from .server import Server
-from .subscription_group import SubscriptionGroupTable
+from .tables import make_tables
 from .tls import Tls
-from .topic_config import TopicConfigTable
 from .transactions.transaction_check import TransactionCheck
 from .transactions.transactions import Transactions
 
@@ -100,7 +93,9 @@ class Broker:
         self._services = trio.CancelScope(shield=True)
         self._stop_requested = trio.Event()
         self._timers_done = trio.Event()
-        self.tables = _make_tables(options, timer_store, clock)
+        self.tables = make_tables(options, timer_store, clock, endpoint.address)
+        self.name_servers = NameServerLinks(options.namesrv_addresses, self.tables.own)
+        """Where this broker registers."""
         self._saver = self._load_tables()
         self.transactions = Transactions(timer_store, self.tables.offsets, options)
         self.transaction_check = TransactionCheck(
@@ -299,6 +294,8 @@ class Broker:
                 if self._reactor is not None:
                     await services.start(self._reactor.run, name="reactor")
                 await services.start(self.server.run, self.endpoint.listeners, name="server")
+                services.start_soon(self.processors.name_server.run, name="name server")
+                services.start_soon(self.name_servers.run, name="registrations")
                 if self.endpoint.metrics_listener is not None:
                     listeners = [self.endpoint.metrics_listener]
                     await services.start(self.http_server.run, listeners, name="metrics")
@@ -319,6 +316,7 @@ class Broker:
     async def _stop_services(self) -> None:
         """Let requests and timers finish, each within its share of the time."""
         with trio.move_on_after(self._stop_timeout * REQUESTS_SHARE) as requests:
+            await self.name_servers.say_goodbye()
             await self.server.stop()
         self.timer_store.request_stop()
         with trio.move_on_after(self._stop_timeout * TIMERS_SHARE) as timers:
@@ -342,6 +340,10 @@ class Broker:
             decode_send=decode_plain_send if self.access is None else decode_signed_send,
         )
 
+    def _topics_changed(self) -> None:
+        self._saver.changed()
+        self.name_servers.changed()
+
     def _adopt_topic(self, queue: ConsumeQueue) -> None:
         """Bring back a topic that was deleted while a message was on its way to it."""
         if self.tables.topics.get(queue.topic) is None and queue.topic != QUARANTINE_TOPIC:
@@ -353,40 +355,16 @@ class Broker:
         saver = ConfigSaver(
             self.store.disk,
             self.store.root,
-            prompt=(tables.topics, tables.groups),
+            prompt=(tables.topics, tables.groups, tables.texts),
             periodic=(tables.offsets,),
             interval_ms=self.options.flush_consumer_offset_interval_ms,
         )
         saver.load()
         for topic, queue_nums in _stored_topics(self.store.queues()).items():
             tables.topics.adopt(topic, queue_nums)
-        tables.topics.on_change = saver.changed
+        tables.topics.on_change = self._topics_changed
         tables.groups.on_change = saver.changed
         return saver
-
-
-def _make_tables(
-    options: BrokerOptions, timer_store: TimerMessageStore, clock: WatchedClock
-) -> Tables:
-    levels = DelayLevels.parse(timer_store.options.message_delay_level)
-    return Tables(
-        topics=TopicConfigTable(options, now_ms=clock.now_ms, level_max=levels.level_max),
-        groups=SubscriptionGroupTable(options, now_ms=clock.now_ms),
-        offsets=ConsumerOffsetTable(
-            now_ms=clock.now_ms, version_step=options.consumer_offset_update_version_step
-        ),
-        clients=ClientRegistry(
-            current_time=trio.current_time,
-            expired_after=options.channel_expired_timeout_ms / 1000,
-        ),
-        long_polling=LongPolling(
-            held_max=options.held_pulls_max,
-            held_per_session_max=options.held_pulls_per_connection_max,
-        ),
-        durable=DurableAnswers(timer_store.store, options.unflushed_answers_max),
-        rates=make_rates(timer_store, clock),
-        locks=QueueLockTable(current_time=trio.current_time, locks_max=options.queue_locks_max),
-    )
 
 
 def _stored_topics(queues: Iterable[ConsumeQueue]) -> dict[str, int]:

@@ -168,29 +168,37 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.SHOW_QUARANTINE: Row("ours", "unit/broker/test_quarantine_processor"),
     RequestCode.RETRY_QUARANTINE: Row("ours", "unit/broker/test_quarantine_processor"),
     RequestCode.DROP_QUARANTINE: Row("ours", "unit/broker/test_quarantine_processor"),
+    RequestCode.PUT_KV_CONFIG: Row("", "unit/broker/test_name_server_processor"),
+    RequestCode.GET_KV_CONFIG: Row("", "unit/broker/test_name_server_processor"),
+    RequestCode.DELETE_KV_CONFIG: Row("", "unit/broker/test_name_server_processor"),
+    RequestCode.REGISTER_BROKER: Row("", "interop/test_cluster"),
+    RequestCode.UNREGISTER_BROKER: Row("", "interop/test_cluster"),
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER: Row(
+        "of the own broker until it is added again", "interop/test_mqadmin"
+    ),
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: Row(
+        "the own broker has the topics that it has", "interop/test_mqadmin"
+    ),
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: Row("", "unit/broker/test_name_server_processor"),
+    RequestCode.GET_KVLIST_BY_NAMESPACE: Row("", "unit/broker/test_name_server_processor"),
+    RequestCode.UPDATE_NAMESRV_CONFIG: Row(
+        "refused: no settings of its own", "unit/broker/test_name_server_processor"
+    ),
+    RequestCode.GET_NAMESRV_CONFIG: Row(
+        "the broker's settings", "unit/broker/test_name_server_processor"
+    ),
+    RequestCode.QUERY_DATA_VERSION: Row("", "unit/broker/test_name_server_processor"),
+    RequestCode.ADD_WRITE_PERM_OF_BROKER: Row("", "interop/test_mqadmin"),
+    RequestCode.GET_BROKER_MEMBER_GROUP: Row("", "unit/broker/test_name_server_processor"),
+    RequestCode.BROKER_HEARTBEAT: Row("", "unit/broker/test_name_server_processor"),
 }
 """Answered for real."""
 
 NOT_YET: Mapping[RequestCode, str] = {
-    RequestCode.PUT_KV_CONFIG: "name server",
-    RequestCode.GET_KV_CONFIG: "name server",
-    RequestCode.DELETE_KV_CONFIG: "name server",
-    RequestCode.REGISTER_BROKER: "name server",
-    RequestCode.UNREGISTER_BROKER: "name server",
-    RequestCode.WIPE_WRITE_PERM_OF_BROKER: "name server",
-    RequestCode.DELETE_TOPIC_IN_NAMESRV: "name server",
-    RequestCode.REGISTER_TOPIC_IN_NAMESRV: "name server",
-    RequestCode.GET_KVLIST_BY_NAMESPACE: "name server",
-    RequestCode.UPDATE_NAMESRV_CONFIG: "name server",
-    RequestCode.GET_NAMESRV_CONFIG: "name server",
     RequestCode.QUERY_CONSUME_QUEUE: "admin",
-    RequestCode.QUERY_DATA_VERSION: "name server",
     RequestCode.SEND_REPLY_MESSAGE: "request-reply",
     RequestCode.SEND_REPLY_MESSAGE_V2: "request-reply",
     RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: "request-reply",
-    RequestCode.ADD_WRITE_PERM_OF_BROKER: "name server",
-    RequestCode.GET_BROKER_MEMBER_GROUP: "name server",
-    RequestCode.BROKER_HEARTBEAT: "name server",
 }
 """Part of a family that has no processor so far; answered with 3."""
 
@@ -207,8 +215,15 @@ ASKED: Mapping[RequestCode, Row] = {
     RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: Row(
         "", "unit/broker/test_connection_list_processor"
     ),
+    RequestCode.REGISTER_BROKER: Row(
+        "to name servers: every 30 s, and at once when topics change",
+        "unit/broker/test_name_server_link",
+    ),
+    RequestCode.UNREGISTER_BROKER: Row(
+        "to name servers at a stop", "unit/broker/test_name_server_link"
+    ),
 }
-"""Sent by the broker, to clients and name servers; answered with 3 when it comes from one."""
+"""Sent by the broker, to clients and name servers."""
 
 REFUSED: Mapping[int, tuple[str, str]] = {
     13: ("QUERY_BROKER_OFFSET", "RocketMQ does not serve it either"),

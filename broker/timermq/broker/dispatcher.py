@@ -27,6 +27,7 @@ from .client_calls import ClientCalls
 from .client_registry import ClientRegistry
 from .long_polling import LongPolling
 from .refusal import RefusedError
+from .route_table import RouteTable
 from .send_processor import SEND_CODES, SendProcessor, SessionRequest
 from .session import Session
 
@@ -45,6 +46,7 @@ class Dispatcher:
         clients: Registrations.
         long_polling: Held pulls.
         calls: What we have asked of clients.
+        routes: Brokers that have registered.
         access: Whose requests are let through; None: everybody's.
     """
 
@@ -56,6 +58,7 @@ class Dispatcher:
         clients: ClientRegistry,
         long_polling: LongPolling,
         calls: ClientCalls,
+        routes: RouteTable,
         access: AccessControl | None = None,
     ) -> None:
         self._access = access
@@ -65,6 +68,7 @@ class Dispatcher:
         self._clients = clients
         self._long_polling = long_polling
         self._calls = calls
+        self._routes = routes
         self.requests: Counter[int] = Counter()
         """Requests so far by code; codes that nobody serves count as -1."""
 
@@ -113,6 +117,7 @@ class Dispatcher:
         self._clients.drop(session)
         self._long_polling.drop(session)
         self._calls.drop(session)
+        self._routes.drop(session)
 
     def _handle_sends(self, sends: list[SessionRequest]) -> list[tuple[Session, Answer]]:
         self.requests.update([send.code for _, send in sends])

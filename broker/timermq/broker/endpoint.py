@@ -38,7 +38,7 @@ class Endpoint:
         listeners = [main]
         metrics: trio.SocketListener | None = None
         try:
-            if options.namesrv_listen_enable:
+            if options.serves_namesrv:
                 listeners.append(
                     await bind(options.namesrv_listen_host, options.namesrv_listen_port)
                 )

@@ -18,6 +18,8 @@ WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named in order
 PERM_READ = 4
 PERM_WRITE = 2
 
+_ADDRESS = re.compile(r"[^;:\s]+:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5}")
+
 
 class TransactionDelay(enum.Enum):
     """What becomes of a transactional message that asks for a moment."""
@@ -88,6 +90,12 @@ def _set_live(_: object, attribute: attrs.Attribute[object], value: object) -> o
     return value
 
 
+def _check_addresses(_: object, attribute: attrs.Attribute[str], value: str | None) -> None:
+    for address in () if value is None else value.split(";"):
+        if _ADDRESS.fullmatch(address) is None:
+            raise ValueError(f"{attribute.name}: expected HOST:PORT;…, found {value!r}")
+
+
 @attrs.define(kw_only=True, on_setattr=_set_live)
 class BrokerOptions:
     """How the broker presents itself and what it allows; a bad value raises ``ValueError``.
@@ -105,8 +113,13 @@ class BrokerOptions:
     listen_host: str = "127.0.0.1"
     listen_port: int = attrs.field(default=10_911, validator=_port)
     """0: a free one."""
-    namesrv_listen_enable: bool = True
-    """Serve as name server on a port of its own as well; the broker port answers both roles."""
+    namesrv_addr: str | None = attrs.field(default=None, validator=_check_addresses)
+    """Name servers to register with: ``HOST:PORT``, divided by ``;``."""
+    namesrv_brokers_max: int = attrs.field(default=1_024, validator=_positive)
+    """Brokers that may register here; one more is refused."""
+    namesrv_listen_enable: bool | None = None
+    """Serve as name server on a port of its own as well; the broker port answers both roles. None:
+    unless there are others to register with."""
     namesrv_listen_host: str = "127.0.0.1"
     namesrv_listen_port: int = attrs.field(default=9_876, validator=_port)
     """0: a free one."""
@@ -240,6 +253,20 @@ class BrokerOptions:
                 "advertised_host: expected an address that clients can connect to, "
                 f"found {self.advertised_host!r} with listen_host {self.listen_host!r}"
             )
+
+    @property
+    def serves_namesrv(self) -> bool:
+        """Whether there is a port of its own for the name server's role."""
+        if self.namesrv_listen_enable is None:
+            return self.namesrv_addr is None
+        return self.namesrv_listen_enable
+
+    @property
+    def namesrv_addresses(self) -> list[str]:
+        """The name servers to register with, each once."""
+        return (
+            [] if self.namesrv_addr is None else list(dict.fromkeys(self.namesrv_addr.split(";")))
+        )
 
     @property
     def is_writeable(self) -> bool:

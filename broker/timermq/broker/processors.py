@@ -25,6 +25,7 @@ from .dispatcher import Dispatcher, Handler
 from .end_transaction_processor import EndTransactionProcessor
 from .lock_processor import LockProcessor
 from .message_stamp import MessageStamp
+from .name_server_processor import NameServerProcessor
 from .offset_processor import OffsetProcessor
 from .options import BrokerOptions
 from .pending_processor import PendingProcessor
@@ -61,6 +62,7 @@ class Processors:
     recall: RecallProcessor
     cancel: CancelProcessor
     route: RouteProcessor
+    name_server: NameServerProcessor
     pending: PendingProcessor
     quarantine: QuarantineProcessor
     watch: WatchProcessor
@@ -169,7 +171,10 @@ class Processors:
                 durable=tables.durable,
                 now_ms=now_ms,
             ),
-            route=RouteProcessor(options=options, topics=topics, address=address),
+            route=RouteProcessor(own=tables.own, routes=tables.routes),
+            name_server=NameServerProcessor(
+                own=tables.own, routes=tables.routes, texts=tables.texts, saved=saved
+            ),
             pending=PendingProcessor(options=options, timer_store=timer_store),
             quarantine=QuarantineProcessor(
                 options=options,
@@ -204,6 +209,8 @@ class Processors:
         """Request code to processor, for everything but sends."""
         return {
             **self.admin.handlers(),
+            **self.route.handlers(),
+            **self.name_server.handlers(),
             RequestCode.PULL_MESSAGE: self.pull.handle,
             RequestCode.LITE_PULL_MESSAGE: self.pull.handle,
             RequestCode.HEART_BEAT: self.client.heartbeat,
@@ -232,11 +239,6 @@ class Processors:
             RequestCode.WATCH: self.watch.watch,
             RequestCode.UNWATCH: self.watch.unwatch,
             RequestCode.CLOCK: self.clock.handle,
-            RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route.route_info,
-            RequestCode.GET_BROKER_CLUSTER_INFO: self.route.cluster_info,
-            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.route.all_topics,
-            RequestCode.GET_TOPICS_BY_CLUSTER: self.route.topics_by_cluster,
-            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self.route.system_topics,
         }
 
     def served(self) -> frozenset[int]:
@@ -252,4 +254,5 @@ class Processors:
             clients=tables.clients,
             long_polling=tables.long_polling,
             calls=tables.calls,
+            routes=tables.routes,
         )

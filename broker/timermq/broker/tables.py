@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import attrs
+import trio
 
-from .broker_rates import BrokerRates
+from timermq.pipeline.clock import WatchedClock
+from timermq.pipeline.delay_level import DelayLevels
+from timermq.pipeline.timer_message_store import TimerMessageStore
+
+from .broker_rates import BrokerRates, Totals
 from .client_calls import ClientCalls
 from .client_registry import ClientRegistry
 from .consumer_offset import ConsumerOffsetTable
 from .durable_answers import DurableAnswers
+from .kv_config import KvConfigTable
 from .long_polling import LongPolling
 from .offset_reset import OffsetResets
+from .options import BrokerOptions
+from .own_broker import OwnBroker
 from .queue_lock import QueueLockTable
+from .route_table import RouteTable
 from .subscription_group import SubscriptionGroupTable
 from .topic_config import TopicConfigTable
 
@@ -28,5 +37,55 @@ class Tables:
     durable: DurableAnswers
     locks: QueueLockTable
     rates: BrokerRates
+    routes: RouteTable
+    own: OwnBroker
+    texts: KvConfigTable
     resets: OffsetResets = attrs.Factory(OffsetResets)
     calls: ClientCalls = attrs.Factory(ClientCalls)
+
+
+def make_tables(
+    options: BrokerOptions, timer_store: TimerMessageStore, clock: WatchedClock, address: str
+) -> Tables:
+    """Make the tables of a broker that clients connect to at ``address``; nothing is read yet."""
+    levels = DelayLevels.parse(timer_store.options.message_delay_level)
+    topics = TopicConfigTable(options, now_ms=clock.now_ms, level_max=levels.level_max)
+    return Tables(
+        topics=topics,
+        groups=SubscriptionGroupTable(options, now_ms=clock.now_ms),
+        offsets=ConsumerOffsetTable(
+            now_ms=clock.now_ms, version_step=options.consumer_offset_update_version_step
+        ),
+        clients=ClientRegistry(
+            current_time=trio.current_time,
+            expired_after=options.channel_expired_timeout_ms / 1000,
+        ),
+        long_polling=LongPolling(
+            held_max=options.held_pulls_max,
+            held_per_session_max=options.held_pulls_per_connection_max,
+        ),
+        durable=DurableAnswers(timer_store.store, options.unflushed_answers_max),
+        rates=_make_rates(timer_store, clock),
+        routes=RouteTable(
+            current_time=trio.current_time,
+            brokers_max=options.namesrv_brokers_max,
+            topics_max=options.topics_max,
+        ),
+        own=OwnBroker(options=options, topics=topics, address=address),
+        texts=KvConfigTable(),
+        locks=QueueLockTable(current_time=trio.current_time, locks_max=options.queue_locks_max),
+    )
+
+
+def _make_rates(timer_store: TimerMessageStore, clock: WatchedClock) -> BrokerRates:
+    def totals() -> Totals:
+        counts = timer_store.counts
+        return Totals(
+            put=timer_store.store.statistics().put_count,
+            got=rates.got.total(),
+            enqueued=counts.enqueued,
+            dequeued=counts.delivered + counts.rolled + counts.cancelled,
+        )
+
+    rates = BrokerRates(totals, now_ms=clock.now_ms, current_time=trio.current_time)
+    return rates

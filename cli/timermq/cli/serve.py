@@ -61,6 +61,11 @@ def prepare_parser(parser: OneLineParser) -> None:
         type=address,
         help="HTTP with /metrics, /healthz and /readyz (default: none)",
     )
+    parser.add_argument(
+        "--namesrv",
+        metavar="HOST:PORT;…",
+        help="name servers to register with, in place of the one of its own",
+    )
     add_configuration_flags(parser)
 
 
@@ -174,6 +179,11 @@ def _flags(args: argparse.Namespace) -> Mapping[str, tuple[str, str | None]]:
         "store_path_root_dir": ("--store", args.store),
         "listen_host": ("--listen", listen[0]),
         "listen_port": ("--listen", listen[1]),
+        "namesrv_addr": ("--namesrv", args.namesrv),
+        "namesrv_listen_enable": (
+            "--namesrv-listen",
+            None if args.namesrv_listen is None else "true",
+        ),
         "namesrv_listen_host": ("--namesrv-listen", namesrv_listen[0]),
         "namesrv_listen_port": ("--namesrv-listen", namesrv_listen[1]),
         "metrics_listen_enable": ("--metrics-listen", "true" if args.metrics_listen else None),

@@ -60,10 +60,10 @@ class SubscriptionData:
         """Read one subscription; ``codeSet`` is not trusted (C++ sends zeros)."""
         fields = json_object(value, "subscription")
         return cls(
-            topic=_text(fields, "topic"),
-            sub_string=_text(fields, "subString", "*") or "*",
-            expression_type=_text(fields, "expressionType", "TAG") or "TAG",
-            sub_version=_number(fields, "subVersion"),
+            topic=json_text(fields, "topic"),
+            sub_string=json_text(fields, "subString", "*") or "*",
+            expression_type=json_text(fields, "expressionType", "TAG") or "TAG",
+            sub_version=json_number(fields, "subVersion"),
         )
 
     @classmethod
@@ -101,7 +101,7 @@ class ConsumerData:
         """Read one group, enumerations as names or numbers."""
         fields = json_object(value, "consumer")
         return cls(
-            group_name=_text(fields, "groupName"),
+            group_name=json_text(fields, "groupName"),
             consume_type=_enum(fields, "consumeType", CONSUME_TYPES, 1),
             message_model=_enum(fields, "messageModel", MESSAGE_MODELS, 1),
             consume_from_where=_enum(fields, "consumeFromWhere", CONSUME_FROM_WHERES, 0),
@@ -143,8 +143,10 @@ class HeartbeatData:
         producers = json_items(fields.get("producerDataSet"), "producerDataSet")
         consumers = json_items(fields.get("consumerDataSet"), "consumerDataSet")
         return cls(
-            client_id=_text(fields, "clientID"),
-            producer_groups=[_text(json_object(one, "producer"), "groupName") for one in producers],
+            client_id=json_text(fields, "clientID"),
+            producer_groups=[
+                json_text(json_object(one, "producer"), "groupName") for one in producers
+            ],
             consumers=[ConsumerData.from_json(one) for one in consumers],
             without_sub=fields.get("withoutSub") is True,
         )
@@ -174,34 +176,6 @@ class QueueRoute:
     perm: int
 
 
-def topic_route(
-    *,
-    broker_name: str,
-    cluster: str,
-    address: str,
-    read_queue_nums: int,
-    write_queue_nums: int,
-    perm: int,
-    topic_sys_flag: int = 0,
-) -> bytes:
-    """The route of a topic that one broker has."""
-    return _dump(
-        {
-            "brokerDatas": [_broker(broker_name, cluster, address)],
-            "filterServerTable": {},
-            "queueDatas": [
-                {
-                    "brokerName": broker_name,
-                    "perm": perm,
-                    "readQueueNums": read_queue_nums,
-                    "topicSysFlag": topic_sys_flag,
-                    "writeQueueNums": write_queue_nums,
-                }
-            ],
-        }
-    )
-
-
 def decode_topic_route(body: bytes) -> list[QueueRoute]:
     """Where a topic is: one row a broker.
 
@@ -213,31 +187,21 @@ def decode_topic_route(body: bytes) -> list[QueueRoute]:
     for item in json_items(fields.get("brokerDatas"), "brokerDatas"):
         broker = json_object(item, "brokerData")
         addresses = json_object(broker.get("brokerAddrs"), "brokerAddrs")
-        masters[_text(broker, "brokerName")] = _text(addresses, "0", "")
+        masters[json_text(broker, "brokerName")] = json_text(addresses, "0", "")
     routes: list[QueueRoute] = []
     for item in json_items(fields.get("queueDatas"), "queueDatas"):
         queues = json_object(item, "queueData")
-        name = _text(queues, "brokerName")
+        name = json_text(queues, "brokerName")
         routes.append(
             QueueRoute(
                 broker_name=name,
                 address=masters.get(name, ""),
-                read_queue_nums=_number(queues, "readQueueNums"),
-                write_queue_nums=_number(queues, "writeQueueNums"),
-                perm=_number(queues, "perm"),
+                read_queue_nums=json_number(queues, "readQueueNums"),
+                write_queue_nums=json_number(queues, "writeQueueNums"),
+                perm=json_number(queues, "perm"),
             )
         )
     return routes
-
-
-def cluster_info(*, broker_name: str, cluster: str, address: str) -> bytes:
-    """The cluster of one broker."""
-    return _dump(
-        {
-            "brokerAddrTable": {broker_name: _broker(broker_name, cluster, address)},
-            "clusterAddrTable": {cluster: [broker_name]},
-        }
-    )
 
 
 def consumer_list(client_ids: Sequence[str]) -> bytes:
@@ -263,24 +227,14 @@ def topic_list(names: Sequence[str], *, broker_addr: str | None = None) -> bytes
     return _dump(fields)
 
 
-def _broker(broker_name: str, cluster: str, address: str) -> dict[str, Any]:
-    # Go splits the text of brokerAddrs itself: flat and without blanks.
-    return {
-        "brokerAddrs": {"0": address},
-        "brokerName": broker_name,
-        "cluster": cluster,
-        "enableActingMaster": False,
-    }
-
-
 def _dump(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def load_json(body: bytes, what: str) -> object:
+def load_json(body: bytes, what: str, *, size_max: int = BODY_SIZE_MAX) -> object:
     """Parse a body; raises ``BodyFormatError``."""
-    if len(body) > BODY_SIZE_MAX:
-        raise BodyFormatError(what, f"at most {BODY_SIZE_MAX} bytes", str(len(body)))
+    if len(body) > size_max:
+        raise BodyFormatError(what, f"at most {size_max} bytes", str(len(body)))
     try:
         return msgspec.json.decode(body)  # unlike json: no half surrogates, no NaN
     except (ValueError, RecursionError) as error:
@@ -306,15 +260,16 @@ def json_items(value: object, what: str) -> list[object]:
     return items
 
 
-def _text(fields: dict[str, object], name: str, default: str | None = None) -> str:
+def json_text(fields: dict[str, object], name: str, default: str | None = None) -> str:
+    """A text; without a default it must be there; raises ``BodyFormatError``."""
     value = fields.get(name, default)
     if not isinstance(value, str):
         raise BodyFormatError(name, "text", ascii(value))
     return value
 
 
-def _number(fields: dict[str, object], name: str) -> int:
-    """A number, bare or as text; 0 when it is missing."""
+def json_number(fields: dict[str, object], name: str) -> int:
+    """A number of 64 bits, bare or as text; 0 when it is missing; raises ``BodyFormatError``."""
     value = fields.get(name, 0)
     if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= 20:
         value = int(value)

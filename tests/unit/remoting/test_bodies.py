@@ -13,14 +13,13 @@ from timermq.remoting.bodies import (
     HeartbeatData,
     QueueRoute,
     SubscriptionData,
-    cluster_info,
     consumer_list,
     decode_consumer_list,
     decode_topic_route,
     topic_list,
-    topic_route,
 )
 from timermq.remoting.codes import ResponseCode
+from timermq.remoting.route_body import BrokerData, QueueData, cluster_info, topic_route
 
 CPP_HEARTBEAT = b"""{"clientID":"13994-127.0.0.1@DEFAULT","consumerDataSet":[{"consumeFromWhere":0,
 "consumeType":1,"groupName":"CID-X","messageModel":1,"subscriptionDataSet":[{"subString":"*",
@@ -104,18 +103,16 @@ def test_check_of_a_subscription() -> None:
     assert expected == SubscriptionData.decode_check(body)
 
 
+BROKER = BrokerData(
+    broker_name="broker-py", cluster="DefaultCluster", addresses={0: "127.0.0.1:10911"}
+)
+
+
 def test_route_in_both_directions() -> None:
     """The route has the very bytes of RocketMQ's name server."""
-    written = topic_route(
-        broker_name="broker-py",
-        cluster="DefaultCluster",
-        address="127.0.0.1:10911",
-        read_queue_nums=4,
-        write_queue_nums=4,
-        perm=6,
-    )
+    queues = QueueData(broker_name="broker-py", read_queue_nums=4, write_queue_nums=4, perm=6)
 
-    assert ROUTE == written
+    assert ROUTE == topic_route([queues], [BROKER])
     assert [
         QueueRoute(
             broker_name="broker-py",
@@ -142,9 +139,7 @@ def test_cluster_info() -> None:
         "brokerAddrTable": {"broker-py": broker},
         "clusterAddrTable": {"DefaultCluster": ["broker-py"]},
     }
-    assert expected == json.loads(
-        cluster_info(broker_name="broker-py", cluster="DefaultCluster", address="127.0.0.1:10911")
-    )
+    assert expected == json.loads(cluster_info([BROKER]))
 
 
 def test_lists() -> None:
