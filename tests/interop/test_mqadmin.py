@@ -178,12 +178,21 @@ def test_topics_are_changed_and_deleted(stage: Stage) -> None:
         "deleteTopic -t Second -c DefaultCluster"
     )
     assert ["Second"] not in stage.rows("topicList")
+    assert "Exception" not in stage.ask("deleteTopic -t Second -c DefaultCluster")
 
     stage.member.say("1 3600000 later")
     stage.member.hear("SENT later")
     refused = stage.ask(f"deleteTopic -t {TOPIC} -c DefaultCluster")
     assert f"TOPIC_HAS_TIMERS: a message of {TOPIC} waits until" in refused
     assert [TOPIC] in stage.rows("topicList")
+
+
+def test_write_permission_in_the_name_server(stage: Stage) -> None:
+    """Taken away, producers keep off the broker; then given back."""
+    for command, perm in (("wipeWritePerm", 4), ("addWritePerm", 6)):
+        said = stage.ask(f"{command} -b broker-a -n {stage.broker.namesrv}")
+        assert re.search(r"write perm of broker\[broker-a\].*OK, \d+", said)
+        assert f'"perm":{perm}' in stage.ask(f"topicRoute -t {TOPIC}")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -162,8 +163,9 @@ class Routes(RuleBasedStateMachine):
         for key in keys:
             self.known.pop(key, None)
         names = {name for name, _ in self.known}
-        for key in [key for key in self.queues if key[1] not in names]:
-            del self.queues[key]
+        for place in [place for place in self.queues if place[1] not in names]:
+            del self.queues[place]
 
 
 TestRoutes = Routes.TestCase
+TestRoutes.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)

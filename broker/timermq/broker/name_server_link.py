@@ -2,8 +2,8 @@
 
 Each name server of the list has a connection of its own that stays open: its end would take the
 broker out of all routes there. So one that breaks is made again after a second, then with longer
-and longer pauses, and the broker registers anew on it. Registrations carry all topics; the name server
-compares their version and does nothing when it is the one that it knows.
+and longer pauses, and the broker registers anew on it. Registrations carry all topics; the name
+server compares their version and does nothing when it is the one that it knows.
 
 Source: Java ``BrokerOuterAPI.registerBrokerAll``, ``BrokerController.registerBrokerAll``.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
+from typing import cast
 
 import attrs
 import structlog
@@ -237,9 +238,8 @@ class NameServerLinks:
                 nursery.start_soon(link.say_goodbye)
 
 
-def _reason(group: BaseExceptionGroup[BaseException]) -> str:
+def _reason(error: BaseException) -> str:
     """The innermost first cause."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    if isinstance(error, BaseExceptionGroup):
+        return _reason(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
     return str(error) or type(error).__name__

@@ -36,9 +36,9 @@ def body(*names: str, version: int = 1) -> bytes:
     return encode_registration(RouteVersion(version), topics(*names))
 
 
-def register(rig: Rig, *names: str, peer: RecordingSession | None = None, **more: str) -> Command:
+def register(rig: Rig, *names: str, **more: str) -> Command:
     """The other broker registers."""
-    return rig.call(103, {**OTHER, **more}, body(*names), peer=peer)
+    return rig.call(103, {**OTHER, **more}, body(*names))
 
 
 def route(rig: Rig, topic: str) -> dict[str, Any]:
@@ -76,7 +76,7 @@ async def test_a_broker_goes_with_its_connection() -> None:
     """And by its goodbye; our own routes stay."""
     rig = Rig()
     other = RecordingSession()
-    register(rig, "TBW102", "U", peer=other)
+    rig.call(103, OTHER, body("TBW102", "U"), peer=other)
     rig.broker.dispatcher.close(other.session)
 
     assert rig.call(105, {"topic": "U"}).code == 17

@@ -18,7 +18,7 @@ from timermq.remoting.registration import (
 )
 from timermq.remoting.route_body import QueueData
 
-TOPIC = {
+TOPIC: dict[str, object] = {
     "attributes": {},
     "order": False,
     "perm": 6,
