@@ -355,7 +355,7 @@ class Broker:
         saver = ConfigSaver(
             self.store.disk,
             self.store.root,
-            prompt=(tables.topics, tables.groups, tables.texts),
+            prompt=(tables.topics, tables.groups, tables.texts, tables.locks),
             periodic=(tables.offsets,),
             interval_ms=self.options.flush_consumer_offset_interval_ms,
         )
@@ -364,6 +364,7 @@ class Broker:
             tables.topics.adopt(topic, queue_nums)
         tables.topics.on_change = self._topics_changed
         tables.groups.on_change = saver.changed
+        tables.locks.on_change = saver.changed
         return saver
 
 

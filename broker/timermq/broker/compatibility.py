@@ -28,7 +28,7 @@ SERVED: Mapping[RequestCode, Row] = {
         "one message; C++ says `batch=1` for many", "interop/test_real_clients"
     ),
     RequestCode.PULL_MESSAGE: Row(
-        "long polling; filters by tag and by SQL92", "interop/test_real_clients"
+        "long polling; filters by tag and by SQL92", "interop/test_java_consumers"
     ),
     RequestCode.QUERY_MESSAGE: Row("by key or unique key", "interop/test_mqadmin"),
     RequestCode.QUERY_CONSUMER_OFFSET: Row("", "unit/broker/test_offset_processor"),
@@ -60,17 +60,18 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.UNREGISTER_CLIENT: Row("", "unit/broker/test_client_processor"),
     RequestCode.CONSUMER_SEND_MSG_BACK: Row(
         "a message again later, or to the dead letters; see below",
-        "unit/broker/test_send_back_processor",
+        "interop/test_java_consumers",
     ),
     RequestCode.LOCK_BATCH_MQ: Row(
-        "for 60 s from the last renewal; a client that is gone keeps its queues so long",
-        "unit/broker/test_lock_processor",
+        "for 60 s from the last renewal, or from a restart of the broker; a client that is gone "
+        "keeps its queues so long",
+        "interop/test_java_groups",
     ),
-    RequestCode.UNLOCK_BATCH_MQ: Row("", "unit/broker/test_lock_processor"),
-    RequestCode.GET_CONSUMER_LIST_BY_GROUP: Row("", "unit/broker/test_client_processor"),
+    RequestCode.UNLOCK_BATCH_MQ: Row("", "interop/test_java_groups"),
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: Row("", "interop/test_java_groups"),
     RequestCode.GET_ALL_CONSUMER_OFFSET: Row("", "unit/broker/test_broker_info_processor"),
     RequestCode.GET_ALL_DELAY_OFFSET: Row("", "unit/broker/test_broker_info_processor"),
-    RequestCode.CHECK_CLIENT_CONFIG: Row("", "unit/broker/test_client_processor"),
+    RequestCode.CHECK_CLIENT_CONFIG: Row("", "interop/test_java_consumers"),
     RequestCode.GET_TIMER_CHECK_POINT: Row("", "unit/broker/test_broker_info_processor"),
     RequestCode.GET_TIMER_METRICS: Row("", "unit/broker/test_broker_info_processor"),
     RequestCode.GET_ROUTEINFO_BY_TOPIC: Row("", "unit/broker/test_route_processor"),
@@ -132,7 +133,7 @@ SERVED: Mapping[RequestCode, Row] = {
     ),
     RequestCode.GET_TOPIC_CONFIG: Row("", "interop/test_mqadmin"),
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: Row("", "interop/test_mqadmin"),
-    RequestCode.LITE_PULL_MESSAGE: Row("", "unit/broker/test_pull_processor"),
+    RequestCode.LITE_PULL_MESSAGE: Row("", "interop/test_java_consumers"),
     RequestCode.END_TRANSACTION: Row(
         "once, whichever half message of it is named; another ending is refused; see below",
         "unit/broker/test_end_transaction_processor",

@@ -1,9 +1,11 @@
-"""Queues that one consumer of a group has to itself: what keeps an orderly group in order.
+"""Queues that one consumer of a group has to itself: ``config/queueLocks.json``.
 
 A lock belongs to a group, a queue and a client. It lasts 60 seconds from its last renewal; clients
 renew every 20, and stop consuming a queue that they could not renew for 30. That gap is why a
 client that goes without unlocking (a kill, a lost connection) keeps its locks until they expire: it
-may be alive and at work, and its successor must not be.
+may be alive and at work, and its successor must not be. A broker that is started again grants its
+locks for another 60 seconds, where RocketMQ forgets them: whoever reconnects first would get the
+queues of all others, which are still at work.
 
 Source: Java ``RebalanceLockManager``.
 """
@@ -13,17 +15,26 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 import attrs
+import msgspec
 import structlog
 
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.lock_body import MessageQueue
 
+from .config_fields import ConfigTableError
 from .refusal import RefusedError
 
 LOCK_SECONDS = 60.0
 """How long a lock lasts that is not renewed."""
 
 log = structlog.get_logger("timermq.broker.queue_lock")
+
+
+class _LockFile(msgspec.Struct, kw_only=True, rename="camel"):
+    """What the file holds; it is ours, Java passes over it."""
+
+    lock_table: dict[str, dict[str, list[MessageQueue]]]
+    """Group to client to queues."""
 
 
 @attrs.define
@@ -41,7 +52,11 @@ class QueueLockTable:
         locks_max: Locks held at a time, expired ones that nobody has asked for since included.
     """
 
+    path = "config/queueLocks.json"
+
     def __init__(self, *, current_time: Callable[[], float], locks_max: int) -> None:
+        self.changes = 0
+        self.on_change: Callable[[], None] = _nothing
         self._current_time = current_time
         self._locks_max = locks_max
         self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
@@ -50,6 +65,34 @@ class QueueLockTable:
     def __len__(self) -> int:
         """Locks in the table."""
         return self._count
+
+    def load(self, data: object) -> None:
+        """Take a file over: its locks last as if they had been renewed now.
+
+        Raises:
+            ConfigTableError: It is something else than locks.
+        """
+        try:
+            file = msgspec.convert(data, _LockFile)
+        except msgspec.ValidationError as error:
+            raise ConfigTableError(f"{self.path}: {error}") from None
+        expires_at = self._current_time() + LOCK_SECONDS
+        for group, clients in file.lock_table.items():
+            locks = self._groups.setdefault(group, {})
+            for client_id, queues in clients.items():
+                locks.update({queue: _Lock(client_id, expires_at) for queue in queues})
+        self._count = sum(map(len, self._groups.values()))
+
+    def to_json(self) -> object:
+        """What the file is to hold."""
+        now = self._current_time()
+        table: dict[str, dict[str, list[MessageQueue]]] = {}
+        for group, locks in self._groups.items():
+            for queue, lock in locks.items():
+                if lock.expires_at > now:
+                    clients = table.setdefault(group, {})
+                    clients.setdefault(lock.client_id, []).append(queue)
+        return msgspec.to_builtins(_LockFile(lock_table=table))
 
     def lock(
         self, group: str, queues: Collection[MessageQueue], client_id: str
@@ -68,18 +111,28 @@ class QueueLockTable:
         before = self._groups.get(group, {})
         self._make_room(sum(queue not in before for queue in queues), now)
         locks = self._groups.setdefault(group, {})
-        return [queue for queue in queues if self._lock_one(locks, queue, client_id, now)]
+        changes = self.changes
+        held = [queue for queue in queues if self._lock_one(locks, queue, client_id, now)]
+        if self.changes > changes:
+            self.on_change()
+        return held
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
         """Give back those of the queues that the client holds."""
         locks = self._groups.get(group, {})
-        for queue in queues:
-            lock = locks.get(queue)
-            if lock is not None and lock.client_id == client_id:
-                del locks[queue]
-                self._count -= 1
+        held = [
+            queue
+            for queue in dict.fromkeys(queues)
+            if (lock := locks.get(queue)) is not None and lock.client_id == client_id
+        ]
+        for queue in held:
+            del locks[queue]
         if not locks:
             self._groups.pop(group, None)
+        if held:
+            self._count -= len(held)
+            self.changes += 1
+            self.on_change()
 
     def is_orderly(self, group: str) -> bool:
         """Whether some member of the group holds a lock now."""
@@ -93,6 +146,7 @@ class QueueLockTable:
         if lock is None:
             lock = locks[queue] = _Lock(client_id, now)
             self._count += 1
+            self.changes += 1
         elif lock.client_id != client_id:
             if lock.expires_at > now:
                 return False
@@ -104,6 +158,7 @@ class QueueLockTable:
                 now=client_id,
             )
             lock.client_id = client_id
+            self.changes += 1
         lock.expires_at = now + LOCK_SECONDS
         return True
 
@@ -124,3 +179,7 @@ class QueueLockTable:
                 "QUEUE_LOCKS_MAX",
                 f"[OVERLOAD] {self._count} queues are locked, no room for {count} more",
             )
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""

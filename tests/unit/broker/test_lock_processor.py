@@ -3,10 +3,13 @@
 import json
 
 import pytest
+import trio
+from trio.testing import MockClock
 
-from broker_rig import RecordingSession, Rig
+from broker_rig import RecordingSession, Rig, running_broker, send_ext
 from timermq.broker.options import BrokerOptions
 from timermq.broker.topic_config import TopicConfig
+from timermq.timerstore.memory_disk import MemoryDisk
 
 Queue = dict[str, object]
 
@@ -62,6 +65,23 @@ async def test_a_client_that_is_gone_keeps_its_locks(rig: Rig) -> None:
     rig.broker.dispatcher.close(peer.session)
 
     assert json.loads(rig.call(41, body=body("b", queue(0))).body) == {"lockOKMQSet": []}
+
+
+async def test_a_restart_keeps_locks(autojump_clock: MockClock) -> None:
+    """Whoever reconnects first does not get the queues of those that are still at work."""
+    disk = MemoryDisk()
+    async with running_broker(disk=disk) as running:
+        peer = running.connect()
+        await peer.call(10, send_ext("T"), b"x")
+        await peer.call(41, body=body("a", queue(0)))
+    async with running_broker(disk=disk) as running:
+        peer = running.connect()
+        early = await peer.call(41, body=body("b", queue(0), queue(1)))
+        await trio.sleep(61)
+        late = await peer.call(41, body=body("b", queue(0), queue(1)))
+
+    assert json.loads(early.body) == {"lockOKMQSet": [queue(1)]}
+    assert json.loads(late.body) == {"lockOKMQSet": [queue(0), queue(1)]}
 
 
 async def test_queues_of_others_are_nobodys(rig: Rig) -> None:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from timermq.broker.config_fields import ConfigTableError
 from timermq.broker.queue_lock import LOCK_SECONDS, QueueLockTable
 from timermq.broker.refusal import RefusedError
 from timermq.remoting.lock_body import MessageQueue
@@ -83,6 +84,48 @@ def test_a_full_table_forgets_expired_locks_first() -> None:
     locks.now += 30
     assert locks.table.lock("H", [queue(1), queue(2)], "b") == [queue(1), queue(2)]
     assert len(locks.table) == 3
+
+
+def test_what_is_loaded_lasts_as_if_renewed() -> None:
+    """The locks of the process before are granted for another 60 seconds; expired ones are not."""
+    before, after = Locks(), Locks()
+    before.table.lock("G", [queue(1)], "gone")
+    before.now += LOCK_SECONDS
+    before.table.lock("G", [queue(0)], "a")
+    before.table.lock("H", [queue(0, "U")], "b")
+    after.table.load(before.table.to_json())
+
+    assert before.table.to_json() == {
+        "lockTable": {
+            "G": {"a": [{"topic": "T", "brokerName": "broker-a", "queueId": 0}]},
+            "H": {"b": [{"topic": "U", "brokerName": "broker-a", "queueId": 0}]},
+        }
+    }
+    assert len(after.table) == 2
+    assert after.table.lock("G", [queue(0), queue(1)], "c") == [queue(1)]
+    after.now += LOCK_SECONDS
+    assert after.table.lock("G", [queue(0)], "c") == [queue(0)]
+
+
+def test_renewals_are_no_changes() -> None:
+    """The file is written when a queue gets another holder or none, not every 20 seconds."""
+    table = Locks().table
+    told: list[int] = []
+    table.on_change = lambda: told.append(table.changes)
+    table.lock("G", [queue(0), queue(1)], "a")
+    table.lock("G", [queue(0), queue(1)], "a")
+    table.lock("G", [queue(0)], "b")
+    table.unlock("G", [queue(0)], "b")
+    table.unlock("G", [queue(0)], "a")
+
+    assert told == [2, 3]
+
+
+@pytest.mark.parametrize("data", [[], {}, {"lockTable": {"G": {"c": [{"topic": "T"}]}}}])
+def test_a_file_of_something_else(data: object) -> None:
+    """It is an error that names the file."""
+    with pytest.raises(ConfigTableError, match=r"^config/queueLocks\.json: "):
+        Locks().table.load(data)
 
 
 @given(

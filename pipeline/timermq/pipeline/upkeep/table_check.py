@@ -22,6 +22,7 @@ TABLES = (
     "consumerOffset.json",
     "consumeQueues.json",
     "delayOffset.json",
+    "queueLocks.json",
     "subscriptionGroup.json",
     "timermetrics",
     "topics.json",
@@ -31,8 +32,8 @@ TABLES = (
 BROKER_TABLES = ("consumerOffset.json", "subscriptionGroup.json", "topics.json", "topics.json.bak")
 """Tables that a broker makes."""
 
-DERIVED_TABLES = ("consumeQueues.json", "timermetrics")
-"""Tables that are made anew when they are lost."""
+DERIVED_TABLES = ("consumeQueues.json", "queueLocks.json", "timermetrics")
+"""Tables that are made anew when they are lost; locks are for a minute."""
 
 ASIDE = "aside"
 """Directory of what repairs have set aside."""
