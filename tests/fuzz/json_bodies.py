@@ -18,6 +18,7 @@ from timermq.remoting.bodies import (
     decode_topic_route,
 )
 from timermq.remoting.errors import RemoteProtocolError
+from timermq.remoting.lock_body import LockBatch, MessageQueue
 from timermq.remoting.route_body import BrokerData, QueueData, cluster_info, topic_route
 
 INT64 = range(-(2**63), 2**63)
@@ -25,6 +26,7 @@ READERS: tuple[Callable[[bytes], object], ...] = (
     SubscriptionData.decode_check,
     decode_topic_route,
     decode_consumer_list,
+    LockBatch.decode,
 )
 
 
@@ -33,8 +35,14 @@ def seeds() -> list[bytes]:
     subscription = SubscriptionData(topic="T", sub_string="a || b", sub_version=7)
     consumer = ConsumerData(group_name="G", subscriptions=[subscription])
     heartbeat = HeartbeatData(client_id="c", producer_groups=["P"], consumers=[consumer])
+    sql = "a BETWEEN 5 AND 7L OR NOT (b IN ('x', 'y') AND -c < 1.5e3) OR d IS NOT NULL -- e"
+    chosen = SubscriptionData(topic="T", sub_string=sql, expression_type="SQL92")
+    by_sql = ConsumerData(group_name="G", subscriptions=[chosen])
+    queue = MessageQueue(topic="T", broker_name="b", queue_id=0)
     return [
         heartbeat.encode(),
+        HeartbeatData(client_id="c", consumers=[by_sql]).encode(),
+        LockBatch(client_id="c", consumer_group="G", mq_set=(queue,)).encode(),
         heartbeat.encode().replace(b'"CONSUME_PASSIVELY"', b"1").replace(b":7", b':"7"'),
         b'{"subscriptionData":{"topic":"T","subString":"*","subVersion":1.5}}',
         topic_route(

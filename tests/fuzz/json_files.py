@@ -8,6 +8,7 @@ from timermq.broker.config_fields import ConfigTableError
 from timermq.broker.config_table import ConfigTable
 from timermq.broker.consumer_offset import ConsumerOffsetTable
 from timermq.broker.options import BrokerOptions
+from timermq.broker.queue_lock import QueueLockTable
 from timermq.broker.subscription_group import SubscriptionGroupTable
 from timermq.broker.topic_config import TopicConfigTable
 from timermq.timerlog.timer_metrics import TimerMetrics
@@ -20,6 +21,7 @@ TABLES: tuple[Callable[[], ConfigTable], ...] = (
     lambda: TopicConfigTable(OPTIONS, now_ms=lambda: 7, level_max=18),
     lambda: SubscriptionGroupTable(OPTIONS, now_ms=lambda: 7),
     lambda: ConsumerOffsetTable(now_ms=lambda: 7, version_step=500),
+    lambda: QueueLockTable(current_time=lambda: 7.0, locks_max=100),
 )
 PATH = "/store/config/timermetrics"
 
@@ -32,6 +34,9 @@ def seeds() -> list[bytes]:
         '{"topicConfigTable":{"T":{"topicName":"T","perm":6,"order":false,"attributes":'
         '{"+message.type":"DELAY"},"other":[1.5,null,{"a":"\\u0001"}]}}}',
         '{"subscriptionGroupTable":{"G":{"groupName":"G","retryMaxTimes":16}},"forbiddenTable":{}}',
+        '{"subscriptionGroupTable":{"G":{"groupRetryPolicy":{"type":"EXPONENTIAL",'
+        '"exponentialRetryPolicy":{"initial":1,"max":9,"multiplier":3}}}}}',
+        '{"lockTable":{"G":{"c":[{"topic":"T","brokerName":"b","queueId":0}]}}}',
         '{"timingCount":{"T":{"count":2,"timeStamp":1}}}',
         '{"offsetTable":{"T@G":{"0":1,"00":2,"99999999999":1e999}},"x":9999999999999999999999}',
         '{{"brokerName":"b","queueId":0}:5,-1:[[],{}],"a":-0.0e1}',

@@ -14,6 +14,7 @@ from timermq.remoting import Coding, Command, FrameConnection
 from timermq.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from timermq.remoting.connection import Request, encode_frame
 from timermq.remoting.errors import RemoteProtocolError
+from timermq.remoting.lock_body import LockBatch, MessageQueue
 from timermq.remoting.send_batch import SendItem, encode_items
 from timermq.remoting.send_header import SendHeader
 from timermq.timerstore.batch import BatchPart, join_batch
@@ -32,6 +33,8 @@ def seeds() -> list[bytes]:
         client_id="c",
         consumers=[ConsumerData(group_name="G", subscriptions=[SubscriptionData(topic="T")])],
     )
+    queue = MessageQueue(topic="T", broker_name="broker-a", queue_id=0)
+    lock = LockBatch(client_id="c", consumer_group="G", mq_set=(queue,))
     lookup = {"topic": "T", "key": "k", "maxNum": "9", "beginTimestamp": "0", "endTimestamp": "9"}
     place = {"consumerGroup": "G", "topic": "T", "queueId": "0"}
     recall = {"topic": "T", "producerGroup": "P", "recallHandle": "djEgVCBicm9rZXItYSAxIEs="}
@@ -47,6 +50,8 @@ def seeds() -> list[bytes]:
         (34, {}, heartbeat.encode()),
         (36, {"group": "G", "offset": "0", "delayLevel": "3"}, b""),
         (38, {"consumerGroup": "G"}, b""),
+        (41, {}, lock.encode()),
+        (42, {}, lock.encode()),
         (12, lookup, b""),
         (33, {"offset": "-9223372036854775808"}, b""),
         (105, {"topic": "T"}, b""),
