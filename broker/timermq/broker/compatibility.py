@@ -136,7 +136,7 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.LITE_PULL_MESSAGE: Row("", "interop/test_java_consumers"),
     RequestCode.END_TRANSACTION: Row(
         "once, whichever half message of it is named; another ending is refused; see below",
-        "unit/broker/test_end_transaction_processor",
+        "interop/test_transactions",
     ),
     RequestCode.RECALL_MESSAGE: Row(
         "on by default; says `too_late` and `not_found`", "interop/test_real_clients"
@@ -205,7 +205,7 @@ NOT_YET: Mapping[RequestCode, str] = {
 
 ASKED: Mapping[RequestCode, Row] = {
     RequestCode.CHECK_TRANSACTION_STATE: Row(
-        "to one producer of the group; see below", "unit/broker/transactions/test_transaction_check"
+        "to one producer of the group; see below", "interop/test_transactions"
     ),
     RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: Row(
         "to all members, the newcomer too", "unit/broker/test_client_registry"

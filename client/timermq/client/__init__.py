@@ -19,6 +19,8 @@ from .message import ReceivedMessage as ReceivedMessage
 from .message import SendReceipt as SendReceipt
 from .message import Verdict as Verdict
 from .producer import Producer as Producer
+from .transaction import Decision as Decision
+from .transaction import TransactionProducer as TransactionProducer
 from .waiting import CancelReceipt as CancelReceipt
 from .watch import Watch as Watch
 from .watch import open_watch as open_watch

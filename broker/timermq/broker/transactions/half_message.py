@@ -11,7 +11,8 @@ commits both. Here the position of the first record is the transaction's *name*;
 
     TIMERMQ_HALF\x01<position of the first record>,<its store time>\x02
 
-RocketMQ keeps properties when it renews, so the name survives a time under a Java broker.
+RocketMQ keeps properties when it renews, so the name survives a time under a Java broker. It does
+not keep ``preparedTransactionOffset``, which has the name, and one more, in the renewals of ours.
 
 Source: Java ``TransactionalMessageBridge``, ``EndTransactionProcessor.endMessageTransaction``.
 """
@@ -77,6 +78,8 @@ class HalfMessage:
     check_times: int
     """How often its producers were asked."""
     is_renewal: bool
+    is_javas_renewal: bool
+    """RocketMQ has written it, and may have committed one before it."""
     immunity_ms: int | None
     """How long it asks not to be asked about; None where the broker's setting counts."""
 
@@ -148,7 +151,9 @@ def decode_half(data: bytes) -> HalfMessage:
         raise HalfMessageError(f"{where}: REAL_QID: expected a number")
     check_times = _number(properties, CHECK_TIMES) or 0
     immunity_sec = _number(properties, IMMUNITY)
+    is_renewal = check_times > 0 or find(properties, _FIRST_OFFSET) is not None
     named = _named(properties)
+    name, first_ms = (record.phy_offset, record.store_ms) if named is None else named
     return HalfMessage(
         data=data,
         record=record,
@@ -156,11 +161,12 @@ def decode_half(data: bytes) -> HalfMessage:
         queue_id=queue_id,
         group=_text(properties, GROUP),
         unique_key=_text(properties, _UNIQ_KEY),
-        name=record.phy_offset if named is None else named[0],
-        first_ms=record.store_ms if named is None else named[1],
+        name=name,
+        first_ms=first_ms,
         states_name=named is not None,
         check_times=check_times,
-        is_renewal=check_times > 0 or find(properties, _FIRST_OFFSET) is not None,
+        is_renewal=is_renewal,
+        is_javas_renewal=is_renewal and record.prepared_transaction_offset != name + 1,
         immunity_ms=None if immunity_sec is None else immunity_sec * 1000,
     )
 
@@ -202,7 +208,7 @@ def renewed(half: HalfMessage, *, is_check: bool) -> Message:
         topic=TRANS_HALF_TOPIC,
         queue_id=HALF_QUEUE_ID,
         properties=properties,
-        origin=0,
+        origin=half.name + 1,
     )
 
 

@@ -8,7 +8,9 @@ broker. A half message behind them is open unless
 - a committed message names its position, or a discarded one the transaction, without an op message:
   a process ended in between. RocketMQ marks up to three seconds later, and commits such a message
   again. Here that is looked for in the log, from the newest op message of ours on, because what
-  stands before that has its op messages; and from the oldest open half message on at most.
+  stands before that has its op messages; and from the oldest open half message on at most;
+- RocketMQ has renewed it, and the key index knows of a committed message: a commit and a check had
+  crossed each other.
 
 What has no op message yet gets it with whatever is written next (`Recovered.unmarked`).
 
@@ -22,6 +24,7 @@ from collections.abc import Iterator
 import attrs
 import structlog
 
+from timermq.pipeline.timer_record import TIMER_TOPIC
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.message import TRANSACTION_MASK, SysFlag
 from timermq.timerstore.message_store import MessageStore
@@ -33,6 +36,7 @@ from timermq.timerstore.record import (
     PREPARED_OFFSET_AT,
     SYS_FLAG_AT,
     V6_EXTRA,
+    decode_record,
     record_properties,
 )
 
@@ -93,6 +97,7 @@ def recover(store: MessageStore, half_offset: int | None, op_offset: int | None)
         finder.take(offset, record, is_done=bool(done[offset - first]))
     if recovered.open:
         finder.find_unmarked(marked_to)
+        finder.find_crossed()
     if recovered.open or recovered.unmarked:
         log.info(
             "transactions recovered",
@@ -170,6 +175,8 @@ class _Finder:
         """Position of a half message to the name of its transaction."""
         self._keys: dict[int, str] = {}
         """Name of an open transaction to its unique key."""
+        self._renewals: dict[int, HalfMessage] = {}
+        """Name to the newest half message of an open transaction that RocketMQ has renewed."""
         self._javas: dict[JavaKey, int] = {}
         """Transactions whose name a renewal of Java's does not tell."""
 
@@ -195,6 +202,9 @@ class _Finder:
         self._open.put(half.name, offset)
         self._names[half.phy_offset] = half.name
         self._keys[half.name] = half.unique_key
+        self._renewals.pop(half.name, None)
+        if half.is_javas_renewal:
+            self._renewals[half.name] = half
 
     def find_unmarked(self, marked_to: int) -> None:
         """End what the log shows as committed or discarded; its op message was not written."""
@@ -213,6 +223,21 @@ class _Finder:
                 name = name_in(record_properties(record))
                 if name is not None:
                     self._end(Ending.DISCARD, name)
+
+    def find_crossed(self) -> None:
+        """End what RocketMQ committed by an older half message than the one that is open."""
+        for name, half in self._renewals.items():
+            records = [
+                decode_record(data)
+                for topic in (half.topic, TIMER_TOPIC)
+                for data in self._store.query(topic, half.unique_key, count_max=8, unique=True)
+            ]
+            if any(
+                record.sys_flag & _TRANSACTION_MASK == _COMMIT
+                and record.born_ms == half.record.born_ms
+                for record in records
+            ):
+                self._end(Ending.COMMIT, name)
 
     def _committed(self, phy_offset: int, size: int, half_py: int) -> int | None:
         """The open transaction that a committed message is of."""

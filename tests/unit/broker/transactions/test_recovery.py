@@ -199,6 +199,25 @@ async def test_java_commits_an_older_half_message() -> None:
     assert open_offsets(broker) == []
 
 
+async def test_java_commits_and_renews_beside() -> None:
+    """Its mark names the older half message, and the renewed one stays open for ever."""
+    rig = Rig()
+    half = send_half(rig, "K0")
+    java_commit(rig, half, "K0")
+    put_record(rig, java_half("K0", times=1))
+    put_record(rig, Message(OP_TOPIC, 0, b"0,", b"TAGS\x01d\x02"))
+    rig.broker.tables.offsets.commit(
+        group="CID_RMQ_SYS_TRANS", topic=HALF_TOPIC, queue_id=0, offset=1
+    )
+    await _save_table(rig)
+    broker = killed(rig)
+    answer = end_at(broker, half, COMMIT)
+
+    assert open_offsets(broker) == []
+    assert answer.code == 604
+    assert bodies(broker) == ["K0"]
+
+
 async def test_what_is_no_half_message_is_passed_over() -> None:
     """The store keeps it; nobody can end it."""
     rig = Rig()
@@ -283,7 +302,10 @@ async def _saved(rig: Rig) -> tuple[int | None, int | None]:
     """The offsets after one more look, with all that was written durable; they are saved."""
     await rig.broker.store.flush()
     rig.broker.transactions.commit_offsets()
-    disk = rig.broker.store.disk
-    tables = (rig.broker.tables.offsets,)
-    await ConfigSaver(disk, ROOT, prompt=(), periodic=tables, interval_ms=1).save()
+    await _save_table(rig)
     return _offsets(rig)
+
+
+async def _save_table(rig: Rig) -> None:
+    tables = (rig.broker.tables.offsets,)
+    await ConfigSaver(rig.broker.store.disk, ROOT, prompt=(), periodic=tables, interval_ms=1).save()

@@ -1,0 +1,190 @@
+"""Transactions of RocketMQ's own client: stops, kills, and Java's broker before and behind ours."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from interop.java_peer import JavaPeer
+from interop.serving import start
+from interop.talking import Talking, talking
+from timermq.timerstore.message import NO_HOST
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.os_disk import OsDisk
+from timermq.timerstore.record import decode_record
+from timermq.timerstore.store_options import StoreOptions
+
+pytestmark = [pytest.mark.slow, pytest.mark.interop]
+
+TOPIC = "Trade"
+GROUP = "Traders"
+FAST = (
+    "--set", "transaction_check_interval_ms=1000",
+    "--set", "transaction_time_out_ms=1000",
+    "--set", "transaction_check_max=1000",
+)  # fmt: skip
+JAVA_FAST = {
+    "transactionCheckInterval": "1000",
+    "transactionTimeOut": "1000",
+    "transactionCheckMax": "1000",
+}
+JAVA_PROMPT = {
+    **JAVA_FAST,
+    "transactionCheckInterval": "3000",
+    "transactionOpBatchInterval": "100",
+}
+"""Java notes a commit before it asks again: with the other settings it commits twice by itself."""
+COMMIT, ROLLBACK, UNKNOWN = "COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW"
+LONGER_SECONDS = 2.5
+"""Two rounds of checks more: whatever is to come twice has come by then."""
+
+
+def sent(client: Talking, name: str, decision: str) -> None:
+    """A transaction whose producer decides so at once."""
+    client.say(f"send {name} {decision}")
+    client.hear(f"SENT {name} SEND_OK {decision}")
+
+
+def decided(client: Talking, **decisions: str) -> None:
+    """What the producer answers from now on."""
+    for name, decision in decisions.items():
+        client.say(f"decide {name} {decision}")
+
+
+def arrived(store: Path) -> Counter[str]:
+    """How often each message stands on the topic, in a store that nobody serves.
+
+    Consumers are no witness: they get again what they had not acknowledged before a kill.
+    """
+    opened = MessageStore.open(
+        OsDisk(), str(store), StoreOptions(), now_ms=lambda: 0, store_host=NO_HOST, read_only=True
+    )
+    log = opened.commit_log
+    records = (
+        decode_record(log.read(phy_offset, size)) for phy_offset, size in log.walk(log.min_offset)
+    )
+    found = Counter(one.body.decode() for one in records if one.topic == TOPIC)
+    opened.abandon()
+    return found
+
+
+def test_java_producer(tmp_path: Path, java_client: Callable[..., list[str]]) -> None:
+    """Commit, rollback, and unknown across a stop and a kill: each is asked about until it ends."""
+    store = tmp_path / "store"
+    broker = start(store, *FAST)
+    with talking(java_client("TransactionClient", broker.namesrv, TOPIC, GROUP)) as client:
+        client.hear("READY")
+        sent(client, "committed", COMMIT)
+        sent(client, "undone", ROLLBACK)
+        for number in range(4):
+            sent(client, f"open{number}", UNKNOWN)
+        client.say(f"send delayed {COMMIT} 500")
+        (refusal,) = client.hear("SENT delayed ")
+        client.hear("GOT committed")
+        client.hear("CHECKED open0 UNKNOW Trade 2")
+        decided(client, open0=COMMIT, open1=ROLLBACK)
+        client.hear("GOT open0")
+        client.hear("CHECKED open1 ROLLBACK_MESSAGE")
+        assert broker.stop() == 0
+        broker = start(store, *FAST, listen=broker.listen, namesrv=broker.namesrv)
+        decided(client, open2=COMMIT)
+        client.hear("GOT open2")
+        sent(client, "killed", UNKNOWN)
+        broker.kill()
+        broker = start(store, *FAST, listen=broker.listen, namesrv=broker.namesrv)
+        decided(client, open3=COMMIT, killed=COMMIT)
+        client.hear("GOT open3")
+        client.hear("GOT killed")
+        sent(client, "last", COMMIT)
+        client.hear("GOT last")
+        time.sleep(LONGER_SECONDS)
+    assert broker.stop() == 0
+
+    assert arrived(store) == Counter(["committed", "open0", "open2", "open3", "killed", "last"])
+    assert "TRANSACTION_DELAY" in refusal
+    assert client.heard_so_far("CHECKED last") == []
+
+
+def test_a_delay_that_begins_with_the_commit(
+    tmp_path: Path, java_client: Callable[..., list[str]]
+) -> None:
+    """Where the operator allows it; it arrives after its delay, once."""
+    store = tmp_path / "store"
+    broker = start(store, *FAST, "--set", "transaction_delay=AT_COMMIT")
+    with talking(java_client("TransactionClient", broker.namesrv, TOPIC, GROUP)) as client:
+        client.hear("READY")
+        client.say(f"send delayed {COMMIT} 1500")
+        client.hear(f"SENT delayed SEND_OK {COMMIT}")
+        begin = time.monotonic()
+        client.hear("GOT delayed")
+        took = time.monotonic() - begin
+    broker.stop()
+
+    assert arrived(store) == Counter(["delayed"])
+    # Not before is judged by the broker's clock elsewhere; here a delay has passed at all.
+    assert took > 1
+
+
+def test_over_from_java_and_back(
+    tmp_path: Path, java_client: Callable[..., list[str]], java_peer: JavaPeer
+) -> None:
+    """A killed Java broker, ours killed, Java again, on one directory: each message is there once.
+
+    Java notes a commit three seconds later; asked about before, it takes the transaction for open.
+    """
+    store = tmp_path / "store"
+    with (
+        java_peer.broker(store, settings=JAVA_FAST) as java,
+        talking(java_client("TransactionClient", java.namesrv, TOPIC, GROUP)) as client,
+    ):
+        client.hear("READY")
+        for number in range(6):
+            sent(client, f"java{number}", UNKNOWN)
+        sent(client, "crossed", COMMIT)
+        client.hear("CHECKED crossed UNKNOW Trade 2")
+        sent(client, "noted-too-late", COMMIT)
+        client.hear("GOT noted-too-late")
+        java.kill()
+    broker = start(store, *FAST)
+    with talking(java_client("TransactionClient", broker.namesrv, TOPIC, GROUP)) as client:
+        client.hear("READY")
+        decided(client, java0=COMMIT, java1=ROLLBACK, crossed=COMMIT)
+        for number in range(3):
+            sent(client, f"ours{number}", UNKNOWN)
+        client.hear("GOT java0")
+        client.hear("CHECKED java1 ROLLBACK_MESSAGE")
+        client.hear("CHECKED ours2 UNKNOW Trade 1")
+        broker.kill()
+        broker = start(store, *FAST, listen=broker.listen, namesrv=broker.namesrv)
+        decided(client, java2=COMMIT, ours0=COMMIT)
+        sent(client, "there", ROLLBACK)
+        client.hear("GOT java2")
+        client.hear("GOT ours0")
+    assert broker.stop() == 0
+    client.hear("DONE")
+    ours = client.heard_so_far("CHECKED")
+    with (
+        java_peer.broker(store, settings=JAVA_PROMPT) as java,
+        talking(java_client("TransactionClient", java.namesrv, TOPIC, GROUP)) as client,
+    ):
+        client.hear("READY")
+        decided(client, java3=COMMIT, java4=ROLLBACK, ours1=COMMIT)
+        sent(client, "back", ROLLBACK)
+        client.hear("CHECKED java3 COMMIT_MESSAGE")
+        client.hear("CHECKED ours1 COMMIT_MESSAGE")
+        client.hear("CHECKED java4 ROLLBACK_MESSAGE")
+        client.hear("CHECKED java5 UNKNOW")
+        client.hear("CHECKED ours2 UNKNOW")
+        time.sleep(2 * LONGER_SECONDS)
+    client.hear("DONE")
+    names = {line.split()[0] for line in client.heard_so_far("CHECKED")}
+
+    assert arrived(store) == Counter(
+        ["crossed", "noted-too-late", "java0", "java2", "java3", "ours0", "ours1"]
+    )
+    assert {"crossed", "noted-too-late"}.isdisjoint(line.split()[0] for line in ours)
+    assert names == {"java3", "java4", "java5", "ours1", "ours2"}

@@ -1,0 +1,70 @@
+"""Transactions, reopened in every state that a crash may leave the disk in.
+
+As ``test_crash_states``, with its selection and limits: each state is opened, what is open there is
+committed, and every transaction must have ended once, and as it was told.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from simulation.crash_states import CrashState, CrashStates
+from simulation.recording_disk import Named, Recording, Synced
+from simulation.test_crash_states import ONLY_MAX, selected
+from simulation.transaction_workloads import TRANSACTION_WORKLOADS, TransactionWorkload
+
+STATES_MIN = 200
+"""States of each workload: a workload that leaves fewer does nothing any more."""
+
+
+def different_states(
+    workload: TransactionWorkload, recording: Recording
+) -> tuple[int, list[CrashState]]:
+    """How many states there are, and one of each that are the same to the next process."""
+    count = 0
+    states: dict[tuple[bytes, bool], CrashState] = {}
+    for state in CrashStates(recording.events, only_max=ONLY_MAX):
+        count += 1
+        is_kill = state.is_kill and not workload.files.is_sync_flush
+        states[state.digest(), is_kill] = state
+    return count, list(states.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRANSACTION_WORKLOADS)
+def test_every_crash_state(name: str) -> None:
+    """Committed once, or never; open until then."""
+    workload = TRANSACTION_WORKLOADS[name]
+    recording = workload.record()
+    count, states = different_states(workload, recording)
+    directory, begun_min = workload.begins
+    begun = [
+        path
+        for event in recording.events
+        if isinstance(event, Named)
+        for path, inode in event.names.items()
+        if f"/{directory}" in path and inode is not None
+    ]
+    faults = {
+        f"{state.event_count} {state.label}": found
+        for state in selected(states)
+        if (found := workload.faults_in(recording, state))
+    }
+
+    assert faults == {}
+    assert count >= STATES_MIN
+    assert len(begun) >= begun_min
+
+
+def test_a_store_that_does_not_sync_is_found_out() -> None:
+    """With the syncs of the log left out, some state breaks a promise."""
+    workload = TRANSACTION_WORKLOADS["end"]
+    whole = workload.record()
+    recording = Recording(whole.now_ms)
+    for event, time_ms in zip(whole.events, whole.times, strict=True):
+        if not isinstance(event, Synced):
+            recording.events.append(event)
+            recording.times.append(time_ms)
+    states = [one for one in CrashStates(recording.events, only_max=0) if one.label == "none"]
+
+    assert any(workload.faults_in(recording, state) for state in states[-5:])
