@@ -48,7 +48,9 @@ from .watched_files import AclFiles
 RELOAD_INTERVAL = 1.0
 """Seconds between two looks at the files."""
 WHITE_MAX = 16_384
-"""Peers whose white addresses are remembered; more, and remembering begins anew."""
+SENDERS_MAX = 65_536
+"""Peers whose white addresses, and pairs of account and topic whose rights are remembered; more,
+and remembering begins anew."""
 
 REMARK = "NO_PERMISSION: the request is not signed by an account that may do this"
 """The whole answer, whatever was wrong."""
@@ -64,6 +66,8 @@ class AccessStatistics:
     """What access control has seen; counts are since the start."""
 
     failed_logins: int
+    failed_at: float | None
+    """trio's time of the last one; None when there never was one."""
     missing_rights: int
     """Requests of accounts that have no right to what they ask for."""
     problem: str | None
@@ -99,6 +103,8 @@ class AccessControl:
         self._problem: str | None = None
         self._white: dict[str, bool] = {}
         """Address and port of peers to whether they need no signature."""
+        self._senders: dict[tuple[Account, str], None] = {}
+        """Accounts and the topics that they have sent to."""
         self._stamp = files.stamp()
         self._acl = PlainAcl.parse(files.read(FILE_SIZE_MAX))
         log.info(
@@ -128,6 +134,7 @@ class AccessControl:
         """A moment's picture."""
         return AccessStatistics(
             failed_logins=self.failed_logins.count,
+            failed_at=self.failed_logins.last_at,
             missing_rights=self._missing_rights,
             problem=self._problem,
         )
@@ -167,6 +174,7 @@ class AccessControl:
             return
         self._acl, self._problem = acl, None
         self._white.clear()
+        self._senders.clear()
         self._told_at.clear()
         log.info("access rules read", accounts=len(acl.accounts), white_addresses=len(acl.white))
 
@@ -183,11 +191,23 @@ class AccessControl:
             if (
                 account is not None
                 and account.signing.is_signature(request.content(), fields.signature)
-                and (account.is_admin or account.allows_all(send_needs(fields.topic)))
+                and self._may_send(account, fields.topic)
             ):
                 return True
         command = request.to_command() if isinstance(request, PlainSend) else request
         return self._decide(session, command)
+
+    def _may_send(self, account: Account, topic: str) -> bool:
+        """Whether an account may send to a topic; remembered where it may."""
+        key = (account, topic)
+        if key in self._senders:
+            return True
+        if not (account.is_admin or account.allows_all(send_needs(topic))):
+            return False
+        if len(self._senders) >= SENDERS_MAX:
+            self._senders.clear()
+        self._senders[key] = None
+        return True
 
     def _decide(self, session: Session, command: Command) -> bool:
         access_key = command.ext.get(ACCESS_KEY, "")

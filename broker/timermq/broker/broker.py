@@ -113,6 +113,8 @@ class Broker:
         )
         self.tls = Tls(options)
         self.access = AccessControl.of(options, self.store, self.processors.served())
+        self.processors.watch.source.access = self.access
+        self.processors.watch.source.tls = self.tls
         self.dispatcher = self.processors.dispatcher(self.tables, self.access)
         self._reactor = make_reactor(self.dispatcher, self.tables.durable)
         self.server = Server(

@@ -62,6 +62,8 @@ class FailedLogins:
         self._addresses: OrderedDict[str, _Failures] = OrderedDict()
         self.count = 0
         """Failed logins so far."""
+        self.last_at: float | None = None
+        """trio's time of the last one."""
 
     def add(self, session: Session, answer: Answer | None, reason: str) -> None:
         """It could not be told whose a request is.
@@ -72,6 +74,7 @@ class FailedLogins:
             reason: For the log; without anything that the peer has sent.
         """
         self.count += 1
+        self.last_at = trio.current_time()
         peer = peer_of(session.remote_address)
         failures = self._failures(peer)
         failures.count += 1

@@ -91,6 +91,24 @@ def _broker(look: MetricsLook) -> Iterator[Metric]:
     yield _labelled(family, _largest(look.consumers.items(), look.series_max))
     yield _gauge("timermq_connections", "Open connections", now.connections)
     yield _counter("timermq_connections_accepted", "Connections so far", now.connections_accepted)
+    access = now.access
+    yield _counter(
+        "timermq_failed_logins",
+        "Requests that nobody with an account signed",
+        0 if access is None else access.failed_logins,
+    )
+    yield _counter(
+        "timermq_missing_rights",
+        "Requests of accounts without the right",
+        0 if access is None else access.missing_rights,
+    )
+    yield _counter("timermq_tls_refused", "Connections closed before a request", now.tls_refused)
+    problem = now.tls_problem or (None if access is None else access.problem)
+    yield _gauge(
+        "timermq_door_change_refused",
+        "Changed rules or certificates are not in force",
+        int(problem is not None),
+    )
     yield _counter(
         "timermq_connections_turned_away",
         "Connections closed at once, for want of room",

@@ -62,7 +62,7 @@ def is_own_topic(topic: str) -> bool:
     return topic == TRACE_TOPIC or is_not_allowed_send_topic(topic)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False)
 class Account:
     """One access key and what it may do."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import importlib.metadata
 from collections.abc import Mapping
+from typing import TypedDict
 
 import attrs
 import psutil
@@ -18,12 +19,24 @@ from timermq.pipeline.wheel_occupancy import WheelOccupancy
 from timermq.remoting.watch import Counters, Snapshot, WatchView
 from timermq.timerstore.store_statistics import StoreStatistics
 
+from .access_control import AccessControl
 from .long_polling import LongPolling
 from .send_processor import SendProcessor
+from .tls import Tls
 
 SLOT_COUNT = 32
 """Slots in a snapshot; a screen shows fewer."""
 TOPIC_COUNT = 32
+
+
+class DoorFields(TypedDict, total=False):
+    """The fields of a snapshot about who was not let in."""
+
+    failed_logins: int
+    failed_login_ms: int
+    missing_rights: int
+    tls_refused: int
+    door_problem: str | None
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -36,6 +49,9 @@ class SnapshotSource:
     clock: WatchedClock
     send: SendProcessor
     long_polling: LongPolling
+    access: AccessControl | None = attrs.field(default=None, init=False)
+    tls: Tls | None = attrs.field(default=None, init=False)
+    """Both are set by the broker, which makes them of what it serves."""
     _version: str = attrs.field(factory=lambda: importlib.metadata.version("timermq"), init=False)
     _process: psutil.Process = attrs.field(factory=psutil.Process, init=False)
     _started_at: float | None = attrs.field(default=None, init=False)
@@ -138,12 +154,30 @@ class Look:
             quarantined=timer.quarantined,
             set_aside_reason=None if last is None else last.reason,
             set_aside_ms=None if last is None else last.time_ms,
+            **self._door(),
             held_up=sum(one.count for one in held_up),
             held_up_since_ms=min(
                 (one.since_ms for one in held_up if one.since_ms is not None), default=None
             ),
             held_up_error=next((one.error for one in held_up if one.error is not None), None),
         )
+
+    def _door(self) -> DoorFields:
+        """Who was not let in."""
+        source, now = self.source, trio.current_time()
+        access = None if source.access is None else source.access.statistics()
+        tls_problem, tls_refused = (
+            (None, 0) if source.tls is None else (source.tls.problem, source.tls.refused)
+        )
+        fields = DoorFields(tls_refused=tls_refused, door_problem=tls_problem)
+        if access is not None:
+            fields["failed_logins"] = access.failed_logins
+            fields["missing_rights"] = access.missing_rights
+            fields["door_problem"] = access.problem or tls_problem
+            if access.failed_at is not None:
+                age_ms = round((now - access.failed_at) * 1000)
+                fields["failed_login_ms"] = self.timer.now_ms - age_ms
+        return fields
 
     def _counters(self, cpu_ms: int) -> Counters:
         timer, store = self.timer, self.store

@@ -11,6 +11,7 @@ Source: Java ``AclUtils``, ``AclSigner``, ``PlainAccessResource``.
 from __future__ import annotations
 
 import base64
+import binascii
 import hashlib
 import hmac
 from collections.abc import Mapping
@@ -56,7 +57,7 @@ class SigningKey:
 
     def is_signature(self, content: bytes, signature: str) -> bool:
         """Whether a text is the signature of some content; takes the same time for any text."""
-        expected = base64.b64encode(self.digest(content))
+        expected = binascii.b2a_base64(self.digest(content), newline=False)
         return hmac.compare_digest(expected, signature.encode("utf-8", "replace"))
 
 

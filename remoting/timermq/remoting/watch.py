@@ -169,6 +169,16 @@ class Snapshot:
     held_up_since_ms: int | None = None
     held_up_error: str | None = None
     """What the store said last; None while it takes everything."""
+    failed_logins: int = 0
+    """Since the start; 0 without access control."""
+    failed_login_ms: int | None = None
+    """When the last one was; None when there never was one."""
+    missing_rights: int = 0
+    """Requests of accounts without a right to what they asked for, since the start."""
+    tls_refused: int = 0
+    """Connections closed before their first request, since the start."""
+    door_problem: str | None = None
+    """Why changed rules or certificates are not in force; None while they are."""
     clock_fault: str | None = None
     """Why the clock is UNSAFE: forward, backward or stopped."""
     clock_off_ms: int = 0

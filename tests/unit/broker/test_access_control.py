@@ -15,7 +15,14 @@ from broker_rig import BROKER, PROPERTIES, RecordingSession, Rig, commands_in, p
 from signed import RULES, SECRET, sign, write_rules
 from timermq.broker.access_control import REMARK, AccessStatistics
 from timermq.broker.plain_acl import PlainAclError
-from timermq.remoting import Command, FrameConnection, LanguageCode, SendHeader, encode_frame
+from timermq.remoting import (
+    Command,
+    FrameConnection,
+    LanguageCode,
+    SendHeader,
+    WatchView,
+    encode_frame,
+)
 from timermq.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from timermq.remoting.send_batch import SendItem, encode_items
 from timermq.remoting.signed_send import SignedSend, decode_signed_send
@@ -132,7 +139,9 @@ async def test_all_failed_logins_look_the_same(
     assert (answer.code, answer.remark, answer.opaque) == (*REFUSED, command.opaque)
     assert answer.ext == {}
     assert 0.1 <= waited <= 0.12
-    assert statistics(rig) == AccessStatistics(failed_logins=1, missing_rights=0, problem=None)
+    assert statistics(rig) == AccessStatistics(
+        failed_logins=1, failed_at=begun, missing_rights=0, problem=None
+    )
 
 
 async def test_missing_rights_look_the_same_and_come_at_once(tmp_path: Path) -> None:
@@ -508,3 +517,23 @@ async def test_cpp_is_slowed_like_everybody(tmp_path: Path, autojump_clock: Mock
         waited = trio.current_time() - begun
 
     assert 0.1 + 0.2 + 0.4 + 0.8 + 1.6 + 2 + 2 <= waited <= 7.5
+
+
+async def test_watchers_see_who_was_not_let_in(tmp_path: Path, autojump_clock: MockClock) -> None:
+    """How many logins failed and when, and why changed rules are not in force."""
+    rig = guarded(tmp_path)
+    source = rig.broker.processors.watch.source
+    view = WatchView()
+
+    quiet = source.look().snapshot(view)
+    assert (quiet.failed_logins, quiet.failed_login_ms, quiet.door_problem) == (0, None, None)
+    async with answering(rig):
+        rig.handle(rig.command(206))
+        rig.handle(sign(rig.command(206), "powerless"))
+        path = write_rules(tmp_path, "accounts: 7")
+        await trio.sleep(3)
+        seen = source.look().snapshot(view)
+
+    assert (seen.failed_logins, seen.missing_rights, seen.tls_refused) == (1, 1, 0)
+    assert seen.failed_login_ms == seen.now_ms - 3_000
+    assert seen.door_problem == f"{path}: accounts: expected a list, found something else"

@@ -28,6 +28,8 @@ BAR_ROWS, BAR_ROWS_MAX = 3, 8
 LABEL_STEP = 13
 """Cells between two times."""
 SPARK_SECONDS = 30
+FAILED_LOGIN_SHOWN_MS = 300_000
+"""How long a failed login is shown: one that somebody mistyped is no trouble for ever."""
 CLOCK_SAFE = "SAFE"
 
 KEYS_LINE = "? help  q quit  p pause  + - zoom  arrows move  enter open  / topic  escape back"
@@ -120,6 +122,13 @@ def _alert(view: View) -> Text:
             found.append(f"{words.count(snapshot.counters.early)} delivered EARLY")
         if snapshot.refusal is not None:
             found.append(f"sends are refused: {snapshot.refusal}")
+        if snapshot.door_problem is not None:
+            found.append(f"the change is not in force: {snapshot.door_problem}")
+        if (
+            snapshot.failed_login_ms is not None
+            and snapshot.now_ms - snapshot.failed_login_ms < FAILED_LOGIN_SHOWN_MS
+        ):
+            found.append(f"{words.count(snapshot.failed_logins)} FAILED LOGINS since the start")
         if snapshot.quarantined:
             last = f", last {snapshot.set_aside_reason}" if snapshot.set_aside_reason else ""
             found.append(f"{words.count(snapshot.quarantined)} in QUARANTINE{last}")

@@ -1,0 +1,159 @@
+"""What does access control cost a message?
+
+The same signed sends (code 310, as the Java client sends them) go through two brokers in turns, one
+that checks signatures and rights and one that does not: bytes in, frames read, messages put into a
+store on a real disk, answers out. No sockets and no waiting, so that nothing hides the difference;
+a served message costs more on both sides. Both sides stand in one run, in CPU time of the process,
+the best of several rounds each.
+
+Run: ``python perf/bench_access.py``; ``--count`` messages a round, ``--keep`` writes the result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import attrs
+import trio
+from kept import report
+
+from timermq.broker import BrokerOptions, Endpoint
+from timermq.broker.broker import Broker
+from timermq.broker.session import Session, pack_born_host
+from timermq.client import Credentials
+from timermq.pipeline import SystemClock, TimerMessageStore, TimerOptions, WatchedClock
+from timermq.remoting import Command, FrameConnection, LanguageCode, SendHeader, encode_frame
+from timermq.remoting.plain_send import decode_plain_send
+from timermq.remoting.signed_send import decode_signed_send
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.os_disk import OsDisk
+from timermq.timerstore.store_options import StoreOptions
+
+ADDRESS = "127.0.0.1:10911"
+CHUNK = 65_536
+"""Bytes that are read from a busy socket at a time."""
+BODY = bytes(range(128))
+RULES = """\
+accounts:
+- accessKey: producer
+  secretKey: bench-secret
+  topicPerms: [Bench=PUB]
+"""
+FLOOR = 0.6
+"""Part of the throughput that must be left."""
+
+
+@attrs.frozen(eq=False)
+class Side:
+    """One of the two brokers."""
+
+    broker: Broker
+    session: Session
+
+    @classmethod
+    def at(cls, folder: Path, options: BrokerOptions) -> Side:
+        """A new one; its store stands in ``folder``."""
+        clock = WatchedClock(SystemClock(), TimerOptions())
+        store = MessageStore.open(
+            OsDisk(), str(folder), StoreOptions(), now_ms=clock.now_ms, store_host=bytes(8)
+        )
+        endpoint = Endpoint(
+            listeners=(), address=ADDRESS, listen=ADDRESS, namesrv_listen=None, store_host=bytes(8)
+        )
+        broker = Broker(
+            endpoint=endpoint,
+            timer_store=TimerMessageStore(store, TimerOptions(slots_total=7_200), clock),
+            options=options,
+            clock=clock,
+        )
+        session = Session(
+            remote_address="127.0.0.1:50000",
+            born_host=pack_born_host("127.0.0.1", 50_000),
+            queue=lambda _: None,
+            flush=lambda: None,
+            start_soon=lambda _: False,
+            close=lambda _: None,
+        )
+        return cls(broker, session)
+
+    def seconds(self, data: bytes, count: int) -> float:
+        """CPU time for all requests in ``data``."""
+        access = self.broker.access
+        decode = decode_plain_send if access is None else decode_signed_send
+        before = self.broker.processors.send.messages
+        began = time.process_time()
+        frames = FrameConnection(decode_send=decode)
+        for at in range(0, len(data), CHUNK):
+            frames.receive_data(data[at : at + CHUNK])
+            self.broker.dispatcher.handle(self.session, frames.requests())
+        spent = time.process_time() - began
+        if self.broker.processors.send.messages - before != count:
+            raise RuntimeError("bench_access: expected every send to be taken")
+        return spent
+
+
+def sends(count: int) -> bytes:
+    """The frames of so many signed sends, each with an id of its own."""
+    account = Credentials("producer", "bench-secret")
+    frames: list[bytes] = []
+    for number in range(count):
+        properties = b"UNIQ_KEY\x01%032X\x02WAIT\x01true\x02TAGS\x01t\x02" % number
+        header = SendHeader(
+            topic="Bench",
+            queue_id=number & 3,
+            producer_group="bench",
+            born_ms=1_700_000_000_000,
+            properties=properties,
+        )
+        command = Command(
+            310, opaque=number, language=LanguageCode.JAVA, ext=header.to_v2(), body=BODY
+        )
+        frames.append(encode_frame(account.sign(command)))
+    return b"".join(frames)
+
+
+async def measure(count: int, rounds: int) -> dict[str, float]:
+    """Microseconds of CPU a message on both sides, and the part of the throughput that is left."""
+    data = sends(count)
+    with tempfile.TemporaryDirectory(prefix="timermq-access-") as name:
+        folder = Path(name)
+        (folder / "plain_acl.yml").write_text(RULES)
+        guarded = BrokerOptions(acl_enable=True, acl_file=str(folder / "plain_acl.yml"))
+        sides = {
+            "open": Side.at(folder / "open", BrokerOptions()),
+            "guarded": Side.at(folder / "guarded", guarded),
+        }
+        for side in sides.values():  # the topic is made, caches are warm
+            side.seconds(data, count)
+        spent: dict[str, list[float]] = {which: [] for which in sides}
+        for _ in range(rounds):
+            for which, side in sides.items():
+                spent[which].append(side.seconds(data, count))
+                await trio.lowlevel.checkpoint()
+        for side in sides.values():
+            side.broker.store.abandon()
+    best = {which: min(times) / count * 1e6 for which, times in spent.items()}
+    return {
+        "open_us": round(best["open"], 2),
+        "guarded_us": round(best["guarded"], 2),
+        "left": round(best["open"] / best["guarded"], 3),
+    }
+
+
+def main() -> int:
+    """Measure, print and perhaps keep; 1 when less is left than must be."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=20_000, help="messages a round")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--keep", action="store_true", help="write results/access.json")
+    args = parser.parse_args()
+    result = trio.run(measure, args.count, args.rounds)
+    report("access", {"count": args.count, **result}, keep=args.keep)
+    return 0 if result["left"] >= FLOOR else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,3 @@
+"""What the interop tests use of the exceptions of the rocketmq package."""
+
+class RocketMQException(Exception): ...
