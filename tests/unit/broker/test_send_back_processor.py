@@ -20,6 +20,7 @@ from timermq.broker.retry_policy import CustomizedRetryPolicy, ExponentialRetryP
 from timermq.broker.topic_config import PERM_READ, TopicConfig
 from timermq.remoting import Command, LanguageCode
 from timermq.remoting.codes import FLAG_ONEWAY
+from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.record import Record, decode_record
 from timermq.timerstore.store_options import FlushDiskType
 
@@ -312,6 +313,27 @@ async def test_sync_flush_waits(autojump_clock: MockClock) -> None:
 
         assert answer.code == 0
         assert log.flushed_where == log.max_offset
+
+
+async def test_a_power_cut_takes_no_retry_that_was_answered(autojump_clock: MockClock) -> None:
+    """With SYNC_FLUSH it waits on the wheel again, and comes once."""
+    sync = attrs.evolve(STORE, flush_disk_type=FlushDiskType.SYNC_FLUSH)
+    disk = MemoryDisk()
+    async with running_broker(disk=disk, store_options=sync) as running:
+        peer = running.connect()
+        await peer.call(10, send_ext("T"), b"x")
+        answer = await peer.call(36, {"group": "g", "offset": "0", "delayLevel": "2"})
+        assert answer.code == 0
+        running.broker.abort()
+    disk.power_cut()
+    async with running_broker(disk=disk, store_options=sync) as running:
+        peer = running.connect()
+        retry = await next_message(peer, "%RETRY%g", 0)
+        await trio.sleep(100)
+        end = await peer.call(30, {"topic": "%RETRY%g", "queueId": "0"})
+
+    assert (retry.body, retry.reconsume_times) == (b"x", 1)
+    assert end.ext["offset"] == "1"
 
 
 async def test_one_way(autojump_clock: MockClock) -> None:
