@@ -27,6 +27,7 @@ from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.timerstore.consume_queue import ConsumeQueue
 
+from .client_registry import Subscription
 from .filter import MessageFilter
 from .session import Session
 
@@ -55,6 +56,8 @@ class HeldPull:
     count_max: int
     """Messages in one answer."""
     message_filter: MessageFilter
+    subscription: Subscription | None = None
+    """What the filter was made of; None: of the request itself."""
     bucket: int = 0
     """Set by ``hold``: when it is answered at the latest."""
     answer: Command | None = None

@@ -34,7 +34,7 @@ from timermq.timerstore.get_result import GetResult, GetStatus
 from timermq.timerstore.message_store import MessageStore
 
 from .answers import refusal_answer
-from .client_registry import ClientRegistry
+from .client_registry import ClientRegistry, Subscription
 from .consumer_offset import ConsumerOffsetTable
 from .filter import ALL, TAG_TYPE, MessageFilter, parse_filter
 from .long_polling import HeldPull, LongPolling
@@ -93,6 +93,7 @@ class PullProcessor:
         """Run a held pull from where it stands; its offset moves past what did not match."""
         try:
             self._check_topic(pull.topic, pull.queue_id)
+            self._follow_subscription(pull)
         except RefusedError as error:
             return refusal_answer(pull.command, error)
         result = self._read(pull)
@@ -103,6 +104,20 @@ class PullProcessor:
             # Nothing more, but the client is to go on behind what did not match.
             code = ResponseCode.PULL_RETRY_IMMEDIATELY
         return _answer(pull.session, pull.command, code, result)
+
+    def _follow_subscription(self, pull: HeldPull) -> None:
+        """Begin again where the group wants other messages now than when the pull came."""
+        before, info = pull.subscription, self.clients.consumer_group(pull.group)
+        if before is None or info is None:
+            return
+        now = info.subscriptions.get(pull.topic, before)
+        if now is before:
+            return
+        pull.subscription = now
+        wanted = (now.sub_string, now.expression_type)
+        if wanted != (before.sub_string, before.expression_type):
+            pull.message_filter = self._parse_filter(*wanted)
+            pull.offset = pull.first_offset
 
     def _pull(self, session: Session, command: Command) -> Command | None:
         pull = self._check(session, command)
@@ -148,6 +163,7 @@ class PullProcessor:
         topic, queue_id = text(command, "topic"), integer(command, "queueId")
         self._check_topic(topic, queue_id)
         offset = integer(command, "queueOffset")
+        message_filter, subscription = self._filter(command, group, topic)
         return HeldPull(
             session=session,
             command=command,
@@ -157,7 +173,8 @@ class PullProcessor:
             first_offset=offset,
             offset=offset,
             count_max=max(integer(command, "maxMsgNums", default=1), 1),
-            message_filter=self._filter(command, group, topic),
+            message_filter=message_filter,
+            subscription=subscription,
         )
 
     def _check_topic(self, topic: str, queue_id: int) -> None:
@@ -182,13 +199,14 @@ class PullProcessor:
 
     def _filter(
         self, command: Command, group: SubscriptionGroupConfig, topic: str
-    ) -> MessageFilter:
+    ) -> tuple[MessageFilter, Subscription | None]:
         """What the consumer wants: as the request says, else as its group's heartbeats did."""
         if integer(command, "sysFlag", default=0) & FLAG_SUBSCRIPTION:
-            return self._parse_filter(
+            stated = self._parse_filter(
                 text(command, "subscription", default=""),
                 text(command, "expressionType", default=TAG_TYPE),
             )
+            return stated, None
         info = self.clients.consumer_group(group.group_name)
         if info is None:
             raise RefusedError(
@@ -217,7 +235,8 @@ class PullProcessor:
                 f"the subscription of {topic} is of version {subscription.sub_version}, "
                 f"the pull of {version}",
             )
-        return self._parse_filter(subscription.sub_string, subscription.expression_type)
+        message_filter = self._parse_filter(subscription.sub_string, subscription.expression_type)
+        return message_filter, subscription
 
     def _parse_filter(self, sub_string: str, expression_type: str) -> MessageFilter:
         return parse_filter(

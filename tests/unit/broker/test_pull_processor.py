@@ -275,6 +275,33 @@ async def test_a_held_pull_moves_past_what_does_not_match(autojump_clock: MockCl
     assert (answer.code, answer.ext["nextBeginOffset"]) == (20, "2")
 
 
+async def test_a_held_pull_follows_its_group_s_subscription(autojump_clock: MockClock) -> None:
+    """What came while another expression counted is looked at again: the group wants it now."""
+    async with running_broker() as running:
+        consumer, producer = running.connect(), running.connect()
+        await producer.call(10, send_ext("T"), b"x")
+        await consumer.call(34, body=heartbeat("TagA", version=5))
+        await consumer.receive()  # its group has changed: it is there
+        wanted = pull_ext("T", sysFlag="2", queueOffset="1", subscription="", subVersion="5")
+        async with trio.open_nursery() as nursery:
+
+            async def change_later() -> None:
+                await trio.sleep(2)
+                await producer.call(10, send_ext("T", TAG_B), b"b")
+                await trio.sleep(2)
+                await producer.call(34, body=heartbeat("TagB", version=6))
+
+            nursery.start_soon(change_later)
+            answer = await consumer.call(11, wanted)
+            while answer.code == 40:
+                received = await consumer.receive()
+                assert received is not None
+                answer = received
+
+    assert answer.code == 0
+    assert decode_record(answer.body).body == b"b"
+
+
 async def test_errors_towards_cpp_are_held_back(autojump_clock: MockClock) -> None:
     """C++ asks again without a pause: its errors wait a second, and 21 does not."""
     async with running_broker() as running:
