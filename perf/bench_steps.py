@@ -24,7 +24,8 @@ from steps import STEPS, Workbench
 from timermq.cli.bench.measure import REFERENCE_MS, calibrate
 from timermq.cli.bench.remoting import Remoting
 from timermq.cli.bench.shot import Shot
-from timermq.remoting import FrameConnection, Request
+from timermq.remoting import FrameConnection
+from timermq.remoting.connection import Received
 from timermq.remoting.plain_send import PlainAnswerTemplate
 
 CHUNK = 65_536
@@ -41,10 +42,10 @@ def measure(name: str, count: int, work: Callable[[], object]) -> None:
     print(f"{name:28} {best / count * 1e6:8.2f} µs")
 
 
-def receive(data: bytes) -> list[Request]:
+def receive(data: bytes) -> list[Received]:
     """All requests of a stream of frames, received in chunks."""
     connection = FrameConnection()
-    requests: list[Request] = []
+    requests: list[Received] = []
     for start in range(0, len(data), CHUNK):
         connection.receive_data(data[start : start + CHUNK])
         requests += connection.requests()

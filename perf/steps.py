@@ -1,5 +1,7 @@
-"""The three steps that every delayed message goes through, each as a function to be repeated.
+"""The steps that every delayed message goes through, each as a function to be repeated.
 
+- send: frames of a busy producer received, their messages put, the answers made
+- send_few: the same of producers that send few at a time
 - append: a message put into the store, admission included
 - enqueue: its entry read, and linked into timer log and wheel
 - deliver: its record read, and put on its topic
@@ -18,7 +20,15 @@ from pathlib import Path
 import attrs
 import numpy as np
 
+from timermq.broker.broker import Broker
+from timermq.broker.dispatcher import Dispatcher
+from timermq.broker.endpoint import Endpoint
+from timermq.broker.options import BrokerOptions
+from timermq.broker.session import Session
+from timermq.cli.bench.remoting import Remoting
+from timermq.cli.bench.shot import Shot
 from timermq.pipeline import TimerMessageStore, TimerOptions
+from timermq.pipeline.clock import WatchedClock
 from timermq.pipeline.due_copies import due_copies
 from timermq.pipeline.enqueue_get import EnqueueGet
 from timermq.pipeline.enqueue_put import EnqueuePut
@@ -26,6 +36,7 @@ from timermq.pipeline.flow_control import FlowControl
 from timermq.pipeline.timer_counts import TimerCounts
 from timermq.pipeline.timer_record import TIMER_TOPIC
 from timermq.pipeline.timer_request import REQUEST, DeliverBatch
+from timermq.remoting import FrameConnection
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk
@@ -33,6 +44,9 @@ from timermq.timerstore.store_options import StoreOptions
 
 NOW_MS = 1_700_000_000_000
 BATCH = 256
+FEW = 16
+"""Frames that come together from producers that are not busy."""
+ADDRESS = "127.0.0.1:10911"
 BODY = bytes(range(128))
 OPTIONS = TimerOptions(slots_total=7_200, mapped_file_size_timer_log=52 << 16)
 
@@ -54,6 +68,10 @@ class Workbench:
 
     service: TimerMessageStore
     count: int
+    dispatcher: Dispatcher
+    session: Session
+    frames: list[bytes]
+    """Of a producer that has sent many before: its numbers have the same digits for a while."""
 
     @classmethod
     def at(cls, root: Path, count: int) -> Workbench:
@@ -64,7 +82,40 @@ class Workbench:
         store = MessageStore.open(
             OsDisk(), str(root), options, now_ms=lambda: NOW_MS, store_host=bytes(8)
         )
-        return cls(TimerMessageStore(store, OPTIONS, FixedClock()), count)
+        service = TimerMessageStore(store, OPTIONS, FixedClock())
+        endpoint = Endpoint(
+            listeners=(), address=ADDRESS, listen=ADDRESS, namesrv_listen=None, store_host=bytes(8)
+        )
+        broker = Broker(
+            endpoint=endpoint,
+            timer_store=service,
+            options=BrokerOptions(),
+            clock=WatchedClock(FixedClock(), OPTIONS, lambda: NOW_MS),
+        )
+        session = Session(
+            remote_address="127.0.0.1:40000",
+            born_host=bytes(8),
+            queue=lambda _: None,
+            flush=lambda: None,
+            start_soon=lambda _: False,
+            close=lambda _: None,
+        )
+        shot = Shot(
+            dialect=Remoting(), address=("", 0), topic="Bench", count=count, delay_ms=60_000
+        )
+        return cls(service, count, broker.dispatcher, session, list(shot.dialect.puts(shot, 1_000)))
+
+    def send(self, together: int = BATCH) -> int:
+        """Receive the messages in frames, so many at once, put and answer them."""
+        connection, answers = FrameConnection(), 0
+        for first in range(0, self.count, together):
+            connection.receive_data(b"".join(self.frames[first : first + together]))
+            answers += len(self.dispatcher.handle(self.session, connection.requests()))
+        return answers
+
+    def send_few(self) -> int:
+        """The same, few at once."""
+        return self.send(FEW)
 
     def append(self) -> int:
         """Put the messages, in batches of 256."""
@@ -122,6 +173,8 @@ class Workbench:
 
 
 STEPS: Mapping[str, Callable[[Workbench], int]] = {
+    "send": Workbench.send,
+    "send_few": Workbench.send_few,
     "append": Workbench.append,
     "enqueue": Workbench.enqueue,
     "deliver": Workbench.deliver,

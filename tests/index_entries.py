@@ -28,4 +28,4 @@ def add_batch(index: IndexService, entries: Sequence[IndexEntry]) -> None:
             columns.texts.append(index_text(entry.topic.encode(), key))
             columns.offsets_py.append(entry.phy_offset)
             columns.stores_ms.append(entry.store_ms)
-    index.add(columns)
+    index.add(columns.hashed())

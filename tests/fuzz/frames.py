@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from timermq.remoting.command import Coding, Command
-from timermq.remoting.connection import CLOSED, NEED_DATA, FrameConnection, Request, encode_frame
+from timermq.remoting.connection import (
+    CLOSED,
+    NEED_DATA,
+    FrameConnection,
+    Request,
+    encode_frame,
+    one_by_one,
+)
 from timermq.remoting.errors import RemoteProtocolError
 from timermq.remoting.plain_send import PlainSend
 from timermq.remoting.send_header import SendHeader
@@ -44,7 +51,9 @@ def fuzz_one(data: bytes) -> None:
 
 
 def _connection() -> FrameConnection:
-    return FrameConnection(frame_size_max=FRAME_SIZE_MAX, header_size_max=HEADER_SIZE_MAX)
+    return FrameConnection(
+        frame_size_max=FRAME_SIZE_MAX, header_size_max=HEADER_SIZE_MAX, run_count_min=1
+    )
 
 
 def _events(stream: bytes) -> tuple[list[Command], RemoteProtocolError | None]:
@@ -66,7 +75,7 @@ def _by_pieces(stream: bytes, step: int) -> list[Request]:
     for at in range(0, len(stream), step):
         connection.receive_data(stream[at : at + step])
         try:
-            requests += connection.requests()
+            requests += one_by_one(connection.requests())
         except RemoteProtocolError:
             break
     return requests

@@ -30,7 +30,7 @@ def test_log_ends_where_java_says(opened: Opened) -> None:
     log = opened.store.commit_log
 
     assert (state.min_phy_offset, state.max_phy_offset) == (log.min_offset, log.max_offset)
-    assert opened.golden.manifest.clean_shutdown == opened.store.last_exit_ok
+    assert opened.golden.manifest.clean_shutdown == opened.store.recovery.last_exit_ok
     assert opened.store.recovery.notes == ()
 
 

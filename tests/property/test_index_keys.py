@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timermq.timerstore.index_keys import FreshRecords, KeyColumns, index_text, keys_in
+from timermq.timerstore.index_keys import (
+    FreshColumns,
+    FreshRecords,
+    KeyColumns,
+    KeyHashes,
+    index_text,
+    keys_in,
+)
 from timermq.timerstore.message import Message
+from timermq.timerstore.property_columns import PropertyColumns
 from timermq.timerstore.record import blank_record, encode_record
 from timermq.timerstore.record_spans import record_properties, record_topic
 
@@ -79,3 +88,48 @@ def test_what_was_just_written_gives_the_keys_that_reading_it_gives(sent: list[M
 
     assert (expected.texts, expected.offsets_py) == (found.texts, found.offsets_py)
     assert expected.stores_ms == found.stores_ms
+
+
+@given(
+    st.sampled_from(["T", "é", "t" * 127]),
+    st.lists(
+        st.lists(st.sampled_from([*PIECES, "UNIQ_KEY\x01AB", "UNIQ_KEY\x01CD"]), max_size=2).map(
+            lambda parts: "".join(f"{part}\x02" for part in parts).encode()
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+)
+def test_keys_as_columns_are_hashed_like_texts(topic: str, texts: list[bytes]) -> None:
+    """Where they can be columns; texts of one size are asked."""
+    alike = [text for text in texts if text and len(text) == len(texts[0])] or [b"a\x01b\x02"]
+    topics = [topic, "other"] * 2
+    places = np.arange(len(alike), dtype=np.int64)
+    properties = PropertyColumns.of(
+        np.frombuffer(b"".join(alike), np.uint8).reshape(len(alike), -1)
+    )
+    if properties is None:
+        return
+    columns = FreshColumns.of(properties, topics[: len(alike)], places, end=len(alike), store_ms=7)
+    records = FreshRecords(
+        start=0,
+        end=len(alike),
+        store_ms=7,
+        topics=topics[: len(alike)],
+        properties=alike,
+        offsets_py=places.tolist(),
+    )
+    if columns is not None:
+        expected, found = KeyColumns(), KeyColumns()
+        for _ in range(2):
+            expected.add_fresh(records)
+        found.add_fresh(columns)
+        found.add_fresh(records)
+
+        assert rows_of(expected.hashed()) == rows_of(found.hashed())
+
+
+def rows_of(keys: KeyHashes) -> list[tuple[int, int, int]]:
+    """Keys row by row."""
+    columns = (keys.hashes.tolist(), keys.offsets_py.tolist(), keys.stores_ms.tolist())
+    return list(zip(*columns, strict=True))

@@ -193,7 +193,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.open()
         self.flushed_end = self.store.commit_log.max_offset
 
-        assert self.store.last_exit_ok
+        assert self.store.recovery.last_exit_ok
         assert self.store.recovery.dispatched_count == 0
 
     @rule()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import attrs
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker_rig import Rig, commands_in
+from broker_rig import STORE, TIMER, Rig, commands_in
 from timermq.pipeline.admission import Admitted, Refusal, TimerAdmission
-from timermq.pipeline.timer_options import TimerOptions
+from timermq.pipeline.timer_options import CONGEST_OFF, TimerOptions
+from timermq.pipeline.timer_record import TIMER_TOPIC
 from timermq.remoting import Command, FrameConnection, PlainSend
 from timermq.timerstore.message import Message
 from timermq.timerstore.properties import join_plain, validate
@@ -111,6 +114,120 @@ def test_plain_sends_are_stored_and_answered_like_all_others(
     assert all(isinstance(request, PlainSend) for request in requests)
     assert in_order(commands) == in_order(commands_in(answers))
     assert log_of(by_command) == log_of(by_plain)
+
+
+SMALL_SEGMENTS = attrs.evolve(
+    STORE,
+    mapped_file_size_commit_log=8_192,
+    max_message_size=1_024,
+    mapped_file_size_consume_queue=200,
+)
+run_texts = st.sampled_from(
+    [
+        "TIMER_DELAY_MS\x01{delay}\x02UNIQ_KEY\x01{key}\x02TAGS\x01t\x02",
+        "TIMER_DELAY_SEC\x01{delay}\x02UNIQ_KEY\x01{key}",
+        "é\x01ü\x02TIMER_DELIVER_MS\x01{moment}\x02UNIQ_KEY\x01{key}\x02WAIT\x01true",
+        "UNIQ_KEY\x01{key}\x02KEYS\x01a b\x02",
+        "UNIQ_KEY\x01{key}\x02TAGS\x01t{delay}\x02",
+        "TIMER_DELAY_MS\x01{delay}\x02UNIQ_KEY\x01k-{key}\x02",
+        "DELAY\x013\x02UNIQ_KEY\x01{key}\x02",
+        "TIMER_DELAY_MS\x01{delay}\x02UNIQ_KEY\x01{key}\x02UNIQ_KEY\x01{key}\x02",
+        "\x02UNIQ_KEY\x01{key}\x02",
+    ]
+)
+run_sends = st.fixed_dictionaries(
+    {
+        "delay": st.sampled_from(["1000", "7000", "0000", "00", "99999999", "864000000"]),
+        "moment": st.sampled_from([str(NOW_MS + 5), str(NOW_MS + 70_000), str(NOW_MS), "9" * 13]),
+        "key": st.sampled_from(["AB12", "cd34", "xy_z", "abcde"]),
+        "queue": st.sampled_from(["0", "1", "3", "5", "01"]),
+        "born": st.sampled_from([str(NOW_MS), str(NOW_MS - 9), "0" * 13]),
+        "body": st.sampled_from([b"x", b"x", b"y", b"body", b"", bytes(2_000)]),
+    }
+)
+usual_sends = st.fixed_dictionaries(
+    {
+        "delay": st.sampled_from(["1000", "7000"]),
+        "moment": st.sampled_from([str(NOW_MS + 5), str(NOW_MS + 70_000)]),
+        "key": st.sampled_from(["AB12", "cd34"]),
+        "queue": st.sampled_from(["0", "1", "3"]),
+        "born": st.sampled_from([str(NOW_MS), str(NOW_MS - 9)]),
+        "body": st.sampled_from([b"x", b"y"]),
+    }
+)
+
+
+@settings(max_examples=300)
+@given(
+    run_texts,
+    st.lists(usual_sends | run_sends, min_size=1, max_size=40),
+    st.sampled_from([0, 0, 7, 95, 2**31 - 10]),
+    st.sampled_from([0, 0, 0, 2]),
+    st.booleans(),
+)
+def test_sends_of_one_form_are_stored_and_answered_like_all_others(
+    text: str, chunk: list[dict[str, Any]], opaque: int, flag: int, limited: bool
+) -> None:
+    """Answers, log, queues and counts are the same, wherever runs begin and end."""
+    data = b"".join(
+        frame(
+            opaque + index,
+            (
+                {
+                    "a": "g",
+                    "b": "T",
+                    "e": send["queue"],
+                    "g": send["born"],
+                    "i": text.format_map(send),
+                    "j": "0",
+                },
+                send["body"],
+                flag,
+            ),
+        )
+        for index, send in enumerate(chunk)
+    )
+    timer_options = attrs.evolve(
+        TIMER, timer_congest_num_each_slot=2**20 if limited else CONGEST_OFF
+    )
+    by_run, by_command = (
+        Rig(store_options=SMALL_SEGMENTS, timer_options=timer_options) for _ in range(2)
+    )
+    by_run.send("T")
+    by_command.send("T")
+    run_frames, command_frames = FrameConnection(run_count_min=2), FrameConnection()
+    run_frames.receive_data(data)
+    command_frames.receive_data(data)
+    answers = by_run.broker.dispatcher.handle(by_run.peer.session, run_frames.requests())
+    commands = by_command.handle(*command_frames.events())
+
+    assert in_order(commands) == in_order(commands_in(answers))
+    assert log_of(by_command) == log_of(by_run)
+    for queue_id in range(4):
+        assert units_of(by_command, "T", queue_id) == units_of(by_run, "T", queue_id)
+    assert units_of(by_command, TIMER_TOPIC, 0) == units_of(by_run, TIMER_TOPIC, 0)
+    for key in ("AB12", "cd34", "a"):
+        assert found_by_key(by_command, key) == found_by_key(by_run, key)
+    expected, found = (made.broker.timer_store for made in (by_command, by_run))
+    assert expected.admission.counts == found.admission.counts
+    assert expected.store.statistics() == found.store.statistics()
+
+
+def units_of(made: Rig, topic: str, queue_id: int) -> list[tuple[int, ...]]:
+    """All units of a queue, whatever the segments that they stand in."""
+    queue = made.broker.timer_store.store.queue(topic, queue_id)
+    units: list[tuple[int, ...]] = []
+    while queue is not None and len(part := queue.units(len(units), 100)):
+        units += part.tolist()
+    return units
+
+
+def found_by_key(made: Rig, key: str) -> list[bytes]:
+    """The records that the index has for a key."""
+    store = made.broker.timer_store.store
+    return [
+        record for topic in ("T", TIMER_TOPIC) for record in store.query(topic, key, count_max=64)
+    ]
 
 
 @given(st.lists(texts.map(str.encode), max_size=5))

@@ -21,7 +21,7 @@ from functools import partial
 import structlog
 import trio
 
-from timermq.remoting.connection import DecodeSend, FrameConnection, Request
+from timermq.remoting.connection import DecodeSend, FrameConnection, Received
 from timermq.remoting.errors import LocalProtocolError, RemoteProtocolError
 from timermq.remoting.plain_send import decode_plain_send
 
@@ -165,7 +165,7 @@ class Connection:
             log.info("closing connection", remote=self.session.remote_address, reason=reason)
         self._whole.cancel()
 
-    def receive_ready(self) -> tuple[Sequence[Request], int]:
+    def receive_ready(self) -> tuple[Sequence[Received], int]:
         """Read what is there, for the reactor; an end or an error ends the connection.
 
         A busy producer's socket is read a few times: what a chunk costs is shared by more messages.
@@ -185,7 +185,7 @@ class Connection:
             self._end("closed by peer")
             return (), 0
         self.active_at = trio.current_time()
-        requests: Sequence[Request] = ()
+        requests: Sequence[Received] = ()
         if self._frames.failure is None:
             self._frames.receive_data(data)
             with contextlib.suppress(RemoteProtocolError):

@@ -17,9 +17,10 @@ import structlog
 
 from timermq.remoting.codes import FLAG_RESPONSE, ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.connection import Request
+from timermq.remoting.connection import Received, Request, one_by_one
 from timermq.remoting.errors import RemoteProtocolError
 from timermq.remoting.plain_send import PlainSend
+from timermq.remoting.send_form import SendRun
 
 from .access_control import AccessControl
 from .answers import Answer, refusal_answer, unsupported_answer
@@ -28,7 +29,7 @@ from .client_registry import ClientRegistry
 from .long_polling import LongPolling
 from .refusal import RefusedError
 from .route_table import RouteTable
-from .send_processor import SEND_CODES, SendProcessor, SessionRequest
+from .send_processor import SEND_CODES, SendProcessor, SessionReceived
 from .session import Session
 
 Handler = Callable[[Session, Command], Command | None]
@@ -72,12 +73,12 @@ class Dispatcher:
         self.requests: Counter[int] = Counter()
         """Requests so far by code; codes that nobody serves count as -1."""
 
-    def handle(self, session: Session, requests: Sequence[Request]) -> list[Answer]:
+    def handle(self, session: Session, requests: Sequence[Received]) -> list[Answer]:
         """Work on a chunk of requests of one session; see ``handle_all``."""
         return [answer for _, answer in self.handle_all([(session, requests)])]
 
     def handle_all(
-        self, chunks: Sequence[tuple[Session, Sequence[Request]]]
+        self, chunks: Sequence[tuple[Session, Sequence[Received]]]
     ) -> list[tuple[Session, Answer]]:
         """Work on what several sessions have brought.
 
@@ -89,8 +90,10 @@ class Dispatcher:
             The answers that can go now, each with its session; sends first.
         """
         if self._access is not None:
-            chunks = self._access.admit(chunks)
-        sends: list[SessionRequest] = []
+            chunks = self._access.admit(
+                [(session, one_by_one(requests)) for session, requests in chunks]
+            )
+        sends: list[SessionReceived] = []
         others: list[tuple[Session, Command]] = []
         for session, requests in chunks:
             for request in requests:
@@ -98,7 +101,7 @@ class Dispatcher:
                     if isinstance(request, Command):
                         self._calls.answered(session, request)
                     continue
-                if isinstance(request, PlainSend) or request.code in SEND_CODES:
+                if not isinstance(request, Command) or request.code in SEND_CODES:
                     sends.append((session, request))
                 else:
                     others.append((session, request))
@@ -119,13 +122,17 @@ class Dispatcher:
         self._calls.drop(session)
         self._routes.drop(session)
 
-    def _handle_sends(self, sends: list[SessionRequest]) -> list[tuple[Session, Answer]]:
+    def _handle_sends(self, sends: list[SessionReceived]) -> list[tuple[Session, Answer]]:
         self.requests.update([send.code for _, send in sends])
+        for _, send in sends:
+            if isinstance(send, SendRun):
+                self.requests[send.code] += len(send) - 1
         try:
             return self._send.handle(sends)
         except Exception:
-            log.exception("sends failed", count=len(sends))
-            return [(session, _failed(send)) for session, send in sends if not send.is_oneway]
+            failed = [(session, one) for session, send in sends for one in one_by_one([send])]
+            log.exception("sends failed", count=len(failed))
+            return [(session, _failed(send)) for session, send in failed if not send.is_oneway]
 
     def _handle_one(self, session: Session, command: Command) -> Command | None:
         handler = self.handlers.get(command.code)

@@ -16,12 +16,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from timermq.remoting.connection import Request
-from timermq.remoting.plain_send import PlainSend, PlainSendFields
+from timermq.remoting.plain_send import PlainSend
+from timermq.remoting.send_form import SendRun
+from timermq.timerstore.byte_rows import Pieces, numbers_in, rows_like
 from timermq.timerstore.message import Message
+from timermq.timerstore.message_columns import MessageColumns
 
 from .message_stamp import MessageStamp
 from .send_checks import SYS_FLAG_HOSTS, SYS_FLAG_INNER_BATCH, SYS_FLAG_TRANSACTION, SendChecks
-from .send_request import Addressed
+from .send_request import Addressed, AddressedRun
 from .session import Session
 from .topic_config import TopicConfigTable
 
@@ -38,6 +41,7 @@ _SYS_FLAGS = {
 _SAFE_DIGITS = 18
 """Any number of so many digits fits 64 bits."""
 _UNIQ_KEY = "UNIQ_KEY\x01"
+_UNIQ_KEY_NAME = b"UNIQ_KEY"
 _WAITS_NOT = "WAIT\x01false"
 _TRANSACTION = "TRAN_MSG\x01"
 
@@ -74,11 +78,8 @@ class PlainReader:
         Returns:
             For each the message with what its answer needs; None for what ``SendReader`` is to see.
         """
-        if not self._checks.is_accepting:
+        if not self._is_ready():
             return [None] * len(requests)
-        if self._checked_at != self._topics.changes or len(self._queue_ids) > TARGETS_MAX:
-            self._queue_ids.clear()
-            self._checked_at = self._topics.changes
         plain = [request for _, request in requests if isinstance(request, PlainSend)]
         is_usual = self._is_usual("\x02".join([send.fields.properties for send in plain]))
         read = self._read
@@ -87,12 +88,50 @@ class PlainReader:
             for session, request in requests
         ]
 
+    def read_run(self, session: Session, run: SendRun) -> AddressedRun | None:
+        """Read sends of one form; None when they are to be read one by one.
+
+        What is found in the first holds for all: they differ in letters and digits alone, and
+        those of a number or a key mean nothing else. Queues are looked up for each.
+        """
+        form = run.form
+        keys = [value for value in form.values if value.name == _UNIQ_KEY_NAME]
+        first = self._read(session, run.first(), False) if self._is_ready() and keys else None
+        queue_ids, born_ms = (
+            numbers_in(run.texts(form.queue_id)),
+            numbers_in(run.texts(form.born_ms)),
+        )
+        bodies = Pieces(run.data, run.body_starts, run.body_ends)
+        if first is None or queue_ids is None or born_ms is None or not bodies.sizes.all():
+            return None
+        known = [self._queue_id(first.topic, str(number)) for number in set(queue_ids.tolist())]
+        if None in known:
+            return None
+        columns = [(value.text.start, run.texts(value.header)) for value in form.values]
+        return AddressedRun(
+            run=run,
+            topic=first.topic,
+            unique_keys=run.texts(keys[0].header),
+            columns=MessageColumns(
+                first=first.message,
+                queue_ids=queue_ids,
+                bodies=bodies,
+                properties=rows_like(first.message.properties, len(run), columns),
+                born_ms=born_ms,
+            ),
+        )
+
+    def _is_ready(self) -> bool:
+        """Whether sends are taken; what is remembered holds then."""
+        if self._checked_at != self._topics.changes or len(self._queue_ids) > TARGETS_MAX:
+            self._queue_ids.clear()
+            self._checked_at = self._topics.changes
+        return self._checks.is_accepting
+
     def _read(self, session: Session, send: PlainSend, is_usual: bool) -> Addressed | None:
         fields = send.fields
         topic, text, born_ms = fields.topic, fields.properties, fields.born_ms
-        queue_id = self._queue_ids.get((topic, fields.queue_id))
-        if queue_id is None:
-            queue_id = self._queue_id(fields)
+        queue_id = self._queue_id(topic, fields.queue_id)
         flag, sys_flag = _SMALL.get(fields.flag), _SYS_FLAGS.get(fields.sys_flag)
         if (
             queue_id is None
@@ -134,10 +173,13 @@ class PlainReader:
     def _is_usual(self, text: str) -> bool:
         return not any(mark in text for mark in self._unusual)
 
-    def _queue_id(self, fields: PlainSendFields) -> int | None:
+    def _queue_id(self, topic: str, text: str) -> int | None:
         """The queue of a send whose topic and queue are usual; remembered then."""
-        queue_id = _SMALL.get(fields.queue_id)
-        if queue_id is None or not self._checks.is_usual(fields.topic, queue_id):
+        known = self._queue_ids.get((topic, text))
+        if known is not None:
+            return known
+        queue_id = _SMALL.get(text)
+        if queue_id is None or not self._checks.is_usual(topic, queue_id):
             return None
-        self._queue_ids[fields.topic, fields.queue_id] = queue_id
+        self._queue_ids[topic, text] = queue_id
         return queue_id

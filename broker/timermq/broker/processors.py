@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import attrs
 
 from timermq.pipeline.clock import WatchedClock
+from timermq.pipeline.column_door import ColumnDoor
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import RequestCode
 from timermq.timerstore.message_id import UniqueIdGenerator
@@ -112,6 +113,7 @@ class Processors:
         send = SendProcessor(
             timer_store=timer_store,
             transactions=transactions,
+            columns=ColumnDoor(timer_store),
             plain=PlainReader(topics, checks, stamp),
             reader=reader,
             durable=tables.durable,

@@ -21,8 +21,8 @@ from typing import Protocol
 import structlog
 import trio
 
-from timermq.remoting.connection import Request
-from timermq.remoting.plain_send import PlainSend
+from timermq.remoting.command import Command
+from timermq.remoting.connection import Received
 
 from .dispatcher import Dispatcher
 from .durable_answers import DurableAnswers
@@ -43,7 +43,7 @@ class Receiver(Protocol):
 
     session: Session
 
-    def receive_ready(self) -> tuple[Sequence[Request], int]:
+    def receive_ready(self) -> tuple[Sequence[Received], int]:
         """Read once: the requests that are complete now, and the bytes read."""
         ...
 
@@ -92,7 +92,7 @@ class Reactor:
                 await self._durable.wait_room()
 
     def _round(self) -> None:
-        chunks: list[tuple[Session, Sequence[Request]]] = []
+        chunks: list[tuple[Session, Sequence[Received]]] = []
         room = ROUND_SIZE_MAX
         ready = self._poll.poll(0, READY_MAX)
         # The poll keeps its order: without turns, few busy sockets would use up every round.
@@ -104,7 +104,7 @@ class Reactor:
                 room -= size
                 if requests:
                     chunks.append((receiver.session, requests))
-                    if not isinstance(requests[-1], PlainSend):
+                    if isinstance(requests[-1], Command):
                         room -= REQUEST_SIZE * len(requests)
                 if room <= 0:
                     break

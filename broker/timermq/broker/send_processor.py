@@ -9,12 +9,14 @@ from collections.abc import Sequence
 
 import attrs
 
+from timermq.pipeline.column_door import ColumnDoor
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.timer_put_result import TimerPutResult
 from timermq.remoting.codes import FLAG_ONEWAY, RequestCode
-from timermq.remoting.connection import Request
+from timermq.remoting.connection import Received, Request
 from timermq.remoting.errors import RemoteProtocolError
 from timermq.remoting.plain_send import PlainSend
+from timermq.remoting.send_form import SendRun
 from timermq.timerstore.message import Message
 from timermq.timerstore.put_status import PutStatus
 from timermq.timerstore.store_options import FlushDiskType
@@ -23,13 +25,16 @@ from .answers import Answer, refusal_answer
 from .durable_answers import DurableAnswers, UnflushedAnswer
 from .plain_reader import PlainReader
 from .refusal import RefusedError
+from .run_answers import run_answers
 from .send_reader import SendReader
-from .send_request import Addressed, AnswerFacts, SendRequest, SingleSend
+from .send_request import Addressed, AddressedRun, AnswerFacts, SendRequest, SingleSend
 from .session import Session
 from .transactions.transactions import Transactions
 
 SessionRequest = tuple[Session, Request]
 """A send and who sends it."""
+SessionReceived = tuple[Session, Received]
+"""The same, or some sends of one form."""
 
 SEND_CODES = frozenset(
     {
@@ -63,6 +68,7 @@ class SendProcessor:
 
     timer_store: TimerMessageStore
     transactions: Transactions
+    columns: ColumnDoor
     plain: PlainReader
     reader: SendReader
     durable: DurableAnswers
@@ -74,13 +80,32 @@ class SendProcessor:
     refused: int = 0
     """Requests refused before the store."""
 
-    def handle(self, requests: Sequence[SessionRequest]) -> list[tuple[Session, Answer]]:
+    def handle(self, requests: Sequence[SessionReceived]) -> list[tuple[Session, Answer]]:
         """Put the messages of all ``requests`` at once.
 
         Returns:
             The answers that can go now. Those that wait for a flush follow by themselves, and
             one-way requests have none.
         """
+        answers: list[tuple[Session, Answer]] = []
+        singles: list[SessionRequest] = []
+        for session, request in requests:
+            if not isinstance(request, SendRun):
+                singles.append((session, request))
+                continue
+            sent = None if self._is_sync else self.plain.read_run(session, request)
+            if sent is None:
+                singles += [(session, send) for send in request.sends()]
+                continue
+            # What came before it on its connection is stored before it.
+            answers += self._handle_singles(singles)
+            singles = []
+            answers += self._put_run(session, sent)
+        return [*answers, *self._handle_singles(singles)]
+
+    def _handle_singles(self, requests: Sequence[SessionRequest]) -> list[tuple[Session, Answer]]:
+        if not requests:
+            return []
         self.requests += len(requests)
         plain = self.plain.read(requests)
         if not self._is_sync:
@@ -97,12 +122,29 @@ class SendProcessor:
     def _is_sync(self) -> bool:
         return self.timer_store.store.options.flush_disk_type is FlushDiskType.SYNC_FLUSH
 
+    def _put_run(self, session: Session, sent: AddressedRun) -> list[tuple[Session, Answer]]:
+        """The way of sends of one form: they have a put of their own."""
+        self.requests += len(sent.run)
+        self.messages += len(sent.run)
+        result = self.columns.put(sent.columns)
+        if isinstance(result, list):
+            sends = [(session, *pair) for pair in zip(sent.run.sends(), sent.each(), strict=True)]
+            return self._answer_plain(sends, result)
+        if sent.run.is_oneway:
+            return []
+        return [(session, run_answers(self.facts, sent, result))]
+
     def _put_plain(
         self, sends: list[tuple[Session, PlainSend, Addressed]]
     ) -> list[tuple[Session, Answer]]:
         """The way of busy producers' chunks: nothing unusual in them, nothing to wait for."""
         self.messages += len(sends)
         results = self.timer_store.put([sent.message for _, _, sent in sends])
+        return self._answer_plain(sends, results)
+
+    def _answer_plain(
+        self, sends: list[tuple[Session, PlainSend, Addressed]], results: Sequence[TimerPutResult]
+    ) -> list[tuple[Session, Answer]]:
         answer, facts = self.facts.plain, self.facts
         frames: dict[Session, list[bytes]] = {}
         refusals: list[tuple[Session, Answer]] = []

@@ -18,7 +18,10 @@ from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.plain_send import PlainAnswerTemplate, PlainSend
 from timermq.remoting.send_batch import SendItemResult, encode_results
+from timermq.remoting.send_form import SendRun
+from timermq.timerstore.byte_rows import Pieces, Rows
 from timermq.timerstore.message import Message
+from timermq.timerstore.message_columns import MessageColumns
 from timermq.timerstore.put_status import PutStatus
 
 from .options import BrokerOptions
@@ -59,6 +62,30 @@ class Addressed(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
     unique_key: str
 
 
+@attrs.frozen(kw_only=True, eq=False)
+class AddressedRun:
+    """Sends of one form, ready for the store, with what their answers need."""
+
+    run: SendRun
+    columns: MessageColumns
+    topic: str
+    """Where they go in the end; the queue of each stands in the columns."""
+    unique_keys: Rows
+
+    def each(self) -> list[Addressed]:
+        """The messages one by one."""
+        rows = zip(self.columns.messages(), Pieces.of_rows(self.unique_keys).each(), strict=True)
+        return [
+            Addressed(
+                message=message,
+                topic=self.topic,
+                queue_id=message.queue_id,
+                unique_key=key.decode(),
+            )
+            for message, key in rows
+        ]
+
+
 @attrs.frozen(kw_only=True)
 class AnswerFacts:
     """What every answer to a send says about the broker."""
@@ -81,11 +108,15 @@ class AnswerFacts:
 
     def recall_handle(self, sent: Addressed, result: TimerPutResult) -> str | None:
         """What takes the message back; only messages delayed by time have one."""
-        if result.out_ms is None or result.by_level or is_retry_topic(sent.topic):
+        if result.out_ms is None or result.by_level or not self.has_handles(sent.topic):
             return None
         return encode_handle(
             sent.topic, self.options.broker_name, result.out_ms + 1, sent.unique_key
         )
+
+    def has_handles(self, topic: str) -> bool:
+        """Whether delayed messages of a topic have recall handles."""
+        return not is_retry_topic(topic)
 
     def plain(self, send: PlainSend, sent: Addressed, result: TimerPutResult) -> bytes:
         """The frame that answers a stored plain send; it says what ``SingleSend.answer`` says."""

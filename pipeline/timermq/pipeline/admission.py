@@ -20,12 +20,21 @@ import attrs
 import msgspec
 
 from timermq.timerstore.message import Message
-from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, find, join_plain, remove, validate
+from timermq.timerstore.properties import find, remove, validate
 from timermq.timerstore.put_status import PutStatus
 
 from .delay_level import DelayLevels
 from .timer_options import TimerOptions
-from .timer_record import DELIVER, INTERNAL, TAIL_SIZE_MAX, TIMER_TOPIC, timer_tail
+from .timer_record import DELIVER, INTERNAL, TIMER_TOPIC, timer_tail
+from .usual_request import (
+    OWN_PROPERTIES_SIZE_MAX,
+    REQUESTS,
+    SAFE_DIGITS,
+    TIMER,
+    are_usual,
+    is_unusual,
+    request_at,
+)
 
 INT64_MAX = 2**63 - 1
 EPOCH_MS_MAX = 9_999_999_999_999
@@ -33,22 +42,8 @@ EPOCH_MS_MAX = 9_999_999_999_999
 
 _STEERING = (b"TIMER_", b"DELAY\x01", b"REAL_TOPIC\x01", b"REAL_QID\x01")
 """How the properties begin that steer timers."""
-OWN_PROPERTIES_SIZE_MAX = PROPERTIES_SIZE_MAX - TAIL_SIZE_MAX
-"""Bytes that a producer's properties may have on a message with a moment."""
-_SAFE_DIGITS = 18
-"""Any number of so many digits fits 64 bits."""
 _DIGITS = re.compile(rb"\+?[0-9]{1,40}")
-
-_REQUESTS = ((b"TIMER_DELAY_SEC", 1000), (b"TIMER_DELAY_MS", 1), (b"TIMER_DELIVER_MS", 0))
-"""The request keys, first wins, and the milliseconds in a unit (0: an absolute moment)."""
-
 _FORBIDDEN = frozenset(key[:-1] for key in INTERNAL)
-
-_TIMER = b"TIMER_"
-_UNITS_MS = {key + b"\x01": unit_ms for key, unit_ms in _REQUESTS}
-_UNUSUAL = (b"DELAY\x01", b"REAL_TOPIC\x01", b"REAL_QID\x01")
-"""With these, or with other names that begin like a timer's, a text is looked at property by
-property."""
 
 
 # A structure of msgspec's for the reason given at `Message`.
@@ -126,9 +121,9 @@ class TimerAdmission:
         Where nothing unusual stands in the properties of all messages together, what ``admit``
         would look for in each is known to be absent, and only its moment is left to be read.
         """
-        latest_ms = self._latest_ms(now_ms)
+        latest_ms = self.latest_ms(now_ms)
         texts = [message.properties for message in messages]
-        usual = [True] * len(texts) if _are_usual(texts) else [_are_usual([one]) for one in texts]
+        usual = [True] * len(texts) if are_usual(texts) else [are_usual([one]) for one in texts]
         return [
             (self._admit_usual(message, now_ms, latest_ms) if is_usual else None)
             or self.admit(message, now_ms)
@@ -165,22 +160,16 @@ class TimerAdmission:
     ) -> Admitted | Refusal | None:
         """``_admit`` for usual properties; None where it has more to say than where and when."""
         properties = message.properties
-        at = properties.find(_TIMER)
-        if message.topic == TIMER_TOPIC or len(properties) > OWN_PROPERTIES_SIZE_MAX:
+        if is_unusual(message):
             return None
+        at = properties.find(TIMER)
         if at < 0:
             return Admitted(message=message)
-        mark = properties.find(b"\x01", at) + 1
-        end = properties.find(b"\x02", mark)
-        name, value = properties[at:mark], properties[mark:end]
-        unit_ms = _UNITS_MS.get(name)
-        if (
-            unit_ms is None
-            or (at and properties[at - 1] != 2)
-            or properties.find(_TIMER, end) >= 0
-            or not (value.isdigit() and len(value) <= _SAFE_DIGITS)
-        ):
+        request = request_at(properties, at)
+        if request is None:
             return None
+        mark, end, unit_ms = request
+        value = properties[mark:end]
         deliver_ms = now_ms + int(value) * unit_ms if unit_ms else int(value)
         if not now_ms < deliver_ms <= latest_ms:
             return None
@@ -191,7 +180,7 @@ class TimerAdmission:
         except _RefusedError as error:  # its slot is too full: not asked twice
             return self._refused(error)
 
-    def _latest_ms(self, now_ms: int) -> int:
+    def latest_ms(self, now_ms: int) -> int:
         """The last moment that may be asked for, other than by a level; 0 without a wheel."""
         options = self._options
         if not options.timer_wheel_enable:
@@ -237,7 +226,7 @@ class TimerAdmission:
         return level
 
     def _asked_ms(self, steering: dict[bytes, bytes], now_ms: int) -> int | None:
-        for key, unit_ms in _REQUESTS:
+        for key, unit_ms in REQUESTS:
             value = steering.get(key)
             if value is not None:
                 number = _number(key, value)
@@ -335,16 +324,6 @@ def _properties_too_large(own: bytes) -> _RefusedError:
     )
 
 
-def _are_usual(texts: Sequence[bytes]) -> bool:
-    """Whether texts are well formed, and all in them that steers timers asks for a moment."""
-    joined = join_plain(texts)
-    return (
-        joined is not None
-        and joined.count(_TIMER) == sum(map(joined.count, _UNITS_MS))
-        and not any(name in joined for name in _UNUSUAL)
-    )
-
-
 def _steering(properties: bytes) -> dict[bytes, bytes]:
     """The keys that steer timers, with the last value of each."""
     found: dict[bytes, bytes] = {}
@@ -370,7 +349,7 @@ def _own_properties(properties: bytes, *, by_level: bool) -> bytes:
 
 
 def _number(key: bytes, value: bytes) -> int:
-    if value.isdigit() and len(value) <= _SAFE_DIGITS:
+    if value.isdigit() and len(value) <= SAFE_DIGITS:
         return int(value)
     return _odd_number(key.decode(), value)
 

@@ -11,7 +11,8 @@ Source: Java ``TimerMessageStore.isReject``.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 
 from .timer_options import CONGEST_OFF
 
@@ -47,6 +48,21 @@ class FlowControl:
             self._admitted.pop(next(iter(self._admitted)))
         self._admitted[slot_ms] = self._admitted.get(slot_ms, 0) + 1
         return False
+
+    def takes_all(self, slots_ms: Iterable[int]) -> bool:
+        """Whether nothing would be refused of messages for these slots; counts them then."""
+        if self._limit == CONGEST_OFF:
+            return True
+        counts = Counter(slots_ms)
+        for slot_ms, count in counts.items():
+            before = self._linked(slot_ms) + self._admitted.get(slot_ms, 0)
+            if before + count - 1 > self._limit:
+                return False
+        if len(self._admitted) + len(counts) > PENDING_SLOTS_MAX:
+            return False
+        for slot_ms, count in counts.items():
+            self._admitted[slot_ms] = self._admitted.get(slot_ms, 0) + count
+        return True
 
     def settled(self) -> None:
         """What was admitted so far is linked: the slots' own numbers tell again."""

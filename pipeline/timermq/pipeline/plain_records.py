@@ -16,6 +16,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from timermq.timerstore.byte_rows import numbers_in
 from timermq.timerstore.record_block import Places, RecordBlock
 
 from .timer_record import (
@@ -27,9 +28,6 @@ from .timer_record import (
     known_destination,
     learn_destination,
 )
-
-_POWERS = 10 ** np.arange(MS_DIGITS - 1, -1, -1, dtype=np.int64)
-_ZERO = ord("0")
 
 COMPARED_MAX = 8
 """Destinations of a batch that are compared with all of its records at once."""
@@ -128,7 +126,4 @@ def _have_tail(block: RecordBlock, rows: NDArray[np.intp], text: bytes) -> NDArr
 
 def _moments(block: RecordBlock, places: Places) -> NDArray[np.int64] | None:
     """The numbers that stand there in digits; None when one is none: signs and blanks too."""
-    digits = block.octets(places, MS_DIGITS).astype(np.int64) - _ZERO
-    if int(digits.min()) < 0 or int(digits.max()) > 9:
-        return None
-    return digits @ _POWERS
+    return numbers_in(block.octets(places, MS_DIGITS))

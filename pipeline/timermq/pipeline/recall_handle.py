@@ -13,6 +13,9 @@ import base64
 import binascii
 
 import attrs
+import numpy as np
+
+from timermq.timerstore.byte_rows import Rows, joined_rows
 
 HANDLE_SIZE_MAX = 1024
 """Characters; a topic of 127, a broker name and a key of 56 need about 300."""
@@ -40,6 +43,19 @@ def encode_handle(topic: str, broker_name: str, timestamp_ms: int, unique_key: s
     """The handle of a timer message whose slot time is ``timestamp_ms - 1``."""
     text = f"{_VERSION} {topic} {broker_name} {timestamp_ms} {unique_key}".encode()
     return binascii.b2a_base64(text, newline=False).translate(_URL_SAFE).decode("ascii")
+
+
+def encode_handles(topic: str, broker_name: str, timestamps: Rows, unique_keys: Rows) -> Rows:
+    """``encode_handle`` of many messages, as rows; timestamps are digits."""
+    head = f"{_VERSION} {topic} {broker_name} ".encode()
+    count = len(timestamps)
+    padding = -(len(head) + timestamps.shape[1] + 1 + unique_keys.shape[1]) % 3
+    # With each text filled up to whole groups of three, one call encodes all of them.
+    texts = joined_rows(count, (head, timestamps, b" ", unique_keys, bytes(padding)))
+    encoded = binascii.b2a_base64(texts.tobytes(), newline=False).translate(_URL_SAFE)
+    handles = np.frombuffer(bytearray(encoded), np.uint8).reshape(count, -1)
+    handles[:, handles.shape[1] - padding :] = ord("=")
+    return handles
 
 
 def decode_handle(text: str) -> RecallHandle:

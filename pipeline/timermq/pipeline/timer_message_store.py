@@ -110,8 +110,8 @@ class TimerMessageStore:
             already_done=recovered.already_done,
             near_ms=2 * precision_ms + options.read_ahead_ms,
         )
-        self._flow = FlowControl(options.timer_congest_num_each_slot, self._linked)
-        self.admission = TimerAdmission(options, self._flow.refuses)
+        self.flow = FlowControl(options.timer_congest_num_each_slot, self._linked)
+        self.admission = TimerAdmission(options, self.flow.refuses)
         self.cancellation = Cancellation(
             store=store,
             state=self.state,
@@ -266,7 +266,7 @@ class TimerMessageStore:
             wheel=files.wheel,
             metrics=files.metrics,
             quarantine=self.quarantine,
-            flow=self._flow,
+            flow=self.flow,
             state=state,
             options=options,
             clock=clock,

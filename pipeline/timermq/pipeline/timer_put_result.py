@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import attrs
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
+from timermq.timerstore.message_columns import StoredColumns
 from timermq.timerstore.put_status import PutResult
 
 from .admission import Admitted, Refusal
@@ -26,6 +30,15 @@ class TimerPutResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def is_timer(self) -> bool:
         """Whether the message waits on the wheel."""
         return self.out_ms is not None
+
+
+@attrs.frozen(eq=False)
+class TimerPutColumns:
+    """What became of messages of one form: all of them are stored."""
+
+    stored: StoredColumns
+    out_ms: NDArray[np.int64] | None
+    """Slot times; None unless the messages wait on the wheel."""
 
 
 def accepted(admitted: Admitted, result: PutResult) -> TimerPutResult:

@@ -60,7 +60,8 @@ MARKED_REAL_TOPIC = b"\x02" + REAL_TOPIC
 """How a record's destination begins, behind the moment."""
 DELIVER_SIZE = len(DELIVER) + MS_DIGITS + 1
 """Bytes of the moment before it."""
-_OUT_SIZE = len(OUT) + MS_DIGITS + 1
+OUT_SIZE = len(OUT) + MS_DIGITS + 1
+"""Bytes of the slot time at the end."""
 
 
 # A structure of msgspec's for the reason given at `Message`; it holds a destination, which is no
@@ -172,7 +173,7 @@ def _decode_any(record: bytes, phy_offset: int, precision_ms: int) -> TimerFacts
         return _decode_foreign(record, properties, phy_offset, precision_ms)
     deliver_ms = _number(properties[start - MS_DIGITS : start], DELIVER, phy_offset)
     out_ms = _number(properties[-MS_DIGITS - 1 : -1], OUT, phy_offset)
-    rolls, order_py, destination = 0, phy_offset, destination_at(properties[start + 1 : -_OUT_SIZE])
+    rolls, order_py, destination = 0, phy_offset, destination_at(properties[start + 1 : -OUT_SIZE])
     if destination is None:
         destination, rolls, order_py = _rolled(properties, phy_offset)
     _check_moment(deliver_ms, out_ms, precision_ms, phy_offset)
@@ -205,7 +206,7 @@ def _is_ours(properties: bytes, start: int) -> bool:
     Java writes its keys in the order of a hash table, which can put the slot time last as well.
     """
     return (
-        properties[-_OUT_SIZE : -MS_DIGITS - 1] == OUT
+        properties[-OUT_SIZE : -MS_DIGITS - 1] == OUT
         and start + 1 >= DELIVER_SIZE
         and properties.startswith(DELIVER, start + 1 - DELIVER_SIZE)
     )

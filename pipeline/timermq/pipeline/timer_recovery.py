@@ -164,7 +164,7 @@ def recover(
     is_ours = not files.wheel.was_lost and _same_precision(files, options)
     live = files.wheel.live(read_ms)
     fits = is_ours and slots_fit(files.timer_log, live)
-    if fits and not store.last_exit_ok and state is not CheckpointState.ABSENT:
+    if fits and not store.recovery.last_exit_ok and state is not CheckpointState.ABSENT:
         fits = slots_show_all(
             files.timer_log,
             live,
@@ -174,7 +174,7 @@ def recover(
             ring_count=files.wheel.ring_count,
         )
     is_whole = files.timer_log.max_pos >= flush_pos
-    if not (fits and store.last_exit_ok):
+    if not (fits and store.recovery.last_exit_ok):
         is_whole &= not cut_damaged(files.timer_log, _link_check(files, options, read_ms))
     decision = DECISIONS[state, is_whole, fits]
     while not _relink(files, decision, read_ms, tail_start):
@@ -196,7 +196,9 @@ def recover(
         done.until_slot_ms = read_ms - 1  # no unit is left: what is done is not enqueued
     timer_queue = store.queue(TIMER_TOPIC, 0)
     done.until_queue_offset = timer_queue.max_offset if timer_queue is not None else 0
-    done.is_recounted = not store.last_exit_ok or decision.rebuild_wheel or len(done.origins) > 0
+    done.is_recounted = (
+        not store.recovery.last_exit_ok or decision.rebuild_wheel or len(done.origins) > 0
+    )
     if done.is_recounted:
         done.until_slot_ms = max(done.until_slot_ms, _recount(files, store, read_ms, done))
     log.info(

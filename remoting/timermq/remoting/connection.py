@@ -13,13 +13,17 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
+
+import numpy as np
 
 from .codes import ResponseCode
 from .command import Command
 from .errors import LocalProtocolError, RemoteProtocolError
 from .header import decode_header, encode_header
 from .plain_send import PlainSend, decode_plain_send
+from .send_form import SendForm, SendRun
 
 FRAME_SIZE_MAX = 16 << 20
 """Bytes of a frame without its length field; Java's default."""
@@ -28,9 +32,28 @@ HEADER_SIZE_MAX = 1 << 20
 
 _FRONT = struct.Struct(">iI")
 
+RUN_COUNT_MIN = 32
+"""Frames of one form that are worth being received as one; fewer cost less one by one."""
+RUN_COUNT_MAX = 256
+RUN_SIZE_MAX = 192 << 10
+"""Bytes of such frames: what is made of them stays small enough for one write."""
+FORMS_MAX = 8
+"""Forms remembered: a new one begins when an opaque has another number of digits."""
+
 Request = Command | PlainSend
-"""What a server receives."""
+"""One request."""
+Received = Request | SendRun
+"""What a server receives: one request, or some sends that came one after the other."""
 DecodeSend = Callable[[bytes], PlainSend | None]
+
+
+def one_by_one(received: Iterable[Received]) -> list[Request]:
+    """Each request by itself."""
+    return [
+        request
+        for one in received
+        for request in (one.sends() if isinstance(one, SendRun) else (one,))
+    ]
 
 
 class Event(enum.Enum):
@@ -50,7 +73,9 @@ class FrameConnection:
     Args:
         frame_size_max: Bytes of a frame.
         header_size_max: Bytes of a header.
-        decode_send: Reads a JSON header as a plain send, for ``requests``.
+        decode_send: Reads a JSON header as a plain send, for ``requests``. Any other than
+            ``decode_plain_send`` gets each of them: there are no runs.
+        run_count_min: Plain sends of one form that are received as one.
     """
 
     def __init__(
@@ -59,14 +84,18 @@ class FrameConnection:
         frame_size_max: int = FRAME_SIZE_MAX,
         header_size_max: int = HEADER_SIZE_MAX,
         decode_send: DecodeSend = decode_plain_send,
+        run_count_min: int = RUN_COUNT_MIN,
     ) -> None:
         self._decode_send = decode_send
+        self._run_count_min = run_count_min if decode_send is decode_plain_send else sys.maxsize
         self._frame_size_max = frame_size_max
         self._header_size_max = header_size_max
         self._buffer = bytearray()
         self._at = 0
         self._awaited = 0
         """Bytes without which ``requests`` would find no whole frame."""
+        self._forms: dict[int, SendForm] = {}
+        """By the size of the header: the newest ones."""
         self._ended = False
         self._failed: RemoteProtocolError | None = None
 
@@ -126,7 +155,7 @@ class FrameConnection:
         self._compact()
         return commands
 
-    def requests(self) -> list[Request]:
+    def requests(self) -> list[Received]:
         """All requests that are complete now: ``events`` for a server, which gets plain sends.
 
         The hot loop of receiving: about a third of the cost of ``events`` for each plain send.
@@ -139,10 +168,11 @@ class FrameConnection:
         if len(self._buffer) - self._at < self._awaited:
             return []
         data = bytes(self._buffer)
-        requests: list[Request] = []
+        requests: list[Received] = []
         at, end, front, unpack = self._at, len(data), _FRONT.size, _FRONT.unpack_from
         frame_max, header_max = self._frame_size_max, self._header_size_max
         decode_send = self._decode_send
+        run_count_min, no_run_before = self._run_count_min, at
         try:
             while end - at >= front:
                 size, word = unpack(data, at)
@@ -153,6 +183,13 @@ class FrameConnection:
                     self._check(size, header_size)
                 if frame_end > end:
                     break
+                if at >= no_run_before and end - at >= run_count_min * (size + 4):
+                    run, run_end = self._run(data, at, word)
+                    if run is not None:
+                        requests.append(run)
+                        at = run_end
+                        continue
+                    no_run_before = run_end
                 header = data[at + front : header_end]
                 request: Request | None = None if word >> 24 else decode_send(header)
                 if request is None:
@@ -168,6 +205,69 @@ class FrameConnection:
         self._at = at
         self._compact()
         return requests
+
+    def _run(self, data: bytes, at: int, word: int) -> tuple[SendRun | None, int]:
+        """The sends of one form that begin at ``at``, and where they end.
+
+        Args:
+            data: Whole frames, and perhaps part of one.
+            at: Where a frame begins.
+            word: The coding of its header, and its size.
+
+        Returns:
+            Without a run, where the next one may begin.
+        """
+        if word >> 24:
+            return None, at
+        starts, run_end = self._alike(data, at, word)
+        header_size = word
+        if len(starts) <= self._run_count_min:
+            return None, run_end
+        places = np.array(starts, np.int64)
+        windows = np.ndarray(len(data) - header_size + 1, f"V{header_size}", data, strides=(1,))
+        headers = windows[places[:-1] + _FRONT.size].view(np.uint8).reshape(-1, header_size)
+        form = self._forms.get(header_size)
+        count = 0 if form is None else form.count_alike(headers)
+        if count < self._run_count_min:
+            form = SendForm.of(headers[0].tobytes())
+            if form is None:
+                return None, run_end
+            self._remember(form)
+            count = form.count_alike(headers)
+        if form is None or count < self._run_count_min:
+            return None, run_end
+        run = SendRun(
+            form=form,
+            headers=headers[:count],
+            data=data,
+            body_starts=places[:count] + _FRONT.size + header_size,
+            body_ends=places[1 : count + 1],
+        )
+        return run, starts[count]
+
+    def _alike(self, data: bytes, at: int, word: int) -> tuple[list[int], int]:
+        """Where frames with this word begin, from ``at`` on, and where the last of them ends."""
+        starts = [at]
+        end, unpack, front, frame_max = (
+            len(data),
+            _FRONT.unpack_from,
+            _FRONT.size,
+            self._frame_size_max,
+        )
+        size_min, limit = (word & 0xFFFFFF) + 4, at + RUN_SIZE_MAX
+        while end - at >= front and len(starts) <= RUN_COUNT_MAX:
+            size, found = unpack(data, at)
+            next_at = at + 4 + size
+            if found != word or not size_min <= size <= frame_max or next_at > min(end, limit):
+                break
+            at = next_at
+            starts.append(at)
+        return starts, at
+
+    def _remember(self, form: SendForm) -> None:
+        if len(self._forms) >= FORMS_MAX:
+            del self._forms[next(iter(self._forms))]
+        self._forms[len(form.header)] = form
 
     def encode(self, command: Command) -> bytes:
         """The frame of ``command``; see ``encode_frame``."""

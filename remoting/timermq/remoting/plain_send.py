@@ -23,7 +23,9 @@ MARK = b'"code":%d,' % CODE
 """How clients write the code; another spelling is read as a command."""
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 _Natural32 = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
-_FRONT = struct.Struct(">ii")
+HANDLE_PART = ',"recallHandle":"%s"'
+"""How an answer says what takes the message back."""
+FRONT = struct.Struct(">ii")
 """Size of the frame, size of the header with coding 0."""
 
 
@@ -110,16 +112,18 @@ class PlainAnswerTemplate:
 
     def __init__(self, *, region: str, trace_on: str) -> None:
         fixed = f'{{"MSG_REGION":{_json(region)},"TRACE_ON":{_json(trace_on)}'
-        tail = (
-            f'"flag":{FLAG_RESPONSE},"language":"JAVA","opaque":%d,'
-            f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
+        tail = f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
+        self.parts = (
+            f'{{"code":0,"extFields":{fixed},"msgId":"',
+            '","queueId":"',
+            '","queueOffset":"',
+            '","transactionId":',
+            "",
+            f'}},"flag":{FLAG_RESPONSE},"language":"JAVA","opaque":',
+            f",{tail}",
         )
-        self._template = (
-            '{"code":0,"extFields":'
-            + fixed.replace("%", "%%")
-            + ',"msgId":"%s","queueId":"%d","queueOffset":"%d","transactionId":%s%s},'
-            + tail
-        )
+        """What stands around message id, queue, queue offset, key, recall handle and opaque."""
+        self._template = "%s".join(part.replace("%", "%%") for part in self.parts)
 
     def frame(
         self,
@@ -142,11 +146,11 @@ class PlainAnswerTemplate:
             recall_handle: What takes it back, Base64; None without one.
         """
         key = f'"{unique_key}"' if unique_key.isalnum() else _json(unique_key)
-        handle = "" if recall_handle is None else f',"recallHandle":"{recall_handle}"'
+        handle = "" if recall_handle is None else HANDLE_PART % recall_handle
         header = (
             self._template % (message_id, queue_id, queue_offset, key, handle, opaque)
         ).encode()
-        return _FRONT.pack(len(header) + 4, len(header)) + header
+        return FRONT.pack(len(header) + 4, len(header)) + header
 
 
 def _json(text: str) -> str:

@@ -94,7 +94,7 @@ async def test_tables_and_messages_survive_a_clean_stop(autojump_clock: MockCloc
     assert not disk.exists(f"{ROOT}/abort")
     await trio.sleep(20)
     async with running_broker(disk=disk) as running:
-        assert running.broker.store.last_exit_ok
+        assert running.broker.store.recovery.last_exit_ok
         peer = running.connect()
         topic = running.broker.tables.topics.get("T")
         assert topic is not None
@@ -121,7 +121,7 @@ async def test_a_kill_loses_nothing_acknowledged(autojump_clock: MockClock) -> N
     disk.process_kill()
     assert disk.exists(f"{ROOT}/abort")
     async with running_broker(disk=disk) as running:
-        assert not running.broker.store.last_exit_ok
+        assert not running.broker.store.recovery.last_exit_ok
         assert await delivered(running) == [b"now"]
         await trio.sleep(70)
         assert await delivered(running) == [b"now", b"later"]

@@ -88,3 +88,14 @@ def test_slots_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert 0 == admitted(control, 1, 3000)
     assert 1 == admitted(control, 1, 0)
+
+
+@pytest.mark.parametrize(("count", "taken"), [(3, True), (4, False)])
+def test_many_are_taken_when_none_would_be_refused(count: int, taken: bool) -> None:
+    """The last may find as many as the limit before it; nothing is counted otherwise."""
+    flow = FlowControl(4, lambda _: 1, draw=FixedDraw(0.0))
+
+    assert flow.takes_all([SLOT_MS, *[SLOT_MS + 1000] * 5]) is False
+    assert flow.takes_all([SLOT_MS]) is True
+    assert flow.takes_all([SLOT_MS] * count) is taken
+    assert flow.refuses(SLOT_MS) is taken

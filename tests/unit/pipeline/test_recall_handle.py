@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import base64
 
+import numpy as np
 import pytest
 
-from timermq.pipeline.recall_handle import HandleError, decode_handle, encode_handle
+from timermq.pipeline.recall_handle import (
+    HandleError,
+    decode_handle,
+    encode_handle,
+    encode_handles,
+)
+from timermq.timerstore.byte_rows import digits_of
 
 GOLDEN = "djEgVCBicm9rZXItYSAxNzAwMDAwMDAyMDAxIDdGMDAwMDAxMDAwMDJBOUYwMDAwMDAwMDAwMDAwMDY0"
 
@@ -24,6 +31,23 @@ def test_golden() -> None:
         handle.broker_name,
         handle.timestamp_ms,
     ) == ("T", "broker-a", 1_700_000_002_001)
+
+
+@pytest.mark.parametrize("topic", ["T", "TT", "TTT", "é"])
+def test_handles_of_many_are_those_of_each(topic: str) -> None:
+    """Whatever is left over of three bytes."""
+    keys, times = [b"AB12", b"cd34"], [1_700_000_002_001, 1_700_000_003_001]
+    handles = encode_handles(
+        topic,
+        "broker-a",
+        digits_of(np.array(times), 13),
+        np.frombuffer(b"".join(keys), np.uint8).reshape(2, 4),
+    )
+
+    assert [
+        encode_handle(topic, "broker-a", time_ms, key.decode())
+        for time_ms, key in zip(times, keys, strict=True)
+    ] == [handle.tobytes().decode() for handle in handles]
 
 
 def test_unparsable_time() -> None:

@@ -53,11 +53,11 @@ def test_the_abort_file_is_there_while_a_store_is_open() -> None:
     trio.run(store.aclose)
 
     assert not disk.exists(f"{ROOT}/abort")
-    assert open_store(disk).last_exit_ok
+    assert open_store(disk).recovery.last_exit_ok
 
     disk.process_kill()
 
-    assert not open_store(disk).last_exit_ok
+    assert not open_store(disk).recovery.last_exit_ok
 
 
 def test_closing_makes_everything_durable() -> None:
@@ -78,7 +78,7 @@ def test_closing_makes_everything_durable() -> None:
         page.logics_msg_timestamp,
         page.index_msg_timestamp,
     }
-    assert store.last_exit_ok
+    assert store.recovery.last_exit_ok
     assert ["a"] == read_bodies(store)
     assert len(store.query("T", "k", count_max=1)) == 1
 
@@ -92,7 +92,7 @@ async def test_a_store_is_closed_even_when_cancelled() -> None:
         scope.cancel()
         await store.aclose()
 
-    assert open_store(disk).last_exit_ok
+    assert open_store(disk).recovery.last_exit_ok
 
 
 def test_closing_after_a_failed_sync_gives_the_lock_back() -> None:
@@ -108,7 +108,7 @@ def test_closing_after_a_failed_sync_gives_the_lock_back() -> None:
     trio.run(store.aclose)
     store = open_store(disk)
 
-    assert not store.last_exit_ok
+    assert not store.recovery.last_exit_ok
     assert ["a"] == read_bodies(store)
 
 
@@ -124,7 +124,7 @@ def test_a_store_with_waiting_units_is_not_closed_cleanly() -> None:
 
     store = open_store(disk)
 
-    assert not store.last_exit_ok
+    assert not store.recovery.last_exit_ok
     assert ["b"] == read_bodies(store, queue_id=1)
 
 
@@ -268,7 +268,7 @@ def test_looking_on_writes_nothing(is_clean: bool) -> None:
     trio.run(store.aclose)
     disk.total = total
 
-    assert is_clean == open_store(disk).last_exit_ok
+    assert is_clean == open_store(disk).recovery.last_exit_ok
 
 
 def test_an_empty_directory_can_be_looked_at() -> None:

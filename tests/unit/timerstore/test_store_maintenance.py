@@ -184,7 +184,7 @@ async def test_a_failed_sync_ends_the_service(autojump_clock: MockClock, name: s
     await rig.store.aclose()
     rig.store = rig.open()
 
-    assert not rig.store.last_exit_ok
+    assert not rig.store.recovery.last_exit_ok
     assert ["a"] == read_bodies(rig.store)
 
 

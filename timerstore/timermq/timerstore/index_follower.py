@@ -14,7 +14,7 @@ from collections.abc import Callable
 from .commit_log import CommitLog
 from .disk import Disk
 from .index_file import IndexFile
-from .index_keys import FreshRecords, KeyColumns, keys_in
+from .index_keys import Fresh, KeyColumns, keys_in
 from .index_service import QUERY_COUNT_MAX, IndexService
 from .log_record import LogRecord, read_log_record
 from .properties import UNIQ_KEY_NAME, find
@@ -57,7 +57,7 @@ class IndexFollower:
         self._log = log
         self._index = index
         self._read_only = read_only
-        self._fresh: deque[FreshRecords] = deque()
+        self._fresh: deque[Fresh] = deque()
         """What was just written, in the order of the log."""
         self._fresh_count = self._fresh_size = 0
 
@@ -106,7 +106,7 @@ class IndexFollower:
         """Whether the log holds records that are not indexed."""
         return self.position < self._log.max_offset
 
-    def offer(self, fresh: FreshRecords) -> None:
+    def offer(self, fresh: Fresh) -> None:
         """Take what was just written, so that it need not be read; too much of it is forgotten."""
         self._fresh.append(fresh)
         self._fresh_count += len(fresh)
@@ -125,7 +125,7 @@ class IndexFollower:
         start = max(self.position, log.min_offset)
         keys = KeyColumns()
         end = self._take_keys(keys, start, count_max) or self._read_keys(keys, start, count_max)
-        self._index.add(keys)
+        self._index.add(keys.hashed())
         if end == start:
             # A record that rotted on the disk. Nothing in its segment can be found behind it.
             end = min(log.next_segment_start(start), log.max_offset)

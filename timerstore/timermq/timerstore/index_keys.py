@@ -8,13 +8,22 @@ record only the lengths and the end of the properties are looked at.
 Source: Java ``IndexService.buildIndex``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from functools import lru_cache
 
 import attrs
+import numpy as np
+from numpy.typing import NDArray
 
+from .byte_rows import Rows
+from .index_layout import folded, key_hashes
+from .java_hash import CACHED_TAGS_MAX, hash_rows, java_hash
 from .log_record import is_rollback, store_ms_of
 from .message import TRANSACTION_MASK
 from .properties import KEYS_NAME, KEYS_SEPARATOR, UNIQ_KEY_NAME, find
+from .property_columns import PropertyColumns
 from .record import RecordError, record_spans
 from .record_layout import (
     BLANK_MAGIC,
@@ -26,6 +35,9 @@ from .record_layout import (
     V6_BITS,
 )
 
+STEP_KEYS_MAX = 4096
+"""Keys hashed at a time, whatever the size of the batch: less than a megabyte."""
+
 _PEEK = HEAD.cut("total_size", "magic", "sys_flag", "store_ms", "body_length")
 
 _BLANK_MARK = BLANK_MAGIC.to_bytes(4, signed=True)
@@ -34,6 +46,7 @@ _KEYS = KEYS_NAME + b"\x01"
 _UNIQ_KEY_SIZE = len(_UNIQ_KEY)
 _END = b"\x02"
 _END_BYTE = 2
+_NONE = np.empty(0, np.int64)
 _UNUSUAL_FLAGS = V6_BITS | int(TRANSACTION_MASK)
 
 
@@ -56,6 +69,11 @@ def index_text(topic: bytes, key: bytes) -> bytes:
 
 def _as_java_reads(text: bytes) -> bytes:
     return text if text.isascii() else text.decode("utf-8", "replace").encode()
+
+
+@lru_cache(CACHED_TAGS_MAX)
+def _head_hash(topic: str) -> int:
+    return java_hash(f"{topic}#")
 
 
 class _TopicHeads(dict[str, bytes]):
@@ -91,6 +109,72 @@ class FreshRecords:
         return self.end - self.start
 
 
+@attrs.frozen(eq=False)
+class FreshColumns:
+    """Records that were written together, and have a unique key of one size and no other."""
+
+    start: int
+    """Position of the first one."""
+    end: int
+    """Where the log goes on behind them."""
+    store_ms: int
+    heads: NDArray[np.int32]
+    """Hashes of what stands before the key of each: its topic."""
+    keys: Rows
+    offsets_py: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls,
+        properties: PropertyColumns,
+        topics: Sequence[str],
+        offsets_py: NDArray[np.int64],
+        *,
+        end: int,
+        store_ms: int,
+    ) -> FreshColumns | None:
+        """None when they have other keys too, or none, or some that are no ASCII."""
+        keys = properties.value(UNIQ_KEY_NAME)
+        others = properties.value(KEYS_NAME)
+        if keys is None or others is None or others.size or not keys.size or int(keys.max()) > 127:
+            return None
+        heads = np.array(list(map(_head_hash, topics)), np.int32)
+        return cls(int(offsets_py[0]), end, store_ms, heads, keys.copy(), offsets_py)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log that they stand in."""
+        return self.end - self.start
+
+    def hashed(self) -> KeyHashes:
+        """What the index takes."""
+        hashes = folded(hash_rows(self.heads, self.keys))
+        return KeyHashes(hashes, self.offsets_py, np.full(len(self), self.store_ms))
+
+
+Fresh = FreshRecords | FreshColumns
+
+
+@attrs.frozen(eq=False)
+class KeyHashes:
+    """The hashes of keys, a row each, as the index takes them."""
+
+    hashes: NDArray[np.int64]
+    offsets_py: NDArray[np.int64]
+    """Positions of the messages, ascending."""
+    stores_ms: NDArray[np.int64]
+    """Their store times."""
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def __getitem__(self, rows: slice | NDArray[np.bool_]) -> KeyHashes:
+        return KeyHashes(self.hashes[rows], self.offsets_py[rows], self.stores_ms[rows])
+
+
 @attrs.define(eq=False)
 class KeyColumns:
     """The keys of some records, as columns of one row a key."""
@@ -100,6 +184,32 @@ class KeyColumns:
     """Positions of the messages, ascending."""
     stores_ms: list[int] = attrs.field(factory=list[int])
     """Their store times."""
+
+    _before: list[KeyHashes] = attrs.field(factory=list[KeyHashes], init=False)
+    """Keys before these that are hashed already."""
+
+    def hashed(self) -> KeyHashes:
+        """What the index takes of all that was added."""
+        self._hash()
+        parts = self._before
+        return KeyHashes(
+            np.concatenate([_NONE, *[part.hashes for part in parts]]),
+            np.concatenate([_NONE, *[part.offsets_py for part in parts]]),
+            np.concatenate([_NONE, *[part.stores_ms for part in parts]]),
+        )
+
+    def _hash(self) -> None:
+        """Hash the texts that are here, a bounded number at a time."""
+        for at in range(0, len(self.texts), STEP_KEYS_MAX):
+            end = at + STEP_KEYS_MAX
+            self._before.append(
+                KeyHashes(
+                    key_hashes(self.texts[at:end]),
+                    np.array(self.offsets_py[at:end], np.int64),
+                    np.array(self.stores_ms[at:end], np.int64),
+                )
+            )
+        self.texts, self.offsets_py, self.stores_ms = [], [], []
 
     def add_record(self, data: bytes, phy_offset: int) -> bool:
         """Add the keys of one record; False when it is none."""
@@ -115,8 +225,15 @@ class KeyColumns:
                 self.stores_ms.append(store_ms)
         return True
 
-    def add_fresh(self, fresh: FreshRecords) -> None:
+    def add_fresh(self, fresh: Fresh) -> None:
         """Add the keys of records that were just written."""
+        if isinstance(fresh, FreshColumns):
+            self._hash()
+            self._before.append(fresh.hashed())
+        else:
+            self._add_fresh_records(fresh)
+
+    def _add_fresh_records(self, fresh: FreshRecords) -> None:
         texts, offsets, heads = self.texts, self.offsets_py, _TopicHeads()
         first = len(texts)
         has_keys = _KEYS in b"".join(fresh.properties)

@@ -63,7 +63,12 @@ def key_hash(text: str) -> int:
 
 def key_hashes(keys: list[bytes]) -> NDArray[np.int64]:
     """``key_hash`` of many keys at once."""
-    wide = hash_keys(keys).astype(np.int64)
+    return folded(hash_keys(keys))
+
+
+def folded(hashes: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Hashes of Java's as the index has them: without their sign."""
+    wide = hashes.astype(np.int64)
     return np.where(wide == _INT_MIN, 0, np.abs(wide))
 
 

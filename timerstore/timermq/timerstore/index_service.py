@@ -21,13 +21,11 @@ import numpy as np
 
 from .disk import Disk
 from .index_file import IndexFile
-from .index_keys import KeyColumns
-from .index_layout import IndexHeader, key_hash, key_hashes
+from .index_keys import STEP_KEYS_MAX, KeyHashes
+from .index_layout import IndexHeader, key_hash
 
 QUERY_COUNT_MAX = 64
 """Positions that one query returns at most (``maxMsgsNumBatch``)."""
-STEP_KEYS_MAX = 4096
-"""Keys hashed and linked at a time, whatever the size of the batch: less than a megabyte."""
 TIME_STEP_MS = 1000
 """Entries know their time to the second, cut off."""
 
@@ -131,7 +129,7 @@ class IndexService:
             flushed_ms=self._flushed_ms,
         )
 
-    def add(self, keys: KeyColumns) -> None:
+    def add(self, keys: KeyHashes) -> None:
         """Add the keys of messages, in the order of the log; those that are in are left out.
 
         Args:
@@ -145,11 +143,12 @@ class IndexService:
         """
         assert not self._read_only
         keys = self._uncovered(keys)
-        for start in range(0, len(keys.texts), STEP_KEYS_MAX):
-            end = start + STEP_KEYS_MAX
-            self._append(
-                keys.texts[start:end], keys.offsets_py[start:end], keys.stores_ms[start:end]
-            )
+        start = 0
+        while start < len(keys):
+            file = self._newest()
+            part = keys[start : start + min(file.room(), STEP_KEYS_MAX)]
+            file.append(part.hashes, part.offsets_py, part.stores_ms)
+            start += len(part)
 
     def query(
         self, topic: str, key: str, *, count_max: int, begin_ms: int, end_ms: int
@@ -229,23 +228,14 @@ class IndexService:
         for file in self._files:
             file.file.close()
 
-    def _uncovered(self, keys: KeyColumns) -> KeyColumns:
+    def _uncovered(self, keys: KeyHashes) -> KeyHashes:
         """The keys that are not in; nearly always all of them."""
         covered_to = self.covered_to
-        if not keys.offsets_py or keys.offsets_py[0] > covered_to:
+        if not len(keys) or keys.offsets_py[0] > covered_to:
             return keys
-        present = self._newest_hashes()
-        hashes = key_hashes(keys.texts).tolist()
-        rows = [
-            row
-            for row, (offset_py, key) in enumerate(zip(keys.offsets_py, hashes, strict=True))
-            if offset_py > covered_to or (offset_py == covered_to and key not in present)
-        ]
-        return KeyColumns(
-            [keys.texts[row] for row in rows],
-            [keys.offsets_py[row] for row in rows],
-            [keys.stores_ms[row] for row in rows],
-        )
+        is_newest = keys.offsets_py == covered_to
+        present = np.isin(keys.hashes, list(self._newest_hashes()))
+        return keys[(keys.offsets_py > covered_to) | (is_newest & ~present)]
 
     def _newest_hashes(self) -> set[int]:
         """Key hashes of the last message that is covered."""
@@ -256,18 +246,6 @@ class IndexService:
             if len(hashes) < file.header.index_count - 1:
                 break
         return present
-
-    def _append(self, texts: list[bytes], offsets_py: list[int], stores_ms: list[int]) -> None:
-        """Add at most ``STEP_KEYS_MAX`` keys, in as many files as it takes."""
-        hashes = key_hashes(texts)
-        positions = np.array(offsets_py, np.int64)
-        times = np.array(stores_ms, np.int64)
-        start = 0
-        while start < len(texts):
-            file = self._newest()
-            end = min(start + file.room(), len(texts))
-            file.append(hashes[start:end], positions[start:end], times[start:end])
-            start = end
 
     def _newest(self) -> IndexFile:
         """The file that takes the next entry."""

@@ -16,6 +16,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from .byte_rows import Rows
+
 CACHED_TAGS_MAX = 4096
 """Different tags whose hashes are remembered."""
 
@@ -79,6 +81,20 @@ def hash_keys(keys: Sequence[bytes]) -> NDArray[np.int32]:
     for indexes in indexes_by_size.values():
         hashes[indexes] = hash_columns([keys[index] for index in indexes])
     return hashes
+
+
+def hash_rows(heads: NDArray[np.int32], rows: Rows) -> NDArray[np.int32]:
+    """The hashes of texts that each begin with something hashed before and end with a row of ASCII.
+
+    Args:
+        heads: ``java_hash`` of what stands before each row.
+        rows: The rest, at most ``COLUMN_KEY_SIZE_MAX`` bytes.
+    """
+    size = rows.shape[1]
+    powers = _powers()[:size][::-1]
+    sums: NDArray[np.uint32] = rows.astype(np.uint32) @ powers
+    sums += heads.view(np.uint32) * np.uint32(31) * powers[0]
+    return sums.view(np.int32)
 
 
 @lru_cache(1)

@@ -26,10 +26,10 @@ from .get_result import NO_QUEUE, GetResult
 from .group_commit import GroupCommit
 from .index_follower import IndexFollower
 from .message import Message
+from .message_columns import MessageColumns, StoredColumns
 from .put_status import PutResult
 from .queue_reader import QueueReader, RecordFilter, TagsFilter
-from .record_copy import RecordCopier, RecordCopies
-from .record_writer import RecordWriter
+from .record_copy import RecordCopies
 from .store_checkpoint import StoreCheckpoint
 from .store_files import StoreFiles, checkpoint_path
 from .store_lock import StoreLock
@@ -90,8 +90,8 @@ class MessageStore:
         self._writer = StoreWriter(
             options,
             log=log,
-            records=RecordWriter(options, self._topic_queues, store_host),
-            copier=RecordCopier(self._topic_queues, store_host),
+            topic_queues=self._topic_queues,
+            store_host=store_host,
             dispatcher=self._dispatcher,
             commit=self._commit,
             cleaner=self._cleaner,
@@ -172,11 +172,6 @@ class MessageStore:
         """Store time of the newest message, 0 for an empty log."""
         return self._writer.last_store_ms
 
-    @property
-    def last_exit_ok(self) -> bool:
-        """Whether the process before this one closed the store."""
-        return self.recovery.last_exit_ok
-
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve the store in the background until cancelled: syncs, checkpoint, index, cleaning.
 
@@ -232,9 +227,14 @@ class MessageStore:
         Source: DefaultMessageStore.asyncPutMessages.
         """
         results = self._writer.put(messages, even_when_full=even_when_full, whole=whole)
-        self._maintenance.try_dispatch()
-        self._maintenance.wake()
+        self._maintenance.follow()
         return results
+
+    def put_columns(self, columns: MessageColumns) -> StoredColumns | list[PutResult]:
+        """``put`` for messages of one form; one result for each if they were put one by one."""
+        stored = self._writer.put_columns(columns)
+        self._maintenance.follow()
+        return stored
 
     def put_copies(self, copies: RecordCopies) -> PutResult | None:
         """Write records again under other topics, also on a full disk: all of them or none.
@@ -244,8 +244,7 @@ class MessageStore:
             messages, see `RecordCopier.encode`.
         """
         result = self._writer.put_copies(copies)
-        self._maintenance.try_dispatch()
-        self._maintenance.wake()
+        self._maintenance.follow()
         return result
 
     def writeable(self) -> str | None:

@@ -15,10 +15,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from .byte_rows import Places as Places
+from .byte_rows import Rows, rows_at
 from .record_layout import HEAD
-
-Places = NDArray[np.int64]
-"""Positions in the bytes of a block, or lengths."""
 
 
 @attrs.define(eq=False, slots=False)
@@ -51,15 +50,11 @@ class RecordBlock:
 
         Every record must be as long as a head at least.
         """
-        # One possible head a byte, as a view; those that are heads are copied, each as a whole.
-        count = max(len(self.data) - HEAD.size + 1, 0)
-        windows = np.ndarray(count, f"V{HEAD.size}", self.data, strides=(1,))
-        return windows[self.starts].view(HEAD.dtype)
+        return rows_at(self.data, self.starts, HEAD.size).view(HEAD.dtype).reshape(-1)
 
-    def octets(self, places: Places, size: int) -> NDArray[np.uint8]:
+    def octets(self, places: Places, size: int) -> Rows:
         """``size`` bytes from each place on, a row each; IndexError when they are not in here."""
-        count = max(len(self.data) - size + 1, 0)
-        return np.ndarray((count, size), np.uint8, self.data, strides=(1, 1))[places]
+        return rows_at(self.data, places, size)
 
     def have(self, text: bytes, places: Places) -> bool:
         """Whether ``text`` stands at every one of these places; all have room for it."""

@@ -17,7 +17,7 @@ import attrs
 from .commit_log import LogWrite
 from .consume_queue import UNIT, QueueUnits
 from .dispatch import DispatchBatch, unit_tags_code
-from .index_keys import FreshRecords
+from .index_keys import Fresh, FreshRecords
 from .message import HOST_SIZE_V4, HOST_SIZE_V6, TRANSACTION_MASK, Message, SysFlag
 from .properties import INNER_NUM, PROPERTIES_SIZE_MAX
 from .put_status import PutResult, PutStatus
@@ -59,7 +59,7 @@ class EncodedBatch:
     """One for each message, in their order; true once the writes are done."""
     count: int = 0
     """Messages that are stored."""
-    fresh: FreshRecords | None = None
+    fresh: Fresh | None = None
     """For the index; None when it has to read them."""
     segment_starts: list[int] = attrs.field(factory=list[int])
     """Segments that have to be begun."""
@@ -109,6 +109,8 @@ class RecordWriter:
         record_size_max = min(options.max_message_size + RECORD_OVERHEAD_MAX, size_max)
         self._limits = ((options.max_message_size, record_size_max), (size_max, size_max))
         """Largest body and record: of new messages, and of those that were taken before."""
+        self.body_size_max, self.record_size_max = self._limits[False]
+        """Of new messages, bytes."""
         self._levels = options.delay_levels_ms
         self._heads: dict[int, _Head] = {}
         """By the size of the born host."""

@@ -92,8 +92,9 @@ class StoreMaintenance:
         self.files_lock = trio.Lock()
         """Held while files of queues and index are synced or removed: never both at once."""
 
-    def wake(self) -> None:
-        """Tell the tasks that records were appended."""
+    def follow(self) -> None:
+        """Records were appended: bring them to the queues, and tell the tasks."""
+        self.try_dispatch()
         if self._appended:
             self._appended.unpark_all()
 

@@ -11,10 +11,12 @@ from .dispatch import Dispatcher
 from .group_commit import GroupCommit
 from .index_follower import IndexFollower
 from .message import Message
+from .message_columns import MessageColumns, MessageColumnsWriter, StoredColumns
 from .put_status import PutResult, PutStatus
 from .record_copy import RecordCopier, RecordCopies
 from .record_writer import EncodedBatch, RecordWriter
 from .store_options import StoreOptions
+from .topic_queue import TopicQueueTable
 
 
 class StoreWriter:
@@ -23,8 +25,8 @@ class StoreWriter:
     Args:
         options: Limits.
         log: The log.
-        records: Encodes batches.
-        copier: Encodes copies.
+        topic_queues: Next queue offsets.
+        store_host: Address in new records, packed.
         dispatcher: Gets what was stored.
         commit: Says whether the log has failed.
         cleaner: Says whether the disk is full.
@@ -38,8 +40,8 @@ class StoreWriter:
         options: StoreOptions,
         *,
         log: CommitLog,
-        records: RecordWriter,
-        copier: RecordCopier,
+        topic_queues: TopicQueueTable,
+        store_host: bytes,
         dispatcher: Dispatcher,
         commit: GroupCommit,
         cleaner: Cleaner,
@@ -58,8 +60,14 @@ class StoreWriter:
         """Why nothing is stored any more."""
         self._options = options
         self._log = log
-        self._records = records
-        self._copier = copier
+        self._records = RecordWriter(options, topic_queues, store_host)
+        self._copier = RecordCopier(topic_queues, store_host)
+        self._columns = MessageColumnsWriter(
+            topic_queues,
+            store_host,
+            body_size_max=self._records.body_size_max,
+            record_size_max=self._records.record_size_max,
+        )
         self._dispatcher = dispatcher
         self._commit = commit
         self._cleaner = cleaner
@@ -90,6 +98,21 @@ class StoreWriter:
         return [
             refusal if result.status is PutStatus.PUT_OK else result for result in batch.results
         ]
+
+    def put_columns(self, columns: MessageColumns) -> StoredColumns | list[PutResult]:
+        """Store messages of one form together, or as a batch where that cannot be."""
+        log = self._log
+        store_ms = max(self._now_ms(), self.last_store_ms)
+        encoded = None
+        if self.refusal(even_when_full=False) is None:
+            encoded = self._columns.encode(
+                columns, start=log.max_offset, room=log.room, store_ms=store_ms
+            )
+        if encoded is None:
+            return self.put(columns.messages(), even_when_full=False)
+        batch, stored = encoded
+        refusal = self._write(batch, store_ms)
+        return stored if refusal is None else [refusal] * len(columns)
 
     def put_copies(self, copies: RecordCopies) -> PutResult | None:
         """Store copies and hand their queue units over; see `MessageStore.put_copies`."""

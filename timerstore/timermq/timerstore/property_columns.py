@@ -1,0 +1,73 @@
+"""Property texts of one form, read together: a property stands in the same columns of all.
+
+Most messages of a batch have the same properties in the same order, with values of the same sizes.
+Then a property is looked for once, in the first text. A batch that is not so is read text by text,
+as ``properties`` says.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .byte_rows import Rows
+
+_END = b"\x02"
+_END_BYTE = 2
+_VALUE = re.compile(rb"(?<=\x01)[^\x01\x02]*(?=\x02)")
+
+
+class PropertyColumns:
+    """The texts of a batch; ``of`` makes one."""
+
+    def __init__(self, rows: Rows, first: bytes, changed: NDArray[np.uint8]) -> None:
+        self._rows = rows
+        self._first = first
+        self._changed = changed
+        """Not 0 where texts differ."""
+
+    @classmethod
+    def of(cls, rows: Rows) -> PropertyColumns | None:
+        """None when the texts differ in more than values.
+
+        Args:
+            rows: Property texts, at least one.
+        """
+        first = rows[0].tobytes()
+        changed: NDArray[np.uint8] = np.bitwise_or.reduce(rows ^ rows[0], axis=0)
+        is_value = np.zeros(len(first), np.bool_)
+        for value in _VALUE.finditer(first):
+            is_value[value.start() : value.end()] = True
+        columns = np.flatnonzero(changed)
+        if not is_value[columns].all() or (rows[:, columns] <= _END_BYTE).any():
+            return None
+        return cls(rows, first, changed)
+
+    def value(self, name: bytes) -> Rows | None:
+        """The values of a property; rows without columns when no text has it.
+
+        Returns:
+            None when it stands there in an unusual way: more than once, empty, without an end.
+        """
+        place = self._place(name)
+        return None if place is None else self._rows[:, place]
+
+    def same_value(self, name: bytes) -> bytes | None:
+        """The one value that all texts have, empty when none has it; None when they differ."""
+        place = self._place(name)
+        if place is None or self._changed[place].any():
+            return None
+        return self._first[place]
+
+    def _place(self, name: bytes) -> slice | None:
+        """Where its values stand; None when that is unusual."""
+        mark, text = name + b"\x01", self._first
+        at = text.find(mark)
+        if at < 0:
+            return slice(0)
+        start = at + len(mark)
+        end = text.find(_END, start)
+        is_unusual = (at and text[at - 1] != _END_BYTE) or text.find(mark, start) >= 0
+        return None if is_unusual or end <= start else slice(start, end)
