@@ -1,4 +1,4 @@
-"""Transactions of RocketMQ's own client: stops, kills, and Java's broker before and behind ours."""
+"""Transactions of RocketMQ's own clients: stops, kills, a Java broker before and behind ours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.record import decode_record
 from timermq.timerstore.store_options import StoreOptions
 
-pytestmark = [pytest.mark.slow, pytest.mark.interop]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.interop,
+    pytest.mark.timeout(900),  # the Go client is built from its sources, once a machine
+]
 
 TOPIC = "Trade"
 GROUP = "Traders"
@@ -107,6 +111,20 @@ def test_java_producer(tmp_path: Path, java_client: Callable[..., list[str]]) ->
     assert arrived(store) == Counter(["committed", "open0", "open2", "open3", "killed", "last"])
     assert "TRANSACTION_DELAY" in refusal
     assert client.heard_so_far("CHECKED last") == []
+
+
+def test_go_producer(tmp_path: Path, go_client: Callable[..., list[str]]) -> None:
+    """Commit, rollback, and what it decides when it is asked for the second time."""
+    store = tmp_path / "store"
+    broker = start(store, *FAST)
+    with talking(go_client("trading", broker.namesrv, TOPIC, GROUP)) as client:
+        client.hear("SENT never")
+        client.hear("CHECKED late 2")
+        client.hear("CHECKED never 2")
+        client.hear("DONE")
+    assert broker.stop() == 0
+
+    assert arrived(store) == Counter(["committed", "late"])
 
 
 def test_a_delay_that_begins_with_the_commit(

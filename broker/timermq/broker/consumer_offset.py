@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.config_file import DataVersion
 
 from .config_fields import ConfigFields
 from .config_table import in_order, next_version, read_version, version_json
+from .refusal import RefusedError
+from .topic_validator import TRANS_GROUP
 
 TOPIC_GROUP_SEPARATOR = "@"
 
@@ -67,7 +70,20 @@ class ConsumerOffsetTable:
         """Remember that ``group`` goes on at ``offset``; a negative one is ignored.
 
         Go commits -1 for queues that it has not touched.
+
+        Raises:
+            RefusedError: The group is the one by whose offsets transactions are found again (16).
         """
+        if group == TRANS_GROUP:
+            raise RefusedError(
+                ResponseCode.NO_PERMISSION,
+                "INTERNAL_GROUP",
+                f"{group} is the broker's own: its offsets say which transactions are open",
+            )
+        self.keep(group=group, topic=topic, queue_id=queue_id, offset=offset)
+
+    def keep(self, *, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """What ``commit`` does, for the broker itself."""
         if offset < 0:
             return
         queues = self._offsets.setdefault(f"{topic}{TOPIC_GROUP_SEPARATOR}{group}", {})

@@ -41,6 +41,7 @@ def families(look: MetricsLook) -> Iterator[Metric]:
         *_store(look),
         *_topics(look),
         *_timer(look),
+        *_transactions(look),
         *_promises(look),
         *_clock(look),
     ):
@@ -225,6 +226,20 @@ def _timer(look: MetricsLook) -> Iterator[Metric]:
         "timermq_delays_refused", "Delay requests refused, by rule", labels=["rule"]
     )
     yield _labelled(refused, [((rule,), n) for rule, n in sorted(timer.refused.items())])
+
+
+def _transactions(look: MetricsLook) -> Iterator[Metric]:
+    """What producers decide about, and what they do not."""
+    now = look.statistics.transactions
+    yield _gauge("rocketmq_half_messages", "Transactions that nobody has decided about", now.open)
+    yield _counter("rocketmq_commit_messages", "Transactions committed", now.committed)
+    yield _counter("rocketmq_rollback_messages", "Transactions rolled back", now.rolled_back)
+    yield _counter("timermq_transaction_checks", "Times that producers were asked", now.checks)
+    yield _counter(
+        "timermq_transactions_discarded",
+        "Given up after the last check: in TRANS_CHECK_MAX_TIME_TOPIC",
+        now.discarded,
+    )
 
 
 def _promises(look: MetricsLook) -> Iterator[Metric]:

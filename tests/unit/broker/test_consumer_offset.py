@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from broker_rig import as_object
 from fakes import START_MS
 from golden_stores import GoldenStores
 from timermq.broker.consumer_offset import ConsumerOffsetTable
+from timermq.broker.refusal import RefusedError
 from timermq.timerstore.config_file import parse_json
 
 
@@ -84,3 +87,14 @@ def test_a_deleted_topic_is_forgotten() -> None:
     table.delete_topic("T")
 
     assert table.topics_of("g") == ["U"]
+
+
+def test_the_group_of_transactions_is_the_brokers() -> None:
+    """Who moved its offsets on would lose what is open behind them (16)."""
+    table = make_table()
+
+    with pytest.raises(RefusedError, match="INTERNAL_GROUP: CID_RMQ_SYS_TRANS is the broker's own"):
+        table.commit(
+            group="CID_RMQ_SYS_TRANS", topic="RMQ_SYS_TRANS_HALF_TOPIC", queue_id=0, offset=9
+        )
+    assert table.topics_of("CID_RMQ_SYS_TRANS") == []

@@ -9,6 +9,7 @@ from trio.testing import MockClock
 
 from broker_rig import BROKER, RunningBroker, pull_ext, running_broker, send_ext
 from timermq.broker.metrics_page import FRESH
+from transaction_rig import COMMIT, END_TRANSACTION, ROLLBACK, end_ext, half_properties
 
 COMMON = {"cluster", "node_type", "node_id"}
 SENT_MS = 5_000
@@ -115,3 +116,23 @@ async def test_a_consumer_that_has_all_has_no_lag(autojump_clock: MockClock) -> 
             page = await samples(running)
             lag = "consumer_group=G,is_retry=false,topic=T"
             assert page["rocketmq_consumer_lag_messages", lag] == 0
+
+
+async def test_transactions_are_counted(autojump_clock: MockClock) -> None:
+    """Those that are open, and how the others ended."""
+    async with running_broker() as running:
+        peer = running.connect()
+        halves = [
+            await peer.call(10, send_ext("T", half_properties(key), sysFlag="4"), b"x")
+            for key in ("K0", "K1", "K2")
+        ]
+        await peer.call(END_TRANSACTION, end_ext(halves[0], COMMIT))
+        await peer.call(END_TRANSACTION, end_ext(halves[1], ROLLBACK))
+        await trio.sleep(40)
+        page = await samples(running)
+
+        assert page["rocketmq_half_messages", ""] == 1
+        assert page["rocketmq_commit_messages_total", ""] == 1
+        assert page["rocketmq_rollback_messages_total", ""] == 1
+        assert page["timermq_transaction_checks_total", ""] == 1
+        assert page["timermq_transactions_discarded_total", ""] == 0

@@ -316,7 +316,7 @@ class Transactions:
 
     def _commit(self, topic: str, offset: int) -> None:
         if self._committed(topic) != offset:
-            self._table.commit(group=TRANS_GROUP, topic=topic, queue_id=0, offset=offset)
+            self._table.keep(group=TRANS_GROUP, topic=topic, queue_id=0, offset=offset)
 
     def _op_end(self) -> int:
         queue = self._store.queue(TRANS_OP_HALF_TOPIC, OP_QUEUE_ID)

@@ -206,7 +206,7 @@ async def test_java_commits_and_renews_beside() -> None:
     java_commit(rig, half, "K0")
     put_record(rig, java_half("K0", times=1))
     put_record(rig, Message(OP_TOPIC, 0, b"0,", b"TAGS\x01d\x02"))
-    rig.broker.tables.offsets.commit(
+    rig.broker.tables.offsets.keep(
         group="CID_RMQ_SYS_TRANS", topic=HALF_TOPIC, queue_id=0, offset=1
     )
     await _save_table(rig)
