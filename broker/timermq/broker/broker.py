@@ -297,6 +297,7 @@ class Broker:
                     await services.start(self._reactor.run, name="reactor")
                 await services.start(self.server.run, self.endpoint.listeners, name="server")
                 services.start_soon(self.processors.name_server.run, name="name server")
+                await services.start(self.processors.reply.run, name="replies")
                 services.start_soon(self.name_servers.run, name="registrations")
                 if self.endpoint.metrics_listener is not None:
                     listeners = [self.endpoint.metrics_listener]

@@ -90,6 +90,8 @@ class _Memberships:
 
     producer_groups: set[str] = attrs.Factory(set[str])
     consumer_groups: set[str] = attrs.Factory(set[str])
+    client_ids: set[str] = attrs.Factory(set[str])
+    """Of producers: one, of all clients in use."""
 
 
 class ClientRegistry:
@@ -106,6 +108,8 @@ class ClientRegistry:
         self._consumers: dict[str, ConsumerGroupInfo] = {}
         self._producers: dict[str, dict[Session, ClientChannelInfo]] = {}
         self._memberships: dict[Session, _Memberships] = {}
+        self._producer_sessions: dict[str, Session] = {}
+        """Client id to the connection of its newest heartbeat as a producer."""
         self._opaque = 0
 
     def consumer_group(self, group: str) -> ConsumerGroupInfo | None:
@@ -124,10 +128,17 @@ class ClientRegistry:
         """The connected producers of a group."""
         return dict(self._producers.get(group, {}))
 
+    def producer(self, client_id: str) -> Session | None:
+        """The connection of a client that produces; None when it is not connected."""
+        return self._producer_sessions.get(client_id)
+
     def register_producer(self, session: Session, client_id: str, group: str) -> None:
         """A heartbeat named ``group`` among its producer groups."""
         self._producers.setdefault(group, {})[session] = self._channel_info(session, client_id)
-        self._memberships.setdefault(session, _Memberships()).producer_groups.add(group)
+        memberships = self._memberships.setdefault(session, _Memberships())
+        memberships.producer_groups.add(group)
+        memberships.client_ids.add(client_id)
+        self._producer_sessions[client_id] = session
 
     def register_consumer(
         self, session: Session, client_id: str, heartbeat: ConsumerHeartbeat
@@ -198,6 +209,9 @@ class ClientRegistry:
         """The connection is closed: forget everything that it had registered."""
         memberships = self._memberships.pop(session, None)
         if memberships is not None:
+            for client_id in memberships.client_ids:
+                if self._producer_sessions.get(client_id) is session:
+                    del self._producer_sessions[client_id]
             for group in sorted(memberships.producer_groups):
                 self.unregister_producer(session, group)
             for group in sorted(memberships.consumer_groups):

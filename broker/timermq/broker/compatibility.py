@@ -192,18 +192,22 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.ADD_WRITE_PERM_OF_BROKER: Row("", "interop/test_mqadmin"),
     RequestCode.GET_BROKER_MEMBER_GROUP: Row("", "unit/broker/test_name_server_processor"),
     RequestCode.BROKER_HEARTBEAT: Row("", "unit/broker/test_name_server_processor"),
+    RequestCode.SEND_REPLY_MESSAGE: Row(
+        "handed to the client that asked; no copy is stored", "unit/broker/test_reply_processor"
+    ),
+    RequestCode.SEND_REPLY_MESSAGE_V2: Row(
+        "handed to the client that asked; no copy is stored", "interop/test_request_reply"
+    ),
 }
 """Answered for real."""
 
 NOT_YET: Mapping[RequestCode, str] = {
     RequestCode.QUERY_CONSUME_QUEUE: "admin",
-    RequestCode.SEND_REPLY_MESSAGE: "request-reply",
-    RequestCode.SEND_REPLY_MESSAGE_V2: "request-reply",
-    RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: "request-reply",
 }
 """Part of a family that has no processor so far; answered with 3."""
 
 ASKED: Mapping[RequestCode, Row] = {
+    RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: Row("", "interop/test_request_reply"),
     RequestCode.CHECK_TRANSACTION_STATE: Row(
         "to one producer of the group; see below", "interop/test_transactions"
     ),

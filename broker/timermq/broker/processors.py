@@ -35,6 +35,7 @@ from .pull_processor import PullProcessor
 from .quarantine_processor import QuarantineProcessor
 from .query_processor import QueryProcessor
 from .recall_processor import RecallProcessor
+from .reply_processor import ReplyProcessor
 from .route_processor import RouteProcessor
 from .send_back_processor import SendBackProcessor
 from .send_checks import SendChecks
@@ -64,6 +65,7 @@ class Processors:
     cancel: CancelProcessor
     route: RouteProcessor
     name_server: NameServerProcessor
+    reply: ReplyProcessor
     pending: PendingProcessor
     quarantine: QuarantineProcessor
     watch: WatchProcessor
@@ -177,6 +179,14 @@ class Processors:
             name_server=NameServerProcessor(
                 own=tables.own, routes=tables.routes, texts=tables.texts, saved=saved
             ),
+            reply=ReplyProcessor(
+                options=options,
+                clients=tables.clients,
+                calls=tables.calls,
+                address=address,
+                message_size_max=store.options.max_message_size,
+                now_ms=now_ms,
+            ),
             pending=PendingProcessor(options=options, timer_store=timer_store),
             quarantine=QuarantineProcessor(
                 options=options,
@@ -215,6 +225,8 @@ class Processors:
             **self.name_server.handlers(),
             RequestCode.PULL_MESSAGE: self.pull.handle,
             RequestCode.LITE_PULL_MESSAGE: self.pull.handle,
+            RequestCode.SEND_REPLY_MESSAGE: self.reply.reply,
+            RequestCode.SEND_REPLY_MESSAGE_V2: self.reply.reply,
             RequestCode.HEART_BEAT: self.client.heartbeat,
             RequestCode.UNREGISTER_CLIENT: self.client.unregister,
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.client.consumer_list,
