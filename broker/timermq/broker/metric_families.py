@@ -21,7 +21,7 @@ from prometheus_client.core import (
 )
 
 from timermq.pipeline.clock_watch import ClockState
-from timermq.timerstore.topic_name import RETRY_GROUP_TOPIC_PREFIX
+from timermq.timerstore.topic_name import DLQ_GROUP_TOPIC_PREFIX, RETRY_GROUP_TOPIC_PREFIX
 
 from .metrics_look import MetricsLook
 
@@ -170,6 +170,19 @@ def _topics(look: MetricsLook) -> Iterator[Metric]:
             labels=["topic"],
         ),
         _largest(stored, look.series_max),
+    )
+    given_up = (
+        ((topic.removeprefix(DLQ_GROUP_TOPIC_PREFIX),), count)
+        for topic, count in look.stored_by_topic.items()
+        if topic.startswith(DLQ_GROUP_TOPIC_PREFIX)
+    )
+    yield _labelled(
+        CounterMetricFamily(
+            "rocketmq_send_to_dlq_messages",
+            "Messages that a group gave up since its dead letters began",
+            labels=["consumer_group"],
+        ),
+        _largest(given_up, look.series_max),
     )
     lags = (
         (

@@ -57,10 +57,6 @@ class SendBackProcessor:
     topics: TopicConfigTable
     groups: SubscriptionGroupTable
     durable: DurableAnswers
-    retries: int = 0
-    """Messages put on retry topics so far."""
-    dead_letters: int = 0
-    """Messages given up here so far."""
     _turn: Iterator[int] = attrs.field(factory=itertools.count, init=False)
 
     def handle(self, session: Session, command: Command) -> Command | None:
@@ -127,9 +123,7 @@ class SendBackProcessor:
     def _give_up(self, record: bytes, group: SubscriptionGroupConfig) -> int:
         topic = dlq_topic(group.group_name)
         self.topics.create_in_send_back(topic, DLQ_QUEUE_NUMS)
-        end = self._put(retry_message(record, topic=topic, queue_id=0, delay=b""))
-        self.dead_letters += 1
-        return end
+        return self._put(retry_message(record, topic=topic, queue_id=0, delay=b""))
 
     def _try_again(
         self, record: bytes, group: SubscriptionGroupConfig, retry: TopicConfig, delay: bytes
@@ -137,11 +131,9 @@ class SendBackProcessor:
         # Java counts by the group's number, and may write queues that the topic does not have.
         queues = max(min(group.retry_queue_nums, retry.read_queue_nums), 1)
         queue_id = next(self._turn) % queues
-        end = self._put(
+        return self._put(
             retry_message(record, topic=retry.topic_name, queue_id=queue_id, delay=delay)
         )
-        self.retries += 1
-        return end
 
     def _delay(self, group: SubscriptionGroupConfig, level: int, times: int) -> bytes:
         """The property that asks for the time before the next try."""

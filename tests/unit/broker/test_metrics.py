@@ -54,6 +54,18 @@ async def test_one_message_is_seen_all_the_way(autojump_clock: MockClock) -> Non
         assert delivered["timermq_requests_total", "request_code=10"] == 1
 
 
+async def test_what_a_group_gave_up(autojump_clock: MockClock) -> None:
+    """Dead letters are counted by group, by whichever request they came."""
+    async with running_broker() as running:
+        peer = running.connect()
+        await peer.call(10, send_ext("T"), b"x")
+        await peer.call(36, {"group": "G", "offset": "0", "delayLevel": "-1"})
+        await peer.call(10, send_ext("%RETRY%G", reconsumeTimes="17"), b"x")
+        page = await samples(running)
+
+        assert page["rocketmq_send_to_dlq_messages_total", "consumer_group=G"] == 2
+
+
 async def test_who_is_connected_is_counted_by_language(autojump_clock: MockClock) -> None:
     """A producer of three groups is one connection; a consumer counts in its group."""
     async with running_broker() as running:
