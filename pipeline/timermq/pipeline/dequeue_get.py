@@ -77,7 +77,7 @@ class DequeueGet:
         Cancellation: slots from ``commit_read_ms`` on are read again by the next run, which leaves
         out what the commit log shows as delivered.
         """
-        async with sink:
+        with sink:
             while not self.state.stopping:
                 slot_ms = self.wheel.next_live(self.state.read_ms)
                 present_ms = self._present_ms()

@@ -53,7 +53,7 @@ class DequeueGetMessage:
 
         Cancellation: nothing is lost, the slots are read again by the next run.
         """
-        async with source, sink:
+        with sink:
             async for batch in source:
                 if isinstance(batch, ReadMark):
                     await sink.send(batch)

@@ -75,10 +75,9 @@ class DequeuePutMessage:
         Cancellation: a message is in the log with its origin or it is not; ``commit_read_ms`` moves
         only when all messages of the slots before it are.
         """
-        async with source:
-            with contextlib.suppress(trio.EndOfChannel):
-                while True:
-                    await self._handle(await self._next(source))
+        with contextlib.suppress(trio.EndOfChannel):
+            while True:
+                await self._handle(await self._next(source))
 
     async def _next(
         self, source: trio.MemoryReceiveChannel[DeliverBatch | ReadMark]

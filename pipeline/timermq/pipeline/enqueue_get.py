@@ -67,7 +67,7 @@ class EnqueueGet:
         Cancellation: entries from ``queue_offset`` on are read again by the next run; the commit
         offset moves only behind what stage 2 wrote.
         """
-        async with sink:
+        with sink:
             while not self.state.stopping:
                 batch = self.next_batch()
                 if batch is None:

@@ -69,12 +69,11 @@ class EnqueuePut:
         it in the same step.
         """
         has_room = True
-        async with source:
-            async for batch in source:
-                while has_room and not self.put(batch):
-                    has_room = not self.state.stopping
-                    if has_room:
-                        await self._wait_for_room()
+        async for batch in source:
+            while has_room and not self.put(batch):
+                has_room = not self.state.stopping
+                if has_room:
+                    await self._wait_for_room()
 
     def put(self, batch: EnqueueBatch) -> bool:
         """Append the units and link them; False when the ring or the disk has no room just now."""

@@ -35,7 +35,7 @@ from timermq.timerstore.memory_disk import MemoryDisk
 from ..check_history.broken import Broken, Rule
 from ..check_history.check import check
 from .process import Process, Surroundings
-from .scenario import QUEUES, TOPICS, ClientPlan, DiskFault, FullDisk, Scenario
+from .scenario import QUEUES, TOPICS, ClientPlan, DiskFault, FullDisk, Life, Scenario
 from .staged_client import StagedClient
 from .staged_clock import START_MS, StagedClock
 from .staged_network import StagedNetwork
@@ -48,7 +48,7 @@ LEVEL_MAX_MS = 30_000
 WAIT_WINDOWS = 10
 """Roll windows that are waited for messages of a clock that was far ahead."""
 RESTART_SECONDS = 1.0
-"""From the end of a last life, which the disk has brought, to another one."""
+"""From the end of a process that the disk has brought to the next one."""
 SETTLE_MAX = 30
 """Times that it is waited for."""
 
@@ -168,18 +168,22 @@ class World:
     async def _live_all(self) -> None:
         """One process after the other; the last one until it is asked to stop."""
         for life in self._scenario.lives:
-            self._process = Process(self._around)
-            await self._process.live(life)
-            self._crashes += self._process.crashes
+            await self._live(life)
+            while trio.current_time() < life.end_ms / 1000:
+                # Its disk has failed before the planned end.
+                await trio.sleep(RESTART_SECONDS)
+                await self._live(life)
             await trio.sleep(life.down_ms / 1000)
         self._last.set()
-        while True:
-            self._process = Process(self._around)
-            await self._process.live(None)
-            self._crashes += self._process.crashes
-            if not self._process.crashes:
-                return
+        while await self._live(None):
             await trio.sleep(RESTART_SECONDS)
+
+    async def _live(self, life: Life | None) -> bool:
+        """One process; True if it has ended other than in order."""
+        self._process = process = Process(self._around)
+        await process.live(life)
+        self._crashes += process.crashes
+        return process.crashes > 0
 
     async def _fail_disk(self, fault: DiskFault) -> None:
         await trio.sleep_until(fault.at_ms / 1000)
