@@ -7,13 +7,18 @@ import os
 import random
 import subprocess
 import sys
+from collections import Counter
 
+import attrs
 import pytest
+import trio
 
 from timermq.cli.check_history.broken import Rule
 from timermq.cli.simulate.draw import draw_scenario
 from timermq.cli.simulate.run import simulate
 from timermq.cli.simulate.scenario import FaultKind
+from timermq.cli.simulate.staged_time import StagedTime
+from timermq.cli.simulate.world import World
 from timermq.client.history import Refused
 
 DAYS = 0.2
@@ -73,6 +78,27 @@ def test_without_faults_nothing_crashes() -> None:
     assert ((), 0) == (outcome.faults, outcome.crashes)
     assert scenario.clock_faults == ()
     assert outcome.operations > 100
+
+
+def test_an_idle_day_is_short() -> None:
+    """Nothing in a broker looks at anything every second: a thousand days would take hours."""
+    steps = Counter[str]()
+
+    class Steps(trio.abc.Instrument):
+        def before_task_step(self, task: trio.lowlevel.Task) -> None:
+            steps[task.name] += 1
+
+    async def live(world: World) -> None:
+        trio.lowlevel.add_instrument(Steps())
+        await world.run()
+
+    idle = attrs.evolve(draw_scenario(1, faults=()), clients=(), lives=())
+    world = World(idle)
+    trio.run(live, world, clock=StagedTime())
+
+    assert [] == world.faults
+    # A look at the clock a minute, and the marks of what was looked at.
+    assert steps.total() < 8 * 24 * 60, steps.most_common(5)
 
 
 @pytest.mark.parametrize("seed", [12, 24, 39])

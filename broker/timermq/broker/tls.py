@@ -112,9 +112,9 @@ class Tls:
         return await self._shake_hands(stream, self._context, remote_address)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Read changed files, until cancelled."""
+        """Read changed files, until cancelled; return at once when there are none."""
         task_status.started()
-        while True:
+        while self._paths:
             await trio.sleep(RELOAD_INTERVAL)
             self.reload()
 

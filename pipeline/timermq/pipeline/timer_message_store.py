@@ -10,10 +10,9 @@
 
 Stage 3 learns of new units from the wheel, so two pipes run side by side: 1 to 2, and 3 to 5.
 Channels carry batches and hold few of them or none: they are backpressure, not storage. A stage
-that dies stops the service with its cause, and leaves the end that it receives from open: closed,
-it would break the stage before it, whose error would hide the cause. A graceful stop lets stages 1
-and 3 finish what they hold; closing their channels drains the rest in order; a last checkpoint ends
-it.
+that dies stops the service with its cause; no stage closes what it receives from, whose break would
+hide it. A graceful stop lets stages 1 and 3 finish what they hold; closing their channels drains
+the rest in order; a last checkpoint ends it.
 
 Source: Java ``TimerMessageStore``.
 """
@@ -64,7 +63,6 @@ those that are not yet made grow with what becomes due."""
 
 RENEW_INTERVAL_S = 600
 """Between two looks for entries of the quarantine that have grown old."""
-
 
 REWIND_MS = 60_000
 """A read pointer that is less far ahead of the clock is waited for."""

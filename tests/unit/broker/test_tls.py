@@ -223,6 +223,12 @@ async def test_without_a_certificate_tls_is_refused_and_said(autojump_clock: Moc
     ]
 
 
+async def test_without_files_nobody_looks_for_changes(autojump_clock: MockClock) -> None:
+    """An idle broker without a certificate does not wake every second."""
+    with trio.fail_after(0.5):
+        await Tls(BROKER).run()
+
+
 @pytest.mark.parametrize(
     ("auth", "good", "none", "foreign"),
     [

@@ -223,11 +223,9 @@ class MappedFileQueue:
         end = self.wrote if upto is None else min(upto, self.wrote)
         if end <= self.flushed_where:
             return [], self.flushed_where
-        return [
-            segment.file
-            for segment in self.segments
-            if segment.start < end and segment.end > self.flushed_where
-        ], end
+        before = max(self.flushed_where - self.min_offset, 0) // self.segment_size
+        upto_segment = -(-(end - self.min_offset) // self.segment_size)
+        return [segment.file for segment in self.segments[before:upto_segment]], end
 
     def mark_flushed(self, offset: int) -> None:
         """The caller has synced what ``unflushed`` named."""

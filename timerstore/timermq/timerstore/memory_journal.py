@@ -7,6 +7,8 @@ gone, or, torn, its first part had reached the disk.
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from collections.abc import Mapping
 from random import Random
 
@@ -36,7 +38,13 @@ class MemoryJournal:
     def __init__(self) -> None:
         self.names: dict[str, MemoryNode] = {}
         self._durable: dict[str, MemoryNode] = {}
-        self._entries: list[_Naming | _Resizing] = []
+        self._entries: dict[int, _Naming | _Resizing] = {}
+        """What is not durable, in order, by numbers that grow."""
+        self._numbers = itertools.count()
+        self._by_directory: defaultdict[str, list[int]] = defaultdict(list)
+        """Entries that change names in a directory."""
+        self._by_node: defaultdict[MemoryNode, list[int]] = defaultdict(list)
+        """Entries that change the length of a file."""
 
     def change_names(self, names: Mapping[str, MemoryNode | None]) -> list[MemoryNode]:
         """Set and remove names in one step.
@@ -46,41 +54,46 @@ class MemoryJournal:
         """
         before = [self.names[path] for path in names if path in self.names]
         _apply(names, self.names)
-        self._entries.append(_Naming(names))
+        number = next(self._numbers)
+        self._entries[number] = _Naming(names)
+        for directory in set(map(parent, names)):
+            self._by_directory[directory].append(number)
         return [node for node in before if node not in names.values()]
 
     def note_size(self, node: MemoryNode) -> None:
         """A file changed its length."""
-        self._entries.append(_Resizing(node, node.size))
+        number = next(self._numbers)
+        self._entries[number] = _Resizing(node, node.size)
+        self._by_node[node].append(number)
 
     def sync_size(self, node: MemoryNode) -> None:
         """The present length of a file is durable."""
-        self._entries = [
-            entry for entry in self._entries if isinstance(entry, _Naming) or entry.node is not node
-        ]
+        for number in self._by_node.pop(node, ()):
+            del self._entries[number]
 
     def sync_names(self, directory: str) -> None:
         """The names in a directory are durable."""
-        left: list[_Naming | _Resizing] = []
-        for entry in self._entries:
-            if isinstance(entry, _Resizing):
-                left.append(entry)
-                continue
-            here = {path for path in entry.names if parent(path) == directory.rstrip("/")}
-            _apply({path: entry.names[path] for path in here}, self._durable)
+        directory = directory.rstrip("/")
+        for number in self._by_directory.pop(directory, ()):
+            entry = self._entries[number]
+            assert isinstance(entry, _Naming)
+            here = {path: node for path, node in entry.names.items() if parent(path) == directory}
+            _apply(here, self._durable)
             if elsewhere := {p: node for p, node in entry.names.items() if p not in here}:
-                left.append(_Naming(elsewhere))
-        self._entries = left
+                self._entries[number] = _Naming(elsewhere)
+            else:
+                del self._entries[number]
 
     def cut(self, draw: Random | None) -> None:
         """Go back to what is durable, and to as many of the first changes as ``draw`` says."""
         count = draw.randint(0, len(self._entries)) if draw else 0
-        for entry in self._entries[:count]:
+        for entry in itertools.islice(self._entries.values(), count):
             if isinstance(entry, _Naming):
                 _apply(entry.names, self._durable)
             else:
                 entry.node.durable_size = entry.size
-        self._entries.clear()
+        for pending in (self._entries, self._by_directory, self._by_node):
+            pending.clear()
         self.names = dict(self._durable)
 
 

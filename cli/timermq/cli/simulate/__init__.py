@@ -11,12 +11,14 @@ import argparse
 import sys
 
 import msgspec
+from rich.console import Console
 
 from timermq.client.history import FORMAT, VERSION
 
 from ..arguments import OneLineParser, add_json, count, positive
 from ..output import print_json, print_table
-from .draw import ALL_FAULTS, DAY_MS, draw_scenario
+from .draw import ALL_FAULTS, draw_scenario
+from .progress import Progress
 from .report import report_lines
 from .run import simulate
 from .scenario import FaultKind, Scenario
@@ -50,15 +52,22 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the seeds; print a line each, and the smallest plan of the first that fails."""
+    """Run the seeds; tell of each that fails at once, then print what came of all of them."""
     results: list[SeedResult] = []
-    for result in run_seeds(args.seeds, days=args.days, faults=args.faults, jobs=args.jobs):
-        results.append(result)
-        if args.json:
-            print_json([result.row()])
+    with Progress(len(args.seeds), Console(stderr=True)) as progress:
+        for result in run_seeds(args.seeds, days=args.days, faults=args.faults, jobs=args.jobs):
+            results.append(result)
+            progress.add(result)
+            if result.faults:
+                progress.tell(f"{_command(args, result.seed)}: {result.faults[0]}")
+            if args.json:
+                print_json([result.row()])
+                sys.stdout.flush()
+    results.sort(key=lambda one: one.seed)
     broken = [result for result in results if result.faults]
     if not args.json:
         _print_results(results, broken)
+        print(progress.tally.words())
     shown = broken[0] if broken else results[-1]
     if broken or args.history is not None:
         scenario = draw_scenario(shown.seed, days=args.days, faults=args.faults)
@@ -73,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_results(results: list[SeedResult], broken: list[SeedResult]) -> None:
-    """A table of single seeds, of many only the failing ones; and the sum."""
+    """A table of single seeds, of many only the failing ones."""
     rows = results if len(results) <= 20 else broken
     print_table(
         [
@@ -86,13 +95,6 @@ def _print_results(results: list[SeedResult], broken: list[SeedResult]) -> None:
             for one in rows
         ],
         COLUMNS,
-    )
-    cpu_ms = sum(one.cpu_ms for one in results)
-    operations = sum(one.operations for one in results)
-    print(
-        f"{len(results)} seeds, {sum(one.virtual_ms for one in results) / DAY_MS:.1f} virtual "
-        f"days, {sum(one.crashes for one in results)} crashes, {operations} operations, "
-        f"{operations * 1000 // max(cpu_ms, 1)} a second of the processor, {len(broken)} broken"
     )
 
 

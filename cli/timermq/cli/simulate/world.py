@@ -175,15 +175,16 @@ class World:
                 await self._live(life)
             await trio.sleep(life.down_ms / 1000)
         self._last.set()
-        while await self._live(None):
+        await self._live(None)
+        while self._process is not None and self._process.crashes:
             await trio.sleep(RESTART_SECONDS)
+            await self._live(None)
 
-    async def _live(self, life: Life | None) -> bool:
-        """One process; True if it has ended other than in order."""
+    async def _live(self, life: Life | None) -> None:
+        """One process."""
         self._process = process = Process(self._around)
         await process.live(life)
         self._crashes += process.crashes
-        return process.crashes > 0
 
     async def _fail_disk(self, fault: DiskFault) -> None:
         await trio.sleep_until(fault.at_ms / 1000)
