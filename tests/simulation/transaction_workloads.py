@@ -98,6 +98,11 @@ class Desk:
         await self.check.check()
         self.transactions.commit_offsets()
         await trio.sleep(0.7)
+        await self.save()
+
+    async def save(self) -> None:
+        """The offsets as far as they may be saved at this moment."""
+        self.transactions.commit_offsets()
         self.transactions.commit_offsets()
         await self.saver.save()
 
@@ -266,6 +271,18 @@ async def _fill_segments(desk: Desk) -> None:
         await desk.commit(number)
 
 
+async def _save(desk: Desk) -> None:
+    await desk.open(0, 1, 2)
+    await trio.sleep(0.9)
+    await desk.commit(1)
+    await desk.save()
+    await desk.save()
+    await trio.sleep(0.2)
+    await desk.rollback(2)
+    await desk.commit(0)
+    await desk.save()
+
+
 async def _begin(desk: Desk) -> None:
     await desk.open(0, 1, 2)
     await desk.commit(0)
@@ -286,6 +303,8 @@ TRANSACTION_WORKLOADS = {
     "end, not synced": TransactionWorkload((_end,), _ASYNC),
     "check": TransactionWorkload((_check,)),
     "check, not synced": TransactionWorkload((_check,), _ASYNC),
+    "save": TransactionWorkload((_save,)),
+    "save, not synced": TransactionWorkload((_save,), _ASYNC),
     "segment of the log": TransactionWorkload((_fill_segments,), begins=("commitlog/", 2)),
     "kill and recovery": TransactionWorkload((_begin, _go_on)),
 }
