@@ -36,6 +36,7 @@ from .staged_network import StagedNetwork
 ROOT = "/store"
 ADDRESS = "127.0.0.1:10911"
 WHO = "broker"
+HOUR_MS = 3_600_000
 TRIGGER_SECONDS = 60.0
 """After them an end comes, whether its await or disk change has been or not."""
 
@@ -217,7 +218,11 @@ class Process:
                 store_host=host,
             ),
             timer_store=timer_store,
-            options=BrokerOptions(flush_consumer_offset_interval_ms=saving_ms),
+            options=BrokerOptions(
+                flush_consumer_offset_interval_ms=saving_ms,
+                # No client of a plan sends transactions.
+                transaction_check_interval_ms=HOUR_MS,
+            ),
             clock=clock,
         )
 
