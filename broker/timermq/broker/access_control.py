@@ -227,6 +227,8 @@ class AccessControl:
             return True
         try:
             if account.allows_all(self._rules.needs(command)):
+                if command.code == RequestCode.HEART_BEAT:
+                    session.may_send = partial(self._may_send_now, access_key)
                 return True
         except AdminOnly:
             pass
@@ -236,6 +238,11 @@ class AccessControl:
             return False
         self._refuse(session, command, account)
         return False
+
+    def _may_send_now(self, access_key: str, topic: str) -> bool:
+        """Whether an account may send to a topic by the rules of this moment."""
+        account = self._acl.accounts.get(access_key)
+        return account is not None and self._may_send(account, topic)
 
     def _refuse(self, session: Session, command: Command, account: Account) -> None:
         """Whose it is is known, but not that he may."""

@@ -251,3 +251,6 @@ _RULES: Mapping[int, Callable[[AccessRules, Command], Needs]] = {
     RequestCode.LIST_PENDING: AccessRules.pending,
 }
 """Request code to what it needs; whatever is not here is for administrators."""
+
+FREE_CODES = frozenset(_RULES)
+"""The codes that are for others than administrators."""

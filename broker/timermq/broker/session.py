@@ -38,6 +38,9 @@ class Session:
     """Close the connection soon, for the reason given."""
     unread: Callable[[], int] = lambda: 0
     """Bytes that are queued or being written: what the peer has not made room for."""
+    may_send: Callable[[str], bool] = lambda _: True
+    """Whether who speaks here may send to a topic, and so may see what was sent to it in his
+    group's name; set by access control."""
     is_open: bool = True
     language: LanguageCode = LanguageCode.OTHER
     """As in the newest request."""

@@ -537,3 +537,25 @@ async def test_watchers_see_who_was_not_let_in(tmp_path: Path, autojump_clock: M
     assert (seen.failed_logins, seen.missing_rights, seen.tls_refused) == (1, 1, 0)
     assert seen.failed_login_ms == seen.now_ms - 3_000
     assert seen.door_problem == f"{path}: accounts: expected a list, found something else"
+
+
+async def test_who_registers_as_a_producer_may_see_what_he_may_send(tmp_path: Path) -> None:
+    """Half messages of a group are shown to its producers: by the rules of that moment."""
+    rig = guarded(tmp_path)
+    body = HeartbeatData(client_id="c", producer_groups=["P"], consumers=[]).encode()
+    seen: dict[str, list[bool]] = {}
+    for access_key in ("the-admin", "producer", "powerless"):
+        peer = RecordingSession()
+        rig.handle(sign(rig.command(34, body=body), access_key), peer=peer)
+        seen[access_key] = [peer.session.may_send(topic) for topic in ("T", "U")]
+        last = peer.session
+    assert seen == {
+        "the-admin": [True, True],
+        "producer": [True, False],
+        "powerless": [False, False],
+    }
+
+    write_rules(tmp_path, RULES.replace("powerless", "another"))
+    assert rig.broker.access is not None
+    await rig.broker.access.reload()
+    assert not last.may_send("T")

@@ -1,9 +1,12 @@
 """Tests of the table of rights."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from broker_rig import Rig
-from timermq.broker.access_rules import AccessRules, AdminOnly
+from timermq.broker.access_rules import FREE_CODES, AccessRules, AdminOnly
 from timermq.broker.plain_acl import ANY, PUB, SUB
 from timermq.remoting import Command, RemoteProtocolError, RequestCode
 
@@ -105,3 +108,13 @@ def _is_admin(code: int) -> bool:
     except RemoteProtocolError:
         return False
     return False
+
+
+def test_the_protocol_page_has_every_rule() -> None:
+    """Its table names each code that is not for administrators alone."""
+    page = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text()
+    section = page.split("\n## Signed requests and TLS\n")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")]
+    named = {int(code) for row in rows for code in re.findall(r"\b\d+\b", row.split("|")[1])}
+
+    assert named == set(map(int, FREE_CODES))

@@ -150,8 +150,9 @@ class TransactionCheck:
             elif step is Step.RENEW:
                 renewals.append(half)
             elif step is Step.CHECK:
-                session = self._producer(half.group)
-                if session is not None or not self._clients.producers(half.group):
+                producers = self._producers(half)
+                session = self._ready(producers)
+                if session is not None or not producers:
                     checks.append((half, session))
         if renewals and not self._transactions.renew(renewals, is_check=False):
             return False
@@ -177,13 +178,19 @@ class TransactionCheck:
             )
         return self._transactions.discard(half)
 
-    def _producer(self, group: str) -> Session | None:
-        """One producer of a group that has read what it was asked before; they take turns."""
+    def _producers(self, half: HalfMessage) -> list[Session]:
+        """The producers of its group that may see it: anybody can register for any group."""
+        return [
+            session
+            for session in self._clients.producers(half.group)
+            if session.may_send(half.topic)
+        ]
+
+    def _ready(self, producers: Sequence[Session]) -> Session | None:
+        """One of them that has read what it was asked before; they take turns."""
         unread_max = self._options.unread_output_size_max // UNREAD_PART
         sessions = [
-            session
-            for session in self._clients.producers(group)
-            if session.is_open and session.unread() < unread_max
+            session for session in producers if session.is_open and session.unread() < unread_max
         ]
         return sessions[next(self._turn) % len(sessions)] if sessions else None
 

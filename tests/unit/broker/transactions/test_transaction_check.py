@@ -183,6 +183,19 @@ async def test_producers_take_turns() -> None:
     assert [len(checks(one)) for one in producers] == [2, 2, 0]
 
 
+async def test_a_producer_without_the_right_to_the_topic_is_not_asked() -> None:
+    """Anybody can register for a group; he does not stand for a producer either."""
+    rig = Rig(options=attrs.evolve(BROKER, transaction_check_max=2))
+    stranger = joined(rig.broker.tables.clients)
+    stranger.session.may_send = lambda topic: topic != "T"
+    send_half(rig, "K0")
+    for _ in range(3):
+        await check(rig)
+
+    assert checks(stranger) == []
+    assert bodies(rig.broker, DISCARD_TOPIC) == ["K0"]
+
+
 async def test_a_producer_that_does_not_read_is_not_asked() -> None:
     """Nor does that count: it is asked when it has read."""
     rig = Rig()
