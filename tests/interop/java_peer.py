@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -163,6 +164,7 @@ class JavaPeer:
             process, log = _start(command, run_dir, self._environment(run_dir))
             broker = JavaBroker(process, f"127.0.0.1:{port}", log, store, namesrv)
             stack.callback(broker.stop)
+            _wait_registered(broker)
             yield broker
 
     def command(self, main_class: str, home: Path) -> list[str]:
@@ -198,6 +200,23 @@ def _start(
             raise AssertionError(f"{command[-3]} did not start:\n{log.read_text()[-4000:]}")
         time.sleep(0.05)
     return process, log
+
+
+def _wait_registered(broker: JavaBroker) -> None:
+    """Until the first name server knows the broker, which says before that it serves."""
+    host, _, port = broker.namesrv.split(";")[0].partition(":")
+    header = b'{"code":106,"flag":0,"language":"JAVA","opaque":1,"version":0}'  # the cluster
+    request = struct.pack(">ii", len(header) + 4, len(header)) + header
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        with socket.create_connection((host, int(port)), timeout=START_SECONDS) as link:
+            link.sendall(request)
+            answer = link.makefile("rb")
+            (size,) = struct.unpack(">i", answer.read(4))
+            if f'"{broker.listen}"'.encode() in answer.read(size):
+                return
+        time.sleep(0.1)
+    raise AssertionError(f"{broker.namesrv} does not know the broker {broker.listen}")
 
 
 def _free_ports(*distances: int) -> list[int]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import cast
 
-from . import store_check, store_dump, store_repair, store_stats
+from . import store_check, store_dump, store_plan, store_repair, store_stats
 from .arguments import OneLineParser, Verb, first_sentence
 
 VERBS: dict[str, Verb] = {
     "stats": store_stats,
     "dump": store_dump,
     "check": store_check,
+    "plan": store_plan,
     "repair": store_repair,
 }
 

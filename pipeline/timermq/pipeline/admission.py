@@ -337,14 +337,16 @@ def _steering(properties: bytes) -> dict[bytes, bytes]:
 def _own_properties(properties: bytes, *, by_level: bool) -> bytes:
     """The producer's properties without those that the timer record states anew.
 
-    A level wins over the timer properties and removes them, as RocketMQ does.
+    A level wins over the timer properties and removes them, as RocketMQ does. It goes as well:
+    RocketMQ would delay again what it takes from a wheel with a level.
     """
     if properties and not properties.endswith(b"\x02"):
         properties += b"\x02"
     if DELIVER in properties:
         properties = remove(properties, b"TIMER_DELIVER_MS")
     if by_level:
-        properties = remove(remove(properties, b"TIMER_DELAY_SEC"), b"TIMER_DELAY_MS")
+        for name in (b"DELAY", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS"):
+            properties = remove(properties, name)
     return properties
 
 

@@ -68,17 +68,20 @@ class DequeueGet:
     _queued_ms: int = attrs.field(default=0, init=False)
     """What is in the lanes was due at this time."""
 
+    _begun_ms: int = attrs.field(default=-1, init=False)
+    """The last slot of which anything has left."""
+
     _rolls_sent: bool = attrs.field(default=False, init=False)
     """Rolls are on their way that may come back into the next slot."""
 
     async def run(self, sink: Sink) -> None:
-        """Release due messages until ``stopping``; then close ``sink``.
+        """Release due messages until ``stopping``; then close the slots in hand, and ``sink``.
 
         Cancellation: slots from ``commit_read_ms`` on are read again by the next run, which leaves
         out what the commit log shows as delivered.
         """
         with sink:
-            while not self.state.stopping:
+            while not self.state.stopping or self._ends_soon():
                 slot_ms = self.wheel.next_live(self.state.read_ms)
                 present_ms = self._present_ms()
                 if slot_ms is None or slot_ms > max(present_ms, self.state.read_ms):
@@ -86,6 +89,16 @@ class DequeueGet:
                 else:
                     await self._advance(sink, slot_ms)
                     await self._release(sink, slot_ms)
+
+    def _ends_soon(self) -> bool:
+        """Whether the slots of which something has left are over within the width of a slot.
+
+        A service that stops waits for that. The next process knows what has left of a slot that is
+        not closed, but RocketMQ would deliver it again.
+        """
+        state, precision_ms = self.state, self.options.timer_precision_ms
+        left_ms = self._begun_ms + precision_ms - self.clock.now_ms()
+        return state.read_ms <= self._begun_ms and left_ms <= precision_ms
 
     def _present_ms(self) -> int:
         """The slot that the present millisecond belongs to."""
@@ -130,6 +143,7 @@ class DequeueGet:
         count_max = self.options.deliver_batch_count_max
         requests = slot.take_due(self.clock.now_ms(), count_max)
         if len(requests):
+            self._begun_ms = max(self._begun_ms, slot.slot_ms)
             self._is_crowded = len(requests) == count_max
             await self._send(sink, requests, slot.deletes)
         elif slot.needs_refill():
@@ -150,6 +164,7 @@ class DequeueGet:
         batches: list[tuple[frozenset[bytes], list[Requests]]] = []
         for slot_ms, requests in self._lanes.take(self.options.deliver_batch_count_max, barriers):
             slot = self.slots.get(slot_ms)
+            self._begun_ms = max(self._begun_ms, slot_ms)
             if slot.first_sent_py is None:
                 slot.first_sent_py = self.store.commit_log.max_offset
             if not batches or batches[-1][0] != slot.deletes:

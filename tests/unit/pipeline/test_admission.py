@@ -109,11 +109,16 @@ def test_missing_last_separator() -> None:
 
 
 def test_level_removes_timer_keys() -> None:
-    """A level wins over the timer properties and removes them, as RocketMQ does."""
-    decision = admitted(props(DELAY="1", TIMER_DELAY_SEC="7", TIMER_DELAY_MS="8"))
+    """A level wins over the timer properties and removes them, as RocketMQ does, and goes too.
+
+    RocketMQ's wheel delays a message with a level again when it is due, and loses its topic when
+    it rolls.
+    """
+    decision = admitted(props(DELAY="1", TIMER_DELAY_SEC="7", TIMER_DELAY_MS="8", A="b"))
 
     assert decision.by_level
-    assert b"TIMER_DELAY" not in decision.message.properties
+    assert decision.message.properties.startswith(b"A\x01b\x02TIMER_DELIVER_MS\x01")
+    assert b"DELAY\x01" not in decision.message.properties
 
 
 def test_level_above_top_clamps() -> None:

@@ -1,0 +1,138 @@
+"""``store plan``: what it says of RocketMQ's stores is what serving does; nothing is written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.program import Ran, RunProgram
+from golden_stores import GoldenStores
+from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
+from timermq.timerstore.os_disk import OsDisk
+
+SMALL = (
+    "mapped_file_size_commit_log=1048576",
+    "mapped_file_size_consume_queue=1000",
+    "max_hash_slot_num=100",
+    "max_index_num=400",
+)
+TIMER_LOG = "mapped_file_size_timer_log=5200"
+
+
+def flags(*settings: str) -> Iterator[str]:
+    """Settings on the command line."""
+    for one in settings:
+        yield from ("--set", one)
+
+
+def rows_of(ran: Ran, part: str) -> dict[str, dict[str, object]]:
+    """The rows of one part, by name."""
+    return {str(row["name"]): row for row in ran.rows if row["part"] == part}
+
+
+def digest(root: str) -> str:
+    """Of every file below a directory."""
+    found = hashlib.blake2b()
+    for path in sorted(Path(root).rglob("*")):
+        found.update(str(path).encode())
+        found.update(path.read_bytes() if path.is_file() else b"")
+    return found.hexdigest()
+
+
+def test_levels(timermq: RunProgram, golden_stores: GoldenStores) -> None:
+    """Each level with what waits, from when to when; the file of their offsets will follow."""
+    golden = golden_stores["g2"]
+    before = digest(golden.root)
+    ran = timermq("store", "plan", golden.root, "--json", *flags(*SMALL))
+    waiting = Counter(
+        str(one.held[-1].queue_id + 1)
+        for one in golden.manifest.messages
+        if one.state == "pending" and one.held[-1].topic == SCHEDULE_TOPIC
+    )
+    levels = rows_of(ran, "level")
+
+    assert (0, "") == (ran.code, ran.err)
+    assert waiting == {name: row["count"] for name, row in levels.items()}
+    assert {"move to the wheel, each at its moment"} == {row["what"] for row in levels.values()}
+    assert {"stopped", "written by"} == rows_of(ran, "store").keys()
+    assert "config/delayOffset.json" in rows_of(ran, "file")
+    assert before == digest(golden.root)
+
+
+def test_other_levels(timermq: RunProgram, golden_stores: GoldenStores) -> None:
+    """A table of levels that is not the broker's is told."""
+    store = golden_stores["g2"].root
+    table = "message_delay_level=1s 5s 11s 30s"
+    ran = timermq("store", "plan", store, "--json", *flags(*SMALL, table))
+    levels = rows_of(ran, "level")
+
+    assert ", 10000 ms after it was stored: set message_delay_level as the broker had it" in str(
+        levels["3"]["what"]
+    )
+    assert "set message_delay_level" not in str(levels["4"]["what"])
+
+
+def test_timers(timermq: RunProgram, golden_stores: GoldenStores) -> None:
+    """Of a killed broker: what is pending, how much of it rolled, and what is made again."""
+    golden = golden_stores["g3"]
+    ran = timermq("store", "plan", golden.root, "--json", *flags(*SMALL, TIMER_LOG))
+    timers = rows_of(ran, "timers")
+    pending = [one for one in golden.manifest.messages if one.state.startswith("pending")]
+    moments = [one.deliver_ms for one in pending if one.deliver_ms]
+
+    assert 0 == ran.code
+    assert len(pending) == timers["pending"]["count"]
+    assert (min(moments), max(moments)) == (
+        timers["pending"]["first_ms"],
+        timers["pending"]["last_ms"],
+    )
+    assert sum(one.state == "pending, rolled" for one in pending) == timers["rolled"]["count"]
+    assert "not stopped" in rows_of(ran, "store")
+    assert "consumequeue, index" in rows_of(ran, "file")
+
+
+def test_transactions_and_groups(timermq: RunProgram, golden_stores: GoldenStores) -> None:
+    """Open half messages and consumer groups are counted."""
+    golden = golden_stores["g4"]
+    ran = timermq("store", "plan", golden.root, "--json", *flags(*SMALL))
+
+    assert 1 == rows_of(ran, "transactions")["open"]["count"]
+    assert 1 == rows_of(ran, "groups")["consumer groups"]["count"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "name"),
+    [
+        ("mapped_file_size_commit_log=2097152", "mapped_file_size_commit_log"),
+        ("timer_precision_ms=500", None),
+        ("slots_total=3600", "slots_total"),
+    ],
+)
+def test_settings_that_block(
+    timermq: RunProgram, golden_stores: GoldenStores, setting: str, name: str | None
+) -> None:
+    """A size that the files do not have; finer slots than RocketMQ's do fit."""
+    store = golden_stores["g3"].root
+    ran = timermq("store", "plan", store, "--json", *flags(*SMALL, TIMER_LOG, setting))
+    blocking = [row["name"] for row in ran.rows if row["blocks"]]
+
+    assert ([] if name is None else [name]) == blocking
+    assert (name is not None) == ran.code
+    assert rows_of(ran, "timers")
+
+
+def test_a_store_that_is_served(
+    timermq: RunProgram, golden_stores: GoldenStores, tmp_path: Path
+) -> None:
+    """Its broker has to stop first."""
+    store = golden_stores.unpack_copy("g2", tmp_path)
+    lock = OsDisk().lock(f"{store}/lock")
+    ran = timermq("store", "plan", store, *flags(*SMALL))
+    lock.release()
+
+    assert 1 == ran.code
+    assert "BLOCKS: stop its broker first" in ran.out
