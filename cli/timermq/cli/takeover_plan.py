@@ -220,7 +220,7 @@ def file_rows(offline: OfflineStore, levels_left: int) -> Iterator[Planned]:
     }
     if decision.rebuild_wheel:
         files["timerwheel"] = f"made anew from the timer log ({decision.label})"
-    if not offline.store.last_exit_ok:
+    if not offline.store.recovery.last_exit_ok:
         files["consumequeue, index"] = "their ends are made again from the log"
     if levels_left:
         files[PATH] = "follows what moves to the wheel"
