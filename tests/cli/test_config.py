@@ -77,6 +77,9 @@ def test_broker_conf(timermq: RunProgram, tmp_path: Path) -> None:
         "flushIntervalCommitLog=250\n"
         "fileReservedTime=24\n"
         "timerRollWindowSlot=20\n"
+        "transactionTimeOut=5000\n"
+        "transactionCheckInterval=10000\n"
+        "transactionCheckMax=3\n"
         "slaveReadEnable=true\n"
     )
     ran = timermq("config", "show", "--json", "--config", str(file))
@@ -95,6 +98,9 @@ def test_broker_conf(timermq: RunProgram, tmp_path: Path) -> None:
         "flush_interval_commit_log_ms": 250,
         "file_reserved_time_hours": 24,
         "timer_roll_window_slot": 20,
+        "transaction_time_out_ms": 5_000,
+        "transaction_check_interval_ms": 10_000,
+        "transaction_check_max": 3,
     }
 
 

@@ -98,6 +98,8 @@ def recover(store: MessageStore, half_offset: int | None, op_offset: int | None)
     if recovered.open:
         finder.find_unmarked(marked_to)
         finder.find_crossed()
+    if finder.odd_count:
+        log.warning("not half messages", count=finder.odd_count, first=finder.first_odd)
     if recovered.open or recovered.unmarked:
         log.info(
             "transactions recovered",
@@ -175,8 +177,12 @@ class _Finder:
         """Position of a half message to the name of its transaction."""
         self._keys: dict[int, str] = {}
         """Name of an open transaction to its unique key."""
-        self._renewals: dict[int, HalfMessage] = {}
-        """Name to the newest half message of an open transaction that RocketMQ has renewed."""
+        self._renewals: dict[int, tuple[str, JavaKey]] = {}
+        """Name to real topic and key of an open transaction that RocketMQ has renewed last."""
+        self.odd_count = 0
+        """Records that are no half messages."""
+        self.first_odd = ""
+        """Why the first of them is none."""
         self._javas: dict[JavaKey, int] = {}
         """Transactions whose name a renewal of Java's does not tell."""
 
@@ -187,10 +193,11 @@ class _Finder:
         try:
             half = decode_half(record)
         except HalfMessageError as error:
-            log.warning("not a half message", queue_offset=offset, reason=str(error))
+            self.odd_count += 1
+            self.first_odd = self.first_odd or str(error)
             return
+        key = (half.unique_key, half.record.born_ms)
         if not half.states_name:
-            key = (half.unique_key, half.record.born_ms)
             older = self._javas.get(key) if half.is_renewal else None
             if older is not None:
                 self._pass_over(older)
@@ -204,7 +211,7 @@ class _Finder:
         self._keys[half.name] = half.unique_key
         self._renewals.pop(half.name, None)
         if half.is_javas_renewal:
-            self._renewals[half.name] = half
+            self._renewals[half.name] = half.topic, key
 
     def find_unmarked(self, marked_to: int) -> None:
         """End what the log shows as committed or discarded; its op message was not written."""
@@ -226,15 +233,14 @@ class _Finder:
 
     def find_crossed(self) -> None:
         """End what RocketMQ committed by an older half message than the one that is open."""
-        for name, half in self._renewals.items():
+        for name, (real_topic, (unique_key, born_ms)) in self._renewals.items():
             records = [
                 decode_record(data)
-                for topic in (half.topic, TIMER_TOPIC)
-                for data in self._store.query(topic, half.unique_key, count_max=8, unique=True)
+                for topic in (real_topic, TIMER_TOPIC)
+                for data in self._store.query(topic, unique_key, count_max=8, unique=True)
             ]
             if any(
-                record.sys_flag & _TRANSACTION_MASK == _COMMIT
-                and record.born_ms == half.record.born_ms
+                record.sys_flag & _TRANSACTION_MASK == _COMMIT and record.born_ms == born_ms
                 for record in records
             ):
                 self._end(Ending.COMMIT, name)

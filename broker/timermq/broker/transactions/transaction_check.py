@@ -63,11 +63,10 @@ def next_step(half: HalfMessage, options: BrokerOptions, now_ms: int) -> Step:
         now_ms: The present; before the half message when the clock was set back: then it is asked
             about, as in RocketMQ.
     """
-    if half.check_times >= options.transaction_check_max:
-        return Step.DISCARD
     immunity_ms = max(half.immunity_ms or 0, options.transaction_time_out_ms)
     if not 0 <= now_ms - half.first_ms < immunity_ms:
-        return Step.CHECK
+        is_last = half.check_times >= options.transaction_check_max
+        return Step.DISCARD if is_last else Step.CHECK
     renewed_ms = now_ms - half.record.store_ms
     if renewed_ms >= RENEW_ROUNDS * options.transaction_check_interval_ms:
         return Step.RENEW
