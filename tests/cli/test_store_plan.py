@@ -104,6 +104,20 @@ def test_transactions_and_groups(timermq: RunProgram, golden_stores: GoldenStore
     assert 1 == rows_of(ran, "groups")["consumer groups"]["count"]
 
 
+def test_of_version_4(timermq: RunProgram, golden_stores: GoldenStores, tmp_path: Path) -> None:
+    """A store without a wheel: it is made; what waits for levels moves, the rest is there."""
+    store = golden_stores.unpack_copy("g6", tmp_path)
+    ran = timermq("store", "plan", store, "--json", *flags(*SMALL))
+    writer = rows_of(ran, "store")["written by"]["what"]
+
+    assert 0 == ran.code
+    assert str(writer).startswith("RocketMQ 4")
+    assert {str(level) for level in range(1, 19)} == rows_of(ran, "level").keys()
+    assert 1 == rows_of(ran, "transactions")["open"]["count"]
+    assert 1 == rows_of(ran, "groups")["consumer groups"]["count"]
+    assert "timerwheel" in rows_of(ran, "file")
+
+
 @pytest.mark.parametrize(
     ("setting", "name"),
     [

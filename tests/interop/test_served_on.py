@@ -27,9 +27,14 @@ pytestmark = pytest.mark.slow
 
 def loaded(store: GoldenStore, clock: VirtualClock) -> MemoryDisk:
     """A memory disk with the files of a store; virtual time and real threads do not go together."""
+    return loaded_from(store.root, clock)
+
+
+def loaded_from(root: str, clock: VirtualClock) -> MemoryDisk:
+    """The same of a directory."""
     disk = MemoryDisk(now_ms=clock.now_ms)
-    for folder, _, names in os.walk(store.root):
-        target = ROOT + folder.removeprefix(store.root)
+    for folder, _, names in os.walk(root):
+        target = ROOT + folder.removeprefix(root)
         disk.make_dirs(target)
         for name in names:
             data = (Path(folder) / name).read_bytes()

@@ -178,6 +178,8 @@ def _level(offline: OfflineStore, queue: LevelQueue, levels: DelayLevels, now_ms
     delay_ms = int(moments[0]) - store_ms
     if store_ms >= 0 and delay_ms != levels.delay_ms(queue.level):
         what += f", {delay_ms} ms after it was stored: set message_delay_level as the broker had it"
+    if not offline.store.recovery.last_exit_ok:
+        what += "; what was delivered in the last ten seconds is among them, and is left out then"
     return Planned(
         part="level",
         name=str(queue.level),
