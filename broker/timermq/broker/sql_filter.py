@@ -7,7 +7,6 @@ Source: Java ``SqlFilter``, ``SelectorParser``, ``ExpressionMessageFilter``.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -40,8 +39,9 @@ from .sql_value import ConversionError, compare
 
 DEPTH_MAX = 64
 """Operators inside one another."""
-COMPILED_MAX = 1_024
-"""Compiled expressions that are kept, the ones used last."""
+KEPT_LENGTH_MAX = 131_072
+"""Characters of all compiled expressions that are kept, the ones used last. A character takes up to
+140 bytes."""
 
 
 @attrs.frozen(eq=False)
@@ -72,7 +72,32 @@ class SqlFilter:
         return self.matches_properties(lookup)
 
 
-@functools.lru_cache(COMPILED_MAX)
+class CompiledExpressions:
+    """Compiled expressions by their text, up to a sum of their lengths."""
+
+    def __init__(self, length_max: int) -> None:
+        self._length_max = length_max
+        self._filters: dict[str, SqlFilter] = {}
+        self._length = 0
+
+    def get(self, expression: str) -> SqlFilter:
+        """The filter of an expression, compiled if it is not kept; as ``compile_sql``."""
+        found = self._filters.pop(expression, None)
+        if found is None:
+            evaluate = condition(_compile(parse_sql(expression), 1)).evaluate
+            found = SqlFilter(expression, evaluate)
+            self._length += len(expression)
+        self._filters[expression] = found
+        while self._length > self._length_max and len(self._filters) > 1:
+            oldest = next(iter(self._filters))
+            del self._filters[oldest]
+            self._length -= len(oldest)
+        return found
+
+
+_compiled = CompiledExpressions(KEPT_LENGTH_MAX)
+
+
 def compile_sql(expression: str) -> SqlFilter:
     """The filter of an expression; compiled once, kept while it is used.
 
@@ -80,7 +105,7 @@ def compile_sql(expression: str) -> SqlFilter:
         SqlError: It is too long or too deep, does not follow the grammar, or compares what cannot
             be compared; the text says where or what.
     """
-    return SqlFilter(expression, condition(_compile(parse_sql(expression), 1)).evaluate)
+    return _compiled.get(expression)
 
 
 def _compile(node: Tree[Token] | Token, depth: int) -> Operand:

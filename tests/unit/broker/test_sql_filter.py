@@ -2,7 +2,7 @@
 
 import pytest
 
-from timermq.broker.sql_filter import COMPILED_MAX, DEPTH_MAX, compile_sql
+from timermq.broker.sql_filter import DEPTH_MAX, CompiledExpressions, compile_sql
 from timermq.broker.sql_grammar import SqlError
 
 MESSAGE = {"a": "5", "b": "7", "s": "it's here", "t": "true", "big": "5000000000", "f": "1.5"}
@@ -175,9 +175,24 @@ def test_width_is_not() -> None:
 
 
 def test_compiled_once() -> None:
-    """The same expression is the same filter while it is used; their number is bounded."""
+    """The same expression is the same filter while it is used."""
     assert compile_sql("a = 1") is compile_sql("a = 1")
-    assert compile_sql.cache_info().maxsize == COMPILED_MAX
+
+
+def test_what_was_used_last_is_kept() -> None:
+    """Expressions of 5 characters, of which 12 may be kept: two, and a longer one alone."""
+    kept = CompiledExpressions(length_max=12)
+    a, b = kept.get("a = 1"), kept.get("b = 1")
+    assert kept.get("a = 1") is a
+    kept.get("c = 1")
+
+    assert kept.get("a = 1") is a
+    assert kept.get("b = 1") is not b
+    long = kept.get("a = 1 AND b = 1")
+    assert kept.get("a = 1 AND b = 1") is long
+    assert kept.get("a = 1") is not a
+    with pytest.raises(SqlError):
+        kept.get("a =")
 
 
 def test_a_record_that_cannot_be_read() -> None:
