@@ -60,6 +60,8 @@ class HeldPull:
     """What the filter was made of; None: of the request itself."""
     bucket: int = 0
     """Set by ``hold``: when it is answered at the latest."""
+    has_more: bool = False
+    """More has arrived than one run looks at: the client is to ask again at once."""
     answer: Command | None = None
     """Set for an answer that is only held back; nothing is read for it."""
 
@@ -159,7 +161,9 @@ class LongPolling:
             for chunk in _chunks(pulls):
                 answers = [(pull, run_again(pull)) for pull in chunk if self._is_held(pull)]
                 self._finish(
-                    (pull, answer) for pull, answer in answers if answer.code not in _NOTHING_YET
+                    (pull, answer)
+                    for pull, answer in answers
+                    if answer.code not in _NOTHING_YET or pull.has_more
                 )
                 await trio.lowlevel.checkpoint()
 

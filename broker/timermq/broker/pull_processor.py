@@ -100,6 +100,7 @@ class PullProcessor:
         code = _code(result, pull.offset)
         if code is ResponseCode.PULL_RETRY_IMMEDIATELY:
             pull.offset = result.next_offset
+            pull.has_more = result.next_offset < result.max_offset
         elif code is ResponseCode.PULL_NOT_FOUND and pull.offset > pull.first_offset:
             # Nothing more, but the client is to go on behind what did not match.
             code = ResponseCode.PULL_RETRY_IMMEDIATELY

@@ -6,8 +6,9 @@ from trio.testing import MockClock
 
 from broker_rig import PROPERTIES, RecordingSession, Rig, pull_ext, running_broker, send_ext
 from timermq.broker.options import BrokerOptions
-from timermq.remoting import LanguageCode
+from timermq.remoting import Coding, LanguageCode
 from timermq.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
+from timermq.remoting.send_batch import SendItem, encode_items
 from timermq.timerstore.record import decode_record
 
 TAG_A = PROPERTIES + "TAGS\x01TagA\x02"
@@ -273,6 +274,39 @@ async def test_a_held_pull_moves_past_what_does_not_match(autojump_clock: MockCl
             )
 
     assert (answer.code, answer.ext["nextBeginOffset"]) == (20, "2")
+
+
+@pytest.mark.parametrize(("kind", "expression"), [("TAG", "t299"), ("SQL92", "TAGS = 't299'")])
+async def test_a_burst_is_looked_through_at_once(
+    autojump_clock: MockClock, kind: str, expression: str
+) -> None:
+    """More than one run looks at arrives in one piece: what matches at its end does not wait.
+
+    A run ends at the latest with a file of the queue, here of 100 messages.
+    """
+    items = [SendItem("T", 0, 0, b"TAGS\x01t%d\x02" % number, b"x") for number in range(300)]
+    async with running_broker() as running:
+        consumer, producer = running.connect(), running.connect()
+        await producer.call(10, send_ext("T"), b"first")
+        wanted = pull_ext("T", sysFlag="6", subscription=expression, expressionType=kind)
+        offset, codes = "1", list[int]()
+        start = trio.current_time()
+        async with trio.open_nursery() as nursery:
+
+            async def send_later() -> None:
+                await trio.sleep(2)
+                await producer.call(9001, body=encode_items(items), coding=Coding.CBOR)
+
+            nursery.start_soon(send_later)
+            while codes[-1:] != [0]:
+                answer = await consumer.call(11, {**wanted, "queueOffset": offset})
+                codes.append(answer.code)
+                offset = answer.ext["nextBeginOffset"]
+
+        assert trio.current_time() == start + 2
+
+    assert codes == [20, 20, 20, 0]
+    assert offset == "301"
 
 
 async def test_a_held_pull_follows_its_group_s_subscription(autojump_clock: MockClock) -> None:

@@ -12,6 +12,7 @@ from timermq.timerstore.get_result import GetResult, GetStatus
 from timermq.timerstore.java_hash import tags_code
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.queue_reader import FILTERED_RECORDS_MAX
 from timermq.timerstore.record import decode_record
 
 
@@ -169,6 +170,18 @@ def test_a_filter_examines_a_bounded_part_of_the_queue() -> None:
     nothing = read(store, count_max=1, matches=no_tag)
 
     assert (GetStatus.NO_MATCHED_MESSAGE, 3, 0) == outcome(nothing)
+
+
+def test_a_filter_of_records_reads_a_bounded_number() -> None:
+    """Each record is read, so it stops sooner than a filter of tags, however much is asked for."""
+    store = new_store(mapped_file_size_consume_queue=20_000)
+    put_bodies(store, *["x"] * (FILTERED_RECORDS_MAX + 10))
+
+    nothing = read(store, count_max=1_000, matches_record=lambda _: False)
+    some = read(store, count_max=1_000, matches_record=lambda _: True)
+
+    assert (GetStatus.NO_MATCHED_MESSAGE, FILTERED_RECORDS_MAX, 0) == outcome(nothing)
+    assert FILTERED_RECORDS_MAX >= outcome(some)[2] > 0
 
 
 def test_messages_whose_records_are_gone() -> None:
