@@ -19,6 +19,7 @@ from timermq.broker.options import BrokerOptions
 from timermq.broker.session import Session, pack_born_host
 from timermq.pipeline import Clock, TimerMessageStore, TimerOptions, WatchedClock
 from timermq.remoting import Coding, Command, FrameConnection, LanguageCode
+from timermq.timerstore.disk import Disk
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import pack_host
 from timermq.timerstore.message_store import MessageStore
@@ -79,7 +80,7 @@ class RecordingSession:
 def open_broker(
     clock: Clock,
     *,
-    disk: MemoryDisk | None = None,
+    disk: Disk | None = None,
     options: BrokerOptions = BROKER,
     store_options: StoreOptions = STORE,
     timer_options: TimerOptions = TIMER,
@@ -325,7 +326,7 @@ class RunningBroker:
 @asynccontextmanager
 async def running_broker(
     *,
-    disk: MemoryDisk | None = None,
+    disk: Disk | None = None,
     options: BrokerOptions = BROKER,
     store_options: StoreOptions = STORE,
     timer_options: TimerOptions = TIMER,

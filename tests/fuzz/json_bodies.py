@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -9,6 +10,7 @@ from timermq.broker.filter import parse_filter
 from timermq.broker.refusal import RefusedError
 from timermq.cli.broker_link import master_addresses
 from timermq.client.errors import MalformedAnswerError
+from timermq.remoting.admin_body import decode_properties
 from timermq.remoting.bodies import (
     ConsumerData,
     HeartbeatData,
@@ -19,6 +21,11 @@ from timermq.remoting.bodies import (
 )
 from timermq.remoting.errors import RemoteProtocolError
 from timermq.remoting.lock_body import LockBatch, MessageQueue
+from timermq.remoting.registration import (
+    RouteVersion,
+    decode_registration,
+    encode_registration,
+)
 from timermq.remoting.route_body import BrokerData, QueueData, cluster_info, topic_route
 
 INT64 = range(-(2**63), 2**63)
@@ -27,6 +34,10 @@ READERS: tuple[Callable[[bytes], object], ...] = (
     decode_topic_route,
     decode_consumer_list,
     LockBatch.decode,
+    lambda data: decode_registration(data, "b", compressed=False),
+    lambda data: decode_registration(data, "b", compressed=True),
+    lambda data: decode_registration(zlib.compress(data, 1), "b", compressed=True),
+    decode_properties,
 )
 
 
@@ -51,6 +62,9 @@ def seeds() -> list[bytes]:
         ),
         consumer_list(["a", "b"]),
         cluster_info([BrokerData(broker_name="b", cluster="c", addresses={0: "h:1"})]),
+        encode_registration(RouteVersion(counter=1), [{"topicName": "T", "perm": 6}]),
+        b"\x00\x00\x00\x02{}\x00\x00\x00\x01\x00\x00\x00\x07T 4 4 6 \x00\x00\x00\x00",
+        b"brokerPermission=4\n# no\n",
         b'{"brokerAddrTable":{"a":{"brokerAddrs":{0:"h:1",1:[]}}}}',
     ]
 

@@ -143,6 +143,9 @@ def test_messages_are_found(stage: Stage) -> None:
         assert re.search(rf"Topic: +{TOPIC}", found)
         assert re.search(r"Keys: +\[found0\]", found)
         assert f"consumerGroup={GROUP}" in found
+    units = stage.ask(f"queryCq -t {TOPIC} -q 0 -i 0 -b {stage.broker.listen}")
+    assert re.search(r"max: \d+, min: 0", units)
+    assert "physicOffset=" in units
     direct = f"queryMsgById -t {TOPIC} -i {offset_id} -g {GROUP} -d {stage.client_id}"
     assert "consumeResult=CR_SUCCESS" in stage.ask(direct)
     assert len(stage.member.hear("GOT found", 2)) == 2

@@ -188,6 +188,7 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.GET_NAMESRV_CONFIG: Row(
         "the broker's settings", "unit/broker/test_name_server_processor"
     ),
+    RequestCode.QUERY_CONSUME_QUEUE: Row("64 units at most", "interop/test_mqadmin"),
     RequestCode.QUERY_DATA_VERSION: Row("", "unit/broker/test_name_server_processor"),
     RequestCode.ADD_WRITE_PERM_OF_BROKER: Row("", "interop/test_mqadmin"),
     RequestCode.GET_BROKER_MEMBER_GROUP: Row("", "unit/broker/test_name_server_processor"),
@@ -200,11 +201,6 @@ SERVED: Mapping[RequestCode, Row] = {
     ),
 }
 """Answered for real."""
-
-NOT_YET: Mapping[RequestCode, str] = {
-    RequestCode.QUERY_CONSUME_QUEUE: "admin",
-}
-"""Part of a family that has no processor so far; answered with 3."""
 
 ASKED: Mapping[RequestCode, Row] = {
     RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: Row("", "interop/test_request_reply"),
@@ -271,6 +267,5 @@ def compatibility_rows() -> Iterator[tuple[int, str, str, str, str]]:
     """Code, name, how, what, shown by; in the order of codes."""
     rows = [(int(code), code.name, "yes", row.what, row.shown_by) for code, row in SERVED.items()]
     rows += [(int(code), code.name, "asks", row.what, row.shown_by) for code, row in ASKED.items()]
-    rows += [(int(code), code.name, "3", f"not yet: {why}", "") for code, why in NOT_YET.items()]
     rows += [(code, name, "3", why, "") for code, (name, why) in REFUSED.items()]
     yield from sorted(rows)

@@ -241,6 +241,7 @@ class Processors:
             RequestCode.LOCK_BATCH_MQ: self.lock.lock,
             RequestCode.UNLOCK_BATCH_MQ: self.lock.unlock,
             RequestCode.QUERY_MESSAGE: self.query.query_message,
+            RequestCode.QUERY_CONSUME_QUEUE: self.query.consume_queue,
             RequestCode.VIEW_MESSAGE_BY_ID: self.query.view_message_by_id,
             RequestCode.END_TRANSACTION: self.end_transaction.handle,
             RequestCode.RECALL_MESSAGE: self.recall.handle,

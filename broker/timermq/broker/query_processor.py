@@ -1,4 +1,4 @@
-"""Lookups: messages by key (12) and by the position in their offset message id (33).
+"""Lookups: messages by key (12) and by the position in their id (33), units of queues (321).
 
 Source: Java ``QueryMessageProcessor``.
 """
@@ -10,6 +10,7 @@ import attrs
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.field import boolean, integer, text
+from timermq.remoting.queue_json import encode_json
 from timermq.timerstore.commit_log import CommitLog
 from timermq.timerstore.errors import StoreError
 from timermq.timerstore.message_store import MessageStore
@@ -72,6 +73,29 @@ class QueryProcessor:
                 ResponseCode.SYSTEM_ERROR, "MESSAGE_NOT_FOUND", f"no message begins at {offset}"
             )
         return command.answer(ResponseCode.SUCCESS, body=record)
+
+    def consume_queue(self, _session: Session, command: Command) -> Command:
+        """Some units of a consume queue as they stand in its file (321)."""
+        topic, queue_id = text(command, "topic"), integer(command, "queueId")
+        queue = self.store.queue(topic, queue_id)
+        if queue is None:
+            raise RefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                "QUEUE_EMPTY",
+                f"no message ever came to queue {queue_id} of {ascii(topic)[:260]}",
+            )
+        first, count = integer(command, "index"), integer(command, "count")
+        units = queue.units(max(first, queue.min_offset), max(min(count, QUERY_COUNT_MAX), 1))
+        rows = [
+            {"eval": True, "physicOffset": phy_offset, "physicSize": size, "tagsCode": tags_code}
+            for phy_offset, size, tags_code in units.tolist()
+        ]
+        body = {
+            "maxQueueIndex": queue.max_offset,
+            "minQueueIndex": queue.min_offset,
+            "queueData": rows,
+        }
+        return command.answer(ResponseCode.SUCCESS, body=encode_json(body))
 
 
 def read_record(log: CommitLog, offset: int) -> bytes | None:

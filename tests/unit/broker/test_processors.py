@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker_rig import Rig
-from timermq.broker.compatibility import ASKED, NOT_YET, REFUSED, SERVED, compatibility_rows
+from timermq.broker.compatibility import ASKED, REFUSED, SERVED, compatibility_rows
 from timermq.broker.send_processor import SEND_CODES
 from timermq.remoting import RequestCode
 
@@ -19,16 +19,14 @@ async def test_every_code_is_served_or_refused_by_name() -> None:
     served = set(Rig().broker.processors.handlers()) | SEND_CODES
 
     assert set(SERVED) == served
-    assert len(SERVED) + len(NOT_YET) + len(set(ASKED) - served) == len(RequestCode)
-    assert set(SERVED) | set(ASKED) | set(NOT_YET) == set(RequestCode)
-    assert served.isdisjoint(NOT_YET)
+    assert set(SERVED) | set(ASKED) == set(RequestCode)
     assert set(map(int, RequestCode)).isdisjoint(REFUSED)
 
 
 async def test_refused_codes() -> None:
     """They are answered with 3 and the number."""
     rig = Rig()
-    for code in map(int, (*REFUSED, *NOT_YET)):
+    for code in REFUSED:
         answer = rig.call(code)
 
         assert (answer.code, answer.remark) == (

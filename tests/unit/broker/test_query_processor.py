@@ -1,5 +1,7 @@
 """Tests of lookups."""
 
+import json
+
 import attrs
 import pytest
 
@@ -84,3 +86,18 @@ async def test_a_forged_record_inside_a_body_is_no_message() -> None:
     inside = int(answer.ext["msgId"][16:], 16) + 88
 
     assert rig.call(33, {"offset": str(inside)}).code == 1
+
+
+async def test_units_of_a_queue() -> None:
+    """As they stand in the file, with the ends of the queue."""
+    rig = Rig()
+    for _ in range(3):
+        rig.send("T")
+    ask = {"topic": "T", "queueId": "0", "index": "1", "count": "1", "consumerGroup": ""}
+    found = json.loads(rig.call(321, ask).body)
+    first, second = rig.records("T")[:2]
+
+    assert (found["minQueueIndex"], found["maxQueueIndex"]) == (0, 3)
+    assert [row["physicOffset"] for row in found["queueData"]] == [second.phy_offset]
+    assert second.phy_offset - first.phy_offset == found["queueData"][0]["physicSize"]
+    assert rig.call(321, {**ask, "queueId": "1"}).code == 1
