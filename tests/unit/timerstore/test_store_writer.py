@@ -59,6 +59,23 @@ def test_an_empty_batch_changes_nothing() -> None:
     assert (PutStatus.MESSAGE_ILLEGAL, 0) == (result.status, store.commit_log.max_offset)
 
 
+def test_a_whole_batch() -> None:
+    """One message that may not be stored takes the others with it; otherwise it is as any batch."""
+    store = open_store(MemoryDisk())
+    put_bodies(store, "first")
+    end = store.commit_log.max_offset
+    refused = store.put([message("a"), message(topic=""), message("b")], whole=True)
+    counts = store.statistics()
+    after = store.commit_log.max_offset
+    stored = store.put([message("a"), message("b")], whole=True)
+
+    assert [PutStatus.MESSAGE_ILLEGAL] * 3 == [one.status for one in refused]
+    assert {"topic of 0 bytes: expected 1 to 255"} == {one.remark for one in refused}
+    assert (end, 3) == (after, counts.refused_count)
+    assert [1, 2] == [one.queue_offset for one in stored]
+    assert ["first", "a", "b"] == read_bodies(store)
+
+
 def test_a_send_begins_no_segment_that_deliveries_need() -> None:
     """A segment and a tenth of the disk are kept for them; in its segment a send is taken."""
     disk = MemoryDisk(total=64 << 10)
