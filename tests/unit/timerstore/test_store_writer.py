@@ -70,7 +70,7 @@ def test_a_whole_batch() -> None:
     stored = store.put([message("a"), message("b")], whole=True)
 
     assert [PutStatus.MESSAGE_ILLEGAL] * 3 == [one.status for one in refused]
-    assert {"topic of 0 bytes: expected 1 to 255"} == {one.remark for one in refused}
+    assert {"topic of 0 bytes: expected 1 to 127"} == {one.remark for one in refused}
     assert (end, 3) == (after, counts.refused_count)
     assert [1, 2] == [one.queue_offset for one in stored]
     assert ["first", "a", "b"] == read_bodies(store)
