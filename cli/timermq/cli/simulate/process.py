@@ -37,6 +37,12 @@ ROOT = "/store"
 ADDRESS = "127.0.0.1:10911"
 WHO = "broker"
 HOUR_MS = 3_600_000
+DISK_SIZE = 1 << 50
+"""Bytes of the disk, unless it is full for a while."""
+
+Offsets = list[tuple[str, str, dict[int, int]]]
+"""Group, topic, and offset by queue."""
+
 TRIGGER_SECONDS = 60.0
 """After them an end comes, whether its await or disk change has been or not."""
 
@@ -82,11 +88,15 @@ class Process:
 
     Args:
         surroundings: What outlives it.
+        expected_offsets: ``saved_offsets`` of the process before it.
     """
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: Surroundings, expected_offsets: Offsets | None = None) -> None:
         self.broker: Broker | None = None
         """While it is there."""
+        self.saved_offsets: Offsets | None = None
+        """How far groups had come when it ended in order, with room on the disk to say so."""
+        self._expected_offsets = expected_offsets
         self.is_over = False
         self.crashes = 0
         self._around = surroundings
@@ -110,6 +120,7 @@ class Process:
                         nursery.start_soon(self._end, life)
                         await trio.lowlevel.checkpoint()
                     self.broker = self._open(SAVING_MS if life is None else life.saving_ms)
+                    self._check_offsets(self.broker)
                     async with trio.open_nursery() as serving:
                         await serving.start(self.broker.run)
                         around.tell(Fault(at_ms=around.clock.now_ms(), who=WHO, kind="start"))
@@ -122,6 +133,8 @@ class Process:
                 self.crash(EndKind.KILL)
         if not self.is_over:
             self._check_counts()
+            if self.broker is not None and around.disk.total == DISK_SIZE:
+                self.saved_offsets = _offsets(self.broker)
             around.tell(Fault(at_ms=around.clock.now_ms(), who=WHO, kind="stop"))
             self._die()
             around.disk.process_kill()
@@ -226,6 +239,14 @@ class Process:
             clock=clock,
         )
 
+    def _check_offsets(self, broker: Broker) -> None:
+        """What a process has saved as it stopped, the next one knows."""
+        found = _offsets(broker)
+        if self._expected_offsets not in (None, found):
+            self._around.complain(
+                f"committed offsets changed: expected {self._expected_offsets}, found {found}"
+            )
+
     def _check_counts(self) -> None:
         """What the broker itself has noticed and must never notice."""
         if self.broker is None:
@@ -234,3 +255,9 @@ class Process:
         for name in ("early", "missing", "set_aside"):
             if getattr(counts, name):
                 self._around.complain(f"the broker counts {getattr(counts, name)} {name}")
+
+
+def _offsets(broker: Broker) -> Offsets:
+    return sorted(
+        (group, topic, queues) for group, topic, queues in broker.tables.offsets.all() if queues
+    )

@@ -45,7 +45,7 @@ from .scenario import (
 )
 from .staged_clock import StagedClock
 from .staged_link import StagedLink
-from .staged_message import body_of, properties_of
+from .staged_message import body_of, damage_of, properties_of
 from .staged_network import StagedNetwork
 
 PULL_COUNT = 32
@@ -71,6 +71,7 @@ class StagedClient:
         network: Where it connects.
         clock: The wall clock.
         tell: Takes events for the history.
+        complain: Takes what must not happen.
     """
 
     def __init__(
@@ -80,10 +81,12 @@ class StagedClient:
         network: StagedNetwork,
         clock: StagedClock,
         tell: Callable[[Event], None],
+        complain: Callable[[str], None],
     ) -> None:
         self._plan = plan
         self._clock = clock
         self._tell = tell
+        self._complain = complain
         self._who = f"client-{plan.number}"
         self._group = f"G{plan.number}"
         self._ops = itertools.count(1)
@@ -338,6 +341,9 @@ class StagedClient:
         if answer.code == ResponseCode.SUCCESS:
             for message in decode_messages(answer.body):
                 self._tell(self._received(message))
+                damage = damage_of(message)
+                if damage is not None:
+                    self._complain(f"a damaged message arrived: {damage}")
         self._offsets[place] = int(answer.ext["nextBeginOffset"])
 
     async def _find_offset(self, place: tuple[str, int]) -> bool:

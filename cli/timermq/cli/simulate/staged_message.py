@@ -1,10 +1,24 @@
-"""Messages of a plan as they go over the wire."""
+"""Messages of a plan as they go over the wire, and as they have to come back."""
 
 from __future__ import annotations
 
-from timermq.remoting.stored_message import property_text
+from timermq.remoting.stored_message import StoredMessage, property_text
 
 from .scenario import Item, When, key_of, unique_key
+
+_ARRIVING = frozenset(
+    {
+        "KEYS",
+        "UNIQ_KEY",
+        "DELAY",
+        "TIMER_DELAY_MS",
+        "TIMER_DELIVER_MS",
+        "MSG_REGION",
+        "TRACE_ON",
+        "CLUSTER",
+    }
+)
+"""The producer's properties, those that a broker adds, and the moment."""
 
 
 def properties_of(item: Item, now_ms: int) -> bytes:
@@ -23,3 +37,17 @@ def properties_of(item: Item, now_ms: int) -> bytes:
 def body_of(item: Item) -> bytes:
     """Its name, filled up to its size."""
     return unique_key(item.number).encode().ljust(item.body_size, b".")
+
+
+def damage_of(message: StoredMessage) -> str | None:
+    """What of a message that has arrived is not as it was sent; None: nothing."""
+    name = message.properties.get("UNIQ_KEY", "")
+    if not name[1:].isdecimal() or name != unique_key(int(name[1:])):
+        return f"a message named {name!r}"
+    key = message.properties.get("KEYS")
+    if key != key_of(int(name[1:])):
+        return f"{name} has the key {key!r}"
+    if message.body.rstrip(b".") != name.encode():
+        return f"{name} has the body {message.body[:40]!r}"
+    added = sorted(set(message.properties) - _ARRIVING)
+    return f"{name} has the properties {', '.join(added)}" if added else None

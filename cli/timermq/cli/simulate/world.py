@@ -34,7 +34,7 @@ from timermq.timerstore.memory_disk import MemoryDisk
 
 from ..check_history.broken import Broken, Rule
 from ..check_history.check import check
-from .process import Process, Surroundings
+from .process import DISK_SIZE, Process, Surroundings
 from .scenario import QUEUES, TOPICS, ClientPlan, DiskFault, FullDisk, Life, Scenario
 from .staged_client import StagedClient
 from .staged_clock import START_MS, StagedClock
@@ -91,7 +91,7 @@ class World:
         """What must not happen."""
         self._scenario = scenario
         self._clock = StagedClock()
-        self._disk = MemoryDisk(now_ms=self._clock.now_ms)
+        self._disk = MemoryDisk(now_ms=self._clock.now_ms, total=DISK_SIZE)
         self._disk_faults = FaultRules()
         self._events: list[Event] = []
         self._network = StagedNetwork(
@@ -182,7 +182,8 @@ class World:
 
     async def _live(self, life: Life | None) -> None:
         """One process."""
-        self._process = process = Process(self._around)
+        saved = None if self._process is None else self._process.saved_offsets
+        self._process = process = Process(self._around, saved)
         await process.live(life)
         self._crashes += process.crashes
 
@@ -293,7 +294,11 @@ class World:
 
     def _client(self, plan: ClientPlan) -> StagedClient:
         return StagedClient(
-            plan, network=self._network, clock=self._clock, tell=self._events.append
+            plan,
+            network=self._network,
+            clock=self._clock,
+            tell=self._events.append,
+            complain=self.complain,
         )
 
 
