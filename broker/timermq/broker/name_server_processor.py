@@ -122,7 +122,11 @@ class NameServerProcessor:
         """A broker says goodbye (104)."""
         identity = _identity(command)
         if not self._is_own(identity):
-            self.routes.unregister(broker_name=identity.broker_name, broker_id=identity.broker_id)
+            self.routes.unregister(
+                broker_name=identity.broker_name,
+                broker_id=identity.broker_id,
+                address=identity.address,
+            )
             log.info("broker unregistered", broker=identity.broker_name, address=identity.address)
         return command.answer(ResponseCode.SUCCESS)
 

@@ -101,9 +101,17 @@ class RouteTable:
             for topic, queues in found.topics.items():
                 self._queues.setdefault(topic, {})[identity.broker_name] = queues
 
-    def unregister(self, *, broker_name: str, broker_id: int) -> None:
-        """A broker leaves; with the last of its name go the queues."""
-        if self._live.pop((broker_name, broker_id), None) is not None:
+    def unregister(self, *, broker_name: str, broker_id: int, address: str | None = None) -> None:
+        """A broker leaves; with the last of its name go the queues.
+
+        Args:
+            broker_name: Its name.
+            broker_id: Its id.
+            address: What it says of itself: its successor may be here by now. None: any.
+        """
+        live = self._live.get((broker_name, broker_id))
+        if live is not None and address in (None, live.identity.address):
+            del self._live[broker_name, broker_id]
             self._clean(broker_name)
 
     def drop(self, owner: Hashable) -> None:

@@ -10,6 +10,7 @@ from broker_rig import BROKER, ROOT, as_object
 from fakes import START_MS
 from timermq.broker.config_table import ConfigSaver
 from timermq.broker.consumer_offset import ConsumerOffsetTable
+from timermq.broker.refusal import RefusedError
 from timermq.broker.topic_config import TopicConfigTable
 from timermq.timerstore.config_file import load_json
 from timermq.timerstore.disk import Disk
@@ -131,3 +132,38 @@ async def test_a_large_table_leaves_time_for_others(
                 await trio.sleep(0.1)
 
     assert 5 <= len(saves) <= 7
+
+
+async def test_whoever_waits_is_told_when_all_is_saved(autojump_clock: MockClock) -> None:
+    """Offsets too, without waiting for the interval."""
+    disk = MemoryDisk()
+    tables = Tables(disk)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(tables.saver.run)
+        tables.topics.create_in_send_back("%RETRY%g", 1)
+        tables.offsets.commit(group="g", topic="T", queue_id=0, offset=7)
+        await tables.saver.saved()
+
+        assert "%RETRY%g" in as_object(load_json(disk, TOPICS))["topicConfigTable"]
+        assert as_object(load_json(disk, OFFSETS))["offsetTable"] == {"T@g": {0: 7}}
+        assert trio.current_time() < 5
+        await tables.saver.saved()
+        nursery.cancel_scope.cancel()
+
+
+async def test_whoever_waits_is_told_of_a_full_disk(autojump_clock: MockClock) -> None:
+    """The change holds, and is saved as soon as there is room."""
+    memory = MemoryDisk()
+    rule = FaultRule(
+        operations=TAKING_SPACE, name="topics.json", fault=Fault(errno.ENOSPC), count=1
+    )
+    tables = Tables(FaultyDisk(memory, ROOT, FaultRules(rule)))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(tables.saver.run)
+        tables.topics.create_in_send_back("%RETRY%g", 1)
+        with pytest.raises(RefusedError, match=r"no room for config/topics\.json"):
+            await tables.saver.saved()
+        await tables.saver.saved()
+
+        assert "%RETRY%g" in as_object(load_json(memory, TOPICS))["topicConfigTable"]
+        nursery.cancel_scope.cancel()

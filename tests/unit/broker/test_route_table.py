@@ -93,3 +93,14 @@ def test_only_masters_have_topics() -> None:
     assert routes.master("a") is None
     routes.drop("y")
     assert routes.topics() == set()
+
+
+def test_a_late_goodbye_concerns_nobody_else() -> None:
+    """The broker may have come back under another address by then."""
+    routes = table()
+    routes.register("x", attrs.evolve(MASTER, address="h:9"), registration("S", "T"))
+    routes.unregister(broker_name="a", broker_id=0, address=MASTER.address)
+
+    assert routes.topics() == {"S", "T"}
+    routes.unregister(broker_name="a", broker_id=0, address="h:9")
+    assert len(routes) == 0
