@@ -1,7 +1,6 @@
 """The steps that every delayed message goes through, each as a function to be repeated.
 
 - send: frames of a busy producer received, their messages put, the answers made
-- send_few: the same of producers that send few at a time
 - append: a message put into the store, admission included
 - enqueue: its entry read, and linked into timer log and wheel
 - deliver: its record read, and put on its topic
@@ -44,8 +43,6 @@ from timermq.timerstore.store_options import StoreOptions
 
 NOW_MS = 1_700_000_000_000
 BATCH = 256
-FEW = 16
-"""Frames that come together from producers that are not busy."""
 ADDRESS = "127.0.0.1:10911"
 BODY = bytes(range(128))
 OPTIONS = TimerOptions(slots_total=7_200, mapped_file_size_timer_log=52 << 16)
@@ -105,17 +102,13 @@ class Workbench:
         )
         return cls(service, count, broker.dispatcher, session, list(shot.dialect.puts(shot, 1_000)))
 
-    def send(self, together: int = BATCH) -> int:
-        """Receive the messages in frames, so many at once, put and answer them."""
+    def send(self) -> int:
+        """Receive the messages in frames, 256 at once, put and answer them."""
         connection, answers = FrameConnection(), 0
-        for first in range(0, self.count, together):
-            connection.receive_data(b"".join(self.frames[first : first + together]))
+        for first in range(0, self.count, BATCH):
+            connection.receive_data(b"".join(self.frames[first : first + BATCH]))
             answers += len(self.dispatcher.handle(self.session, connection.requests()))
         return answers
-
-    def send_few(self) -> int:
-        """The same, few at once."""
-        return self.send(FEW)
 
     def append(self) -> int:
         """Put the messages, in batches of 256."""
@@ -174,7 +167,6 @@ class Workbench:
 
 STEPS: Mapping[str, Callable[[Workbench], int]] = {
     "send": Workbench.send,
-    "send_few": Workbench.send_few,
     "append": Workbench.append,
     "enqueue": Workbench.enqueue,
     "deliver": Workbench.deliver,
