@@ -201,3 +201,21 @@ def test_to_us_and_back(
 
     # Behind a kill a group reads again what it committed in the last five seconds.
     assert kill or len(handed.due_ms) - len(handed.recalled) == len(handed.consumed) - 2
+
+
+def test_begun_by_us(tmp_path: Path, java_peer: JavaPeer, java_client: Client) -> None:
+    """A store that RocketMQ never saw: all that waits in it, rolled and cancelled too."""
+    handed = Handed(tmp_path / "store", java_peer, java_client, 20)
+    with handed.by_us() as namesrv:
+        levels = {f"our-level-{n}": f"level:{n}" for n in range(1, 6)}
+        timers = {f"our-timer-{n}": f"delay:{n * 4_300}" for n in range(1, 9)}
+        plain = {f"our-{n}": "plain" for n in range(3)}
+        handed.send(namesrv, **plain, **levels, **timers, **{"our-gone": "recall:18000"})
+        handed.consume(namesrv, 2)
+        handed.wait_for("our-level-1")
+    with handed.by_java() as namesrv:
+        handed.wait_for(*handed.due_ms)
+        handed.consume(namesrv, 1_000)
+    handed.check()
+
+    assert len(handed.due_ms) - len(handed.recalled) == len(handed.consumed) - 1

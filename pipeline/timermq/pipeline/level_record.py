@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import hashlib
 
-import numpy as np
-
 from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.message import Message
 from timermq.timerstore.properties import find
@@ -65,9 +63,9 @@ def left_message(record: bytes | None, phy_offset: int, size: int) -> Message:
     )
 
 
-def moment_of(entry: np.void, record: bytes) -> int:
+def moment_of(moment_ms: int, record: bytes) -> int:
     """When a waiting message is due: the moment in its queue, but not before it was stored."""
-    return max(int(entry["moment_ms"]), store_ms_of(record))
+    return max(moment_ms, store_ms_of(record))
 
 
 def waiting_name(record: bytes) -> bytes:

@@ -72,18 +72,18 @@ class _Done:
 class _Batch:
     """Messages on their way."""
 
-    entries: dict[int, np.void] = attrs.field(factory=dict[int, np.void])
-    """By the position of their records."""
+    places: dict[int, tuple[int, int]] = attrs.field(factory=dict[int, tuple[int, int]])
+    """Moment and size by the position of the record."""
     messages: list[Message] = attrs.field(factory=list[Message])
     """For the timer topic."""
     undeliverable: list[Undeliverable] = attrs.field(factory=list[Undeliverable])
 
     def set_aside(self, offset_py: int, error: TimerRecordError, record: bytes | None) -> None:
         """Say that an entry is for the quarantine."""
-        entry = self.entries[offset_py]
-        fault = Undeliverable.of(error, offset_py, int(entry["size_py"]), record)
+        moment_ms, size_py = self.places[offset_py]
+        fault = Undeliverable.of(error, offset_py, size_py, record)
         # A moment before 1970 is the hash of a tag: a record without a level has no moment.
-        self.undeliverable.append(attrs.evolve(fault, deliver_ms=max(int(entry["moment_ms"]), 0)))
+        self.undeliverable.append(attrs.evolve(fault, deliver_ms=max(moment_ms, 0)))
 
 
 class LevelTakeover:
@@ -246,21 +246,24 @@ class LevelTakeover:
     def _read(self, entries: Entries, done: _Done) -> _Batch:
         """Sort out entries: what is done, what moves, what no message can be made of."""
         batch = _Batch()
-        places = zip(entries["offset_py"].tolist(), entries["size_py"].tolist(), strict=True)
-        records = self._store.commit_log.records_at(places)
+        moments, positions, sizes = (
+            entries[name].tolist() for name in ("moment_ms", "offset_py", "size_py")
+        )
+        records = self._store.commit_log.records_at(zip(positions, sizes, strict=True))
         is_done = contains(done.origins, entries["offset_py"]).tolist()
-        for entry, record, was_moved in zip(entries, records, is_done, strict=True):
-            offset_py = int(entry["offset_py"])
+        for moment_ms, offset_py, size_py, record, was_moved in zip(
+            moments, positions, sizes, records, is_done, strict=True
+        ):
             if was_moved or offset_py in self._moved:
                 continue
-            batch.entries[offset_py] = entry
+            batch.places[offset_py] = moment_ms, size_py
             try:
-                message = left_message(record, offset_py, int(entry["size_py"]))
+                message = left_message(record, offset_py, size_py)
                 assert record is not None
                 if self._was_delivered(record, done):
                     self._moved.add(offset_py)
                     continue
-                admitted = self._admission.take_over(message, moment_of(entry, record))
+                admitted = self._admission.take_over(message, moment_of(moment_ms, record))
                 if isinstance(admitted, Refusal):
                     raise TimerRecordError(Reason.REFUSED, admitted.remark)
                 self._state.expect(admitted.deliver_ms or 0, self._clock.now_ms())
@@ -297,8 +300,7 @@ class LevelTakeover:
                 continue
             text = f"{result.status.name}: {result.remark}"
             if result.status in HOPELESS:
-                size_py = int(batch.entries[offset_py]["size_py"])
-                record = self._store.commit_log.record_at(offset_py, size_py)
+                record = self._store.commit_log.record_at(offset_py, batch.places[offset_py][1])
                 batch.set_aside(offset_py, TimerRecordError(Reason.REFUSED, text), record)
             else:
                 batch.messages.append(message)

@@ -41,11 +41,15 @@ def check_intact(record: bytes, phy_offset: int, size: int) -> None:
         TimerRecordError: With the reason ``GONE``, ``DAMAGED`` or ``CHECKSUM``.
     """
     check_size(record, phy_offset, size)
-    for check_crc, reason in ((False, Reason.DAMAGED), (True, Reason.CHECKSUM)):
-        found = check_record(record, 0, len(record), phy_offset, check_crc=check_crc)
-        if found.kind is not CheckKind.RECORD:
-            text = found.reason or "expected a record, found a blank"
-            raise TimerRecordError(reason, f"timer record at {phy_offset}: {text}")
+    found = check_record(record, 0, len(record), phy_offset, check_crc=True)
+    if found.kind is not CheckKind.RECORD:
+        bare = check_record(record, 0, len(record), phy_offset, check_crc=False)
+        is_sound = bare.kind is CheckKind.RECORD
+        text = found.reason or "expected a record, found a blank"
+        raise TimerRecordError(
+            Reason.CHECKSUM if is_sound else Reason.DAMAGED,
+            f"timer record at {phy_offset}: {text}",
+        )
 
 
 def retried_message(
