@@ -1,10 +1,10 @@
 """What does access control cost a message?
 
 The same sends (code 310, as the Java client sends them) go through two brokers in turns, signed to
-one that checks signatures and rights, unsigned to one that does not: bytes in, frames read, messages
-put into a store on a real disk, answers out. No sockets and no waiting, so that nothing hides the difference;
-a served message costs more on both sides. Both sides stand in one run, in CPU time of the process,
-the best of several rounds each.
+one that checks signatures and rights, unsigned to one that does not: bytes in, frames read,
+messages put into a store on a real disk, answers out. No sockets and no waiting, so that nothing
+hides the difference; a served message costs more on both sides. Both sides stand in one run, in
+CPU time of the process, the best of several rounds each.
 
 Run: ``python perf/bench_access.py``; ``--count`` messages a round, ``--keep`` writes the result.
 """

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from functools import partial
+from weakref import WeakKeyDictionary
 
 import attrs
 import structlog
@@ -25,10 +26,12 @@ import trio
 
 from timermq.remoting.codes import FLAG_RESPONSE, RequestCode, ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.connection import Request
+from timermq.remoting.connection import Received, Request
 from timermq.remoting.errors import RemoteProtocolError
 from timermq.remoting.plain_send import PlainSend
+from timermq.remoting.send_form import SendForm, SendRun
 from timermq.remoting.signature import ACCESS_KEY, SIGNATURE, SigningKey, signed_content
+from timermq.remoting.signed_run import SignedForm, requests_of
 from timermq.remoting.signed_send import SignedSend
 from timermq.timerstore.commit_log import CommitLog
 from timermq.timerstore.message_store import MessageStore
@@ -103,6 +106,8 @@ class AccessControl:
         self._problem: str | None = None
         self._white: dict[str, bool] = {}
         """Address and port of peers to whether they need no signature."""
+        self._signed_forms: WeakKeyDictionary[SendForm, SignedForm | None] = WeakKeyDictionary()
+        """As long as connections remember the forms."""
         self._senders: dict[tuple[Account, str], None] = {}
         """Accounts and the topics that they have sent to."""
         self._stamp = files.stamp()
@@ -140,14 +145,10 @@ class AccessControl:
         )
 
     def admit(
-        self, chunks: Sequence[tuple[Session, Sequence[Request]]]
-    ) -> list[tuple[Session, Sequence[Request]]]:
+        self, chunks: Sequence[tuple[Session, Sequence[Received]]]
+    ) -> list[tuple[Session, Sequence[Received]]]:
         """The requests that may be done; the others are answered by and by."""
-        allows = self._allows
-        return [
-            (session, [one for one in requests if allows(session, one)])
-            for session, requests in chunks
-        ]
+        return [(session, self._admitted(session, requests)) for session, requests in chunks]
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Answer what is late and read changed files, until cancelled."""
@@ -178,6 +179,18 @@ class AccessControl:
         self._told_at.clear()
         log.info("access rules read", accounts=len(acl.accounts), white_addresses=len(acl.white))
 
+    def _admitted(self, session: Session, received: Sequence[Received]) -> list[Received]:
+        admitted: list[Received] = []
+        for one in received:
+            if not isinstance(one, SendRun):
+                if self._allows(session, one):
+                    admitted.append(one)
+            elif self._allows_run(session, one):
+                admitted.append(one)
+            else:
+                admitted += [each for each in requests_of(one) if self._allows(session, each)]
+        return admitted
+
     def _allows(self, session: Session, request: Request) -> bool:
         if request.flag & FLAG_RESPONSE:
             return True
@@ -196,6 +209,21 @@ class AccessControl:
                 return True
         command = request.to_command() if isinstance(request, PlainSend) else request
         return self._decide(session, command)
+
+    def _allows_run(self, session: Session, run: SendRun) -> bool:
+        """Whether every send of a run may be done; what is wrong with one is found one by one."""
+        if self._acl.white and self._is_white(session):
+            return True
+        if run.form not in self._signed_forms:
+            self._signed_forms[run.form] = SignedForm.of(run.form)
+        signed = self._signed_forms[run.form]
+        if signed is None:
+            return False
+        fields = signed.send.fields
+        account = self._acl.accounts.get(fields.access_key)
+        if account is None or not self._may_send(account, fields.topic):
+            return False
+        return account.signing.are_signatures(signed.contents(run), signed.signatures(run))
 
     def _may_send(self, account: Account, topic: str) -> bool:
         """Whether an account may send to a topic; remembered where it may."""

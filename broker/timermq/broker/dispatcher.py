@@ -90,9 +90,7 @@ class Dispatcher:
             The answers that can go now, each with its session; sends first.
         """
         if self._access is not None:
-            chunks = self._access.admit(
-                [(session, one_by_one(requests)) for session, requests in chunks]
-            )
+            chunks = self._access.admit(chunks)
         sends: list[SessionReceived] = []
         others: list[tuple[Session, Command]] = []
         for session, requests in chunks:

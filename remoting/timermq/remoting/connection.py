@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import enum
 import struct
-import sys
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -73,8 +72,7 @@ class FrameConnection:
     Args:
         frame_size_max: Bytes of a frame.
         header_size_max: Bytes of a header.
-        decode_send: Reads a JSON header as a plain send, for ``requests``. Any other than
-            ``decode_plain_send`` gets each of them: there are no runs.
+        decode_send: Reads a JSON header as a plain send, for ``requests``.
         run_count_min: Plain sends of one form that are received as one.
     """
 
@@ -87,7 +85,7 @@ class FrameConnection:
         run_count_min: int = RUN_COUNT_MIN,
     ) -> None:
         self._decode_send = decode_send
-        self._run_count_min = run_count_min if decode_send is decode_plain_send else sys.maxsize
+        self._run_count_min = run_count_min
         self._frame_size_max = frame_size_max
         self._header_size_max = header_size_max
         self._buffer = bytearray()

@@ -30,6 +30,7 @@ _OPAQUE = re.compile(rb'"opaque":' + _NUMBER + rb"(?=[,}])")
 _QUEUE = re.compile(rb'"e":"' + _NUMBER + rb'"')
 _BORN = re.compile(rb'"g":"([1-9][0-9]{12})"')
 _TEXT = re.compile(rb'"i":"([^"]*)"')
+_SIGNATURE = re.compile(rb'"Signature":"([0-9A-Za-z+/]{27}=)"')
 _VALUES = {
     b"UNIQ_KEY": re.compile(rb"[0-9A-Za-z]+"),
     b"TIMER_DELAY_SEC": re.compile(rb"[0-9]+"),
@@ -38,11 +39,12 @@ _VALUES = {
 }
 """Properties whose values may differ, and how they are written."""
 
-_DIGIT, _LETTER, _NONZERO, _NOTHING = 1, 2, 4, 8
+_DIGIT, _LETTER, _NONZERO, _NOTHING, _BASE64 = 1, 2, 4, 8, 16
 _KINDS = np.zeros(256, np.uint8)
 _KINDS[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")] = _LETTER
 _KINDS[list(b"0123456789")] = _DIGIT | _LETTER
 _KINDS[list(b"123456789")] |= _NONZERO
+_KINDS[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")] |= _BASE64
 _OTHER = bytes.maketrans(
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
     b"7234567891BCDEFGHIJKLMNOPQRSTUVWXYZAbcdefghijklmnopqrstuvwxyza",
@@ -72,6 +74,8 @@ class SendForm:
     queue_id: slice
     born_ms: slice
     values: tuple[Value, ...]
+    signature: slice | None
+    """Where it stands, without the mark that ends it; None for a header without exactly one."""
     row: NDArray[np.uint8]
     kinds: NDArray[np.uint8]
     """What may stand in each column in place of what stands there."""
@@ -95,6 +99,11 @@ class SendForm:
                 kinds[place.start] = _NONZERO
         for value in values:
             kinds[value.header] = _LETTER if value.name == b"UNIQ_KEY" else _DIGIT
+        signatures = list(_SIGNATURE.finditer(header))
+        signature = None
+        if len(signatures) == 1:
+            signature = slice(signatures[0].start(1), signatures[0].end(1) - 1)
+            kinds[signature] = _BASE64
         form = cls(
             header=header,
             send=send,
@@ -102,6 +111,7 @@ class SendForm:
             queue_id=queue_id,
             born_ms=born_ms,
             values=values,
+            signature=signature,
             row=np.frombuffer(header, np.uint8),
             kinds=kinds,
         )
@@ -121,6 +131,8 @@ class SendForm:
         text = bytearray(self.send.fields.properties.encode())
         for place in (self.opaque, self.queue_id, self.born_ms):
             other[place] = other[place].translate(_OTHER)
+        if self.signature is not None:
+            other[self.signature] = other[self.signature].translate(_OTHER)
         for value in self.values:
             text[value.text] = other[value.header] = other[value.header].translate(_OTHER)
         expected = msgspec.structs.replace(

@@ -14,7 +14,7 @@ import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 ACCESS_KEY = "AccessKey"
 SIGNATURE = "Signature"
@@ -59,6 +59,15 @@ class SigningKey:
         """Whether a text is the signature of some content; takes the same time for any text."""
         expected = binascii.b2a_base64(self.digest(content), newline=False)
         return hmac.compare_digest(expected, signature.encode("utf-8", "replace"))
+
+    def are_signatures(self, contents: Iterable[bytes], signatures: Iterable[bytes]) -> bool:
+        """Whether each is the signature of its content: ``is_signature`` of many at once."""
+        sha1, base64_of, equal = hashlib.sha1, binascii.b2a_base64, hmac.compare_digest
+        inner, outer = self._inner, self._outer
+        return all(
+            equal(base64_of(sha1(outer + sha1(inner + content).digest()).digest())[:-1], signature)
+            for content, signature in zip(contents, signatures, strict=True)
+        )
 
 
 def signed_content(ext: Mapping[str, str], body: bytes, version: int) -> bytes:

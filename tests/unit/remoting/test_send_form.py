@@ -128,9 +128,9 @@ def test_runs_end_where_another_form_begins() -> None:
     ] == [(3, "T"), (2, "S"), PlainSend]
 
 
-def test_another_reader_of_sends_gets_each_of_them() -> None:
-    """What it looks at, a signature for one, would be alike in none or prove nothing."""
-    connection = FrameConnection(decode_send=lambda _: None, run_count_min=1)
+def test_sends_that_are_no_run_go_to_the_reader_of_sends() -> None:
+    """The broker with access control has another one; runs it looks at as a whole."""
+    connection = FrameConnection(decode_send=lambda _: None, run_count_min=60)
     connection.receive_data(frames(*[header()] * 50))
 
     assert {type(one) for one in connection.requests()} == {Command}

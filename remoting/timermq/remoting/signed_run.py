@@ -1,0 +1,124 @@
+"""The signatures of a run of sends: what each was made over, laid out as columns.
+
+The content of one send is read; that of another of the same form differs from it in the same places
+as their headers do. As with the form itself that is proven before it is used, by reading a header
+with other letters and digits in all of its places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+import numpy as np
+
+from .command import Command
+from .header import decode_header
+from .send_form import SendForm, SendRun
+from .signed_send import SignedSend, decode_signed_send
+
+
+@attrs.frozen(eq=False)
+class SignedForm:
+    """Where in the content stands what differs; ``of`` makes one."""
+
+    send: SignedSend
+    """What the header of the form says, without a body."""
+    signature: slice
+    """Where it stands in the header, without the mark that ends it."""
+    content: bytes
+    """What that was signed over, without a body."""
+    places: Sequence[tuple[slice, slice]]
+    """In the header and in the content."""
+
+    @classmethod
+    def of(cls, form: SendForm) -> SignedForm | None:
+        """The signed form of a form; None when its sends are not signed, or in another way."""
+        send = decode_signed_send(form.header)
+        if send is None or form.signature is None:
+            return None
+        starts = _starts(send)
+        pairs = [(form.queue_id, starts["e"]), (form.born_ms, starts["g"])]
+        pairs += [(value.header, starts["i"] + value.text.start) for value in form.values]
+        places = [(place, slice(at, at + place.stop - place.start)) for place, at in pairs]
+        signed = cls(send, form.signature, send.content(), places)
+        return signed if signed._is_proven(form.header) else None
+
+    def contents(self, run: SendRun) -> Iterator[bytes]:
+        """What each send of a run was signed over."""
+        size = len(self.content)
+        rows = np.empty((len(run), size), np.uint8)
+        rows[:] = np.frombuffer(self.content, np.uint8)
+        for header, content in self.places:
+            rows[:, content] = run.headers[:, header]
+        whole, data = rows.tobytes(), run.data
+        ends = zip(run.body_starts.tolist(), run.body_ends.tolist(), strict=True)
+        for index, (start, end) in enumerate(ends):
+            yield whole[index * size : (index + 1) * size] + data[start:end]
+
+    def signatures(self, run: SendRun) -> list[bytes]:
+        """The signature of each."""
+        place = slice(self.signature.start, self.signature.stop + 1)
+        size = place.stop - place.start
+        text = run.headers[:, place].tobytes()
+        return [text[at : at + size] for at in range(0, len(text), size)]
+
+    def _is_proven(self, header_of_form: bytes) -> bool:
+        signature = self.signature
+        other, content = bytearray(header_of_form), bytearray(self.content)
+        for header, place in self.places:
+            other[header] = content[place] = _others(other[header])
+        other[signature] = _others(other[signature])
+        send = decode_signed_send(bytes(other))
+        return (
+            send is not None
+            and send.content() == bytes(content)
+            and send.fields.signature == other[signature.start : signature.stop + 1].decode()
+        )
+
+
+def requests_of(run: SendRun) -> list[SignedSend | Command]:
+    """The sends of a run one by one, with every parameter that came."""
+    requests: list[SignedSend | Command] = []
+    bodies = zip(run.body_starts.tolist(), run.body_ends.tolist(), strict=True)
+    for row, (start, end) in zip(run.headers, bodies, strict=True):
+        header = row.tobytes()
+        request = decode_signed_send(header) or decode_header(0, header)
+        request.body = run.data[start:end]
+        requests.append(request)
+    return requests
+
+
+def _starts(send: SignedSend) -> dict[str, int]:
+    """Where in the content the values of the parameters that differ begin."""
+    fields = send.fields
+    starts: dict[str, int] = {}
+    at = 0
+    for name, value in (
+        ("", fields.access_key),
+        ("", fields.ons_channel),
+        ("", fields.security_token),
+        ("a", fields.producer_group),
+        ("b", fields.topic),
+        ("c", fields.default_topic),
+        ("d", fields.default_topic_queue_nums),
+        ("e", fields.queue_id),
+        ("f", fields.sys_flag),
+        ("g", fields.born_ms),
+        ("h", fields.flag),
+        ("i", fields.properties),
+    ):
+        starts[name] = at
+        at += len((value or "").encode("utf-8", "replace"))
+    return starts
+
+
+def _others(text: bytearray) -> bytearray:
+    """Another letter or digit for each."""
+    return text.translate(_OTHER)
+
+
+_OTHER = bytes.maketrans(
+    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
+    b"7234567891BCDEFGHIJKLMNOPQRSTUVWXYZAbcdefghijklmnopqrstuvwxyza",
+)
