@@ -148,8 +148,8 @@ async def measure(count: int, rounds: int) -> dict[str, float]:
 def main() -> int:
     """Measure, print and perhaps keep; 1 when less is left than must be."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=20_000, help="messages a round")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--count", type=int, default=4_000, help="messages a round")
+    parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--keep", action="store_true", help="write results/access.json")
     args = parser.parse_args()
     result = trio.run(measure, args.count, args.rounds)
