@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import cbor2
 
-from timermq.broker.pending_processor import PendingQuery, decode_query
 from timermq.broker.refusal import RefusedError
+from timermq.broker.waiting.pending_processor import PendingQuery, decode_query
 from timermq.cli.pending_page import decode_page
 from timermq.cli.top.samples import IDLE
 from timermq.client.errors import MalformedAnswerError

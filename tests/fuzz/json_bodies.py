@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 
-from timermq.broker.filter import parse_filter
+from timermq.broker.consuming.filter import parse_filter
 from timermq.broker.refusal import RefusedError
 from timermq.cli.broker_link import master_addresses
 from timermq.client.errors import MalformedAnswerError

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from timermq.broker.config_fields import ConfigTableError
 from timermq.broker.config_table import ConfigTable
 from timermq.broker.consumer_offset import ConsumerOffsetTable
+from timermq.broker.consuming.queue_lock import QueueLockTable
 from timermq.broker.options import BrokerOptions
-from timermq.broker.queue_lock import QueueLockTable
 from timermq.broker.subscription_group import SubscriptionGroupTable
 from timermq.broker.topic_config import TopicConfigTable
 from timermq.timerlog.timer_metrics import TimerMetrics

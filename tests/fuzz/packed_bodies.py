@@ -7,7 +7,7 @@ import zlib
 import lz4.frame
 import zstandard
 
-from timermq.broker.zlib_bodies import with_zlib_bodies
+from timermq.broker.consuming.zlib_bodies import with_zlib_bodies
 from timermq.remoting.errors import RemoteProtocolError
 from timermq.remoting.stored_message import unpack_body
 from timermq.timerstore.body_codec import decompress_body

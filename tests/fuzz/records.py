@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from golden_vectors import RECORD_PROPERTY_CRC, RECORD_V1
-from timermq.broker.zlib_bodies import with_zlib_bodies
+from timermq.broker.consuming.zlib_bodies import with_zlib_bodies
 from timermq.remoting.errors import RemoteProtocolError
 from timermq.remoting.stored_message import StoredMessage, decode_messages, parse_properties
 from timermq.timerstore.index_keys import KeyColumns

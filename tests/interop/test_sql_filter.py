@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sql_expressions import Node, conditions, properties, written
-from timermq.broker.sql_filter import compile_sql
-from timermq.broker.sql_grammar import SqlError
+from timermq.broker.consuming.sql_filter import compile_sql
+from timermq.broker.consuming.sql_grammar import SqlError
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 

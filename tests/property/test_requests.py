@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_rig import RecordingSession, Rig, pull_ext, send_ext
-from timermq.broker.send_processor import SEND_CODES
+from timermq.broker.sending.send_processor import SEND_CODES
 from timermq.remoting import RequestCode
 from timermq.remoting.send_batch import SendItem, encode_items
 from timermq.timerstore.batch import BatchPart, join_batch

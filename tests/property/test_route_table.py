@@ -14,8 +14,8 @@ from hypothesis.stateful import (
     rule,
 )
 
+from timermq.broker.names.route_table import BrokerIdentity, RouteTable
 from timermq.broker.refusal import RefusedError
-from timermq.broker.route_table import BrokerIdentity, RouteTable
 from timermq.remoting.registration import Registration, RouteVersion
 from timermq.remoting.route_body import QueueData
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sql_expressions import Node, conditions, matches, properties, written
-from timermq.broker.sql_filter import compile_sql
+from timermq.broker.consuming.sql_filter import compile_sql
 
 
 @settings(max_examples=100)

@@ -33,25 +33,25 @@ from timermq.timerstore.disk import Disk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.store_options import StoreOptions
 
-from .access_control import AccessControl
 from .broker_statistics import BrokerStatistics
 from .config_table import ConfigSaver
 from .connection import Connection
 from .endpoint import Endpoint
 from .failure import failure_told
-from .name_server_link import NameServerLinks
+from .names.name_server_link import NameServerLinks
 from .options import BrokerOptions
 from .processors import Processors
 from .reactor import make_reactor
+from .security.access_control import AccessControl
+from .security.tls import Tls
 from .server import Server
 from .tables import make_tables
-from .tls import Tls
 from .transactions.transaction_check import TransactionCheck
 from .transactions.transactions import Transactions
 
 if TYPE_CHECKING:
-    from .http_server import HttpServer
-    from .metrics_page import MetricsPage
+    from .metrics.http_server import HttpServer
+    from .metrics.metrics_page import MetricsPage
 
 STOP_TIMEOUT_MS = 10_000
 """Default bound of a graceful stop."""
@@ -246,7 +246,7 @@ class Broker:
     def metrics_page(self) -> MetricsPage:
         """The page of metrics."""
         # Imported late: with the library below it, it is a tenth of the time that a start takes.
-        from .metrics_page import MetricsPage
+        from .metrics.metrics_page import MetricsPage
 
         return MetricsPage(
             options=self.options,
@@ -259,7 +259,7 @@ class Broker:
     @cached_property
     def http_server(self) -> HttpServer:
         """What answers the operator's programs, where it is wanted."""
-        from .http_server import HttpServer, Pages
+        from .metrics.http_server import HttpServer, Pages
 
         return HttpServer(
             Pages(metrics=self.metrics_page, unready=self.unready),

@@ -10,7 +10,7 @@ from timermq.pipeline.clock_watch import ClockStatus
 from timermq.pipeline.timer_counts import TimerStatistics
 from timermq.timerstore.store_statistics import StoreStatistics
 
-from .access_control import AccessStatistics
+from .security.access_control import AccessStatistics
 from .transactions.transactions import TransactionStatistics
 
 

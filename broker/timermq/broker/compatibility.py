@@ -31,16 +31,16 @@ SERVED: Mapping[RequestCode, Row] = {
         "long polling; filters by tag and by SQL92", "interop/test_java_consumers"
     ),
     RequestCode.QUERY_MESSAGE: Row("by key or unique key", "interop/test_mqadmin"),
-    RequestCode.QUERY_CONSUMER_OFFSET: Row("", "unit/broker/test_offset_processor"),
-    RequestCode.UPDATE_CONSUMER_OFFSET: Row("", "unit/broker/test_offset_processor"),
+    RequestCode.QUERY_CONSUMER_OFFSET: Row("", "unit/broker/consuming/test_offset_processor"),
+    RequestCode.UPDATE_CONSUMER_OFFSET: Row("", "unit/broker/consuming/test_offset_processor"),
     RequestCode.UPDATE_AND_CREATE_TOPIC: Row(
         "answered when it is on the disk; COMPACTION and BatchCQ are refused",
         "interop/test_mqadmin",
     ),
     RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Row(
-        "all of them or none", "unit/broker/test_topic_processor"
+        "all of them or none", "unit/broker/admin/test_topic_processor"
     ),
-    RequestCode.GET_ALL_TOPIC_CONFIG: Row("", "unit/broker/test_topic_processor"),
+    RequestCode.GET_ALL_TOPIC_CONFIG: Row("", "unit/broker/admin/test_topic_processor"),
     RequestCode.UPDATE_BROKER_CONFIG: Row(
         "what can change live, until the next start; RocketMQ rewrites its file",
         "interop/test_mqadmin",
@@ -49,15 +49,15 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.GET_BROKER_RUNTIME_INFO: Row(
         "pools of threads are there and empty", "interop/test_mqadmin"
     ),
-    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Row("", "unit/broker/test_offset_processor"),
-    RequestCode.GET_MAX_OFFSET: Row("", "unit/broker/test_offset_processor"),
-    RequestCode.GET_MIN_OFFSET: Row("", "unit/broker/test_offset_processor"),
-    RequestCode.GET_EARLIEST_MSG_STORETIME: Row("", "unit/broker/test_offset_processor"),
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Row("", "unit/broker/consuming/test_offset_processor"),
+    RequestCode.GET_MAX_OFFSET: Row("", "unit/broker/consuming/test_offset_processor"),
+    RequestCode.GET_MIN_OFFSET: Row("", "unit/broker/consuming/test_offset_processor"),
+    RequestCode.GET_EARLIEST_MSG_STORETIME: Row("", "unit/broker/consuming/test_offset_processor"),
     RequestCode.VIEW_MESSAGE_BY_ID: Row("", "interop/test_mqadmin"),
     RequestCode.HEART_BEAT: Row(
-        "its second version is not offered", "unit/broker/test_client_processor"
+        "its second version is not offered", "unit/broker/consuming/test_client_processor"
     ),
-    RequestCode.UNREGISTER_CLIENT: Row("", "unit/broker/test_client_processor"),
+    RequestCode.UNREGISTER_CLIENT: Row("", "unit/broker/consuming/test_client_processor"),
     RequestCode.CONSUMER_SEND_MSG_BACK: Row(
         "a message again later, or to the dead letters; see below",
         "interop/test_java_consumers",
@@ -69,15 +69,15 @@ SERVED: Mapping[RequestCode, Row] = {
     ),
     RequestCode.UNLOCK_BATCH_MQ: Row("", "interop/test_java_groups"),
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: Row("", "interop/test_java_groups"),
-    RequestCode.GET_ALL_CONSUMER_OFFSET: Row("", "unit/broker/test_broker_info_processor"),
-    RequestCode.GET_ALL_DELAY_OFFSET: Row("", "unit/broker/test_broker_info_processor"),
+    RequestCode.GET_ALL_CONSUMER_OFFSET: Row("", "unit/broker/admin/test_broker_info_processor"),
+    RequestCode.GET_ALL_DELAY_OFFSET: Row("", "unit/broker/admin/test_broker_info_processor"),
     RequestCode.CHECK_CLIENT_CONFIG: Row("", "interop/test_java_consumers"),
-    RequestCode.GET_TIMER_CHECK_POINT: Row("", "unit/broker/test_broker_info_processor"),
-    RequestCode.GET_TIMER_METRICS: Row("", "unit/broker/test_broker_info_processor"),
-    RequestCode.GET_ROUTEINFO_BY_TOPIC: Row("", "unit/broker/test_route_processor"),
+    RequestCode.GET_TIMER_CHECK_POINT: Row("", "unit/broker/admin/test_broker_info_processor"),
+    RequestCode.GET_TIMER_METRICS: Row("", "unit/broker/admin/test_broker_info_processor"),
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: Row("", "unit/broker/names/test_route_processor"),
     RequestCode.GET_BROKER_CLUSTER_INFO: Row("", "interop/test_mqadmin"),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Row("", "interop/test_mqadmin"),
-    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Row("", "unit/broker/test_group_processor"),
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Row("", "unit/broker/admin/test_group_processor"),
     RequestCode.GET_TOPIC_STATS_INFO: Row(
         "the rate is found in the queues, of what they still hold", "interop/test_mqadmin"
     ),
@@ -95,16 +95,18 @@ SERVED: Mapping[RequestCode, Row] = {
         "consumers learn it at once, their held pulls are answered", "interop/test_mqadmin"
     ),
     RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: Row(
-        "asks the members (221)", "unit/broker/test_connection_list_processor"
+        "asks the members (221)", "unit/broker/admin/test_connection_list_processor"
     ),
-    RequestCode.GET_TOPICS_BY_CLUSTER: Row("", "unit/broker/test_route_processor"),
+    RequestCode.GET_TOPICS_BY_CLUSTER: Row("", "unit/broker/names/test_route_processor"),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Row(
-        "all of them or none", "unit/broker/test_group_processor"
+        "all of them or none", "unit/broker/admin/test_group_processor"
     ),
     RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: Row("", "interop/test_mqadmin"),
-    RequestCode.QUERY_CONSUME_TIME_SPAN: Row("", "unit/broker/test_consume_stats_processor"),
-    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: Row("", "unit/broker/test_route_processor"),
-    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Row("", "unit/broker/test_topic_processor"),
+    RequestCode.QUERY_CONSUME_TIME_SPAN: Row("", "unit/broker/admin/test_consume_stats_processor"),
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: Row("", "unit/broker/names/test_route_processor"),
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Row(
+        "", "unit/broker/admin/test_topic_processor"
+    ),
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: Row(
         "by the rules of the background, at once", "interop/test_mqadmin"
     ),
@@ -121,15 +123,17 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.GET_BROKER_CONSUME_STATS: Row("", "interop/test_mqadmin"),
     RequestCode.SEND_BATCH_MESSAGE: Row(
         "a delay on a part is honoured, one on the batch by every part without its own",
-        "unit/broker/test_send_processor",
+        "unit/broker/sending/test_send_processor",
     ),
     RequestCode.GET_ALL_PRODUCER_INFO: Row("", "interop/test_mqadmin"),
     RequestCode.DELETE_EXPIRED_COMMITLOG: Row(
         "by the rules of the background, in its hours", "interop/test_mqadmin"
     ),
-    RequestCode.QUERY_TOPICS_BY_CONSUMER: Row("", "unit/broker/test_connection_list_processor"),
+    RequestCode.QUERY_TOPICS_BY_CONSUMER: Row(
+        "", "unit/broker/admin/test_connection_list_processor"
+    ),
     RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: Row(
-        "", "unit/broker/test_connection_list_processor"
+        "", "unit/broker/admin/test_connection_list_processor"
     ),
     RequestCode.GET_TOPIC_CONFIG: Row("", "interop/test_mqadmin"),
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: Row("", "interop/test_mqadmin"),
@@ -148,30 +152,34 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.LIST_PENDING: Row(
         "ours: what waits, page by page, in CBOR: `rows` in the order of slots, and `next`, which "
         "the next request gives as `after`",
-        "unit/broker/test_pending_processor",
+        "unit/broker/waiting/test_pending_processor",
     ),
     RequestCode.WATCH: Row(
-        "ours: snapshots of the broker, pushed; see below", "unit/broker/test_watch_processor"
+        "ours: snapshots of the broker, pushed; see below",
+        "unit/broker/watching/test_watch_processor",
     ),
-    RequestCode.UNWATCH: Row("ours: no more snapshots", "unit/broker/test_watch_processor"),
+    RequestCode.UNWATCH: Row(
+        "ours: no more snapshots", "unit/broker/watching/test_watch_processor"
+    ),
     RequestCode.CANCEL_MESSAGE: Row(
         "ours: takes a waiting message back or moves it, by handle, unique key or key; answers a "
         "verdict",
-        "unit/broker/test_cancel_processor",
+        "unit/broker/waiting/test_cancel_processor",
     ),
     RequestCode.CLOCK: Row(
         "ours: the broker's wall clock; with `accept=true` it is taken as right; see below",
-        "unit/broker/test_clock_processor",
+        "unit/broker/watching/test_clock_processor",
     ),
     RequestCode.LIST_QUARANTINE: Row(
-        "ours: what could not be delivered; see below", "unit/broker/test_quarantine_processor"
+        "ours: what could not be delivered; see below",
+        "unit/broker/waiting/test_quarantine_processor",
     ),
-    RequestCode.SHOW_QUARANTINE: Row("ours", "unit/broker/test_quarantine_processor"),
-    RequestCode.RETRY_QUARANTINE: Row("ours", "unit/broker/test_quarantine_processor"),
-    RequestCode.DROP_QUARANTINE: Row("ours", "unit/broker/test_quarantine_processor"),
-    RequestCode.PUT_KV_CONFIG: Row("", "unit/broker/test_name_server_processor"),
-    RequestCode.GET_KV_CONFIG: Row("", "unit/broker/test_name_server_processor"),
-    RequestCode.DELETE_KV_CONFIG: Row("", "unit/broker/test_name_server_processor"),
+    RequestCode.SHOW_QUARANTINE: Row("ours", "unit/broker/waiting/test_quarantine_processor"),
+    RequestCode.RETRY_QUARANTINE: Row("ours", "unit/broker/waiting/test_quarantine_processor"),
+    RequestCode.DROP_QUARANTINE: Row("ours", "unit/broker/waiting/test_quarantine_processor"),
+    RequestCode.PUT_KV_CONFIG: Row("", "unit/broker/names/test_name_server_processor"),
+    RequestCode.GET_KV_CONFIG: Row("", "unit/broker/names/test_name_server_processor"),
+    RequestCode.DELETE_KV_CONFIG: Row("", "unit/broker/names/test_name_server_processor"),
     RequestCode.REGISTER_BROKER: Row("", "interop/test_cluster"),
     RequestCode.UNREGISTER_BROKER: Row("", "interop/test_cluster"),
     RequestCode.WIPE_WRITE_PERM_OF_BROKER: Row(
@@ -180,21 +188,22 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.DELETE_TOPIC_IN_NAMESRV: Row(
         "the own broker has the topics that it has", "interop/test_mqadmin"
     ),
-    RequestCode.REGISTER_TOPIC_IN_NAMESRV: Row("", "unit/broker/test_name_server_processor"),
-    RequestCode.GET_KVLIST_BY_NAMESPACE: Row("", "unit/broker/test_name_server_processor"),
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: Row("", "unit/broker/names/test_name_server_processor"),
+    RequestCode.GET_KVLIST_BY_NAMESPACE: Row("", "unit/broker/names/test_name_server_processor"),
     RequestCode.UPDATE_NAMESRV_CONFIG: Row(
-        "refused: no settings of its own", "unit/broker/test_name_server_processor"
+        "refused: no settings of its own", "unit/broker/names/test_name_server_processor"
     ),
     RequestCode.GET_NAMESRV_CONFIG: Row(
-        "the broker's settings", "unit/broker/test_name_server_processor"
+        "the broker's settings", "unit/broker/names/test_name_server_processor"
     ),
     RequestCode.QUERY_CONSUME_QUEUE: Row("64 units at most", "interop/test_mqadmin"),
-    RequestCode.QUERY_DATA_VERSION: Row("", "unit/broker/test_name_server_processor"),
+    RequestCode.QUERY_DATA_VERSION: Row("", "unit/broker/names/test_name_server_processor"),
     RequestCode.ADD_WRITE_PERM_OF_BROKER: Row("", "interop/test_mqadmin"),
-    RequestCode.GET_BROKER_MEMBER_GROUP: Row("", "unit/broker/test_name_server_processor"),
-    RequestCode.BROKER_HEARTBEAT: Row("", "unit/broker/test_name_server_processor"),
+    RequestCode.GET_BROKER_MEMBER_GROUP: Row("", "unit/broker/names/test_name_server_processor"),
+    RequestCode.BROKER_HEARTBEAT: Row("", "unit/broker/names/test_name_server_processor"),
     RequestCode.SEND_REPLY_MESSAGE: Row(
-        "handed to the client that asked; no copy is stored", "unit/broker/test_reply_processor"
+        "handed to the client that asked; no copy is stored",
+        "unit/broker/sending/test_reply_processor",
     ),
     RequestCode.SEND_REPLY_MESSAGE_V2: Row(
         "handed to the client that asked; no copy is stored", "interop/test_request_reply"
@@ -211,17 +220,17 @@ ASKED: Mapping[RequestCode, Row] = {
         "to all members, the newcomer too", "unit/broker/test_client_registry"
     ),
     RequestCode.RESET_CONSUMER_CLIENT_OFFSET: Row(
-        "to broadcasting members only", "unit/broker/test_offset_reset_processor"
+        "to broadcasting members only", "unit/broker/admin/test_offset_reset_processor"
     ),
     RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: Row(
-        "", "unit/broker/test_connection_list_processor"
+        "", "unit/broker/admin/test_connection_list_processor"
     ),
     RequestCode.REGISTER_BROKER: Row(
         "to name servers: every 30 s, and at once when topics change",
-        "unit/broker/test_name_server_link",
+        "unit/broker/names/test_name_server_link",
     ),
     RequestCode.UNREGISTER_BROKER: Row(
-        "to name servers at a stop", "unit/broker/test_name_server_link"
+        "to name servers at a stop", "unit/broker/names/test_name_server_link"
     ),
 }
 """Sent by the broker, to clients and name servers."""

@@ -30,8 +30,8 @@ from .dispatcher import Dispatcher
 from .durable_answers import DurableAnswers
 from .options import BrokerOptions
 from .reactor import Reactor
+from .security.tls import Tls
 from .session import Session, pack_born_host
-from .tls import Tls
 
 READS_MAX = 4
 """Times that a ready socket is read in one round."""

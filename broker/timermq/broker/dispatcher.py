@@ -22,14 +22,14 @@ from timermq.remoting.errors import RemoteProtocolError
 from timermq.remoting.plain_send import PlainSend
 from timermq.remoting.send_form import SendRun
 
-from .access_control import AccessControl
+from .admin.client_calls import ClientCalls
 from .answers import Answer, refusal_answer, unsupported_answer
-from .client_calls import ClientCalls
 from .client_registry import ClientRegistry
-from .long_polling import LongPolling
+from .consuming.long_polling import LongPolling
+from .names.route_table import RouteTable
 from .refusal import RefusedError
-from .route_table import RouteTable
-from .send_processor import SEND_CODES, SendProcessor, SessionReceived
+from .security.access_control import AccessControl
+from .sending.send_processor import SEND_CODES, SendProcessor, SessionReceived
 from .session import Session
 
 Handler = Callable[[Session, Command], Command | None]

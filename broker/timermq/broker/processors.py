@@ -17,36 +17,36 @@ from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import RequestCode
 from timermq.timerstore.message_id import UniqueIdGenerator
 
-from .access_control import AccessControl
-from .admin import AdminProcessors
-from .cancel_processor import CancelProcessor
-from .client_processor import ClientProcessor
-from .clock_processor import ClockProcessor
+from .admin.admin_processors import AdminProcessors
+from .admin.query_processor import QueryProcessor
+from .admin.topic_processor import Saved
+from .consuming.client_processor import ClientProcessor
+from .consuming.lock_processor import LockProcessor
+from .consuming.offset_processor import OffsetProcessor
+from .consuming.pull_processor import PullProcessor
+from .consuming.send_back_processor import SendBackProcessor
 from .dispatcher import Dispatcher, Handler
-from .end_transaction_processor import EndTransactionProcessor
-from .lock_processor import LockProcessor
-from .message_stamp import MessageStamp
-from .name_server_processor import NameServerProcessor
-from .offset_processor import OffsetProcessor
+from .names.name_server_processor import NameServerProcessor
+from .names.route_processor import RouteProcessor
 from .options import BrokerOptions
-from .pending_processor import PendingProcessor
-from .plain_reader import PlainReader
-from .pull_processor import PullProcessor
-from .quarantine_processor import QuarantineProcessor
-from .query_processor import QueryProcessor
-from .recall_processor import RecallProcessor
-from .reply_processor import ReplyProcessor
-from .route_processor import RouteProcessor
-from .send_back_processor import SendBackProcessor
-from .send_checks import SendChecks
-from .send_processor import SEND_CODES, SendProcessor
-from .send_reader import SendReader
-from .send_request import AnswerFacts
+from .security.access_control import AccessControl
+from .sending.message_stamp import MessageStamp
+from .sending.plain_reader import PlainReader
+from .sending.reply_processor import ReplyProcessor
+from .sending.send_checks import SendChecks
+from .sending.send_processor import SEND_CODES, SendProcessor
+from .sending.send_reader import SendReader
+from .sending.send_request import AnswerFacts
 from .tables import Tables as Tables
-from .topic_processor import Saved
+from .transactions.end_transaction_processor import EndTransactionProcessor
 from .transactions.transactions import Transactions
-from .watch_processor import WatchProcessor
-from .watch_snapshot import SnapshotSource
+from .waiting.cancel_processor import CancelProcessor
+from .waiting.pending_processor import PendingProcessor
+from .waiting.quarantine_processor import QuarantineProcessor
+from .waiting.recall_processor import RecallProcessor
+from .watching.clock_processor import ClockProcessor
+from .watching.watch_processor import WatchProcessor
+from .watching.watch_snapshot import SnapshotSource
 
 
 @attrs.frozen(eq=False, kw_only=True)

@@ -17,9 +17,9 @@ from timermq.timerstore.config_file import DataVersion
 
 from .config_fields import ConfigFields
 from .config_table import in_order, next_version, read_version, version_json
+from .consuming.retry_policy import RetryPolicy, read_retry_policy
 from .options import BrokerOptions
 from .refusal import RefusedError
-from .retry_policy import RetryPolicy, read_retry_policy
 from .topic_validator import SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS, group_fault
 
 RETRY_TIMES_MAX = 16

@@ -9,18 +9,18 @@ from timermq.pipeline.clock import WatchedClock
 from timermq.pipeline.delay_level import DelayLevels
 from timermq.pipeline.timer_message_store import TimerMessageStore
 
-from .broker_rates import BrokerRates, Totals
-from .client_calls import ClientCalls
+from .admin.broker_rates import BrokerRates, Totals
+from .admin.client_calls import ClientCalls
+from .admin.offset_reset import OffsetResets
 from .client_registry import ClientRegistry
 from .consumer_offset import ConsumerOffsetTable
+from .consuming.long_polling import LongPolling
+from .consuming.queue_lock import QueueLockTable
 from .durable_answers import DurableAnswers
-from .kv_config import KvConfigTable
-from .long_polling import LongPolling
-from .offset_reset import OffsetResets
+from .names.kv_config import KvConfigTable
+from .names.own_broker import OwnBroker
+from .names.route_table import RouteTable
 from .options import BrokerOptions
-from .own_broker import OwnBroker
-from .queue_lock import QueueLockTable
-from .route_table import RouteTable
 from .subscription_group import SubscriptionGroupTable
 from .topic_config import TopicConfigTable
 

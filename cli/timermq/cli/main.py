@@ -17,8 +17,8 @@ import shtab
 from rich_argparse import RichHelpFormatter
 
 from timermq.broker import ConfigTableError
-from timermq.broker.plain_acl import PlainAclError
-from timermq.broker.tls import TlsError
+from timermq.broker.security.plain_acl import PlainAclError
+from timermq.broker.security.tls import TlsError
 from timermq.client import ClientError
 from timermq.remoting import LocalProtocolError, RemoteProtocolError
 from timermq.timerstore.errors import StoreError

@@ -13,7 +13,7 @@ import cbor2
 import shtab
 import trio
 
-from timermq.broker.pending_processor import PendingQuery
+from timermq.broker.waiting.pending_processor import PendingQuery
 from timermq.pipeline.level_queues import count_left
 from timermq.remoting import Command, RequestCode
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC

@@ -16,7 +16,7 @@ import cbor2
 import shtab
 import trio
 
-from timermq.broker.quarantine_processor import entry_row
+from timermq.broker.waiting.quarantine_processor import entry_row
 from timermq.remoting import Command, RequestCode
 from timermq.timerstore.errors import StoreError
 from timermq.timerstore.message import format_host

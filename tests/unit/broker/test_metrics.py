@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from trio.testing import MockClock
 
 from broker_rig import BROKER, RunningBroker, pull_ext, running_broker, send_ext
-from timermq.broker.metrics_page import FRESH
+from timermq.broker.metrics.metrics_page import FRESH
 from transaction_rig import COMMIT, END_TRANSACTION, ROLLBACK, end_ext, half_properties
 
 COMMON = {"cluster", "node_type", "node_id"}

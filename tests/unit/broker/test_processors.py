@@ -8,7 +8,7 @@ import pytest
 
 from broker_rig import Rig
 from timermq.broker.compatibility import ASKED, REFUSED, SERVED, compatibility_rows
-from timermq.broker.send_processor import SEND_CODES
+from timermq.broker.sending.send_processor import SEND_CODES
 from timermq.remoting import RequestCode
 
 TESTS = Path(__file__).parents[2]

@@ -8,9 +8,9 @@ import pytest
 from broker_rig import BROKER, as_object
 from fakes import START_MS
 from golden_stores import GoldenStores
+from timermq.broker.consuming.retry_policy import ExponentialRetryPolicy
 from timermq.broker.options import BrokerOptions
 from timermq.broker.refusal import RefusedError
-from timermq.broker.retry_policy import ExponentialRetryPolicy
 from timermq.broker.subscription_group import SubscriptionGroupTable
 from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.config_file import parse_json

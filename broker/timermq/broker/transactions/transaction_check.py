@@ -24,11 +24,11 @@ from timermq.remoting.command import Command
 from timermq.timerstore.message_id import offset_message_id
 
 from ..client_registry import OPAQUE_MAX, ClientRegistry
+from ..consuming.zlib_bodies import with_zlib_bodies
 from ..options import BrokerOptions
 from ..session import Session
 from ..topic_config import TopicConfig, TopicConfigTable
 from ..topic_validator import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC
-from ..zlib_bodies import with_zlib_bodies
 from .half_message import HalfMessage, asked_about
 from .transactions import Transactions
 

@@ -25,7 +25,7 @@ from timermq.timerstore.put_status import PutResult, PutStatus
 from ..consumer_offset import ConsumerOffsetTable
 from ..options import BrokerOptions
 from ..refusal import RefusedError
-from ..send_request import RESPONSE_CODES, remark_of
+from ..sending.send_request import RESPONSE_CODES, remark_of
 from ..topic_validator import TRANS_GROUP, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from .half_message import (
     HALF_QUEUE_ID,

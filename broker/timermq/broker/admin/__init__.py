@@ -1,0 +1,1 @@
+"""What an operator's tools ask for: topics, groups, connections, progress, settings."""

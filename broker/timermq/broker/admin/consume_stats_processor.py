@@ -1,0 +1,176 @@
+"""How far groups have come: behind by how many messages (208, 317), and since when (303).
+
+Source: Java ``AdminBrokerProcessor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from timermq.remoting.codes import RequestCode, ResponseCode
+from timermq.remoting.command import Command
+from timermq.remoting.field import boolean, text
+from timermq.remoting.queue_json import MessageQueue, encode_json
+from timermq.timerstore.message_store import MessageStore
+
+from ..client_registry import ClientRegistry
+from ..consumer_offset import ConsumerOffsetTable
+from ..dispatcher import Handler
+from ..options import BrokerOptions
+from ..refusal import RefusedError
+from ..session import Session
+from ..subscription_group import SubscriptionGroupTable
+from ..topic_config import TopicConfigTable
+from .broker_rates import BrokerRates
+
+LIST_SEPARATOR = ";"
+"""Between the topics or groups of one parameter."""
+
+
+@attrs.frozen(kw_only=True)
+class _QueueOffsets:
+    """How far one group is in one queue; the fields are those of Java's ``OffsetWrapper``."""
+
+    broker_offset: int
+    consumer_offset: int
+    last_ms: int
+    """Store time of the last message that the group has consumed, 0 without one."""
+
+    @property
+    def behind(self) -> int:
+        """Messages that are still to be consumed."""
+        return self.broker_offset - self.consumer_offset
+
+    def to_json(self) -> dict[str, object]:
+        """What is committed stands for what was pulled, too."""
+        return {
+            "brokerOffset": self.broker_offset,
+            "consumerOffset": self.consumer_offset,
+            "lastTimestamp": self.last_ms,
+            "pullOffset": self.consumer_offset,
+        }
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class ConsumeStatsProcessor:
+    """The processor."""
+
+    options: BrokerOptions
+    store: MessageStore
+    topics: TopicConfigTable
+    groups: SubscriptionGroupTable
+    offsets: ConsumerOffsetTable
+    clients: ClientRegistry
+    rates: BrokerRates
+    address: str
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Request code to entrance."""
+        return {
+            RequestCode.GET_CONSUME_STATS: self.consume_stats,
+            RequestCode.GET_BROKER_CONSUME_STATS: self.broker_consume_stats,
+            RequestCode.QUERY_CONSUME_TIME_SPAN: self.time_span,
+        }
+
+    def consume_stats(self, _session: Session, command: Command) -> Command:
+        """Each queue's end and how far a group is in it (208)."""
+        group = text(command, "consumerGroup")
+        wanted = [text(command, "topic", default="")]
+        wanted += text(command, "topicList", default="").split(LIST_SEPARATOR)
+        names = list(filter(None, wanted))
+        topics = self._topics_of(group, names) if names else self.offsets.topics_of(group)
+        return command.answer(ResponseCode.SUCCESS, body=encode_json(self._stats(group, topics)))
+
+    def broker_consume_stats(self, _session: Session, command: Command) -> Command:
+        """The same of every group on this broker, and how much all are behind (317)."""
+        only_ordered = boolean(command, "isOrder")
+        behind = 0
+        stats: list[object] = []
+        for config in self.groups.all():
+            group = config.group_name
+            found: list[object] = []
+            for topic in self.offsets.topics_of(group):
+                topic_config = self.topics.get(topic)
+                if topic_config is None or (only_ordered and not topic_config.order):
+                    continue
+                if not self._is_subscribed(group, topic):
+                    continue
+                found.append(self._stats(group, [topic]))
+                behind += sum(one.behind for _, one in self._queues(group, topic))
+            stats.append({group: found})
+        body = {
+            "brokerAddr": self.address,
+            "consumeStatsList": stats,
+            "totalDiff": behind,
+            "totalInflightDiff": 0,
+        }
+        return command.answer(ResponseCode.SUCCESS, body=encode_json(body))
+
+    def time_span(self, _session: Session, command: Command) -> Command:
+        """Store times at the ends of each queue, and where a group is between them (303)."""
+        topic, group = text(command, "topic"), text(command, "group")
+        if self.topics.get(topic) is None:
+            raise RefusedError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                "TOPIC_NOT_EXIST",
+                f"topic {ascii(topic)[:260]} does not exist",
+            )
+        spans: list[object] = []
+        for key, one in self._queues(group, topic):
+            store_ms, queue_id = self.store.store_ms_at, key.queue_id
+            queue = self.store.queue(topic, queue_id)
+            least = -1 if queue is None else store_ms(topic, queue_id, queue.min_offset)
+            most = -1 if queue is None else store_ms(topic, queue_id, queue.max_offset - 1)
+            waits_since = store_ms(topic, queue_id, one.consumer_offset)
+            spans.append(
+                {
+                    "consumeTimeStamp": one.last_ms or least,
+                    "delayTime": max(most - waits_since, 0) if waits_since >= 0 else 0,
+                    "maxTimeStamp": most,
+                    "messageQueue": key,
+                    "minTimeStamp": least,
+                }
+            )
+        return command.answer(ResponseCode.SUCCESS, body=encode_json({"consumeTimeSpanSet": spans}))
+
+    def _topics_of(self, group: str, names: list[str]) -> list[str]:
+        """Those of some topics that the group consumes; a group nobody is of may consume all."""
+        return [topic for topic in names if self._is_subscribed(group, topic)]
+
+    def _is_subscribed(self, group: str, topic: str) -> bool:
+        info = self.clients.consumer_group(group)
+        return info is None or not info.subscriptions or topic in info.subscriptions
+
+    def _stats(self, group: str, topics: Iterable[str]) -> dict[str, object]:
+        names = [topic for topic in topics if self._is_subscribed(group, topic)]
+        return {
+            "consumeTps": sum((self.rates.consume_tps(topic, group) for topic in names), 0.0),
+            "offsetTable": {
+                key: one.to_json() for topic in names for key, one in self._queues(group, topic)
+            },
+        }
+
+    def _queues(self, group: str, topic: str) -> list[tuple[MessageQueue, _QueueOffsets]]:
+        config = self.topics.get(topic)
+        if config is None:
+            return []
+        committed = self.offsets.offsets(group=group, topic=topic)
+        found: list[tuple[MessageQueue, _QueueOffsets]] = []
+        for queue_id in range(config.read_queue_nums):
+            queue = self.store.queue(topic, queue_id)
+            offset = committed.get(queue_id, 0)
+            last_ms = self.store.store_ms_at(topic, queue_id, offset - 1) if offset > 0 else 0
+            key = MessageQueue(topic=topic, broker_name=self.options.broker_name, queue_id=queue_id)
+            found.append(
+                (
+                    key,
+                    _QueueOffsets(
+                        broker_offset=0 if queue is None else queue.max_offset,
+                        consumer_offset=offset,
+                        last_ms=max(last_ms, 0),
+                    ),
+                )
+            )
+        return found

@@ -1,0 +1,164 @@
+"""Consumer groups as an operator makes, looks at and deletes them.
+
+Source: Java ``AdminBrokerProcessor``, ``SubscriptionGroupManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+import structlog
+
+from timermq.remoting.admin_body import decode_config, decode_configs
+from timermq.remoting.codes import RequestCode, ResponseCode
+from timermq.remoting.command import Command
+from timermq.remoting.field import boolean, text
+from timermq.remoting.queue_json import encode_json
+
+from ..config_fields import ConfigFields, ConfigTableError
+from ..config_table import version_json
+from ..consumer_offset import ConsumerOffsetTable
+from ..dispatcher import Handler
+from ..later import answer_later
+from ..refusal import RefusedError
+from ..session import Session
+from ..subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
+from ..topic_config import TopicConfigTable
+from ..topic_validator import group_fault, is_system_group, retry_topic
+from .offset_reset import OffsetResets
+from .topic_processor import Saved
+
+log = structlog.get_logger("timermq.broker.admin.group_processor")
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class GroupProcessor:
+    """The processor."""
+
+    groups: SubscriptionGroupTable
+    topics: TopicConfigTable
+    offsets: ConsumerOffsetTable
+    resets: OffsetResets
+    saved: Saved
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Request code to entrance."""
+        return {
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.update,
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self.update_list,
+            RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
+            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self.get,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.get_all,
+        }
+
+    def update(self, session: Session, command: Command) -> None:
+        """Make a group or change it (200)."""
+        self._put_later(session, command, [_config(decode_config(command.body))])
+
+    def update_list(self, session: Session, command: Command) -> None:
+        """Make or change several groups: all of them, or none when one is refused (225)."""
+        configs = decode_configs(command.body, "groupConfigList")
+        self._put_later(session, command, [_config(one) for one in configs])
+
+    def delete(self, session: Session, command: Command) -> None:
+        """Delete a group, with what it committed if that is asked for (207).
+
+        Its retry topic and dead letters stay: they hold messages, and are deleted as topics.
+        """
+        group = text(command, "groupName")
+        if is_system_group(group):
+            raise RefusedError(
+                ResponseCode.INVALID_PARAMETER,
+                "GROUP_SYSTEM",
+                f"{group} is a group of the broker itself and stays",
+            )
+        clean_offset = boolean(command, "cleanOffset")
+
+        async def delete() -> Command:
+            self.groups.delete(group)
+            if clean_offset:
+                self.offsets.delete_group(group)
+                self.resets.forget_group(group)
+            log.info("group deleted", group=group, remote=session.remote_address)
+            await self.saved()
+            return command.answer(ResponseCode.SUCCESS)
+
+        answer_later(session, command, delete)
+
+    def get(self, _session: Session, command: Command) -> Command:
+        """One group's configuration (352)."""
+        group = text(command, "group")
+        config = self.groups.get(group)
+        if config is None:
+            raise RefusedError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                "GROUP_NOT_EXIST",
+                f"subscription group {ascii(group)[:130]} does not exist",
+            )
+        return command.answer(ResponseCode.SUCCESS, body=encode_json(config.to_json()))
+
+    def get_all(self, _session: Session, command: Command) -> Command:
+        """The whole table with its version (201)."""
+        return command.answer(
+            ResponseCode.SUCCESS,
+            body=encode_json(
+                {
+                    "dataVersion": version_json(self.groups.data_version),
+                    "forbiddenTable": {},
+                    "subscriptionGroupTable": {
+                        config.group_name: config.to_json() for config in self.groups.all()
+                    },
+                }
+            ),
+        )
+
+    def _put_later(
+        self, session: Session, command: Command, configs: list[SubscriptionGroupConfig]
+    ) -> None:
+        for config in configs:
+            if self.groups.get(config.group_name) is None:
+                self.groups.check_room(config.group_name)
+
+        async def put() -> Command:
+            for config in configs:
+                self.groups.put(config)
+                self._fit_retry_topic(config)
+                log.info("group updated", group=config.group_name, remote=session.remote_address)
+            await self.saved()
+            return command.answer(ResponseCode.SUCCESS)
+
+        answer_later(session, command, put)
+
+    def _fit_retry_topic(self, config: SubscriptionGroupConfig) -> None:
+        """Give the retry topic as many queues as the group is to have, if it is there already."""
+        topic = self.topics.get(retry_topic(config.group_name))
+        nums = max(config.retry_queue_nums, 1)
+        if topic is not None and topic.queue_nums < nums:
+            self.topics.put(attrs.evolve(topic, read_queue_nums=nums, write_queue_nums=nums))
+
+
+def _config(value: object) -> SubscriptionGroupConfig:
+    """A group's configuration as a request has it.
+
+    Raises:
+        RefusedError: A field is not what it should be (29).
+    """
+    try:
+        config = SubscriptionGroupConfig.from_json("", ConfigFields("group", value))
+    except ConfigTableError as error:
+        raise RefusedError(ResponseCode.INVALID_PARAMETER, "GROUP_CONFIG", str(error)) from error
+    fault = group_fault(config.group_name)
+    if fault is not None:
+        raise RefusedError(ResponseCode.INVALID_PARAMETER, "GROUP_NAME", fault)
+    if not (0 <= config.retry_queue_nums <= RETRY_QUEUE_NUMS_MAX and config.retry_max_times >= -1):
+        raise RefusedError(
+            ResponseCode.INVALID_PARAMETER,
+            "GROUP_CONFIG",
+            f"{config.group_name}: expected 0 to {RETRY_QUEUE_NUMS_MAX} retry queues and -1 tries "
+            f"or more, found {config.retry_queue_nums} and {config.retry_max_times}",
+        )
+    return config
+
+
+RETRY_QUEUE_NUMS_MAX = 1_024

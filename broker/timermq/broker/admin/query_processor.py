@@ -1,0 +1,130 @@
+"""Lookups: messages by key (12) and by the position in their id (33), units of queues (321).
+
+Source: Java ``QueryMessageProcessor``.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from timermq.remoting.codes import ResponseCode
+from timermq.remoting.command import Command
+from timermq.remoting.field import boolean, integer, text
+from timermq.remoting.queue_json import encode_json
+from timermq.timerstore.commit_log import CommitLog
+from timermq.timerstore.errors import StoreError
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.record import FIXED_SIZE_V1, decode_record
+
+from ..options import BrokerOptions
+from ..refusal import RefusedError
+from ..session import Session
+
+QUERY_COUNT_MAX = 64
+"""Messages of one query by key (RocketMQ's ``maxMsgsNumBatch``)."""
+UNIQUE_QUERY_COUNT = 32
+"""Messages of one query by unique key (RocketMQ's ``defaultQueryMaxNum``)."""
+
+_SIZE_FIELD = 4
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class QueryProcessor:
+    """The processor."""
+
+    options: BrokerOptions
+    store: MessageStore
+
+    def query_message(self, _session: Session, command: Command) -> Command:
+        """Messages that carry a key; at most ``maxNum``, and as many as fit into the answer."""
+        unique = boolean(command, "_UNIQUE_KEY_QUERY", default=False)
+        count_max = UNIQUE_QUERY_COUNT if unique else integer(command, "maxNum")
+        records = self.store.query(
+            text(command, "topic"),
+            text(command, "key"),
+            count_max=max(min(count_max, QUERY_COUNT_MAX), 1),
+            begin_ms=integer(command, "beginTimestamp"),
+            end_ms=integer(command, "endTimestamp"),
+            unique=unique,
+        )
+        if not records:
+            raise RefusedError(
+                ResponseCode.QUERY_NOT_FOUND,
+                "MESSAGE_NOT_FOUND",
+                "no message of this topic carries the key in this time",
+            )
+        found = _within(records, self.options.query_size_max)
+        newest = decode_record(found[-1])
+        return command.answer(
+            ResponseCode.SUCCESS,
+            ext={
+                "indexLastUpdateTimestamp": str(newest.store_ms),
+                "indexLastUpdatePhyoffset": str(self.store.commit_log.max_offset),
+            },
+            body=b"".join(found),
+        )
+
+    def view_message_by_id(self, _session: Session, command: Command) -> Command:
+        """The message that begins at a position of the commit log."""
+        offset = integer(command, "offset")
+        record = read_record(self.store.commit_log, offset)
+        if record is None:
+            raise RefusedError(
+                ResponseCode.SYSTEM_ERROR, "MESSAGE_NOT_FOUND", f"no message begins at {offset}"
+            )
+        return command.answer(ResponseCode.SUCCESS, body=record)
+
+    def consume_queue(self, _session: Session, command: Command) -> Command:
+        """Some units of a consume queue as they stand in its file (321)."""
+        topic, queue_id = text(command, "topic"), integer(command, "queueId")
+        queue = self.store.queue(topic, queue_id)
+        if queue is None:
+            raise RefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                "QUEUE_EMPTY",
+                f"no message ever came to queue {queue_id} of {ascii(topic)[:260]}",
+            )
+        first, count = integer(command, "index"), integer(command, "count")
+        units = queue.units(max(first, queue.min_offset), max(min(count, QUERY_COUNT_MAX), 1))
+        rows = [
+            {"eval": True, "physicOffset": phy_offset, "physicSize": size, "tagsCode": tags_code}
+            for phy_offset, size, tags_code in units.tolist()
+        ]
+        body = {
+            "maxQueueIndex": queue.max_offset,
+            "minQueueIndex": queue.min_offset,
+            "queueData": rows,
+        }
+        return command.answer(ResponseCode.SUCCESS, body=encode_json(body))
+
+
+def read_record(log: CommitLog, offset: int) -> bytes | None:
+    """The record that begins at ``offset``; None when none does.
+
+    The position comes from outside and may point anywhere, also into the middle of a message that
+    was made to look like one: the record must name this very position as its own.
+    """
+    head = log.record_at(offset, _SIZE_FIELD) if offset >= 0 else None
+    if head is None or len(head) < _SIZE_FIELD:
+        return None
+    size = int.from_bytes(head, "big", signed=True)
+    if not FIXED_SIZE_V1 <= size <= log.max_offset - offset:
+        return None
+    data = log.record_at(offset, size)
+    if data is None:
+        return None
+    try:
+        record = decode_record(data)
+    except StoreError:
+        return None
+    return data if record.phy_offset == offset else None
+
+
+def _within(records: list[bytes], size_max: int) -> list[bytes]:
+    """As many records from the front as fit, the first one always."""
+    size = 0
+    for count, record in enumerate(records):
+        size += len(record)
+        if size > size_max and count:
+            return records[:count]
+    return records

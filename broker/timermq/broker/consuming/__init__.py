@@ -1,0 +1,1 @@
+"""The way out: pulls, filters, offsets, locks, and what comes back for another try."""

@@ -1,0 +1,111 @@
+"""Clients that come and go: heartbeat (34), goodbye (35), members (38), subscriptions (46).
+
+Source: Java ``ClientManageProcessor``, ``ConsumerManageProcessor``.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from timermq.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData, consumer_list
+from timermq.remoting.codes import ResponseCode
+from timermq.remoting.command import Command
+from timermq.remoting.field import text
+
+from ..client_registry import ClientRegistry, ConsumerHeartbeat, Subscription
+from ..options import BrokerOptions
+from ..refusal import RefusedError
+from ..session import Session
+from ..subscription_group import SubscriptionGroupTable
+from ..topic_config import TopicConfigTable
+from ..topic_validator import group_fault, retry_topic
+from .filter import parse_filter
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class ClientProcessor:
+    """The processor."""
+
+    options: BrokerOptions
+    topics: TopicConfigTable
+    groups: SubscriptionGroupTable
+    clients: ClientRegistry
+
+    def heartbeat(self, session: Session, command: Command) -> Command:
+        """Register what the client says it is; its consumer groups get their retry topics."""
+        data = HeartbeatData.decode(command.body)
+        names = [*data.producer_groups, *(one.group_name for one in data.consumers)]
+        if len(names) > self.options.client_groups_max:
+            raise RefusedError(
+                ResponseCode.INVALID_PARAMETER,
+                "CLIENT_GROUPS_MAX",
+                f"expected at most {self.options.client_groups_max} groups, found {len(names)}",
+            )
+        for name in names:
+            fault = group_fault(name)
+            if fault is not None:
+                raise RefusedError(ResponseCode.INVALID_PARAMETER, "GROUP_NAME", fault)
+        for group in data.producer_groups:
+            self.clients.register_producer(session, data.client_id, group)
+        for consumer in data.consumers:
+            self._register(session, data, consumer)
+        return command.answer(ResponseCode.SUCCESS)
+
+    def unregister(self, session: Session, command: Command) -> Command:
+        """Forget the groups that the client names."""
+        producer_group = text(command, "producerGroup", default="")
+        if producer_group:
+            self.clients.unregister_producer(session, producer_group)
+        consumer_group = text(command, "consumerGroup", default="")
+        if consumer_group:
+            self.clients.unregister_consumer(session, consumer_group)
+        return command.answer(ResponseCode.SUCCESS)
+
+    def consumer_list(self, _session: Session, command: Command) -> Command:
+        """The ids of a group's members: the same list, in the same order, for each of them."""
+        group = text(command, "consumerGroup")
+        info = self.clients.consumer_group(group)
+        if info is None:
+            raise RefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                "GROUP_NOT_ONLINE",
+                f"no consumer of group {ascii(group)[:130]} is registered",
+            )
+        return command.answer(ResponseCode.SUCCESS, body=consumer_list(info.client_ids))
+
+    def check_client_config(self, _session: Session, command: Command) -> Command:
+        """Whether the broker can filter by a subscription that a client is about to use."""
+        subscription = SubscriptionData.decode_check(command.body)
+        parse_filter(
+            subscription.sub_string,
+            subscription.expression_type,
+            property_filter_enable=self.options.enable_property_filter,
+        )
+        return command.answer(ResponseCode.SUCCESS)
+
+    def _register(self, session: Session, data: HeartbeatData, consumer: ConsumerData) -> None:
+        group = self.groups.find(consumer.group_name)
+        self.topics.create_in_send_back(
+            retry_topic(group.group_name), max(group.retry_queue_nums, 1)
+        )
+        self.clients.register_consumer(
+            session,
+            data.client_id,
+            ConsumerHeartbeat(
+                group=group.group_name,
+                consume_type=consumer.consume_type,
+                message_model=consumer.message_model,
+                consume_from_where=consumer.consume_from_where,
+                subscriptions=[
+                    Subscription(
+                        topic=one.topic,
+                        sub_string=one.sub_string,
+                        expression_type=one.expression_type,
+                        sub_version=one.sub_version,
+                    )
+                    for one in consumer.subscriptions
+                ],
+                without_sub=data.without_sub,
+                notify=group.notify_consumer_ids_changed_enable,
+            ),
+        )

@@ -1,0 +1,117 @@
+"""Offsets: what a group committed (14, 15), and where queues begin, end and stood (29 to 32).
+
+Source: Java ``ConsumerManageProcessor``, ``AdminBrokerProcessor``.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from timermq.remoting.codes import ResponseCode
+from timermq.remoting.command import Command
+from timermq.remoting.field import boolean, integer, text
+from timermq.timerstore.consume_queue import ConsumeQueue
+from timermq.timerstore.message_store import MessageStore
+
+from ..admin.offset_reset import OffsetResets
+from ..consumer_offset import ConsumerOffsetTable
+from ..refusal import RefusedError
+from ..session import Session
+from ..subscription_group import SubscriptionGroupTable
+from ..topic_config import TopicConfigTable
+
+_UPPER = "UPPER"
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class OffsetProcessor:
+    """The processor."""
+
+    store: MessageStore
+    topics: TopicConfigTable
+    groups: SubscriptionGroupTable
+    offsets: ConsumerOffsetTable
+    resets: OffsetResets
+
+    def query_consumer_offset(self, _session: Session, command: Command) -> Command:
+        """Where a group goes on (14).
+
+        A group that never committed is told to begin at 0 when message 0 is still there, and that
+        nothing is known (22) otherwise: then the client decides by its own settings.
+        """
+        group, topic = text(command, "consumerGroup"), text(command, "topic")
+        queue_id = integer(command, "queueId")
+        offset = self.offsets.query(group=group, topic=topic, queue_id=queue_id)
+        if offset is None:
+            queue = self.store.queue(topic, queue_id)
+            begins_at_0 = queue is not None and queue.min_offset <= 0 < queue.max_offset
+            if not begins_at_0 or not boolean(command, "setZeroIfNotFound", default=True):
+                raise RefusedError(
+                    ResponseCode.QUERY_NOT_FOUND,
+                    "OFFSET_NOT_FOUND",
+                    f"group {ascii(group)[:130]} has committed no offset here",
+                )
+            offset = 0
+        return _offset(command, offset)
+
+    def update_consumer_offset(self, _session: Session, command: Command) -> Command:
+        """Commit where a group goes on (15).
+
+        Negative offsets are ignored, and so are all until the group has learned of a reset.
+        """
+        topic, queue_id = text(command, "topic"), integer(command, "queueId")
+        self._check_queue(topic, queue_id)
+        group = self.groups.find(text(command, "consumerGroup")).group_name
+        offset = integer(command, "commitOffset")
+        if not self.resets.is_pending(group=group, topic=topic, queue_id=queue_id):
+            self.offsets.commit(group=group, topic=topic, queue_id=queue_id, offset=offset)
+        return command.answer(ResponseCode.SUCCESS)
+
+    def search_offset_by_timestamp(self, _session: Session, command: Command) -> Command:
+        """The first message stored at a time or after it (29), with UPPER the last before."""
+        topic, queue_id = text(command, "topic"), integer(command, "queueId")
+        upper = text(command, "boundaryType", default="LOWER").upper() == _UPPER
+        return _offset(
+            command,
+            self.store.offset_by_time(topic, queue_id, integer(command, "timestamp"), upper=upper),
+        )
+
+    def max_offset(self, _session: Session, command: Command) -> Command:
+        """The offset that the next message will get (30); 0 for a queue without messages."""
+        queue = self._queue(command)
+        return _offset(command, 0 if queue is None else queue.max_offset)
+
+    def min_offset(self, _session: Session, command: Command) -> Command:
+        """The offset of the oldest message (31); 0 for a queue without messages."""
+        queue = self._queue(command)
+        return _offset(command, 0 if queue is None else queue.min_offset)
+
+    def earliest_store_time(self, _session: Session, command: Command) -> Command:
+        """When the oldest message of a queue was stored (32); -1 without messages."""
+        queue = self._queue(command)
+        time_ms = -1
+        if queue is not None:
+            time_ms = self.store.store_ms_at(queue.topic, queue.queue_id, queue.min_offset)
+        return command.answer(ResponseCode.SUCCESS, ext={"timestamp": str(time_ms)})
+
+    def _queue(self, command: Command) -> ConsumeQueue | None:
+        return self.store.queue(text(command, "topic"), integer(command, "queueId"))
+
+    def _check_queue(self, topic: str, queue_id: int) -> None:
+        config = self.topics.get(topic)
+        if config is None:
+            raise RefusedError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                "TOPIC_NOT_EXIST",
+                f"topic {ascii(topic)[:260]} does not exist",
+            )
+        if not 0 <= queue_id < config.queue_nums:
+            raise RefusedError(
+                ResponseCode.INVALID_PARAMETER,
+                "QUEUE_ID",
+                f"topic {topic} has {config.queue_nums} queues, found queue {queue_id}",
+            )
+
+
+def _offset(command: Command, offset: int) -> Command:
+    return command.answer(ResponseCode.SUCCESS, ext={"offset": str(offset)})

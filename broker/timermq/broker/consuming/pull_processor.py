@@ -1,0 +1,327 @@
+"""Pulls (11, 361): messages of one queue from an offset on, now or when some arrive.
+
+=======================================  ====  =================
+situation                                code  nextBeginOffset
+=======================================  ====  =================
+at least one message                        0  last examined + 1
+messages exist, none matches               20  last examined + 1
+nothing stored yet, offset 0               19  0
+nothing stored yet, offset above 0         21  0
+offset is the next one to be stored        19  unchanged
+offset is beyond that                      21  the next one
+offset is before the oldest message        21  the oldest
+an operator has reset the group            21  where to
+=======================================  ====  =================
+
+19 is held when the client allows it. Errors towards C++ consumers are held back for a moment: they
+ask again without a pause, thousands of times a second.
+
+Source: Java ``PullMessageProcessor``, ``DefaultPullMessageResultHandler``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import attrs
+
+from timermq.remoting.codes import RequestCode, ResponseCode
+from timermq.remoting.command import Command
+from timermq.remoting.errors import RemoteProtocolError
+from timermq.remoting.field import integer, text
+from timermq.timerstore.get_result import GetResult, GetStatus
+from timermq.timerstore.message_store import MessageStore
+
+from ..admin.offset_reset import OffsetResets
+from ..answers import refusal_answer
+from ..client_registry import ClientRegistry, Subscription
+from ..consumer_offset import ConsumerOffsetTable
+from ..options import BrokerOptions
+from ..refusal import RefusedError
+from ..session import Session
+from ..subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
+from ..topic_config import TopicConfigTable
+from .filter import ALL, TAG_TYPE, MessageFilter, parse_filter
+from .long_polling import HeldPull, LongPolling
+from .zlib_bodies import with_zlib_bodies
+
+FLAG_COMMIT_OFFSET = 1
+FLAG_SUSPEND = 2
+FLAG_SUBSCRIPTION = 4
+
+PULL_CODES = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
+
+_STATUS_CODES = {
+    GetStatus.FOUND: ResponseCode.SUCCESS,
+    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.NO_MATCHED_LOGIC_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.NO_MESSAGE_IN_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
+}
+_EMPTY = frozenset({GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE})
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class PullProcessor:
+    """The processor; both entrances are plain code."""
+
+    options: BrokerOptions
+    store: MessageStore
+    topics: TopicConfigTable
+    groups: SubscriptionGroupTable
+    offsets: ConsumerOffsetTable
+    clients: ClientRegistry
+    long_polling: LongPolling
+    resets: OffsetResets
+    got: Counter[tuple[str, str]]
+    """Messages given so far, by topic and group."""
+
+    def handle(self, session: Session, command: Command) -> Command | None:
+        """The answer, or None when the pull is held."""
+        try:
+            return self._pull(session, command)
+        except (RefusedError, RemoteProtocolError) as error:
+            return self._refuse(session, command, error)
+
+    def run_again(self, pull: HeldPull) -> Command:
+        """Run a held pull from where it stands; its offset moves past what did not match."""
+        try:
+            self._check_topic(pull.topic, pull.queue_id)
+            self._follow_subscription(pull)
+        except RefusedError as error:
+            return refusal_answer(pull.command, error)
+        result = self._read(pull)
+        code = _code(result, pull.offset)
+        if code is ResponseCode.PULL_RETRY_IMMEDIATELY:
+            pull.offset = result.next_offset
+            pull.has_more = result.next_offset < result.max_offset
+        elif code is ResponseCode.PULL_NOT_FOUND and pull.offset > pull.first_offset:
+            # Nothing more, but the client is to go on behind what did not match.
+            code = ResponseCode.PULL_RETRY_IMMEDIATELY
+        return _answer(pull.session, pull.command, code, result)
+
+    def _follow_subscription(self, pull: HeldPull) -> None:
+        """Begin again where the group wants other messages now than when the pull came."""
+        before, info = pull.subscription, self.clients.consumer_group(pull.group)
+        if before is None or info is None:
+            return
+        now = info.subscriptions.get(pull.topic, before)
+        if now is before:
+            return
+        pull.subscription = now
+        wanted = (now.sub_string, now.expression_type)
+        if wanted != (before.sub_string, before.expression_type):
+            pull.message_filter = self._parse_filter(*wanted)
+            pull.offset = pull.first_offset
+
+    def _pull(self, session: Session, command: Command) -> Command | None:
+        pull = self._check(session, command)
+        flags = integer(command, "sysFlag", default=0)
+        if flags & FLAG_COMMIT_OFFSET and not self._is_reset(pull):
+            self.offsets.commit(
+                group=pull.group,
+                topic=pull.topic,
+                queue_id=pull.queue_id,
+                offset=integer(command, "commitOffset", default=-1),
+            )
+        result = self._read(pull)
+        code = _code(result, pull.offset)
+        if code is not ResponseCode.PULL_NOT_FOUND or not flags & FLAG_SUSPEND:
+            return _answer(session, command, code, result)
+        suspend_ms = min(
+            integer(command, "suspendTimeoutMillis", default=self.options.pull_suspend_ms_max),
+            self.options.pull_suspend_ms_max,
+        )
+        if not self.long_polling.hold(pull, max(suspend_ms, 0) / 1000):
+            raise RefusedError(
+                ResponseCode.SYSTEM_BUSY,
+                "HELD_PULLS_MAX",
+                f"[OVERLOAD] {self.long_polling.held} pulls are held, no room for another",
+            )
+        return None
+
+    def _check(self, session: Session, command: Command) -> HeldPull:
+        """The checks in Java's order, and the pull that passed them."""
+        if not self.options.is_readable:
+            raise RefusedError(
+                ResponseCode.NO_PERMISSION,
+                "BROKER_NOT_READABLE",
+                f"broker {self.options.broker_name} lets no messages out",
+            )
+        group = self.groups.find(text(command, "consumerGroup"))
+        if not group.consume_enable:
+            raise RefusedError(
+                ResponseCode.NO_PERMISSION,
+                "GROUP_NOT_ENABLED",
+                f"group {group.group_name} is not allowed to consume",
+            )
+        topic, queue_id = text(command, "topic"), integer(command, "queueId")
+        self._check_topic(topic, queue_id)
+        offset = integer(command, "queueOffset")
+        message_filter, subscription = self._filter(command, group, topic)
+        return HeldPull(
+            session=session,
+            command=command,
+            group=group.group_name,
+            topic=topic,
+            queue_id=queue_id,
+            first_offset=offset,
+            offset=offset,
+            count_max=max(integer(command, "maxMsgNums", default=1), 1),
+            message_filter=message_filter,
+            subscription=subscription,
+        )
+
+    def _check_topic(self, topic: str, queue_id: int) -> None:
+        config = self.topics.get(topic)
+        if config is None:
+            raise RefusedError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                "TOPIC_NOT_EXIST",
+                f"topic {ascii(topic)[:260]} does not exist",
+            )
+        if not config.is_readable:
+            raise RefusedError(
+                ResponseCode.NO_PERMISSION, "TOPIC_NOT_READABLE", f"topic {topic} is not readable"
+            )
+        if not 0 <= queue_id < config.read_queue_nums:
+            raise RefusedError(
+                ResponseCode.INVALID_PARAMETER,
+                "QUEUE_ID",
+                f"topic {topic} has {config.read_queue_nums} queues to read, "
+                f"found queue {queue_id}",
+            )
+
+    def _filter(
+        self, command: Command, group: SubscriptionGroupConfig, topic: str
+    ) -> tuple[MessageFilter, Subscription | None]:
+        """What the consumer wants: as the request says, else as its group's heartbeats did."""
+        if integer(command, "sysFlag", default=0) & FLAG_SUBSCRIPTION:
+            stated = self._parse_filter(
+                text(command, "subscription", default=""),
+                text(command, "expressionType", default=TAG_TYPE),
+            )
+            return stated, None
+        info = self.clients.consumer_group(group.group_name)
+        if info is None:
+            raise RefusedError(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                "GROUP_NOT_ONLINE",
+                f"no consumer of group {group.group_name} is registered",
+            )
+        if info.message_model == "BROADCASTING" and not group.consume_broadcast_enable:
+            raise RefusedError(
+                ResponseCode.NO_PERMISSION,
+                "BROADCAST_NOT_ENABLED",
+                f"group {group.group_name} is not allowed to consume by broadcast",
+            )
+        subscription = info.subscriptions.get(topic)
+        if subscription is None:
+            raise RefusedError(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                "SUBSCRIPTION_NOT_EXIST",
+                f"group {group.group_name} has no subscription of {topic}",
+            )
+        version = integer(command, "subVersion", default=0)
+        if subscription.sub_version < version:
+            raise RefusedError(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST,
+                "SUBSCRIPTION_NOT_LATEST",
+                f"the subscription of {topic} is of version {subscription.sub_version}, "
+                f"the pull of {version}",
+            )
+        message_filter = self._parse_filter(subscription.sub_string, subscription.expression_type)
+        return message_filter, subscription
+
+    def _parse_filter(self, sub_string: str, expression_type: str) -> MessageFilter:
+        return parse_filter(
+            sub_string,
+            expression_type,
+            property_filter_enable=self.options.enable_property_filter,
+        )
+
+    def _is_reset(self, pull: HeldPull) -> bool:
+        return self.resets.is_pending(group=pull.group, topic=pull.topic, queue_id=pull.queue_id)
+
+    def _read(self, pull: HeldPull) -> GetResult:
+        """What the group is given: the next messages, or the place where it is to go on."""
+        reset_to = self.resets.take(group=pull.group, topic=pull.topic, queue_id=pull.queue_id)
+        if reset_to is not None:
+            queue = self.store.queue(pull.topic, pull.queue_id)
+            return GetResult(
+                status=GetStatus.OFFSET_RESET,
+                next_offset=reset_to,
+                min_offset=0 if queue is None else queue.min_offset,
+                max_offset=0 if queue is None else queue.max_offset,
+            )
+        result = self._read_messages(pull)
+        if result.count:
+            self.got[pull.topic, pull.group] += result.count
+        return result
+
+    def _read_messages(self, pull: HeldPull) -> GetResult:
+        store_options = self.store.options
+        return self.store.get(
+            pull.topic,
+            pull.queue_id,
+            pull.offset,
+            count_max=min(pull.count_max, store_options.max_transfer_count_on_message_in_memory),
+            bytes_max=store_options.max_transfer_bytes_on_message_in_memory,
+            matches=pull.message_filter.matches_tags,
+            matches_record=pull.message_filter.matches_record,
+        )
+
+    def _refuse(
+        self, session: Session, command: Command, error: RefusedError | RemoteProtocolError
+    ) -> Command | None:
+        answer = refusal_answer(command, error)
+        if not session.is_cpp:
+            return answer
+        held = HeldPull(
+            session=session,
+            command=command,
+            group="",
+            topic="",
+            queue_id=-1,
+            first_offset=0,
+            offset=0,
+            count_max=0,
+            message_filter=ALL,
+            answer=answer,
+        )
+        if self.long_polling.hold(held, self.options.pull_error_delay_ms / 1000):
+            return None
+        return answer
+
+
+def _code(result: GetResult, offset: int) -> ResponseCode:
+    if result.status in _EMPTY and offset == 0:
+        return ResponseCode.PULL_NOT_FOUND
+    return _STATUS_CODES[result.status]
+
+
+def _answer(session: Session, command: Command, code: ResponseCode, result: GetResult) -> Command:
+    """The answer with the fields that clients need for 0, 19, 20 and 21."""
+    records: Sequence[bytes] = result.records
+    next_offset = result.next_offset
+    if records and session.knows_zlib_alone:
+        readable = with_zlib_bodies(records, checks_zlib=session.is_cpp)
+        records = readable.records
+        next_offset = next_offset if readable.next_offset is None else readable.next_offset
+    return command.answer(
+        code,
+        remark=None if code is ResponseCode.SUCCESS else result.status.name,
+        ext={
+            "suggestWhichBrokerId": "0",
+            "nextBeginOffset": str(next_offset),
+            "minOffset": str(result.min_offset),
+            "maxOffset": str(result.max_offset),
+        },
+        body=b"".join(records),
+    )

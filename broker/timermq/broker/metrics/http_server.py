@@ -1,0 +1,187 @@
+"""HTTP for the operator's programs: the page of metrics, and whether the broker lives and is ready.
+
+``GET`` and ``HEAD`` of three paths, HTTP/1.1 with connections that stay open; everything else is
+refused. Nothing here changes anything, and there is no login: listen where only operators are.
+
+    /metrics    Prometheus text, `metrics_page`
+    /healthz    200 while the process works: this answer came from the loop that moves messages
+    /readyz     200 while sends are taken, else 503 and why not
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import attrs
+import h11
+import structlog
+import trio
+
+from .metrics_page import CONTENT_TYPE, MetricsPage
+
+EVENT_SIZE_MAX = 16_384
+"""Bytes of a request's head."""
+BODY_SIZE_MAX = 65_536
+"""Bytes of a request's body, which is not looked at."""
+RECEIVE_SIZE = 16_384
+REQUEST_TIMEOUT = 90.0
+"""Seconds from one answer of a connection until the next has been taken: Prometheus asks once a
+minute, and what trickles is cut off."""
+TEXT = "text/plain; charset=utf-8"
+
+log = structlog.get_logger("timermq.broker.metrics.http_server")
+
+
+@attrs.frozen(kw_only=True)
+class Page:
+    """An answer."""
+
+    status: int
+    body: bytes
+    content_type: str = TEXT
+
+
+@attrs.define(eq=False, kw_only=True)
+class Pages:
+    """What there is to read.
+
+    Args:
+        metrics: The page of metrics.
+        unready: Why sends are not taken; None when they are.
+    """
+
+    metrics: MetricsPage
+    unready: Callable[[], str | None]
+
+    async def get(self, path: str) -> Page:
+        """The page of a path."""
+        pages: Mapping[str, Callable[[], Awaitable[Page]]] = {
+            "/metrics": self._metrics,
+            "/healthz": self._healthz,
+            "/readyz": self._readyz,
+        }
+        make = pages.get(path)
+        if make is None:
+            return Page(status=404, body=f"expected one of {', '.join(pages)}\n".encode())
+        return await make()
+
+    async def _metrics(self) -> Page:
+        return Page(status=200, body=await self.metrics.text(), content_type=CONTENT_TYPE)
+
+    async def _healthz(self) -> Page:
+        await trio.lowlevel.checkpoint()
+        return Page(status=200, body=b"ok\n")
+
+    async def _readyz(self) -> Page:
+        await trio.lowlevel.checkpoint()
+        reason = self.unready()
+        if reason is None:
+            return Page(status=200, body=b"ready\n")
+        return Page(status=503, body=f"{reason}\n".encode())
+
+
+class HttpServer:
+    """The connections of the operator's programs.
+
+    Args:
+        pages: What there is to read.
+        connections_max: Open connections; one more is closed at once.
+    """
+
+    def __init__(self, pages: Pages, *, connections_max: int) -> None:
+        self._pages = pages
+        self._room = trio.CapacityLimiter(connections_max)
+
+    async def run(
+        self,
+        listeners: Sequence[trio.SocketListener],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve until cancelled; listeners and connections are closed then."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(trio.serve_listeners, self.serve, list(listeners))
+            task_status.started()
+
+    async def serve(self, stream: trio.abc.Stream) -> None:
+        """Serve one connection until it ends, whatever its peer does."""
+        try:
+            self._room.acquire_on_behalf_of_nowait(stream)
+        except trio.WouldBlock:
+            log.warning("connection turned away", port="metrics", open=self._room.borrowed_tokens)
+            await trio.aclose_forcefully(stream)
+            return
+        try:
+            await self._serve(stream)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass  # the peer is gone, and with it whom to tell
+        except Exception:
+            # Looking on must not end the broker.
+            log.exception("page not given")
+        finally:
+            self._room.release_on_behalf_of(stream)
+            await trio.aclose_forcefully(stream)
+
+    async def _serve(self, stream: trio.abc.Stream) -> None:
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=EVENT_SIZE_MAX)
+        while True:
+            with trio.move_on_after(REQUEST_TIMEOUT) as waiting:
+                try:
+                    page, is_head = await self._request(connection, stream)
+                except h11.RemoteProtocolError as error:
+                    page, is_head = Page(status=error.error_status_hint, body=b"not HTTP\n"), False
+                if page is None:
+                    return
+                await _send(connection, stream, page, is_head=is_head)
+                if {connection.our_state, connection.their_state} != {h11.DONE}:
+                    return
+                connection.start_next_cycle()
+            if waiting.cancelled_caught:
+                return
+
+    async def _request(
+        self, connection: h11.Connection, stream: trio.abc.Stream
+    ) -> tuple[Page | None, bool]:
+        """The answer to the next request, None when none comes; and whether only its head is."""
+        request: h11.Request | None = None
+        body_size = 0
+        while True:
+            event = connection.next_event()
+            if event is h11.NEED_DATA:
+                connection.receive_data(bytes(await stream.receive_some(RECEIVE_SIZE)))
+            elif isinstance(event, h11.Request):
+                request = event
+            elif isinstance(event, h11.Data):
+                body_size += len(event.data)
+                if body_size > BODY_SIZE_MAX:
+                    raise h11.RemoteProtocolError("body too large", 413)
+            elif isinstance(event, h11.EndOfMessage):
+                assert request is not None
+                return await self._page(request), request.method == b"HEAD"
+            else:  # the connection is closed, or the peer wants another protocol
+                return None, False
+
+    async def _page(self, request: h11.Request) -> Page:
+        if request.method not in (b"GET", b"HEAD"):
+            return Page(status=405, body=b"expected GET or HEAD\n")
+        path, _, _ = request.target.partition(b"?")
+        return await self._pages.get(path.decode("ascii"))
+
+
+async def _send(
+    connection: h11.Connection, stream: trio.abc.Stream, page: Page, *, is_head: bool
+) -> None:
+    if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+        return
+    headers = [
+        ("content-type", page.content_type),
+        ("content-length", str(len(page.body))),
+        ("cache-control", "no-store"),
+    ]
+    if page.status == 405:
+        headers.append(("allow", "GET, HEAD"))
+    data = connection.send(h11.Response(status_code=page.status, headers=headers)) or b""
+    if not is_head:
+        data += connection.send(h11.Data(data=page.body)) or b""
+    data += connection.send(h11.EndOfMessage()) or b""
+    await stream.send_all(data)

@@ -1,0 +1,77 @@
+"""This broker as name servers know it: its addresses, and the queues of its topics.
+
+Everything is made from the topic table on the spot, so a topic has a route from the moment it
+exists. The template TBW102 has one only while topics may be created, since that is what clients ask
+it for.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from timermq.remoting.registration import RouteVersion
+from timermq.remoting.route_body import BrokerData, QueueData
+
+from ..options import BrokerOptions
+from ..topic_config import PERM_WRITE, TopicConfig, TopicConfigTable
+from ..topic_validator import AUTO_CREATE_TOPIC_KEY_TOPIC
+
+_READ_WRITE = 6
+
+
+@attrs.define(eq=False, kw_only=True)
+class OwnBroker:
+    """This broker."""
+
+    options: BrokerOptions
+    topics: TopicConfigTable
+    address: str
+    """``host:port`` that clients connect to."""
+    is_wiped: bool = attrs.field(default=False, init=False)
+    """An operator has taken the write permission away in the name server of our own."""
+
+    @property
+    def ha_address(self) -> str:
+        """Where slaves would connect to: nobody listens there."""
+        host, _, port = self.address.rpartition(":")
+        return f"{host}:{int(port) + 1}"
+
+    def broker_data(self) -> BrokerData:
+        """Name, cluster and address."""
+        return BrokerData(
+            broker_name=self.options.broker_name,
+            cluster=self.options.broker_cluster_name,
+            addresses={0: self.address},
+        )
+
+    def queue_data(self, topic: str) -> QueueData | None:
+        """The queues of a topic here; None when it has no route."""
+        config = self.topics.get(topic)
+        hidden = topic == AUTO_CREATE_TOPIC_KEY_TOPIC and not self.options.auto_create_topic_enable
+        if config is None or hidden:
+            return None
+        perm = self.perm(config)
+        return QueueData(
+            broker_name=self.options.broker_name,
+            read_queue_nums=config.read_queue_nums,
+            write_queue_nums=config.write_queue_nums,
+            perm=perm & ~PERM_WRITE if self.is_wiped else perm,
+            topic_sys_flag=config.topic_sys_flag,
+        )
+
+    def perm(self, config: TopicConfig) -> int:
+        """What clients may do with a topic: its own permission within the broker's."""
+        return config.perm & (self.options.broker_permission | ~_READ_WRITE)
+
+    def version(self) -> RouteVersion:
+        """Of the topics."""
+        version = self.topics.data_version
+        return RouteVersion(version.counter, version.timestamp, version.state_version)
+
+    def topic_configs(self) -> list[dict[str, object]]:
+        """The topics as a registration has them."""
+        return [
+            {**config.to_json(), "perm": self.perm(config)}
+            for config in self.topics.all()
+            if self.queue_data(config.topic_name) is not None
+        ]

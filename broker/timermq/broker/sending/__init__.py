@@ -1,0 +1,1 @@
+"""The way in: sends are read, checked, stored and answered."""

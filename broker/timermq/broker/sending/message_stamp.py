@@ -1,0 +1,81 @@
+"""What the broker adds to the properties of every message that comes in.
+
+A unique key if the producer gave none, and the region, trace switch and cluster as Java adds them:
+``CLUSTER`` is what a reply is routed by. Properties stay bytes all the way: no dictionary is made.
+
+Source: Java ``SendMessageProcessor.sendMessage``, ``AbstractSendMessageProcessor.buildMsgContext``.
+"""
+
+from __future__ import annotations
+
+from timermq.timerstore.message_id import UniqueIdGenerator
+from timermq.timerstore.properties import find, remove
+
+from ..options import BrokerOptions
+
+DELAY_KEYS = (b"DELAY", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS", b"TIMER_DELIVER_MS")
+"""What asks for a later moment."""
+
+_UNIQ_KEY = b"UNIQ_KEY"
+_POP_CK = b"POP_CK"
+"""Receipt of a pop consumer; Java drops it from what producers send."""
+
+
+class MessageStamp:
+    """Adds the broker's own properties.
+
+    Args:
+        options: Region, trace switch and cluster.
+        unique_ids: Makes the keys of messages that have none.
+    """
+
+    def __init__(self, options: BrokerOptions, unique_ids: UniqueIdGenerator) -> None:
+        self._unique_ids = unique_ids
+        trace_on = str(options.trace_on).lower()
+        values = {
+            b"MSG_REGION": options.region_id.encode(),
+            b"TRACE_ON": trace_on.encode(),
+            b"CLUSTER": options.broker_cluster_name.encode(),
+        }
+        self.keys = (*values, _POP_CK)
+        """Names that a message brings in vain: they are removed."""
+        self.own = b"".join(b"%b\x01%b\x02" % pair for pair in values.items())
+        """What every message gets."""
+
+    def stamp(self, properties: bytes) -> tuple[bytes, str]:
+        """The properties to store, and the message's unique key.
+
+        Properties that are not well-formed stay so: admission refuses them.
+        """
+        for key in self.keys:
+            if key in properties:
+                properties = remove(properties, key)
+        if properties and not properties.endswith(b"\x02"):
+            properties += b"\x02"
+        if _UNIQ_KEY in properties:
+            unique_key = find(properties, _UNIQ_KEY)
+            if unique_key is not None:
+                return properties + self.own, unique_key.decode("utf-8", "replace")
+            properties = remove(properties, _UNIQ_KEY)
+        made = self._unique_ids.next()
+        return b"%b%b\x01%b\x02%b" % (properties, _UNIQ_KEY, made.encode(), self.own), made
+
+
+def delay_request(properties: bytes) -> bytes:
+    """The properties among these that ask for a later moment, as text; empty for none."""
+    found = ((key, find(properties, key)) for key in DELAY_KEYS)
+    return b"".join(b"%b\x01%b\x02" % (key, value) for key, value in found if value is not None)
+
+
+def with_delay_request(properties: bytes, request: bytes) -> bytes:
+    """Properties with a delay request that counts unless they hold one of their own.
+
+    Args:
+        properties: Of one part of a batch.
+        request: What ``delay_request`` found on the batch.
+    """
+    if not request or delay_request(properties):
+        return properties
+    if properties and not properties.endswith(b"\x02"):
+        properties += b"\x02"
+    return properties + request

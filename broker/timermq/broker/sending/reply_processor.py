@@ -1,0 +1,161 @@
+"""Replies of request-reply (324, 325): handed to the client that asked, over its connection.
+
+A request is a message like any other, whose properties say who waits for the reply. The consumer
+sends it to the reply topic of the cluster; it is not stored, but pushed to the client (326), which
+confirms it; then the consumer gets its answer. RocketMQ also keeps a copy in the reply topic, which
+nobody reads.
+
+Source: Java ``ReplyMessageProcessor``.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable
+
+import attrs
+import structlog
+import trio
+
+from timermq.remoting.codes import RequestCode, ResponseCode
+from timermq.remoting.command import Command
+from timermq.remoting.send_header import SendHeader
+from timermq.timerstore.properties import find
+
+from ..admin.client_calls import ClientCalls
+from ..answers import refusal_answer
+from ..client_registry import ClientRegistry
+from ..options import BrokerOptions
+from ..refusal import RefusedError
+from ..session import Session
+from ..topic_validator import REPLY_TOPIC_SUFFIX
+
+REPLY_TO_CLIENT = b"REPLY_TO_CLIENT"
+REPLIES_MAX = 8_192
+"""Replies that wait for their clients at a time."""
+PROPERTIES_SIZE_MAX = 32_767
+
+log = structlog.get_logger("timermq.broker.sending.reply_processor")
+
+
+@attrs.define(eq=False, kw_only=True)
+class ReplyProcessor:
+    """The processor, and the task that its replies belong to."""
+
+    options: BrokerOptions
+    clients: ClientRegistry
+    calls: ClientCalls
+    address: str
+    message_size_max: int
+    now_ms: Callable[[], int]
+    _tasks: trio.Nursery | None = attrs.field(default=None, init=False)
+    _under_way: int = attrs.field(default=0, init=False)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Carry replies over until cancelled; those under way are dropped then."""
+        async with trio.open_nursery() as nursery:
+            self._tasks = nursery
+            task_status.started()
+            await trio.sleep_forever()
+
+    def reply(self, session: Session, command: Command) -> None:
+        """Hand a reply to the client that waits for it; the answer follows.
+
+        Raises:
+            RefusedError: It is no reply, nobody waits for it (1), or too many are under way (2).
+        """
+        if command.code == RequestCode.SEND_REPLY_MESSAGE:
+            header = SendHeader.from_v1(command)
+        else:
+            header = SendHeader.from_v2(command)
+        self._check(header, command.body)
+        client_id = (find(header.properties, REPLY_TO_CLIENT) or b"").decode()
+        requester = self.clients.producer(client_id)
+        if requester is None:
+            raise RefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                "REPLY_TO_CLIENT",
+                f"no client {ascii(client_id)[:130]} is connected that could wait for a reply",
+            )
+        if self._tasks is None or self._under_way >= REPLIES_MAX:
+            raise RefusedError(
+                ResponseCode.SYSTEM_BUSY,
+                "REPLIES_MAX",
+                f"[OVERLOAD] {self._under_way} replies wait for their clients",
+            )
+        self._under_way += 1
+        self._tasks.start_soon(self._push, session, command, header, requester)
+
+    async def _push(
+        self, session: Session, command: Command, header: SendHeader, requester: Session
+    ) -> None:
+        try:
+            answer = await self._answer(session, command, header, requester)
+        except RefusedError as error:
+            answer = refusal_answer(command, error)
+        finally:
+            self._under_way -= 1
+        if not command.is_oneway:
+            session.send(answer)
+
+    async def _answer(
+        self, session: Session, command: Command, header: SendHeader, requester: Session
+    ) -> Command:
+        ext = {
+            "bornHost": _host_text(session.born_host),
+            "bornTimestamp": str(header.born_ms),
+            "defaultTopic": header.default_topic,
+            "defaultTopicQueueNums": str(header.default_topic_queue_nums),
+            "flag": str(header.flag),
+            "producerGroup": header.producer_group,
+            "properties": header.properties.decode(),
+            "queueId": str(max(header.queue_id, 0)),
+            "reconsumeTimes": str(header.reconsume_times),
+            "storeHost": self.address,
+            "storeTimestamp": str(self.now_ms()),
+            "sysFlag": str(header.sys_flag),
+            "topic": header.topic,
+            "unitMode": "false",
+        }
+        pushed = await self.calls.call(
+            requester, RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, ext, command.body
+        )
+        if pushed.code != ResponseCode.SUCCESS:
+            raise RefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                "REPLY_REFUSED",
+                f"the client answered {pushed.code}: {ascii(pushed.remark)[:260]}",
+            )
+        return command.answer(
+            ResponseCode.SUCCESS,
+            ext={
+                "MSG_REGION": self.options.region_id,
+                "TRACE_ON": "true" if self.options.trace_on else "false",
+                "msgId": "",
+                "queueId": "0",
+                "queueOffset": "0",
+            },
+        )
+
+    def _check(self, header: SendHeader, body: bytes) -> None:
+        expected = self.options.broker_cluster_name + REPLY_TOPIC_SUFFIX
+        if header.topic != expected:
+            raise RefusedError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                "REPLY_TOPIC",
+                f"replies go to {expected}, found {ascii(header.topic)[:260]}",
+            )
+        if len(body) > self.message_size_max or len(header.properties) > PROPERTIES_SIZE_MAX:
+            raise RefusedError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "BODY_SIZE",
+                f"expected at most {self.message_size_max} bytes of body and "
+                f"{PROPERTIES_SIZE_MAX} of properties, found {len(body)} and "
+                f"{len(header.properties)}",
+            )
+
+
+def _host_text(packed: bytes) -> str:
+    """``ip:port`` of an address as records have it."""
+    return f"{socket.inet_ntoa(packed[:4])}:{struct.unpack('>i', packed[4:8])[0]}"

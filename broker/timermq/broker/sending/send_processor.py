@@ -1,0 +1,213 @@
+"""Sends: everything that one chunk of a connection brings goes through the store's door as one put.
+
+Source: Java ``SendMessageProcessor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from timermq.pipeline.column_door import ColumnDoor
+from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.pipeline.timer_put_result import TimerPutResult
+from timermq.remoting.codes import FLAG_ONEWAY, RequestCode
+from timermq.remoting.connection import Received, Request
+from timermq.remoting.errors import RemoteProtocolError
+from timermq.remoting.plain_send import PlainSend
+from timermq.remoting.send_form import SendRun
+from timermq.timerstore.message import Message
+from timermq.timerstore.put_status import PutStatus
+from timermq.timerstore.store_options import FlushDiskType
+
+from ..answers import Answer, refusal_answer
+from ..durable_answers import DurableAnswers, UnflushedAnswer
+from ..refusal import RefusedError
+from ..session import Session
+from ..transactions.transactions import Transactions
+from .plain_reader import PlainReader
+from .run_answers import run_answers
+from .send_reader import SendReader
+from .send_request import Addressed, AddressedRun, AnswerFacts, SendRequest, SingleSend
+
+SessionRequest = tuple[Session, Request]
+"""A send and who sends it."""
+SessionReceived = tuple[Session, Received]
+"""The same, or some sends of one form."""
+
+SEND_CODES = frozenset(
+    {
+        RequestCode.SEND_MESSAGE,
+        RequestCode.SEND_MESSAGE_V2,
+        RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.SEND_MESSAGES,
+    }
+)
+
+
+@attrs.frozen(eq=False)
+class _Sends:
+    """Requests that are put together, and their messages."""
+
+    requests: list[tuple[Session, SendRequest, int]] = attrs.Factory(
+        list[tuple[Session, SendRequest, int]]
+    )
+    """Each with the number of its messages."""
+    messages: list[Message] = attrs.Factory(list[Message])
+
+    def add(self, session: Session, send: SendRequest) -> None:
+        brought = send.messages
+        self.requests.append((session, send, len(brought)))
+        self.messages.extend(brought)
+
+
+@attrs.define(eq=False, kw_only=True)
+class SendProcessor:
+    """The processor; ``handle`` is plain code."""
+
+    timer_store: TimerMessageStore
+    transactions: Transactions
+    columns: ColumnDoor
+    plain: PlainReader
+    reader: SendReader
+    durable: DurableAnswers
+    facts: AnswerFacts
+    requests: int = 0
+    """Requests so far."""
+    messages: int = 0
+    """Messages brought to the store so far."""
+    refused: int = 0
+    """Requests refused before the store."""
+
+    def handle(self, requests: Sequence[SessionReceived]) -> list[tuple[Session, Answer]]:
+        """Put the messages of all ``requests`` at once.
+
+        Returns:
+            The answers that can go now. Those that wait for a flush follow by themselves, and
+            one-way requests have none.
+        """
+        answers: list[tuple[Session, Answer]] = []
+        singles: list[SessionRequest] = []
+        for session, request in requests:
+            if not isinstance(request, SendRun):
+                singles.append((session, request))
+                continue
+            sent = None if self._is_sync else self.plain.read_run(session, request)
+            if sent is None:
+                singles += [(session, send) for send in request.sends()]
+                continue
+            # What came before it on its connection is stored before it.
+            answers += self._handle_singles(singles)
+            singles = []
+            answers += self._put_run(session, sent)
+        return [*answers, *self._handle_singles(singles)]
+
+    def _handle_singles(self, requests: Sequence[SessionRequest]) -> list[tuple[Session, Answer]]:
+        if not requests:
+            return []
+        self.requests += len(requests)
+        plain = self.plain.read(requests)
+        if not self._is_sync:
+            sends = [
+                (session, request, sent)
+                for (session, request), sent in zip(requests, plain, strict=True)
+                if sent is not None and isinstance(request, PlainSend)
+            ]
+            if len(sends) == len(requests):
+                return self._put_plain(sends)
+        return self._handle_any(requests, plain)
+
+    @property
+    def _is_sync(self) -> bool:
+        return self.timer_store.store.options.flush_disk_type is FlushDiskType.SYNC_FLUSH
+
+    def _put_run(self, session: Session, sent: AddressedRun) -> list[tuple[Session, Answer]]:
+        """The way of sends of one form: they have a put of their own."""
+        self.requests += len(sent.run)
+        self.messages += len(sent.run)
+        result = self.columns.put(sent.columns)
+        if isinstance(result, list):
+            sends = [(session, *pair) for pair in zip(sent.run.sends(), sent.each(), strict=True)]
+            return self._answer_plain(sends, result)
+        if sent.run.is_oneway:
+            return []
+        return [(session, run_answers(self.facts, sent, result))]
+
+    def _put_plain(
+        self, sends: list[tuple[Session, PlainSend, Addressed]]
+    ) -> list[tuple[Session, Answer]]:
+        """The way of busy producers' chunks: nothing unusual in them, nothing to wait for."""
+        self.messages += len(sends)
+        results = self.timer_store.put([sent.message for _, _, sent in sends])
+        return self._answer_plain(sends, results)
+
+    def _answer_plain(
+        self, sends: list[tuple[Session, PlainSend, Addressed]], results: Sequence[TimerPutResult]
+    ) -> list[tuple[Session, Answer]]:
+        answer, facts = self.facts.plain, self.facts
+        frames: dict[Session, list[bytes]] = {}
+        refusals: list[tuple[Session, Answer]] = []
+        for (session, send, sent), one in zip(sends, results, strict=True):
+            if send.flag & FLAG_ONEWAY:
+                continue
+            if one.result.status is PutStatus.PUT_OK:
+                own = frames.get(session)
+                if own is None:
+                    own = frames[session] = []
+                own.append(answer(send, sent, one))
+            else:
+                refused = SingleSend(command=send.to_command(), sent=sent, waits=True)
+                refusals.append((session, refused.answer(facts, [one])))
+        return [*((session, b"".join(own)) for session, own in frames.items()), *refusals]
+
+    def _handle_any(
+        self, requests: Sequence[SessionRequest], plain: Sequence[Addressed | None]
+    ) -> list[tuple[Session, Answer]]:
+        answers: list[tuple[Session, Answer]] = []
+        read = _Sends()
+        halves = _Sends()
+        for (session, request), sent in zip(requests, plain, strict=True):
+            command = request.to_command() if isinstance(request, PlainSend) else request
+            try:
+                send = (
+                    self.reader.read(session, command)
+                    if sent is None
+                    else SingleSend(command=command, sent=sent, waits=True)
+                )
+            except (RefusedError, RemoteProtocolError) as error:
+                self.refused += 1
+                if not command.is_oneway:
+                    answers.append((session, refusal_answer(command, error)))
+            else:
+                is_half = isinstance(send, SingleSend) and send.is_half
+                (halves if is_half else read).add(session, send)
+        if read.requests:
+            answers += self._answers(read, self.timer_store.put(read.messages))
+        if halves.requests:
+            answers += self._answers(halves, self.transactions.put_halves(halves.messages))
+        return answers
+
+    def _answers(
+        self, sends: _Sends, results: Sequence[TimerPutResult]
+    ) -> list[tuple[Session, Answer]]:
+        """What is answered now; the answers that wait for a flush are left to follow."""
+        self.messages += len(sends.messages)
+        is_sync = self._is_sync
+        answers: list[tuple[Session, Answer]] = []
+        unflushed: list[UnflushedAnswer] = []
+        first = 0
+        for session, request, count in sends.requests:
+            own = results[first : first + count]
+            first += count
+            if request.command.is_oneway:
+                continue
+            answer = request.answer(self.facts, own)
+            end = max((one.result.end for one in own if one.result.status.is_stored), default=0)
+            if is_sync and request.waits and end:
+                unflushed.append(UnflushedAnswer(session, answer, end))
+            else:
+                answers.append((session, answer))
+        if unflushed:
+            self.durable.add(unflushed)
+        return answers

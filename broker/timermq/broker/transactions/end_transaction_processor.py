@@ -1,0 +1,115 @@
+"""END_TRANSACTION (37): a producer commits its transaction, or rolls it back.
+
+A producer that does not know yet says so by 0, and is asked later. An ending is answered when it is
+durable, unless it is one-way, as Java sends it; the same ending again is answered the same, any
+other one is refused.
+
+Source: Java ``EndTransactionProcessor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from timermq.remoting.codes import ResponseCode
+from timermq.remoting.command import Command
+from timermq.remoting.field import FieldError, boolean, integer, text
+from timermq.timerstore.message import SysFlag
+from timermq.timerstore.message_store import MessageStore
+
+from ..admin.query_processor import read_record
+from ..durable_answers import DurableAnswers
+from ..options import BrokerOptions
+from ..refusal import RefusedError
+from ..session import Session
+from .half_message import HalfMessage, HalfMessageError, decode_half
+from .transactions import Transactions
+
+UNKNOWN = 0
+COMMIT = int(SysFlag.TRANSACTION_COMMIT)
+ROLLBACK = int(SysFlag.TRANSACTION_ROLLBACK)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class EndTransactionProcessor:
+    """The processor."""
+
+    options: BrokerOptions
+    store: MessageStore
+    transactions: Transactions
+    durable: DurableAnswers
+    now_ms: Callable[[], int]
+
+    def handle(self, session: Session, command: Command) -> Command | None:
+        """End a transaction; the checks are in Java's order."""
+        decision = integer(command, "commitOrRollback")
+        if decision == UNKNOWN:
+            return None
+        if decision not in (COMMIT, ROLLBACK):
+            expected = f"{COMMIT}, {ROLLBACK} or {UNKNOWN}"
+            raise FieldError(command, "commitOrRollback", expected, str(decision))
+        half = self._half(command)
+        self._check_immunity(command, half)
+        _check_named(command, half)
+        transactions = self.transactions
+        end = transactions.commit(half) if decision == COMMIT else transactions.rollback(half)
+        if command.is_oneway:
+            return None
+        return self.durable.answer(session, command.answer(ResponseCode.SUCCESS), end)
+
+    def _half(self, command: Command) -> HalfMessage:
+        offset = integer(command, "commitLogOffset")
+        data = read_record(self.store.commit_log, offset)
+        try:
+            if data is not None:
+                return decode_half(data)
+            reason = "no message begins there"
+        except HalfMessageError as error:
+            reason = str(error)
+        raise _wrong("TRANSACTION_NOT_FOUND", f"no half message begins at {offset}: {reason}")
+
+    def _check_immunity(self, command: Command, half: HalfMessage) -> None:
+        """Refuse an ending of the producer's own that comes when it is to be asked (604)."""
+        if half.immunity_ms is None or boolean(command, "fromTransactionCheck", default=False):
+            return
+        immunity_ms = max(half.immunity_ms, self.options.transaction_time_out_ms)
+        age_ms = self.now_ms() - half.first_ms
+        if age_ms > immunity_ms:
+            raise RefusedError(
+                ResponseCode.ILLEGAL_OPERATION,
+                "TRANSACTION_IMMUNITY",
+                f"the transaction is {age_ms} ms old: after {immunity_ms} ms only an answer to "
+                "a check ends it",
+            )
+
+
+def _check_named(command: Command, half: HalfMessage) -> None:
+    """Refuse an ending whose words are not those of the half message (1)."""
+    group = text(command, "producerGroup")
+    if half.group != group:
+        raise _wrong(
+            "TRANSACTION_GROUP",
+            f"the half message is of group {ascii(half.group)[:130]}, the request of "
+            f"{ascii(group)[:130]}",
+        )
+    offset = integer(command, "tranStateTableOffset")
+    if half.queue_offset != offset:
+        raise _wrong(
+            "TRANSACTION_OFFSET",
+            f"the half message has the queue offset {half.queue_offset}, the request {offset}",
+        )
+    # RocketMQ looks at the two offsets alone: after a power cut another half message of the group
+    # may have them.
+    unique_key = text(command, "transactionId", default="")
+    if unique_key and unique_key != half.unique_key:
+        raise _wrong(
+            "TRANSACTION_ID",
+            f"the half message is of the transaction {ascii(half.unique_key)[:130]}, the request "
+            f"of {ascii(unique_key)[:130]}",
+        )
+
+
+def _wrong(rule: str, reason: str) -> RefusedError:
+    return RefusedError(ResponseCode.SYSTEM_ERROR, rule, reason)

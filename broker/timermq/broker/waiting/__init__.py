@@ -1,0 +1,1 @@
+"""What waits: listing it, taking it back, moving it, and what could not be delivered."""

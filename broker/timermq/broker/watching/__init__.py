@@ -1,0 +1,1 @@
+"""Looking on: snapshots for ``top``, and the clock."""

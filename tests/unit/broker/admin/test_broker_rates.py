@@ -1,0 +1,80 @@
+"""Tests of rates."""
+
+from __future__ import annotations
+
+import pytest
+
+from timermq.broker.admin.broker_rates import BrokerRates, Totals
+
+
+class Busy:
+    """A broker whose counters the test sets."""
+
+    def __init__(self) -> None:
+        self.put = 0
+        self.time = 0.0
+        self.now_ms = 1_700_000_000_000
+        self.rates = BrokerRates(
+            lambda: Totals(put=self.put),
+            now_ms=lambda: self.now_ms,
+            current_time=lambda: self.time,
+        )
+
+    def go_on(self, *, put: int = 0, looks: int = 1) -> None:
+        """Ten seconds a look."""
+        for _ in range(looks):
+            self.put += put
+            self.time += 10
+            self.now_ms += 10_000
+            self.rates.look()
+
+
+def put_rates(busy: Busy) -> tuple[float, ...]:
+    """Over ten seconds, a minute, ten minutes."""
+    return busy.rates.rates(lambda one: one.put)
+
+
+def test_a_burst_fades() -> None:
+    """It counts within each of the three spans as long as it is within it."""
+    busy = Busy()
+    busy.go_on(looks=70)
+    busy.go_on(put=600)
+
+    assert put_rates(busy) == pytest.approx((60, 10, 1))
+    busy.go_on()
+    assert put_rates(busy) == pytest.approx((0, 10, 1))
+    busy.go_on(looks=6)
+    assert put_rates(busy) == pytest.approx((0, 0, 1))
+    busy.go_on(looks=60)
+    assert put_rates(busy) == (0, 0, 0)
+
+
+def test_what_came_since_the_last_look_counts() -> None:
+    """A broker that nobody was connected to has not been looked at for long."""
+    busy = Busy()
+    busy.put, busy.time = 100, 5.0
+
+    assert put_rates(busy)[0] == pytest.approx(10)
+
+
+def test_days_begin_at_midnight() -> None:
+    """The counters of the last two are kept."""
+    busy = Busy()
+    busy.go_on(put=1, looks=2 * 8_640)
+
+    assert busy.put - 8_640 <= busy.rates.morning.put < busy.put
+    assert busy.rates.morning.put - busy.rates.yesterday_morning.put == 8_640
+
+
+def test_what_a_group_got() -> None:
+    """By topic and group, over the last minute."""
+    busy = Busy()
+    busy.go_on(looks=10)
+    busy.rates.got["T", "G"] += 60
+    busy.go_on()
+
+    assert busy.rates.consume_tps("T", "G") == pytest.approx(1)
+    assert busy.rates.consumed("T", "G") == 60
+    assert busy.rates.consume_tps("T", "H") == 0
+    busy.go_on(looks=7)
+    assert busy.rates.consume_tps("T", "G") == 0

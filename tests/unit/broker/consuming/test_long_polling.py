@@ -1,0 +1,190 @@
+"""Tests of held pulls."""
+
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from broker_rig import RecordingSession
+from timermq.broker.consuming.filter import ALL
+from timermq.broker.consuming.long_polling import RUN_COUNT, HeldPull, LongPolling
+from timermq.remoting import Command, ResponseCode
+from timermq.timerstore.consume_queue import ConsumeQueue
+from timermq.timerstore.memory_disk import MemoryDisk
+
+
+def make_pull(peer: RecordingSession, opaque: int = 1, topic: str = "T") -> HeldPull:
+    """A pull of queue 0."""
+    return HeldPull(
+        session=peer.session,
+        command=Command(11, opaque=opaque),
+        group="G",
+        topic=topic,
+        queue_id=0,
+        first_offset=0,
+        offset=0,
+        count_max=32,
+        message_filter=ALL,
+    )
+
+
+def queue(topic: str = "T") -> ConsumeQueue:
+    """A queue in which something has arrived."""
+    return ConsumeQueue(MemoryDisk(), f"/{topic}/0", topic, 0, segment_size=200)
+
+
+def answers(code: ResponseCode) -> Callable[[HeldPull], Command]:
+    """Answers every pull with ``code``."""
+    return lambda pull: pull.command.answer(code)
+
+
+async def run_for(polling: LongPolling, run_again: Callable[[HeldPull], Command], s: float) -> None:
+    """Let held pulls be answered for some seconds."""
+    with trio.move_on_after(s):
+        await polling.run(run_again)
+
+
+async def test_an_arrival_wakes_the_pulls_of_its_queue(autojump_clock: MockClock) -> None:
+    """Pulls of the queue run again and are answered at once; those of others rest."""
+    polling, peer = LongPolling(held_max=10, held_per_session_max=10), RecordingSession()
+    assert polling.hold(make_pull(peer, 1), 15)
+    assert polling.hold(make_pull(peer, 2, "U"), 15)
+    polling.notify_message_arriving(queue())
+    await run_for(polling, answers(ResponseCode.SUCCESS), 1)
+
+    assert [one.opaque for one in peer.sent] == [1]
+    assert polling.held == 1
+    assert peer.session.held_pulls == 1
+
+
+async def test_time_up_is_answered_in_time(autojump_clock: MockClock) -> None:
+    """A pull that nothing arrives for is answered within the time it allowed, not before."""
+    polling, peer = LongPolling(held_max=10, held_per_session_max=10), RecordingSession()
+    polling.hold(make_pull(peer), 15)
+    await run_for(polling, answers(ResponseCode.PULL_NOT_FOUND), 14.8)
+    assert peer.sent == []
+    await run_for(polling, answers(ResponseCode.PULL_NOT_FOUND), 0.3)
+
+    assert [one.code for one in peer.sent] == [19]
+    assert polling.held == 0
+
+
+@pytest.mark.parametrize("code", [ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY])
+async def test_what_does_not_match_leaves_a_pull_held(
+    autojump_clock: MockClock, code: ResponseCode
+) -> None:
+    """An arrival that the filter holds back is no answer."""
+    polling, peer = LongPolling(held_max=10, held_per_session_max=10), RecordingSession()
+    polling.hold(make_pull(peer), 15)
+    polling.notify_message_arriving(queue())
+    await run_for(polling, answers(code), 10)
+
+    assert peer.sent == []
+    assert polling.held == 1
+
+
+async def test_an_earlier_deadline_counts(autojump_clock: MockClock) -> None:
+    """A pull that may wait less than the one before is answered first."""
+    polling, peer = LongPolling(held_max=10, held_per_session_max=10), RecordingSession()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(polling.run, answers(ResponseCode.PULL_NOT_FOUND))
+        polling.hold(make_pull(peer, 1), 15)
+        await trio.sleep(1)
+        polling.hold(make_pull(peer, 2), 5)
+        await trio.sleep(5.1)
+        assert [one.opaque for one in peer.sent] == [2]
+        await trio.sleep(9)
+        nursery.cancel_scope.cancel()
+
+    assert [one.opaque for one in peer.sent] == [2, 1]
+
+
+async def test_a_delayed_answer_is_sent_as_it_is(autojump_clock: MockClock) -> None:
+    """An answer that is held back runs nothing again."""
+    polling, peer = LongPolling(held_max=10, held_per_session_max=10), RecordingSession()
+    pull = make_pull(peer)
+    pull.answer = pull.command.answer(ResponseCode.TOPIC_NOT_EXIST)
+    polling.hold(pull, 1)
+    polling.notify_message_arriving(queue())
+    await run_for(polling, answers(ResponseCode.SUCCESS), 0.8)
+    assert peer.sent == []
+    await run_for(polling, answers(ResponseCode.SUCCESS), 0.3)
+
+    assert [one.code for one in peer.sent] == [17]
+
+
+async def test_the_end_of_a_connection_takes_its_pulls_away(autojump_clock: MockClock) -> None:
+    """Nobody is there to answer, and the room is free again."""
+    polling, peer = LongPolling(held_max=10, held_per_session_max=10), RecordingSession()
+    other = RecordingSession()
+    polling.hold(make_pull(peer, 1), 15)
+    polling.hold(make_pull(other, 2), 15)
+    polling.drop(peer.session)
+    await run_for(polling, answers(ResponseCode.PULL_NOT_FOUND), 20)
+
+    assert peer.sent == []
+    assert [one.opaque for one in other.sent] == [2]
+    assert polling.held == 0
+
+
+async def test_held_pulls_are_bounded(autojump_clock: MockClock) -> None:
+    """One connection cannot take all the room, and all together cannot take more than there is."""
+    polling, first, second = (
+        LongPolling(held_max=3, held_per_session_max=2),
+        RecordingSession(),
+        RecordingSession(),
+    )
+
+    assert [polling.hold(make_pull(first), 15) for _ in range(3)] == [True, True, False]
+    assert [polling.hold(make_pull(second), 15) for _ in range(2)] == [True, False]
+    polling.drop(first.session)
+    assert polling.hold(make_pull(second), 15)
+
+
+async def test_a_pull_answered_early_leaves_nothing_behind(autojump_clock: MockClock) -> None:
+    """Thousands of pulls a second are held and answered; memory is that of those held now."""
+    polling, peer = LongPolling(held_max=10, held_per_session_max=10), RecordingSession()
+    for _ in range(100):
+        polling.hold(make_pull(peer), 15)
+        polling.notify_message_arriving(queue())
+        await run_for(polling, answers(ResponseCode.SUCCESS), 0.001)
+
+    assert len(peer.sent) == 100
+    tables = cast("list[dict[object, object]]", [v for v in vars(polling).values() if v == {}])
+    assert len(tables) == 4
+
+
+async def test_an_arrival_does_not_wait_for_all_whose_time_is_up(
+    autojump_clock: MockClock,
+) -> None:
+    """A thousand pulls are due together; what arrives meanwhile is answered after a few of them."""
+    polling, peer = LongPolling(held_max=1_000, held_per_session_max=1_000), RecordingSession()
+    late = make_pull(peer, 999)
+    assert polling.hold(late, 60)
+    for opaque in range(10 * RUN_COUNT):
+        assert polling.hold(make_pull(peer, opaque, "U"), 1)
+
+    def run_again(pull: HeldPull) -> Command:
+        if pull.command.opaque == 0:
+            polling.notify_message_arriving(queue())
+        return pull.command.answer(ResponseCode.SUCCESS)
+
+    await run_for(polling, run_again, 2)
+
+    assert [one.opaque for one in peer.sent].index(999) == RUN_COUNT
+
+
+async def test_pulls_of_one_connection_are_answered_in_one_write(
+    autojump_clock: MockClock,
+) -> None:
+    """A client's sixteen queues time out together: sixteen answers, one system call."""
+    polling, peer = LongPolling(held_max=100, held_per_session_max=100), RecordingSession()
+    flushed: list[int] = []
+    peer.session.flush = lambda: flushed.append(len(peer.sent))
+    for opaque in range(16):
+        polling.hold(make_pull(peer, opaque), 1)
+    await run_for(polling, answers(ResponseCode.PULL_NOT_FOUND), 2)
+
+    assert [16] == flushed

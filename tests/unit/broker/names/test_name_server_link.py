@@ -1,0 +1,231 @@
+"""Tests of registering with name servers, against scripted ones on streams in memory."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from broker_rig import ADDRESS, BROKER
+from timermq.broker.names.name_server_link import NameServerLinks
+from timermq.broker.names.own_broker import OwnBroker
+from timermq.broker.topic_config import TopicConfig, TopicConfigTable
+from timermq.remoting import Command, FrameConnection
+from timermq.remoting.registration import Registration, body_crc32, decode_registration
+
+
+@attrs.define(eq=False)
+class NameServer:
+    """Keeps what it was told, and answers as the test wants."""
+
+    nursery: trio.Nursery
+    address: str = "ns:9876"
+    code: int | None = 0
+    """Of answers; None: it is silent."""
+    is_there: bool = True
+    seen: list[tuple[float, Command]] = attrs.Factory(list[tuple[float, Command]])
+    streams: list[trio.abc.Stream] = attrs.Factory(list[trio.abc.Stream])
+    tries: list[float] = attrs.Factory(list[float])
+
+    async def open(self, host: str, port: int) -> trio.abc.Stream:
+        """What the link opens its connections with."""
+        await trio.lowlevel.checkpoint()
+        assert f"{host}:{port}" == self.address
+        self.tries.append(trio.current_time())
+        if not self.is_there:
+            raise OSError("nobody listens there")
+        ours, theirs = trio.testing.memory_stream_pair()
+        self.streams.append(ours)
+        self.nursery.start_soon(self._serve, ours)
+        return theirs
+
+    async def _serve(self, stream: trio.abc.Stream) -> None:
+        frames = FrameConnection()
+        with contextlib.suppress(trio.ClosedResourceError):
+            while data := await stream.receive_some():
+                frames.receive_data(bytes(data))
+                for command in frames.events():
+                    self.seen.append((trio.current_time(), command))
+                    if self.code is not None:
+                        await stream.send_all(frames.encode(command.answer(self.code)))
+
+    def codes(self) -> list[int]:
+        """Codes of what was told."""
+        return [command.code for _, command in self.seen]
+
+    def registration(self) -> Registration:
+        """What was registered last."""
+        command = [one for _, one in self.seen if one.code == 103][-1]
+        assert command.ext["bodyCrc32"] == str(body_crc32(command.body))
+        return decode_registration(command.body, "broker-a", compressed=False)
+
+
+@attrs.frozen(eq=False)
+class Scene:
+    """A broker's topics, and its registration with one name server."""
+
+    server: NameServer
+    topics: TopicConfigTable
+    links: NameServerLinks
+
+    def make(self, *names: str) -> None:
+        """Make topics."""
+        for name in names:
+            self.topics.put(TopicConfig(topic_name=name))
+
+
+@asynccontextmanager
+async def scene(*, code: int | None = 0, is_there: bool = True) -> AsyncGenerator[Scene, None]:
+    """The registration runs."""
+    async with trio.open_nursery() as nursery:
+        server = NameServer(nursery, code=code, is_there=is_there)
+        topics = TopicConfigTable(BROKER, now_ms=lambda: 1_700_000_000_000, level_max=18)
+        own = OwnBroker(options=BROKER, topics=topics, address=ADDRESS)
+        links = NameServerLinks([server.address], own, server.open)
+        topics.on_change = links.changed
+        nursery.start_soon(links.run)
+        yield Scene(server, topics, links)
+        nursery.cancel_scope.cancel()
+
+
+async def test_registering(autojump_clock: trio.testing.MockClock) -> None:
+    """At once and every 30 seconds on one connection, with all topics, never exactly one."""
+    async with scene() as found:
+        found.make("T")
+        await trio.sleep(100)
+        first = found.server.seen[0][1]
+
+        assert [round(time) for time, _ in found.server.seen] == [0, 30, 60, 90]
+        assert len(found.server.streams) == 1
+        assert first.ext == {
+            "bodyCrc32": first.ext["bodyCrc32"],
+            "brokerAddr": ADDRESS,
+            "brokerId": "0",
+            "brokerName": "broker-a",
+            "clusterName": "DefaultCluster",
+            "compressed": "false",
+            "enableActingMaster": "false",
+            "haServerAddr": "127.0.0.1:10912",
+        }
+        assert first.version == 479
+        registered = found.server.registration()
+        assert registered.version.counter == 1
+        assert registered.topics["T"].write_queue_nums == 8
+        assert len(registered.topics) > 1
+        (state,) = found.links.states()
+        assert (state.is_registered, state.registrations, state.error) == (True, 4, None)
+
+
+async def test_a_change_is_told_at_once(autojump_clock: trio.testing.MockClock) -> None:
+    """A crowd of changes in one registration."""
+    async with scene() as found:
+        await trio.sleep(10)
+        found.make("T")
+        await trio.sleep(0.1)
+
+        assert [round(time) for time, _ in found.server.seen] == [0, 10]
+        assert "T" in found.server.registration().topics
+        for number in range(50):
+            found.make(f"T{number}")
+            await trio.sleep(0.01)
+        await trio.sleep(2)
+
+        assert "T49" in found.server.registration().topics
+        assert len(found.server.seen) <= 4
+
+
+async def test_a_connection_that_breaks_is_made_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """After a second, with a whole registration, however often it happens."""
+    async with scene() as found:
+        await trio.sleep(10)
+        for _ in range(2):
+            await found.server.streams[-1].aclose()
+            await trio.sleep(5)
+
+        assert [round(time) for time, _ in found.server.seen] == [0, 11, 16]
+        assert len(found.server.registration().topics) > 1
+
+
+async def test_a_name_server_that_is_not_there(autojump_clock: trio.testing.MockClock) -> None:
+    """It is tried with longer and longer pauses, up to 30 seconds, until it is there."""
+    async with scene(is_there=False) as found:
+        await trio.sleep(100)
+        (state,) = found.links.states()
+
+        assert [round(time) for time in found.server.tries] == [0, 1, 3, 7, 15, 31, 61, 91]
+        assert (state.is_registered, state.error) == (False, "nobody listens there")
+        found.server.is_there = True
+        await trio.sleep(30)
+        assert state.is_registered
+        assert state.error is None
+
+
+@pytest.mark.parametrize(
+    ("code", "tries", "error"),
+    [(1, [0, 1, 3, 7], "refused with 1: None"), (None, [0, 25], "no answer within 24 s")],
+)
+async def test_a_name_server_that_refuses_or_is_silent(
+    autojump_clock: trio.testing.MockClock, code: int | None, tries: list[int], error: str
+) -> None:
+    """It is tried again on a new connection."""
+    async with scene(code=code) as found:
+        await trio.sleep(10 if code is not None else 30)
+        (state,) = found.links.states()
+
+        assert [round(time) for time in found.server.tries] == tries
+        assert state.error == error
+
+
+async def test_an_answer_that_is_none(autojump_clock: trio.testing.MockClock) -> None:
+    """What is no frame breaks the connection, not the broker."""
+    async with scene(code=None) as found:
+        await trio.sleep(0.1)
+        await found.server.streams[0].send_all(b"\xff" * 100)
+        found.server.code = 0
+        await trio.sleep(5)
+
+        assert found.links.states()[0].is_registered
+
+
+async def test_goodbye(autojump_clock: trio.testing.MockClock) -> None:
+    """The broker unregisters and does not register again; silence holds nobody up for long."""
+    async with scene() as found:
+        await trio.sleep(1)
+        await found.links.say_goodbye()
+        await trio.sleep(100)
+
+        assert found.server.codes() == [103, 104]
+        assert found.server.seen[-1][1].ext["brokerName"] == "broker-a"
+    async with scene() as found:
+        await trio.sleep(1)
+        found.server.code = None
+        before = trio.current_time()
+        await found.links.say_goodbye()
+
+        assert trio.current_time() - before <= 2
+    async with scene(is_there=False) as found:
+        await trio.sleep(1)
+        await found.links.say_goodbye()
+
+
+def test_a_broker_registers_with_each_address_once() -> None:
+    """Of a list with repetitions."""
+    options = attrs.evolve(BROKER, namesrv_addr="a:1;b:2;a:1")
+
+    assert options.namesrv_addresses == ["a:1", "b:2"]
+    assert not options.serves_namesrv
+    assert attrs.evolve(options, namesrv_listen_enable=True).serves_namesrv
+
+
+@pytest.mark.parametrize("text", ["", "a", "a:1;", "a:1;;b:2", "a:x", "a b:1"])
+def test_lists_of_addresses_that_are_none(text: str) -> None:
+    """Said when the configuration is read."""
+    with pytest.raises(ValueError, match="namesrv_addr: expected HOST:PORT"):
+        attrs.evolve(BROKER, namesrv_addr=text)

@@ -1,0 +1,60 @@
+"""Tests of what the broker adds to properties."""
+
+import pytest
+
+from broker_rig import BROKER
+from fakes import START_MS
+from timermq.broker.sending.message_stamp import MessageStamp, delay_request, with_delay_request
+from timermq.timerstore.message import pack_host
+from timermq.timerstore.message_id import UniqueIdGenerator
+
+OWN = b"MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCluster\x02"
+
+
+def make_stamp() -> MessageStamp:
+    """A stamp whose unique ids count up."""
+    ids = UniqueIdGenerator(
+        pack_host("127.0.0.1", 10_911), process_id=1, instance=2, now_ms=lambda: START_MS
+    )
+    return MessageStamp(BROKER, ids)
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        (b"UNIQ_KEY\x01K\x02", b"UNIQ_KEY\x01K\x02"),
+        (b"UNIQ_KEY\x01K", b"UNIQ_KEY\x01K\x02"),
+        (b"a\x01b\x02UNIQ_KEY\x01K\x02", b"a\x01b\x02UNIQ_KEY\x01K\x02"),
+        (b"MSG_REGION\x01x\x02UNIQ_KEY\x01K\x02TRACE_ON\x01y\x02", b"UNIQ_KEY\x01K\x02"),
+        (b"CLUSTER\x01other\x02UNIQ_KEY\x01K\x02POP_CK\x011\x02", b"UNIQ_KEY\x01K\x02"),
+        (b"MY_CLUSTER\x01x\x02UNIQ_KEY\x01K\x02", b"MY_CLUSTER\x01x\x02UNIQ_KEY\x01K\x02"),
+    ],
+)
+def test_region_trace_and_cluster_are_the_broker_s(given: bytes, stored: bytes) -> None:
+    """They stand once, at the end; the producer's other properties stay as they are."""
+    assert make_stamp().stamp(given) == (stored + OWN, "K")
+
+
+@pytest.mark.parametrize("given", [b"", b"a\x01b\x02", b"a\x01b", b"UNIQ_KEY\x01\x02a\x01b\x02"])
+def test_a_unique_key_is_made_when_there_is_none(given: bytes) -> None:
+    """Go's batch parts, for example, come without one."""
+    stamp = make_stamp()
+    first, first_key = stamp.stamp(given)
+    _, second_key = stamp.stamp(given)
+    kept = b"a\x01b\x02" if given else b""
+
+    assert len(first_key) == 32
+    assert first == kept + b"UNIQ_KEY\x01" + first_key.encode() + b"\x02" + OWN
+    assert second_key != first_key
+
+
+def test_a_batch_s_delay_counts_for_parts_without_one() -> None:
+    """A part's own request for a moment wins over that of its batch."""
+    request = delay_request(b"a\x01b\x02TIMER_DELAY_MS\x0150\x02DELAY\x013\x02")
+
+    assert request == b"DELAY\x013\x02TIMER_DELAY_MS\x0150\x02"
+    assert with_delay_request(b"x\x01y", request) == b"x\x01y\x02" + request
+    assert with_delay_request(b"", request) == request
+    own = b"TIMER_DELIVER_MS\x011\x02"
+    assert with_delay_request(own, request) == own
+    assert with_delay_request(b"x\x01y", b"") == b"x\x01y"
