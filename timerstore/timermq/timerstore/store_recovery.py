@@ -274,7 +274,8 @@ def _records_beyond(store: StoreFiles, end: int) -> Iterator[int]:
         if queue.max_physic_offset > end:
             first = queue.find_phy_offset(end, queue.min_offset, queue.max_offset)
             while len(units := queue.units(first, SCAN_COUNT)):
-                yield from units["phy_offset"].tolist()
+                # A power cut may have left zeros among the units that follow.
+                yield from units["phy_offset"][units["phy_offset"] >= end].tolist()
                 first += len(units)
 
 
