@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -35,6 +36,21 @@ def check_in_order(transcript: Transcript) -> None:
     assert len({one.queue_id for one in ordered}) == 1
     offsets = [one.queue_offset for one in ordered]
     assert offsets == sorted(offsets)
+
+
+def test_cpp_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sync, async, one-way and ordered; its pull consumer finds them all."""
+    monkeypatch.setenv("HOME", str(tmp_path))  # where it writes its log
+    bodies = ["sync", "async", "oneway", *ORDERED]
+    with serving(tmp_path / "store") as broker:
+        sender = [sys.executable, str(Path(__file__).parent / "cpp_sender.py")]
+        transcript = transcript_of(
+            [*sender, broker.namesrv, "CppTopic", "CppGroup", str(len(bodies))]
+        )
+
+    for body in bodies:
+        transcript.only(body)
+    check_in_order(transcript)
 
 
 def test_go_client(tmp_path: Path, go_client: Callable[..., list[str]]) -> None:
