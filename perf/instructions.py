@@ -1,10 +1,11 @@
 """How many instructions does each step of a message take?
 
 Counted by ``valgrind --tool=cachegrind``, a figure that other work on the machine does not change:
-what a step takes in five rounds less what it takes in two, over three rounds of messages. The
-counts in ``results/instructions.json`` are the gate: more than ``TOLERANCE`` above them is a
-regression. They hold for the versions of Python and of the libraries that stand beside them; with
-others there is nothing to compare, and the counts are only printed.
+what a step takes in five rounds less what it takes in two, over three rounds of messages. One
+process starts Python, which takes longest; a fork of it takes each step. The counts in
+``results/instructions.json`` are the gate: more than ``TOLERANCE`` above them is a regression. They
+hold for the versions of Python and of the libraries that stand beside them; with others there is
+nothing to compare, and the counts are only printed.
 
 Run: ``python perf/instructions.py`` compares, ``--write`` makes the counts anew.
 """
@@ -31,10 +32,11 @@ TOLERANCE = 0.05
 _REFERENCES = re.compile(r"I\s+refs:\s+([\d,]+)")
 
 
-def instructions(step: str) -> int:
-    """Instructions of one message in a step."""
-    fewer, more = (_total(step, rounds) for rounds in ROUNDS)
-    return (more - fewer) // ((ROUNDS[1] - ROUNDS[0]) * COUNT)
+def count_steps() -> dict[str, int]:
+    """Instructions of one message in each step."""
+    totals = _totals()
+    shares = (ROUNDS[1] - ROUNDS[0]) * COUNT
+    return {step: (totals[step, ROUNDS[1]] - totals[step, ROUNDS[0]]) // shares for step in STEPS}
 
 
 def versions() -> dict[str, str]:
@@ -43,12 +45,14 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
 
-def _total(step: str, rounds: int) -> int:
+def _totals() -> dict[tuple[str, int], int]:
+    """Instructions of a process that takes a step so often, from the start of Python on."""
+    runs = [(step, rounds) for step in STEPS for rounds in ROUNDS]
     with tempfile.TemporaryDirectory(prefix="timermq-count-") as folder:
         command = ["valgrind", "--tool=cachegrind", "--cache-sim=no"]
-        command += [f"--cachegrind-out-file={folder}/out", sys.executable]
-        command += [str(Path(__file__).with_name("steps.py")), step]
-        command += ["--count", str(COUNT), "--rounds", str(rounds)]
+        command += [f"--cachegrind-out-file={folder}/%p", sys.executable]
+        command += [str(Path(__file__).with_name("steps.py")), "--count", str(COUNT)]
+        command += [f"{step}={rounds}" for step, rounds in runs]
         found = subprocess.run(
             command,
             check=True,
@@ -56,10 +60,11 @@ def _total(step: str, rounds: int) -> int:
             text=True,
             env={**os.environ, "PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"},
         )
-    match = _REFERENCES.search(found.stderr)
-    if match is None:
-        raise RuntimeError(f"instructions: expected a count, found {found.stderr[-300:]!r}")
-    return int(match[1].replace(",", ""))
+    # The last summary is that of the process that the others were forked from.
+    *counts, _ = (int(one.replace(",", "")) for one in _REFERENCES.findall(found.stderr))
+    if len(counts) != len(runs):
+        raise RuntimeError(f"instructions: expected {len(runs)} counts, found {counts}")
+    return dict(zip(runs, counts, strict=True))
 
 
 def compare(counts: dict[str, int]) -> list[str]:
@@ -80,7 +85,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="keep these counts")
     args = parser.parse_args()
-    counts = {step: instructions(step) for step in STEPS}
+    counts = count_steps()
     print(json.dumps(counts))
     if args.write:
         RESULTS.parent.mkdir(exist_ok=True)

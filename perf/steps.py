@@ -6,12 +6,13 @@
 - deliver: its record read, and put on its topic
 
 ``bench_steps.py`` measures their CPU, ``instructions.py`` counts their instructions. Run alone,
-this module repeats one step: ``python perf/steps.py append --count 1000 --rounds 3``.
+this module repeats steps: ``python perf/steps.py append=3 --count 1000``.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -184,17 +185,23 @@ def _message(number: int) -> Message:
 
 
 def main() -> None:
-    """Repeat one step; prints its result, so that nothing can be left out."""
+    """Repeat steps, each in a fork that finds the same store; prints what comes of them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("step", choices=STEPS)
+    parser.add_argument("steps", metavar="STEP=ROUNDS", nargs="+")
     parser.add_argument("--count", type=int, default=1_000)
-    parser.add_argument("--rounds", type=int, default=1)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="timermq-steps-") as folder:
         bench = Workbench.at(Path(folder), args.count)
         bench.append()
-        step = STEPS[args.step]
-        print(sum(step(bench) for _ in range(args.rounds)))
+        for run in args.steps:
+            step, _, rounds = run.partition("=")
+            child = os.fork()
+            if not child:
+                # The result is printed, so that nothing can be left out.
+                print(step, sum(STEPS[step](bench) for _ in range(int(rounds))), flush=True)
+                os._exit(0)
+            if os.waitpid(child, 0)[1]:
+                raise RuntimeError(f"steps: {run} failed")
 
 
 if __name__ == "__main__":
