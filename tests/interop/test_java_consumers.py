@@ -96,7 +96,7 @@ def test_lite_pull_with_seek(tmp_path: Path, java_client: Client) -> None:
             java.wait_until(lambda: java.bodies()[-2:] == ["m4", "m5"])
             java.tell("seek", "lite", "0", "1")
             java.wait_until(lambda: java.bodies()[-5:] == [f"m{n}" for n in range(1, 6)])
-            java.tell("committed", "lite", "0")
+            java.tell("committed", "lite", "0", "6")
             committed = java.wait_for("COMMITTED lite")
             trio.run(send, broker.namesrv, messages("T", "new", queue_id=0))
             java.wait_until(lambda: java.bodies()[-1] == "new")

@@ -21,7 +21,7 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
  * The unmodified Java client as consumers that come and go on command. A line in, its words separated by tabs:
  *
  *   start name kind group topic expression [option=value …]
- *   seek name queue offset          committed name queue          stop name
+ *   seek name queue offset          committed name queue offset-to-wait-for          stop name
  *
  * kind: concurrent, orderly, broadcasting, lite. Options: tries, level (delay level of a failure), type (SQL92). A
  * message whose body begins with "bad" always fails, with "once" the first time. A line out for each thing that
@@ -71,8 +71,15 @@ public final class ConsumeClient {
                 LITES.get(name).seek(queue(name, words[2]), Long.parseLong(words[3]));
                 break;
             case "committed":
+                // Commits in memory; the broker is told within five seconds.
                 LITES.get(name).commit();
-                print("COMMITTED " + name + " " + LITES.get(name).committed(queue(name, words[2])));
+                long end = System.currentTimeMillis() + 20_000;
+                long offset = LITES.get(name).committed(queue(name, words[2]));
+                while (offset != Long.parseLong(words[3]) && System.currentTimeMillis() < end) {
+                    Thread.sleep(100);
+                    offset = LITES.get(name).committed(queue(name, words[2]));
+                }
+                print("COMMITTED " + name + " " + offset);
                 break;
             default:
                 STOPS.remove(name).run();
