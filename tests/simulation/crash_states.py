@@ -37,6 +37,8 @@ from simulation.recording_disk import (
     Synced,
     Written,
 )
+from timermq.timerstore.disk import Disk
+from timermq.timerstore.disk_damage import write_image
 from timermq.timerstore.memory_journal import parent
 from timermq.timerstore.memory_node import SECTOR_SIZE
 
@@ -91,6 +93,12 @@ class CrashState:
             digest.update(f"{path}\0{len(self.files[path])}\0".encode())
             digest.update(self.files[path])
         return digest.digest()
+
+    def write_to(self, disk: Disk) -> None:
+        """Leave an empty disk as the crash did."""
+        for directory in self.directories:
+            disk.make_dirs(directory)
+        write_image(disk, self.files)
 
 
 class CrashStates:

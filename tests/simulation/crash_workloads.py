@@ -20,7 +20,6 @@ from simulation.recording_disk import Event, Noted, Recording, RecordingDisk
 from simulation.staged_service import HOST, running
 from timermq.pipeline import TimerMessageStore, TimerOptions
 from timermq.pipeline.waiting_messages import Verdict, Wanted
-from timermq.timerstore.disk_damage import write_image
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
@@ -175,9 +174,7 @@ class Workload:
     async def _reopen(self, state: CrashState, now_ms: int, until_ms: int) -> Outcome:
         clock = VirtualClock(now_ms)
         disk = MemoryDisk(now_ms=clock.now_ms)
-        for directory in state.directories:
-            disk.make_dirs(directory)
-        write_image(disk, state.files)
+        state.write_to(disk)
         async with self._serving(disk, clock, stop=True) as service:
             await trio.sleep(max(until_ms - now_ms, 0) / 1000 + 1)
             await service.store.flush()

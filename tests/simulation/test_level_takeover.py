@@ -26,7 +26,6 @@ from timermq.pipeline import level_takeover
 from timermq.pipeline.quarantine_release import Verdict
 from timermq.timerstore.config_file import load_json
 from timermq.timerstore.delay_offset import PATH
-from timermq.timerstore.disk_damage import write_image
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
@@ -281,7 +280,5 @@ async def reopened(state: CrashState, now_ms: int) -> list[Arrival]:
     """What is on the topic in the end."""
     clock = VirtualClock(now_ms)
     disk = MemoryDisk(now_ms=clock.now_ms)
-    for directory in state.directories:
-        disk.make_dirs(directory)
-    write_image(disk, state.files)
+    state.write_to(disk)
     return await served(disk, clock, 70)

@@ -14,11 +14,10 @@ import trio.testing
 
 from broker_rig import Peer, pull_ext, running_broker, send_ext
 from fakes import VirtualClock
+from simulation.crash_selection import selected
 from simulation.crash_states import CrashState, CrashStates
 from simulation.crash_workloads import FILES
 from simulation.recording_disk import Noted, Recording, RecordingDisk
-from simulation.test_crash_states import selected
-from timermq.timerstore.disk_damage import write_image
 from timermq.timerstore.memory_disk import MemoryDisk
 
 SENT, GONE, ASKED, DELETED, AGAIN = "sent", "gone", "asked", "deleted", "again"
@@ -82,9 +81,7 @@ async def pulled(peer: Peer, topic: str) -> list[bytes]:
 async def reopened(state: CrashState) -> Found:
     """Open what a crash has left."""
     disk = MemoryDisk()
-    for directory in state.directories:
-        disk.make_dirs(directory)
-    write_image(disk, state.files)
+    state.write_to(disk)
     async with running_broker(disk=disk, store_options=FILES) as running:
         peer = running.connect()
         where = {"topic": "T", "queueId": "0", "consumerGroup": "G"}

@@ -8,26 +8,13 @@ from __future__ import annotations
 
 import pytest
 
-from simulation.crash_states import CrashState, CrashStates
-from simulation.recording_disk import Named, Recording, Synced
-from simulation.test_crash_states import ONLY_MAX, selected
-from simulation.transaction_workloads import TRANSACTION_WORKLOADS, TransactionWorkload
+from simulation.crash_selection import different_states, files_begun, selected
+from simulation.crash_states import CrashStates
+from simulation.recording_disk import Recording, Synced
+from simulation.transaction_workloads import TRANSACTION_WORKLOADS
 
 STATES_MIN = 200
 """States of each workload: a workload that leaves fewer does nothing any more."""
-
-
-def different_states(
-    workload: TransactionWorkload, recording: Recording
-) -> tuple[int, list[CrashState]]:
-    """How many states there are, and one of each that are the same to the next process."""
-    count = 0
-    states: dict[tuple[bytes, bool], CrashState] = {}
-    for state in CrashStates(recording.events, only_max=ONLY_MAX):
-        count += 1
-        is_kill = state.is_kill and not workload.files.is_sync_flush
-        states[state.digest(), is_kill] = state
-    return count, list(states.values())
 
 
 @pytest.mark.slow
@@ -36,15 +23,9 @@ def test_every_crash_state(name: str) -> None:
     """Committed once, or never; open until then."""
     workload = TRANSACTION_WORKLOADS[name]
     recording = workload.record()
-    count, states = different_states(workload, recording)
+    count, states = different_states(recording, is_sync_flush=workload.files.is_sync_flush)
     directory, begun_min = workload.begins
-    begun = [
-        path
-        for event in recording.events
-        if isinstance(event, Named)
-        for path, inode in event.names.items()
-        if f"/{directory}" in path and inode is not None
-    ]
+    begun = files_begun(recording, directory)
     faults = {
         f"{state.event_count} {state.label}": found
         for state in selected(states)

@@ -28,7 +28,6 @@ from timermq.broker.topic_config import TopicConfigTable
 from timermq.broker.transactions.half_message import HalfMessage, decode_half, parked
 from timermq.broker.transactions.transaction_check import TransactionCheck
 from timermq.broker.transactions.transactions import Transactions
-from timermq.timerstore.disk_damage import write_image
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
@@ -186,9 +185,7 @@ class TransactionWorkload:
     async def _reopen(self, state: CrashState, now_ms: int) -> Found:
         clock = VirtualClock(now_ms)
         disk = MemoryDisk(now_ms=clock.now_ms)
-        for directory in state.directories:
-            disk.make_dirs(directory)
-        write_image(disk, state.files)
+        state.write_to(disk)
         async with self._desk(disk, clock, None, {}) as desk:
             names = desk.transactions.open.names()
             halves = [one for name in names if (one := desk.transactions.newest(name)) is not None]

@@ -132,6 +132,21 @@ class SubscriptionGroupTable:
         """The group's configuration; None when there is no such group."""
         return self._groups.get(group)
 
+    def existing(self, group: str) -> SubscriptionGroupConfig:
+        """The group's configuration; none is made.
+
+        Raises:
+            RefusedError: There is no such group (26).
+        """
+        config = self._groups.get(group)
+        if config is None:
+            raise RefusedError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                "GROUP_NOT_EXIST",
+                f"subscription group {ascii(group)[:130]} does not exist",
+            )
+        return config
+
     def delete(self, group: str) -> bool:
         """Forget a group; False when there is none."""
         if self._groups.pop(group, None) is None:

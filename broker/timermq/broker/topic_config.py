@@ -164,6 +164,21 @@ class TopicConfigTable:
         """The topic's configuration; None when there is no such topic."""
         return self._topics.get(topic)
 
+    def existing(self, topic: str) -> TopicConfig:
+        """The topic's configuration.
+
+        Raises:
+            RefusedError: There is no such topic (17).
+        """
+        config = self._topics.get(topic)
+        if config is None:
+            raise RefusedError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                "TOPIC_NOT_EXIST",
+                f"topic {ascii(topic)[:260]} does not exist",
+            )
+        return config
+
     def all(self) -> Iterable[TopicConfig]:
         """Every topic, in no particular order."""
         return self._topics.values()

@@ -11,7 +11,9 @@ Source: Java ``SendMessageRequestHeaderV2``.
 from __future__ import annotations
 
 import struct
-from typing import Annotated
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -73,33 +75,50 @@ class PlainSend(msgspec.Struct, gc=False):
         return LanguageCode.of_name(self.language_name)
 
     def to_command(self) -> Command:
-        """The same as a command, for whoever does not know plain sends."""
-        names = {field.name: field.encode_name for field in _FIELDS}
-        values = {names[name]: getattr(self.fields, name) for name in names}
+        """The same as a command, with every parameter that came."""
+        values = [(name, getattr(self.fields, field)) for field, name in _names(type(self.fields))]
         return Command(
             code=self.code,
             opaque=self.opaque,
             flag=self.flag,
             language=self.language,
             version=self.version,
-            ext={name: value for name, value in values.items() if value is not None},
+            ext={name: value for name, value in values if value is not None},
             body=self.body,
         )
 
 
-_FIELDS = msgspec.structs.fields(PlainSendFields)
-_decoder = msgspec.json.Decoder(PlainSend)
+@cache
+def _names(kind: type[PlainSendFields]) -> list[tuple[str, str]]:
+    """The fields of some parameters, and what they are called on the wire."""
+    return [(field.name, field.encode_name) for field in msgspec.structs.fields(kind)]
 
 
-def decode_plain_send(header: bytes) -> PlainSend | None:
-    """Read a JSON header as a plain send; None when it is anything else, or broken."""
-    if MARK not in header:
-        return None
-    try:
-        send = _decoder.decode(header)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
-    return send if send.code == CODE else None
+Send = TypeVar("Send", bound=PlainSend)
+
+
+def send_reader(kind: type[Send]) -> Callable[[bytes], Send | None]:
+    """What reads a JSON header as a send; None when it is anything else, or broken.
+
+    Args:
+        kind: How much of the header is known.
+    """
+    decoder = msgspec.json.Decoder(kind)
+
+    def read(header: bytes) -> Send | None:
+        if MARK not in header:
+            return None
+        try:
+            send = decoder.decode(header)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return None
+        return send if send.code == CODE else None
+
+    return read
+
+
+decode_plain_send = send_reader(PlainSend)
+"""Read a JSON header as a plain send."""
 
 
 class PlainAnswerTemplate:

@@ -7,11 +7,9 @@ is there as it came, and nothing is signed that nobody sent.
 
 from __future__ import annotations
 
-import attrs
 import msgspec
 
-from .command import Command
-from .plain_send import CODE, MARK, PlainSend, PlainSendFields
+from .plain_send import PlainSend, PlainSendFields, send_reader
 
 
 class SignedSendFields(PlainSendFields, gc=False, kw_only=True, forbid_unknown_fields=True):
@@ -66,25 +64,6 @@ class SignedSend(PlainSend, gc=False, kw_only=True):
         )
         return "".join(values).encode("utf-8", "replace") + self.body
 
-    def to_command(self) -> Command:
-        """The same as a command, with every parameter that came."""
-        fields = self.fields
-        values = [(name, getattr(fields, field)) for field, name in _NAMES]
-        return attrs.evolve(
-            super().to_command(), ext={name: value for name, value in values if value is not None}
-        )
 
-
-_NAMES = [(field.name, field.encode_name) for field in msgspec.structs.fields(SignedSendFields)]
-_decoder = msgspec.json.Decoder(SignedSend)
-
-
-def decode_signed_send(header: bytes) -> SignedSend | None:
-    """Read a JSON header as a signed send; None when it is anything else, or broken."""
-    if MARK not in header:
-        return None
-    try:
-        send = _decoder.decode(header)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
-    return send if send.code == CODE else None
+decode_signed_send = send_reader(SignedSend)
+"""Read a JSON header as a signed send."""

@@ -19,7 +19,6 @@ from ..client_registry import ClientRegistry
 from ..consumer_offset import ConsumerOffsetTable
 from ..dispatcher import Handler
 from ..options import BrokerOptions
-from ..refusal import RefusedError
 from ..session import Session
 from ..subscription_group import SubscriptionGroupTable
 from ..topic_config import TopicConfigTable
@@ -111,12 +110,7 @@ class ConsumeStatsProcessor:
     def time_span(self, _session: Session, command: Command) -> Command:
         """Store times at the ends of each queue, and where a group is between them (303)."""
         topic, group = text(command, "topic"), text(command, "group")
-        if self.topics.get(topic) is None:
-            raise RefusedError(
-                ResponseCode.TOPIC_NOT_EXIST,
-                "TOPIC_NOT_EXIST",
-                f"topic {ascii(topic)[:260]} does not exist",
-            )
+        self.topics.existing(topic)
         spans: list[object] = []
         for key, one in self._queues(group, topic):
             store_ms, queue_id = self.store.store_ms_at, key.queue_id

@@ -89,13 +89,7 @@ class GroupProcessor:
     def get(self, _session: Session, command: Command) -> Command:
         """One group's configuration (352)."""
         group = text(command, "group")
-        config = self.groups.get(group)
-        if config is None:
-            raise RefusedError(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                "GROUP_NOT_EXIST",
-                f"subscription group {ascii(group)[:130]} does not exist",
-            )
+        config = self.groups.existing(group)
         return command.answer(ResponseCode.SUCCESS, body=encode_json(config.to_json()))
 
     def get_all(self, _session: Session, command: Command) -> Command:

@@ -64,8 +64,8 @@ class OffsetResetProcessor:
         Members that consume together learn it from their next pull, which may be held just now and
         is answered at once. Broadcasting ones keep their offsets themselves: each is told (220).
         """
-        group = self._group(text(command, "group"))
-        targets = self._targets(command, self._topic(text(command, "topic")))
+        group = self.groups.existing(text(command, "group")).group_name
+        targets = self._targets(command, self.topics.existing(text(command, "topic")))
         topic = text(command, "topic")
         info = self.clients.consumer_group(group)
         if info is not None and info.message_model == "BROADCASTING":
@@ -170,22 +170,3 @@ class OffsetResetProcessor:
                 )
             return offset
         return most if time_ms < 0 else self.store.offset_by_time(topic, queue_id, time_ms)
-
-    def _topic(self, topic: str) -> TopicConfig:
-        config = self.topics.get(topic)
-        if config is None:
-            raise RefusedError(
-                ResponseCode.TOPIC_NOT_EXIST,
-                "TOPIC_NOT_EXIST",
-                f"topic {ascii(topic)[:260]} does not exist",
-            )
-        return config
-
-    def _group(self, group: str) -> str:
-        if self.groups.get(group) is None:
-            raise RefusedError(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                "GROUP_NOT_EXIST",
-                f"subscription group {ascii(group)[:130]} does not exist",
-            )
-        return group

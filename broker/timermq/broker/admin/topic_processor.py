@@ -122,7 +122,7 @@ class TopicProcessor:
 
     def get(self, _session: Session, command: Command) -> Command:
         """One topic's configuration (351)."""
-        body = encode_json(self._config(text(command, "topic")).to_json())
+        body = encode_json(self.topics.existing(text(command, "topic")).to_json())
         return command.answer(ResponseCode.SUCCESS, body=body)
 
     def get_all(self, _session: Session, command: Command) -> Command:
@@ -142,7 +142,7 @@ class TopicProcessor:
 
     def stats(self, _session: Session, command: Command) -> Command:
         """Where each queue of a topic begins and ends, and when it got its last message (202)."""
-        config, store = self._config(text(command, "topic")), self.timer_store.store
+        config, store = self.topics.existing(text(command, "topic")), self.timer_store.store
         topic, name = config.topic_name, self.options.broker_name
         table: dict[MessageQueue, object] = {}
         for queue_id in range(config.write_queue_nums):
@@ -255,16 +255,6 @@ class TopicProcessor:
         self.topics.delete(topic)
         self.offsets.delete_topic(topic)
         self.resets.forget_topic(topic)
-
-    def _config(self, topic: str) -> TopicConfig:
-        config = self.topics.get(topic)
-        if config is None:
-            raise RefusedError(
-                ResponseCode.TOPIC_NOT_EXIST,
-                "TOPIC_NOT_EXIST",
-                f"topic {ascii(topic)[:260]} does not exist",
-            )
-        return config
 
     def _is_system(self, config: TopicConfig) -> bool:
         topic = config.topic_name

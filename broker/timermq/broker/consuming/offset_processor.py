@@ -98,13 +98,7 @@ class OffsetProcessor:
         return self.store.queue(text(command, "topic"), integer(command, "queueId"))
 
     def _check_queue(self, topic: str, queue_id: int) -> None:
-        config = self.topics.get(topic)
-        if config is None:
-            raise RefusedError(
-                ResponseCode.TOPIC_NOT_EXIST,
-                "TOPIC_NOT_EXIST",
-                f"topic {ascii(topic)[:260]} does not exist",
-            )
+        config = self.topics.existing(topic)
         if not 0 <= queue_id < config.queue_nums:
             raise RefusedError(
                 ResponseCode.INVALID_PARAMETER,

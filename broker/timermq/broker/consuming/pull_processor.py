@@ -179,13 +179,7 @@ class PullProcessor:
         )
 
     def _check_topic(self, topic: str, queue_id: int) -> None:
-        config = self.topics.get(topic)
-        if config is None:
-            raise RefusedError(
-                ResponseCode.TOPIC_NOT_EXIST,
-                "TOPIC_NOT_EXIST",
-                f"topic {ascii(topic)[:260]} does not exist",
-            )
+        config = self.topics.existing(topic)
         if not config.is_readable:
             raise RefusedError(
                 ResponseCode.NO_PERMISSION, "TOPIC_NOT_READABLE", f"topic {topic} is not readable"

@@ -57,29 +57,21 @@ def condition(operand: Operand) -> Operand:
 
 def any_of(parts: Sequence[Evaluate]) -> Operand:
     """``OR``: the first that is TRUE decides; those behind it are not looked at."""
-
-    def evaluate(lookup: Lookup) -> Value:
-        result: Value = False
-        for part in parts:
-            value = part(lookup)
-            if value is True:
-                return True
-            if value is None:
-                result = None
-        return result
-
-    return Operand(evaluate=evaluate, is_condition=True)
+    return _decided_by(True, parts)
 
 
 def all_of(parts: Sequence[Evaluate]) -> Operand:
     """``AND``: the first that is FALSE decides; those behind it are not looked at."""
+    return _decided_by(False, parts)
 
+
+def _decided_by(decisive: bool, parts: Sequence[Evaluate]) -> Operand:
     def evaluate(lookup: Lookup) -> Value:
-        result: Value = True
+        result: Value = not decisive
         for part in parts:
             value = part(lookup)
-            if value is False:
-                return False
+            if value is decisive:
+                return decisive
             if value is None:
                 result = None
         return result

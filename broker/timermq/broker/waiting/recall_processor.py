@@ -48,12 +48,7 @@ class RecallProcessor:
         now_ms = self.now_ms()
         check_recall(self.options, now_ms)
         topic = text(command, "topic")
-        if self.topics.get(topic) is None:
-            raise RefusedError(
-                ResponseCode.TOPIC_NOT_EXIST,
-                "TOPIC_NOT_EXIST",
-                f"topic {ascii(topic)[:260]} does not exist",
-            )
+        self.topics.existing(topic)
         handle = self._check_handle(text(command, "recallHandle", default=""), topic, now_ms)
         end = (
             self._cancel(handle, now_ms)
