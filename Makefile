@@ -64,8 +64,9 @@ soak: $(STAMP)   ## kills, stops and full disks under two clients, judged: make 
 clean:           ## remove what make made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .fuzz
 
-figures: $(STAMP)  ## measure all that docs/performance.md shows: half an hour, 8 GB of disk
-	$(BIN)/python perf/record.py questions --keep
+ASKS ?= 3
+figures: $(STAMP)  ## measure all that docs/performance.md shows: three quarters of an hour, 8 GB of disk
+	$(BIN)/python perf/record.py questions --asks $(ASKS) --keep
 	$(BIN)/python perf/record.py peers --keep
 	$(BIN)/python perf/bench_burst_lateness.py --keep
 	$(BIN)/python perf/bench_pending_cost.py --keep

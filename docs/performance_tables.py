@@ -207,7 +207,19 @@ def _seen(answer: Mapping[str, Any]) -> str:
         texts.append(f"drained in {answer['drained_seconds']} s")
     if "pending" in answer:
         texts.append(f"{answer['pending']:,} pending")
+    if "asked" in answer:
+        texts.append(_askings(answer))
+    if "commit" in answer:
+        texts.append(f"commit {answer['commit']}")
     return ", ".join(texts)
+
+
+def _askings(answer: Mapping[str, Any]) -> str:
+    """How often it was asked, and the answer that lies farthest from the kept one."""
+    asked = answer["asked"]
+    worst = max(asked, key=lambda value: abs(value - answer["value"]))
+    kind = "worst" if answer["floor"] == 0 else "best"
+    return f"{kind} of {len(asked)}" + ("" if kind == "worst" else f", worst {_number(worst)}")
 
 
 def _number(value: float) -> str:

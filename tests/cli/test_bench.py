@@ -106,6 +106,7 @@ def test_instructions_have_not_grown() -> None:
     [
         ("bench_burst_lateness.py", ("--count", "500"), "neighbours"),
         ("bench_pending_cost.py", ("--most", "10000", "--count", "200"), "points"),
+        ("record.py", ("questions", "sync", "--scale", "0.01", "--asks", "2"), "answers"),
     ],
 )
 def test_what_the_pages_are_made_from(script: str, scale: tuple[str, ...], found: str) -> None:

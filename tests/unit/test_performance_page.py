@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from timermq.cli.bench.question import Figure, Load
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -32,6 +35,25 @@ def pictures(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("pictures")
 
 
+@pytest.fixture
+def record(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script that asks and keeps."""
+    monkeypatch.setattr(sys, "path", [str(ROOT / "perf"), *sys.path])
+    return importlib.import_module("record")
+
+
+def rate(value: float, cpu_us: float) -> Figure:
+    """A rate as it is answered."""
+    return Figure(
+        question="steady",
+        value=value,
+        unit="msg/core-s",
+        floor=60_000,
+        more_is_better=True,
+        facts={"cpu_us": cpu_us},
+    )
+
+
 def test_tables_are_those_of_the_kept_results() -> None:
     """``make docs`` writes them anew; nobody types a figure."""
     page = (DOCS / "performance.md").read_text()
@@ -46,6 +68,87 @@ def test_every_answer_has_its_row() -> None:
     assert [row.question for row in module.ROWS] == [
         answer["question"] for answer in module.kept("questions")["answers"]
     ]
+
+
+def test_the_least_disturbed_asking_is_kept(record: ModuleType) -> None:
+    """The one with the least CPU: a slow calibration beside more of it is worth nothing."""
+    askings = [rate(40_000, 30.0), rate(61_000, 20.0), rate(70_000, 35.0)]
+
+    best = record.best_of(askings)
+
+    assert (61_000, 20.0, True) == (best["value"], best["cpu_us"], best["passes"])
+    assert [40_000, 61_000, 70_000] == best["asked"]
+    assert askings[0].to_json() == record.best_of(askings[:1])
+
+
+def test_lateness_is_chosen_as_it_was_seen(record: ModuleType) -> None:
+    """A sleeper that was disturbed makes no message less late."""
+    askings = [
+        Figure(question="lateness", value=value, unit="ms", floor=10, facts={"p99_ms": p99_ms})
+        for value, p99_ms in ((2.0, 30.0), (5.0, 9.0))
+    ]
+
+    assert 5.0 == record.best_of(askings)["value"]
+
+
+def test_one_early_message_is_not_outdone(record: ModuleType) -> None:
+    """What must not happen at all counts if it happened in any of the askings."""
+    askings = [Figure(question="early", value=value, unit="messages", floor=0) for value in (0, 1)]
+
+    assert (1, False) == (record.best_of(askings)["value"], record.best_of(askings)["passes"])
+
+
+def test_quick_questions_are_asked_round_by_round(
+    record: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Minutes lie between two askings of one; those that take long are asked once."""
+    order: list[str] = []
+
+    def ask(name: str, _: Load) -> list[Figure]:
+        order.append(name)
+        return [Figure(question=name, value=len(order), unit="s")]
+
+    names = ("steady", "idle", "burst")
+    monkeypatch.setattr(record, "QUESTIONS", {name: partial(ask, name) for name in names})
+    answers = record.questions(Load(), names, 2)
+
+    assert ["steady", "idle", "burst", "steady", "burst"] == order
+    assert [("steady", [1, 4]), ("idle", None), ("burst", [3, 5])] == [
+        (answer["question"], answer.get("asked")) for answer in answers
+    ]
+
+
+def test_a_question_asked_anew_takes_its_place(record: ModuleType) -> None:
+    """The others stay, and the new answer says of which commit it is."""
+    result = {"answers": [{"question": "steady", "value": 1}, {"question": "idle", "value": 2}]}
+
+    assert [
+        {"question": "steady", "value": 3, "commit": "abc"},
+        {"question": "idle", "value": 2},
+    ] == record.merged(result, [{"question": "steady", "value": 3}], "abc")
+
+
+def test_answers_of_another_machine_do_not_mix(record: ModuleType) -> None:
+    """One table is of one machine, at one scale; commit and calibration may differ."""
+    machine = {"python": "3.11.7", "commit": "abc", "calibration_ms": 3.0}
+    now = {**machine, "commit": "def", "calibration_ms": 4.0}
+    result = {"machine": machine, "scale": 1.0}
+
+    assert [] == record.differences(result, now, 1.0)
+    assert ["scale: expected 1.0 as kept, found 0.01"] == record.differences(result, now, 0.01)
+    assert ["python: expected 3.11.7 as kept, found 3.12.0"] == record.differences(
+        result, {**now, "python": "3.12.0"}, 1.0
+    )
+
+
+def test_a_row_tells_how_often_it_was_asked() -> None:
+    """The best stands in the table; beside it how far the worst was off."""
+    seen = tables()._seen
+    answer = {"value": 61_000, "floor": 60_000, "asked": [61_000, 40_000.5, 62_000]}
+
+    assert "best of 3, worst 40,000" == seen(answer)
+    assert "best of 3, worst 40,000, commit abc" == seen({**answer, "commit": "abc"})
+    assert "worst of 2" == seen({"value": 1, "floor": 0, "asked": [0, 1]})
 
 
 @pytest.mark.parametrize("name", ["burst_lateness", "pending_cost"])
