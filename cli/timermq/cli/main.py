@@ -37,6 +37,7 @@ from . import (
     send,
     serve,
     simulate,
+    spark,
     store,
     top,
 )
@@ -77,6 +78,7 @@ VERBS: Mapping[str, Verb] = {
     "store": store,
     "check-history": check_history,
     "simulate": simulate,
+    "spark": spark,
     "config": config,
     "bench": bench,
 }

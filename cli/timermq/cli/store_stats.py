@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
+from timermq.pipeline.offline_store import OfflineStore
 from timermq.timerstore.log_record import store_ms_of
 
 from .arguments import OneLineParser, add_json
-from .offline_store import OfflineStore, add_store_arguments, open_offline
+from .offline_store import add_store_arguments, open_offline
 from .output import Row, print_json, print_table
 
 FIELDS = ("min", "max", "count", "segments", "segment_size", "first_ms", "last_ms")

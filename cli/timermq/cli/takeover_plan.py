@@ -13,6 +13,8 @@ from timermq.broker.consumer_offset import ConsumerOffsetTable
 from timermq.broker.transactions.recovery import recover as recover_transactions
 from timermq.pipeline.delay_level import DelayLevels
 from timermq.pipeline.level_queues import LevelQueue, LevelQueues
+from timermq.pipeline.offline_store import OfflineStore
+from timermq.pipeline.store_sizes import measure
 from timermq.pipeline.system_topics import QUARANTINE_TOPIC, TIMER_TOPIC
 from timermq.timerlog import slot_times
 from timermq.timerstore.config_file import load_json
@@ -24,9 +26,7 @@ from timermq.timerstore.store_checkpoint import StoreCheckpoint
 from timermq.timerstore.store_files import checkpoint_path
 
 from .configuration import Configuration
-from .offline_store import OfflineStore
 from .output import Row
-from .store_sizes import measure
 
 SIZES = (
     "mapped_file_size_commit_log",

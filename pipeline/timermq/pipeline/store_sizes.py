@@ -12,13 +12,14 @@ from collections.abc import Iterable
 
 import attrs
 
-from timermq.pipeline.timer_options import TimerOptions
 from timermq.timerlog import TimerCheckpoint
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreError, StoreFormatError
 from timermq.timerstore.index_layout import ENTRY, HEADER, SLOT_SIZE
 from timermq.timerstore.store_options import StoreOptions
 from timermq.wheel import SLOT
+
+from .timer_options import TimerOptions
 
 FILES_MAX = 1000
 """Files of queues after which no more directories are looked at."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from timermq.cli.store_sizes import NoStoreError, measure
+from timermq.pipeline.store_sizes import NoStoreError, measure
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.timerlog import CheckpointExtension, TimerCheckpoint
 from timermq.timerstore.disk import Disk

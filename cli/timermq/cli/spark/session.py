@@ -1,0 +1,95 @@
+"""A session for one job of the command line: flags, progress bar, errors in one line."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import shtab
+
+from ..arguments import OneLineParser, UsageError, add_json
+from .progress import shown_progress
+
+if TYPE_CHECKING:
+    from timermq.pipeline.spark import SparkSession
+
+
+def add_session_flags(parser: OneLineParser) -> None:
+    """Where Spark runs, and how results are printed."""
+    parser.add_argument(
+        "--master",
+        default="local[*]",
+        metavar="URL",
+        help="where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://URL (default: local[*])",
+    )
+    parser.add_argument(
+        "--setting",
+        action="append",
+        default=[],
+        type=setting,
+        metavar="KEY=VALUE",
+        help="a setting of Spark, such as spark.driver.memory=4g; may be repeated",
+    )
+    add_json(parser)
+
+
+def add_store(parser: OneLineParser) -> None:
+    """The store, as the executors see it."""
+    store = parser.add_argument(
+        "--store", required=True, metavar="DIR", help="the store's directory; it may be served"
+    )
+    store.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+
+
+def add_out(parser: OneLineParser, what: str) -> None:
+    """Where results go.
+
+    Args:
+        parser: Of the job.
+        what: They are.
+    """
+    out = parser.add_argument("--out", metavar="DIR", help=f"write {what} into this directory")
+    out.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+
+
+def setting(text: str) -> tuple[str, str]:
+    """A setting of Spark."""
+    key, mark, value = text.partition("=")
+    if not (mark and key.startswith("spark.")):
+        raise argparse.ArgumentTypeError(f"expected spark.KEY=VALUE, found {text!r}")
+    return key, value
+
+
+@contextmanager
+def session_for(args: argparse.Namespace, name: str) -> Generator[SparkSession]:
+    """A session with all tables registered, for the length of a job.
+
+    Args:
+        args: Of a parser with the session's flags.
+        name: Of the job.
+
+    Raises:
+        UsageError: PySpark is not installed.
+        NoSparkError: There is no Java.
+        SparkJobError: What one of Spark's processes refused, in its words.
+    """
+    if importlib.util.find_spec("pyspark") is None or importlib.util.find_spec("pyarrow") is None:
+        raise UsageError("spark: expected PySpark 4.3, found none: pip install 'timermq[spark]'")
+    from timermq.pipeline.spark import SparkJobError, cause_of, register, spark_session
+
+    settings: Mapping[str, str] = dict(args.setting)
+    spark = spark_session(master=args.master, name=f"timermq {name}", settings=settings)
+    try:
+        register(spark)
+        with shown_progress(spark):
+            yield spark
+    except Exception as error:
+        cause = cause_of(error)
+        if cause is None:
+            raise
+        raise SparkJobError(cause) from None
+    finally:
+        spark.stop()

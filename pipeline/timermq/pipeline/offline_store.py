@@ -1,0 +1,115 @@
+"""A store looked at from outside: opened read only, whoever wrote it and whoever may be serving it.
+
+Recovery runs in memory alone, so a store that was cut off shows what its next start would find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+
+import attrs
+import trio
+
+from timermq.timerstore.disk import Disk, File
+from timermq.timerstore.index_layout import IndexHeader, read_header
+from timermq.timerstore.message import NO_HOST
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.store_options import StoreOptions
+
+from .clock import SystemClock
+from .pending import PendingTimer, PendingTimers
+from .quarantine import Quarantine
+from .timer_counts import TimerCounts
+from .timer_files import TimerFiles
+from .timer_options import TimerOptions
+from .timer_recovery import Recovered, recover
+
+
+@attrs.frozen(kw_only=True)
+class OfflineIndex:
+    """One index file, open as long as it is looked at."""
+
+    name: str
+    file: File
+    header: IndexHeader
+
+
+@attrs.frozen(kw_only=True)
+class OfflineStore:
+    """The parts of an open store."""
+
+    store: MessageStore
+    timer_files: TimerFiles
+    timer_options: TimerOptions
+    timers: Recovered
+    """Where the timer service would go on."""
+
+    def pending(self) -> Iterator[PendingTimer]:
+        """What the next start would deliver, in order of slots."""
+        return PendingTimers(
+            store=self.store,
+            files=self.timer_files,
+            options=self.timer_options,
+            read_ms=self.timers.read_ms,
+            queue_offset=self.timers.queue_offset,
+            already_done=self.timers.already_done,
+        ).rows()
+
+    def quarantine(self) -> Quarantine:
+        """What could not be delivered."""
+        return Quarantine(self.store, TimerCounts(), self.timer_files.metrics)
+
+    def index_files(self) -> Iterator[OfflineIndex]:
+        """The index files, oldest first.
+
+        Raises:
+            StoreFormatError: One is not an index of these settings.
+        """
+        store = self.store
+        directory = f"{store.root}/index"
+        for name in store.disk.list_dir(directory):
+            file = store.disk.open(f"{directory}/{name}", read_only=True)
+            try:
+                header = read_header(
+                    file, store.options.max_hash_slot_num, store.options.max_index_num
+                )
+                yield OfflineIndex(name=name, file=file, header=header)
+            finally:
+                file.close()
+
+
+@contextmanager
+def open_offline(
+    disk: Disk, root: str, store_options: StoreOptions, timer_options: TimerOptions
+) -> Generator[OfflineStore]:
+    """Open the store in a directory; it is closed when the block ends.
+
+    Args:
+        disk: Where it is.
+        root: Its directory.
+        store_options: With the sizes that its files have (``store_sizes.measure``).
+        timer_options: The same.
+
+    Raises:
+        StoreError: It is damaged, or its files do not fit the settings.
+    """
+    now_ms = SystemClock().now_ms
+    # The index is looked at file by file: a damaged one must not hide the rest.
+    store_options = attrs.evolve(store_options, message_index_enable=False)
+    store = MessageStore.open(
+        disk, root, store_options, now_ms=now_ms, store_host=NO_HOST, read_only=True
+    )
+    try:
+        files = TimerFiles.open(disk, root, timer_options, read_only=True)
+        try:
+            yield OfflineStore(
+                store=store,
+                timer_files=files,
+                timer_options=timer_options,
+                timers=recover(files, store, timer_options, now_ms()),
+            )
+        finally:
+            files.close()
+    finally:
+        trio.run(store.aclose)

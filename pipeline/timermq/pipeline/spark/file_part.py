@@ -1,0 +1,63 @@
+"""A part of a file of the store, read chunk by chunk, and its numbers as Arrow has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import attrs
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from .errors import SparkJobError
+
+
+@attrs.frozen
+class FilePart:
+    """Bytes of one segment."""
+
+    path: str
+    start: int
+    """Position of the file's first byte in its log."""
+    low: int
+    """First position to read."""
+    high: int
+    """Behind the last one."""
+
+    def chunks(self, size: int) -> Iterator[tuple[int, bytes]]:
+        """The part in order: (position, at most ``size`` bytes).
+
+        Raises:
+            SparkJobError: The file has gone, or is shorter than it was: the store was cleaned.
+        """
+        with self._open() as file:
+            file.seek(self.low - self.start)
+            pos = self.low
+            while pos < self.high:
+                wanted = min(size, self.high - pos)
+                data = file.read(wanted)
+                if len(data) < wanted:
+                    raise self._cleaned(f"an end at {pos + len(data)}")
+                yield pos, data
+                pos += wanted
+
+    def _open(self) -> BinaryIO:
+        try:
+            return Path(self.path).open("rb")
+        except FileNotFoundError:
+            raise self._cleaned("no file") from None
+
+    def _cleaned(self, found: str) -> SparkJobError:
+        return SparkJobError(
+            f"{self.path}: expected bytes {self.low} to {self.high}, found {found}: the broker "
+            "has removed what was old since the job began; run it again"
+        )
+
+
+def numbers(field: NDArray[Any]) -> pa.Array[Any]:
+    """A big-endian field of a structured array, in the machine's order of bytes."""
+    kind = np.int32 if field.dtype.itemsize <= np.dtype(np.int32).itemsize else np.int64
+    found: pa.Array[Any] = pa.array(field.astype(kind))
+    return found

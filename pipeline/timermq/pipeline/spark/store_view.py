@@ -1,0 +1,202 @@
+"""What of a store's directory may be read now, and where the timer service stood.
+
+A live broker publishes two positions: ``durable_py`` in the store checkpoint, before which log and
+queues are whole and durable, and the numbers of the timer checkpoint. Nothing behind them is read,
+whatever the files hold: a record may be half written. The timer checkpoint is read first, so all
+that it calls done stands in the log before ``durable_py``.
+
+A store that nobody serves is opened read only, as the next start would: its ends are found by
+recovery, whoever wrote it and however that ended.
+
+A view is small, does not change, and goes to executors by pickle.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import attrs
+
+from timermq.pipeline.offline_store import OfflineStore, open_offline
+from timermq.pipeline.store_sizes import measure
+from timermq.pipeline.timer_options import TimerOptions
+from timermq.timerlog import TimerCheckpoint
+from timermq.timerstore.disk import Disk
+from timermq.timerstore.os_disk import OsDisk, is_locked
+from timermq.timerstore.store_checkpoint import StoreCheckpoint
+from timermq.timerstore.store_files import checkpoint_path
+from timermq.timerstore.store_options import StoreOptions
+
+from .errors import SparkJobError
+
+
+@attrs.frozen(kw_only=True)
+class LogView:
+    """A log in segments: the commit log, the timer log, one queue."""
+
+    directory: str
+    segment_size: int
+    starts: tuple[int, ...]
+    """Positions of the segments' first bytes, ascending, without gaps."""
+    end: int
+    """Nothing behind it may be read."""
+
+    @property
+    def start(self) -> int:
+        """Where the oldest segment begins; the end of an empty log."""
+        return min(self.starts[0], self.end) if self.starts else self.end
+
+    def path(self, start: int) -> str:
+        """The file of a segment."""
+        return f"{self.directory}/{start:020d}"
+
+    def segments(self, from_: int, to: int) -> list[tuple[int, int, int]]:
+        """The segments that overlap a range: (where it begins, from, to), all in the log."""
+        to = min(to, self.end)
+        return [
+            (start, max(start, from_), min(start + self.segment_size, to))
+            for start in self.starts
+            if start < to and from_ < start + self.segment_size
+        ]
+
+
+@attrs.frozen(kw_only=True)
+class StoreView:
+    """One store as it stood when it was looked at."""
+
+    root: str
+    is_live: bool
+    """A broker serves it."""
+    store_options: StoreOptions
+    timer_options: TimerOptions
+    """Both with the sizes that the files have."""
+    log: LogView
+    timer_log: LogView
+    read_ms: int
+    """Slots before it have reached their topics."""
+    queue_offset: int
+    """Entries of the timer topic before it have units in the timer log."""
+    scan_py: int
+    """Deliveries of slots from ``read_ms`` on stand at or behind it in the commit log."""
+
+    @classmethod
+    def of(cls, directory: str, *, timer_precision_ms: int | None = None) -> StoreView:
+        """Look at a store.
+
+        Args:
+            directory: The store's.
+            timer_precision_ms: Of its wheel, where RocketMQ was set to another one than a second
+                and no checkpoint of ours tells.
+
+        Raises:
+            NoStoreError: There is none.
+            StoreError: It is damaged.
+            SparkJobError: RocketMQ serves it.
+        """
+        disk, root = OsDisk(), os.path.normpath(directory)
+        timer_options, given = TimerOptions(), ""
+        if timer_precision_ms is not None:
+            given = "timer_precision_ms"
+            timer_options = attrs.evolve(timer_options, timer_precision_ms=timer_precision_ms)
+        options = measure(disk, root, StoreOptions(), timer_options, [given])
+        if is_locked(f"{root}/lock"):
+            return cls._live(disk, root, *options)
+        with open_offline(disk, root, *options) as offline:
+            return cls._stopped(offline, disk, root, *options)
+
+    @classmethod
+    def _live(
+        cls, disk: Disk, root: str, store_options: StoreOptions, timer_options: TimerOptions
+    ) -> StoreView:
+        timers = TimerCheckpoint.open(disk, f"{root}/config/timercheck", read_only=True)
+        timers.close()
+        durable_py = StoreCheckpoint.open(disk, checkpoint_path(root), read_only=True).durable_py
+        if timers.extension is None or durable_py is None:
+            raise SparkJobError(
+                f"{root}: expected a store that timermq serves, or that nobody does, found none of "
+                "its positions: RocketMQ serves it, or it was started a moment ago"
+            )
+        return cls(
+            root=root,
+            is_live=True,
+            store_options=store_options,
+            timer_options=timer_options,
+            log=_log_view(
+                disk, f"{root}/commitlog", store_options.mapped_file_size_commit_log, durable_py
+            ),
+            timer_log=_log_view(
+                disk,
+                f"{root}/timerlog",
+                timer_options.mapped_file_size_timer_log,
+                timers.last_timer_log_flush_pos,
+            ),
+            read_ms=timers.last_read_time_ms,
+            queue_offset=timers.last_timer_queue_offset,
+            scan_py=timers.extension.scan_py,
+        )
+
+    @classmethod
+    def _stopped(
+        cls,
+        offline: OfflineStore,
+        disk: Disk,
+        root: str,
+        store_options: StoreOptions,
+        timer_options: TimerOptions,
+    ) -> StoreView:
+        log_end = offline.store.commit_log.max_offset
+        timer_log = offline.timer_files.timer_log
+        return cls(
+            root=root,
+            is_live=False,
+            store_options=store_options,
+            timer_options=timer_options,
+            log=_log_view(
+                disk, f"{root}/commitlog", store_options.mapped_file_size_commit_log, log_end
+            ),
+            timer_log=_log_view(
+                disk,
+                f"{root}/timerlog",
+                timer_options.mapped_file_size_timer_log,
+                timer_log.max_pos,
+            ),
+            read_ms=offline.timers.read_ms,
+            queue_offset=offline.timers.queue_offset,
+            scan_py=offline.timers.scan_py,
+        )
+
+    def queues(self, topics: Sequence[str] = ()) -> list[tuple[str, int, LogView]]:
+        """The consume queues: topic, queue, files; what is behind the end is for the reader to see.
+
+        Args:
+            topics: Only these; none for all.
+        """
+        disk, base = OsDisk(), f"{self.root}/consumequeue"
+        found: list[tuple[str, int, LogView]] = []
+        for topic in disk.list_dir(base):
+            if topics and topic not in topics:
+                continue
+            for queue_id in sorted(
+                map(int, filter(str.isdecimal, disk.list_dir(f"{base}/{topic}")))
+            ):
+                view = _log_view(
+                    disk,
+                    f"{base}/{topic}/{queue_id}",
+                    self.store_options.mapped_file_size_consume_queue,
+                    None,
+                )
+                found.append((topic, queue_id, view))
+        return found
+
+
+def _log_view(disk: Disk, directory: str, segment_size: int, end: int | None) -> LogView:
+    """The segments that are there; ``end`` None is that of the last one."""
+    starts = tuple(int(name) for name in disk.list_dir(directory) if name.isdecimal())
+    last = starts[-1] + segment_size if starts else 0
+    return LogView(
+        directory=directory,
+        segment_size=segment_size,
+        starts=starts,
+        end=last if end is None else min(end, last),
+    )

@@ -1,0 +1,94 @@
+"""``timermq.timerlog``: every unit of the timer log.
+
+One numpy type is the whole codec. Blanks between segments, and units that are none, are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, UNIT, slot_times
+from timermq.timerlog.segment import units_in
+from timermq.timerlog.unit import are_units, unpack_exact
+
+from .declaration import Column, Table, layout_columns
+from .file_part import FilePart
+from .source import TableReader, TableSource, cut
+from .store_view import StoreView
+
+CHUNK_UNITS = 65_536
+"""Units of a batch: 3.4 MB."""
+
+TABLE = Table(
+    name="timermq.timerlog",
+    title="Every unit of the timer log, in its order: one a message that was put on the wheel.",
+    columns=(
+        Column("pos", "long", "position of the unit in the timer log"),
+        *layout_columns(UNIT, without=("size",)),
+        Column("slot_ms", "long", "the slot it is linked in: `write_ms` + `delay_ms`"),
+        Column("deliver_ms", "long", "the moment asked for; null in units that RocketMQ wrote"),
+        Column("order_py", "long", "position of the message's first record; null as above"),
+        Column("is_roll", "boolean", "the slot is one on the way: the message is enqueued again"),
+        Column("is_delete", "boolean", "the unit takes another message out of the slot"),
+    ),
+)
+
+
+@attrs.frozen
+class UnitSpan:
+    """Units of one segment."""
+
+    part: FilePart
+    precision_ms: int
+
+
+class TimerLogReader(TableReader[UnitSpan]):
+    """Reads units; takes ``due_from`` and ``due_to``, which bound ``deliver_ms``.
+
+    Of a unit without it the slot is compared: it may be due up to a precision later.
+    """
+
+    table = TABLE
+
+    def spans(self, view: StoreView) -> list[UnitSpan]:
+        """Runs of units within a segment."""
+        log, found = view.timer_log, list[UnitSpan]()
+        for start, low, high in log.segments(log.start, log.end):
+            high = min(high, start + units_in(log.segment_size) * UNIT.size)
+            for first, last in cut((high - low) // UNIT.size * UNIT.size, UNIT.size, self.options):
+                part = FilePart(log.path(start), start, low + first, low + last)
+                found.append(UnitSpan(part, view.timer_options.timer_precision_ms))
+        return found
+
+    def batches(self, span: UnitSpan) -> Iterator[pa.RecordBatch]:
+        """Chunk by chunk."""
+        for pos, data in span.part.chunks(CHUNK_UNITS * UNIT.size):
+            units = np.frombuffer(data, UNIT.dtype)
+            places = pos + np.arange(len(units), dtype=np.int64) * UNIT.size
+            kept = are_units(units)
+            slots = slot_times(units)
+            order, behind, is_exact = unpack_exact(units["reserved"])
+            due = np.where(is_exact, slots + 1 + behind, slots)
+            if self.options.wants_due():
+                last = np.where(is_exact, due, due + span.precision_ms)
+                kept &= (last >= self.options.due_from) & (due < self.options.due_to)
+            known: dict[str, pa.Array[Any]] = {
+                "pos": pa.array(places[kept]),
+                "slot_ms": pa.array(slots[kept]),
+                "deliver_ms": pa.array(due[kept], mask=~is_exact[kept]),
+                "order_py": pa.array(order[kept], mask=~is_exact[kept]),
+                "is_roll": pa.array((units["magic"][kept] & MAGIC_ROLL) != 0),
+                "is_delete": pa.array((units["magic"][kept] & MAGIC_DELETE) != 0),
+            }
+            yield self.batch(known, units[kept])
+
+
+class TimerLogSource(TableSource):
+    """``timermq.timerlog``."""
+
+    reader_type: ClassVar[type[TableReader[Any]]] = TimerLogReader
