@@ -75,6 +75,7 @@ figures: $(STAMP)  ## measure all that docs/performance.md shows: three quarters
 docs: $(STAMP)   ## tables of docs/ from declarations and kept results, and pictures of these
 	$(BIN)/python docs/format_tables.py
 	$(BIN)/python docs/protocol_tables.py
+	$(BIN)/python docs/pipeline_tables.py
 	$(BIN)/python docs/performance_tables.py
 	$(BIN)/python perf/pictures.py
 

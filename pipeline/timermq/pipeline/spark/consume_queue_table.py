@@ -45,9 +45,10 @@ class QueueSpan:
 
 
 class ConsumeQueueReader(TableReader[QueueSpan]):
-    """Reads units; takes ``topics``."""
+    """Reads units, of some topics or all."""
 
     table = TABLE
+    takes: ClassVar[tuple[str, ...]] = ("topics",)
 
     def spans(self, view: StoreView) -> list[QueueSpan]:
         """A piece a segment: most queues have one."""

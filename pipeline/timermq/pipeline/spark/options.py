@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
@@ -11,58 +11,16 @@ from .errors import SparkJobError
 INT64_MAX = 2**63 - 1
 PARTITIONS_MAX = 10_000
 
+Read = Callable[[str, str], object]
+"""Makes a value of a text; the first argument is its place, for errors."""
 
-@attrs.frozen(kw_only=True)
-class ReadOptions:
-    """The options of all tables; each says on docs/pipeline.md which of them it takes."""
 
-    path: str
-    """The store's directory, as the executors see it."""
-    topics: tuple[str, ...] = ()
-    """Only these; none for all."""
-    due_from: int = 0
-    """Moments from here on, epoch milliseconds."""
-    due_to: int = INT64_MAX
-    """… and before this one."""
-    stored_from: int = 0
-    """Store times from here on, epoch milliseconds."""
-    stored_to: int = INT64_MAX
-    """… and before this one."""
-    columns: tuple[str, ...] = ()
-    """Only these, in this order; none for all. What is left out is not read."""
-    partitions: int | None = None
-    """How many tasks read at most; None: by size."""
-    rows_per_batch: int = 1_000_000
-    """Of a stream: how many rows a batch has at most."""
-    timer_precision_ms: int | None = None
-    """Width of a slot, where RocketMQ was set to another one than a second."""
+@attrs.frozen
+class Option:
+    """One option of tables."""
 
-    @classmethod
-    def parse(cls, table: str, options: Mapping[str, str]) -> ReadOptions:
-        """Read what Spark hands over.
-
-        Args:
-            table: Its name, for errors.
-            options: Names in any case.
-
-        Raises:
-            SparkJobError: An option is unknown, missing, or no value of its kind.
-        """
-        found: dict[str, object] = {}
-        for key, text in options.items():
-            name = key.lower()
-            if name not in _READ:
-                raise SparkJobError(
-                    f"{table}: option {key!r}: expected one of {', '.join(sorted(_READ))}"
-                )
-            found[name] = _READ[name](f"{table}: option {name}", text)
-        if "path" not in found:
-            raise SparkJobError(f"{table}: option path: expected the store's directory, found none")
-        return cls(**found)  # type: ignore[arg-type]  # each was read by the function of its name
-
-    def wants_due(self) -> bool:
-        """Whether moments are asked for."""
-        return self.due_from > 0 or self.due_to < INT64_MAX
+    read: Read
+    meaning: str
 
 
 def _text(_: str, text: str) -> str:
@@ -73,7 +31,7 @@ def _names(_: str, text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _number(low: int, high: int) -> Callable[[str, str], int]:
+def _number(low: int, high: int) -> Read:
     def read(place: str, text: str) -> int:
         if text.isascii() and text.isdigit() and len(text) < 20 and low <= int(text) <= high:
             return int(text)
@@ -84,15 +42,68 @@ def _number(low: int, high: int) -> Callable[[str, str], int]:
     return read
 
 
-_READ: Mapping[str, Callable[[str, str], object]] = {
-    "path": _text,
-    "topics": _names,
-    "columns": _names,
-    "due_from": _number(0, INT64_MAX),
-    "due_to": _number(0, INT64_MAX),
-    "stored_from": _number(0, INT64_MAX),
-    "stored_to": _number(0, INT64_MAX),
-    "partitions": _number(1, PARTITIONS_MAX),
-    "rows_per_batch": _number(1, INT64_MAX),
-    "timer_precision_ms": _number(1, 1000),
+_moment = _number(0, INT64_MAX)
+
+OPTIONS: Mapping[str, Option] = {
+    "path": Option(_text, "the store's directory, as the executors see it"),
+    "columns": Option(_names, "only these, separated by commas; what is left out is not read"),
+    "partitions": Option(_number(1, PARTITIONS_MAX), "how many tasks read; by size otherwise"),
+    "timer_precision_ms": Option(
+        _number(1, 1000), "width of a slot, where RocketMQ was set to another one than a second"
+    ),
+    "topics": Option(_names, "only these, separated by commas"),
+    "due_from": Option(_moment, "moments from here on, epoch milliseconds"),
+    "due_to": Option(_moment, "moments before this one, epoch milliseconds"),
+    "stored_from": Option(_moment, "store times from here on, epoch milliseconds"),
+    "stored_to": Option(_moment, "store times before this one, epoch milliseconds"),
+    "rows_per_batch": Option(_number(1, INT64_MAX), "rows of a stream's batch at most"),
 }
+COMMON = ("path", "columns", "partitions", "timer_precision_ms")
+"""Those that every table takes."""
+
+
+@attrs.frozen(kw_only=True)
+class ReadOptions:
+    """The values, or what holds without them; ``OPTIONS`` has their meanings."""
+
+    path: str
+    columns: tuple[str, ...] = ()
+    partitions: int | None = None
+    timer_precision_ms: int | None = None
+    topics: tuple[str, ...] = ()
+    due_from: int = 0
+    due_to: int = INT64_MAX
+    stored_from: int = 0
+    stored_to: int = INT64_MAX
+    rows_per_batch: int = 1_000_000
+
+    @classmethod
+    def parse(
+        cls, table: str, options: Mapping[str, str], takes: Iterable[str] = ()
+    ) -> ReadOptions:
+        """Read what Spark hands over.
+
+        Args:
+            table: Its name, for errors.
+            options: Names in any case.
+            takes: Those that the table takes besides the common ones; others would have no effect.
+
+        Raises:
+            SparkJobError: An option is unknown to the table, missing, or no value of its kind.
+        """
+        known = (*COMMON, *takes)
+        found: dict[str, object] = {}
+        for key, text in options.items():
+            name = key.lower()
+            if name not in known:
+                raise SparkJobError(
+                    f"{table}: option {key!r}: expected one of {', '.join(sorted(known))}"
+                )
+            found[name] = OPTIONS[name].read(f"{table}: option {name}", text)
+        if "path" not in found:
+            raise SparkJobError(f"{table}: option path: expected the store's directory, found none")
+        return cls(**found)  # type: ignore[arg-type]  # each was read by the function of its name
+
+    def wants_due(self) -> bool:
+        """Whether moments are asked for."""
+        return self.due_from > 0 or self.due_to < INT64_MAX

@@ -44,6 +44,8 @@ class TableReader(DataSourceReader, Generic[Span]):
     """
 
     table: ClassVar[Table]
+    takes: ClassVar[tuple[str, ...]] = ()
+    """Options besides the common ones."""
 
     def __init__(self, options: ReadOptions, names: Sequence[str]) -> None:
         self.options = options
@@ -101,7 +103,7 @@ class TableSource(DataSource):
         Raises:
             SparkJobError: An option is unknown, missing, or no value of its kind.
         """
-        return ReadOptions.parse(self.name(), self.options)
+        return ReadOptions.parse(self.name(), self.options, self.reader_type.takes)
 
     def schema(self) -> str:
         """All columns, or those of the option ``columns``."""

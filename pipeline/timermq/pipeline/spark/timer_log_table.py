@@ -48,12 +48,13 @@ class UnitSpan:
 
 
 class TimerLogReader(TableReader[UnitSpan]):
-    """Reads units; takes ``due_from`` and ``due_to``, which bound ``deliver_ms``.
+    """Reads units; the moments asked for bound ``deliver_ms``.
 
     Of a unit without it the slot is compared: it may be due up to a precision later.
     """
 
     table = TABLE
+    takes: ClassVar[tuple[str, ...]] = ("due_from", "due_to")
 
     def spans(self, view: StoreView) -> list[UnitSpan]:
         """Runs of units within a segment."""

@@ -40,12 +40,13 @@ class SlotSpan:
 
 
 class WheelReader(TableReader[SlotSpan]):
-    """Reads slots; takes ``due_from`` and ``due_to``, which bound ``slot_ms``.
+    """Reads slots; the moments asked for bound ``slot_ms``.
 
     The file of a broker that runs, or was killed, is up to a flush older than its timer log.
     """
 
     table = TABLE
+    takes: ClassVar[tuple[str, ...]] = ("due_from", "due_to")
 
     def spans(self, view: StoreView) -> list[SlotSpan]:
         """The file is 39 MB with RocketMQ's settings: a few pieces."""
