@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import logging
+import os
+import sys
+import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import shtab
@@ -65,7 +70,7 @@ def setting(text: str) -> tuple[str, str]:
 
 @contextmanager
 def session_for(args: argparse.Namespace, name: str) -> Generator[SparkSession]:
-    """A session with all tables registered, for the length of a job.
+    """A session with all tables registered, for the length of a job; one that runs is shared.
 
     Args:
         args: Of a parser with the session's flags.
@@ -78,18 +83,53 @@ def session_for(args: argparse.Namespace, name: str) -> Generator[SparkSession]:
     """
     if importlib.util.find_spec("pyspark") is None or importlib.util.find_spec("pyarrow") is None:
         raise UsageError("spark: expected PySpark 4.3, found none: pip install 'timermq[spark]'")
-    from timermq.pipeline.spark import SparkJobError, cause_of, register, spark_session
+    from timermq.pipeline.spark import (
+        SparkJobError,
+        SparkSession,
+        cause_of,
+        register,
+        spark_session,
+    )
+
+    logging.getLogger("SQLQueryContextLogger").disabled = True  # says again what is raised
+    others = SparkSession.getActiveSession()
 
     settings: Mapping[str, str] = dict(args.setting)
-    spark = spark_session(master=args.master, name=f"timermq {name}", settings=settings)
+    with kept_quiet() as log_path:
+        spark = spark_session(master=args.master, name=f"timermq {name}", settings=settings)
     try:
         register(spark)
         with shown_progress(spark):
             yield spark
     except Exception as error:
         cause = cause_of(error)
-        if cause is None:
-            raise
-        raise SparkJobError(cause) from None
+        if cause is not None:
+            raise SparkJobError(cause) from None
+        error.add_note(f"what Spark logged: {log_path}")
+        raise
+    else:
+        log_path.unlink()
     finally:
-        spark.stop()
+        if others is None:
+            spark.stop()
+
+
+@contextmanager
+def kept_quiet() -> Generator[Path]:
+    """A block whose processes write to a file what would go to standard error, now and later.
+
+    Spark's remarks about the machine are none about the job.
+
+    Returns:
+        The file, which the caller removes.
+    """
+    handle, name = tempfile.mkstemp(prefix="timermq-spark-", suffix=".log")
+    sys.stderr.flush()
+    kept = os.dup(2)
+    os.dup2(handle, 2)
+    try:
+        yield Path(name)
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(handle)

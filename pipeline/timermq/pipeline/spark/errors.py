@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from pyspark.errors import PySparkException
+
 from timermq.timerstore.errors import StoreError
 
 
@@ -22,12 +24,18 @@ _FROM_PYTHON = re.compile(
 
 
 def cause_of(error: BaseException) -> str | None:
-    """What an error of ours said that was raised in one of Spark's Python processes.
+    """What went wrong in one line, if it is the caller's to mend.
 
-    Spark hands it on as text: the trace of that process, its last line the error.
+    An error of ours that was raised in one of Spark's Python processes is handed on as text: the
+    trace of that process, its last line the error. What Spark itself refuses (an expression, a
+    path) says so in its first line.
 
     Returns:
-        That line without the name of the class; None when it is not one of ours.
+        The line without the name of the class; None for anything else, which keeps its trace.
     """
     found: list[str] = _FROM_PYTHON.findall(str(error))
-    return found[-1].strip() if found else None
+    if found:
+        return found[-1].strip()
+    if isinstance(error, PySparkException) and error.getCondition():
+        return str(error).strip().partition("\n")[0]
+    return None

@@ -1,0 +1,94 @@
+"""``timermq spark table``: rows of a table on the terminal, as JSON, as Parquet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cli.program import Ran
+from golden_stores import GoldenStores
+from timermq.cli import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: str) -> Ran:
+    """Run the program, with the session of the tests."""
+    capsys.readouterr()
+    code = main(["spark", "table", *argv])
+    captured = capsys.readouterr()
+    return Ran(code, captured.out, captured.err)
+
+
+def test_rows(
+    spark: SparkSession, golden_stores: GoldenStores, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Columns as they were asked for, rows for which the condition holds."""
+    store = golden_stores["g3"]
+    units = store.manifest.state.timer.units
+
+    ran = run(
+        capsys,
+        *("timerlog", "--store", store.root, "--json", "--limit", "1000"),
+        *("--option", "columns=topic_hash,pos", "--where", "pos >= 520"),
+    )
+
+    assert (0, "") == (ran.code, ran.err)
+    assert [
+        {"topic_hash": unit.topic_hash, "pos": unit.position}
+        for unit in units
+        if unit.position >= 520
+    ] == sorted(ran.rows, key=lambda row: str(row["pos"]).zfill(9))
+
+
+def test_parquet(
+    spark: SparkSession,
+    golden_stores: GoldenStores,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    """The whole table is written, for whatever reads Parquet."""
+    store = golden_stores["g3"]
+
+    ran = run(capsys, "timerlog", "--store", store.root, "--out", str(tmp_path / "units"))
+
+    assert (0, "", "") == (ran.code, ran.out, ran.err)
+    written = spark.read.parquet(str(tmp_path / "units"))
+    assert len(store.manifest.state.timer.units) == written.count()
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        (["--option", "bogus=1"], "option 'bogus': expected one of columns, due_from"),
+        (["--option", "bogus"], "--option: expected NAME=VALUE, found 'bogus'"),
+        (["--option", "due_from=soon"], "option due_from: expected a whole number from 0 to"),
+        (["--option", "columns=pos,bogus"], "column 'bogus': expected one of pos, prev_pos"),
+        (["--where", "bogus > 3"], "parameter with name `bogus` cannot be resolved"),
+    ],
+)
+def test_what_makes_no_sense(
+    spark: SparkSession,
+    golden_stores: GoldenStores,
+    capsys: pytest.CaptureFixture[str],
+    argv: list[str],
+    line: str,
+) -> None:
+    """One line says which option or column, and what was expected."""
+    ran = run(capsys, "timerlog", "--store", golden_stores["g3"].root, *argv)
+
+    assert ran.code in (1, 2)
+    assert ran.out == ""
+    assert ran.err.startswith("timermq: ")
+    assert ran.err.count("\n") == 1
+    assert line in ran.err
+
+
+def test_no_store(spark: SparkSession, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What was raised in a process of Spark's is told like any other error."""
+    ran = run(capsys, "wheel", "--store", str(tmp_path))
+
+    assert (1, f"timermq: {tmp_path}: expected a store, found no folder commitlog\n") == (
+        ran.code,
+        ran.err,
+    )
