@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from golden_stores import GoldenStores
+
+TESTS = Path(__file__).parent
+
+SLOWEST_FIRST = ("spark", "interop", "cli", "soak", "simulation", "planted", "property", "unit")
+"""Kinds of tests. Short modules come last, so that no worker is left alone with a long one."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Say what runs in one worker: a module, but of the tests with Spark all, for one session."""
+
+    def kind(item: pytest.Item) -> str:
+        return item.path.relative_to(TESTS).parts[0]
+
+    items.sort(key=lambda item: SLOWEST_FIRST.index(kind(item)))
+    for item in items:
+        group = "spark" if kind(item) == "spark" else str(item.path.relative_to(TESTS))
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")
