@@ -152,10 +152,36 @@ def pending() -> list[str]:
     return lines
 
 
+def promises() -> list[str]:
+    """What each promise adds to the way of a message."""
+    result = kept("promises")
+    whole = result["costs"][0]
+    lines = [
+        _of(result),
+        "",
+        "| promise | what it adds | measured | instructions | of the way | CPU, µs |",
+        "| --- | --- | --- | ---: | ---: | ---: |",
+    ]
+    for row in result["costs"]:
+        share = 100 * row["instructions"] / whole["instructions"]
+        is_part = row["each"] == whole["each"]
+        cells = (
+            f"**{row['promise']}**",
+            row["adds"] + ("" if is_part else f"; a {row['each']}, not a {whole['each']}"),
+            row["measured"],
+            f"{row['instructions']:,}",
+            f"{share:.1f} %" if is_part else "",
+            f"{row['cpu_us']:.2f}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
 TABLES: Mapping[str, Callable[[], Sequence[str]]] = {
     "questions": questions,
     "peers": peers,
     "pending": pending,
+    "promises": promises,
 }
 
 

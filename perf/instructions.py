@@ -20,6 +20,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -32,11 +33,12 @@ TOLERANCE = 0.05
 _REFERENCES = re.compile(r"I\s+refs:\s+([\d,]+)")
 
 
-def count_steps() -> dict[str, int]:
-    """Instructions of one message in each step."""
-    totals = _totals()
+def count_steps(names: Iterable[str] = STEPS, script: str = "steps.py") -> dict[str, int]:
+    """Instructions of one message in each of the steps that a script repeats."""
+    names = list(names)
+    totals = _totals(names, script)
     shares = (ROUNDS[1] - ROUNDS[0]) * COUNT
-    return {step: (totals[step, ROUNDS[1]] - totals[step, ROUNDS[0]]) // shares for step in STEPS}
+    return {name: (totals[name, ROUNDS[1]] - totals[name, ROUNDS[0]]) // shares for name in names}
 
 
 def versions() -> dict[str, str]:
@@ -45,13 +47,13 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
 
-def _totals() -> dict[tuple[str, int], int]:
+def _totals(names: Sequence[str], script: str) -> dict[tuple[str, int], int]:
     """Instructions of a process that takes a step so often, from the start of Python on."""
-    runs = [(step, rounds) for step in STEPS for rounds in ROUNDS]
+    runs = [(step, rounds) for step in names for rounds in ROUNDS]
     with tempfile.TemporaryDirectory(prefix="timermq-count-") as folder:
         command = ["valgrind", "--tool=cachegrind", "--cache-sim=no"]
         command += [f"--cachegrind-out-file={folder}/%p", sys.executable]
-        command += [str(Path(__file__).with_name("steps.py")), "--count", str(COUNT)]
+        command += [str(Path(__file__).with_name(script)), "--count", str(COUNT)]
         command += [f"{step}={rounds}" for step, rounds in runs]
         found = subprocess.run(
             command,

@@ -14,7 +14,8 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -72,10 +73,14 @@ class Workbench:
     """Of a producer that has sent many before: its numbers have the same digits for a while."""
 
     @classmethod
-    def at(cls, root: Path, count: int) -> Workbench:
-        """A new store, for steps of ``count`` messages."""
+    def at(cls, root: Path, count: int, *, indexed: bool = False) -> Workbench:
+        """A new store, for steps of ``count`` messages; with a key index or without."""
         options = StoreOptions(
-            mapped_file_size_commit_log=64 << 20, message_index_enable=False, max_message_size=4096
+            mapped_file_size_commit_log=64 << 20,
+            message_index_enable=indexed,
+            max_hash_slot_num=500_000,
+            max_index_num=2_000_000,
+            max_message_size=4096,
         )
         store = MessageStore.open(
             OsDisk(), str(root), options, now_ms=lambda: NOW_MS, store_host=bytes(8)
@@ -184,8 +189,25 @@ def _message(number: int) -> Message:
     )
 
 
+def repeat(work: Mapping[str, Callable[[], int]], runs: Sequence[str]) -> None:
+    """Do ``name=times`` for each run, in a fork that finds the same stores; print what comes of it.
+
+    Raises:
+        RuntimeError: One of them failed.
+    """
+    for run in runs:
+        name, _, times = run.partition("=")
+        child = os.fork()
+        if not child:
+            # The result is printed, so that nothing can be left out.
+            print(name, sum(work[name]() for _ in range(int(times))), flush=True)
+            os._exit(0)
+        if os.waitpid(child, 0)[1]:
+            raise RuntimeError(f"steps: {run} failed")
+
+
 def main() -> None:
-    """Repeat steps, each in a fork that finds the same store; prints what comes of them."""
+    """Repeat steps."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("steps", metavar="STEP=ROUNDS", nargs="+")
     parser.add_argument("--count", type=int, default=1_000)
@@ -193,15 +215,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="timermq-steps-") as folder:
         bench = Workbench.at(Path(folder), args.count)
         bench.append()
-        for run in args.steps:
-            step, _, rounds = run.partition("=")
-            child = os.fork()
-            if not child:
-                # The result is printed, so that nothing can be left out.
-                print(step, sum(STEPS[step](bench) for _ in range(int(rounds))), flush=True)
-                os._exit(0)
-            if os.waitpid(child, 0)[1]:
-                raise RuntimeError(f"steps: {run} failed")
+        repeat({name: partial(step, bench) for name, step in STEPS.items()}, args.steps)
 
 
 if __name__ == "__main__":

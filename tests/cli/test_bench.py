@@ -106,6 +106,7 @@ def test_instructions_have_not_grown() -> None:
     [
         ("bench_burst_lateness.py", ("--count", "500"), "neighbours"),
         ("bench_pending_cost.py", ("--most", "10000", "--count", "200"), "points"),
+        ("bench_promises.py", ("--count", "300", "--rounds", "2", "--cpu-only"), "costs"),
         ("record.py", ("questions", "sync", "--scale", "0.01", "--asks", "2"), "answers"),
     ],
 )

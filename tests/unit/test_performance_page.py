@@ -170,3 +170,24 @@ def test_axes(pictures: ModuleType) -> None:
     assert [0, 20, 40, 60] == pictures.even_ticks(51)
     with pytest.raises(ValueError, match="expected a positive low end, found 0"):
         pictures.Axis(label="", low=0, high=1, ticks=[], logarithmic=True)
+
+
+def test_what_promises_cost_is_what_they_add(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way with a promise less the way without, of rounds beside each other."""
+    monkeypatch.setattr(sys, "path", [str(ROOT / "perf"), *sys.path])
+    bench = importlib.import_module("bench_promises")
+    cancel = next(part for part in bench.PARTS if part.promise == "cancel")
+    counts = {"send": 100, "send indexed": 117, "deliver": 50, "deliver indexed": 58}
+    us = {
+        "send": [1.0, 9.0, 2.0],
+        "send indexed": [1.5, 9.5, 9.0],
+        "deliver": [1.0, 1.0, 1.0],
+        "deliver indexed": [2.0, 2.0, 2.0],
+    }
+
+    assert 17 + 8 == bench.cost(cancel, counts)
+    assert 0.5 + 1.0 == bench.cost_us(cancel, us)
+    assert {name for part in bench.PARTS for side in part.sides for name in side if name} == set(
+        bench.PIECES
+    )
+    assert sorted(bench.PIECES) == sorted(name for names in bench.ALTERNATING for name in names)
