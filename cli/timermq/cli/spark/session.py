@@ -26,9 +26,9 @@ def add_session_flags(parser: OneLineParser) -> None:
     """Where Spark runs, and how results are printed."""
     parser.add_argument(
         "--master",
-        default="local[*]",
         metavar="URL",
-        help="where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://URL (default: local[*])",
+        help="where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://URL (default: this "
+        "machine, or what spark-submit says)",
     )
     parser.add_argument(
         "--setting",

@@ -52,7 +52,10 @@ exec "{java}" "$@"
 
 
 def spark_session(
-    *, master: str = LOCAL, name: str = "timermq", settings: Mapping[str, str] | None = None
+    *,
+    master: str | None = None,
+    name: str = "timermq",
+    settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Start a session, or take the one that runs in this process.
 
@@ -60,7 +63,8 @@ def spark_session(
     thread.
 
     Args:
-        master: ``local[N]``, ``spark://…``, ``yarn``, ``k8s://…``.
+        master: ``local[N]``, ``spark://…``, ``yarn``, ``k8s://…``; None: the one that
+            ``spark-submit`` was given, else this machine with all cores.
         name: Shown by the cluster.
         settings: Of Spark, in addition.
 
@@ -72,12 +76,13 @@ def spark_session(
         os.environ["JAVA_HOME"] = home
     # Otherwise workers run whatever python3 is first in the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    chosen = {
-        **SETTINGS,
-        **(LOCAL_SETTINGS if master.startswith("local") else {}),
-        **(settings or {}),
-    }
-    builder = SparkSession.builder.master(master).appName(name)
+    builder = SparkSession.builder.appName(name)
+    if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        master = LOCAL
+    chosen = {**SETTINGS, **(settings or {})}
+    if master is not None:
+        builder = builder.master(master)
+        chosen = {**(LOCAL_SETTINGS if master.startswith("local") else {}), **chosen}
     for key, value in chosen.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
