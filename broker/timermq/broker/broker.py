@@ -93,6 +93,7 @@ class Broker:
         self._services = trio.CancelScope(shield=True)
         self._stop_requested = trio.Event()
         self._timers_done = trio.Event()
+        self._adopting = trio.CancelScope()
         self.tables = make_tables(options, timer_store, clock, endpoint.address)
         self.name_servers = NameServerLinks(options.namesrv_addresses, self.tables.own)
         """Where this broker registers."""
@@ -299,6 +300,7 @@ class Broker:
                 services.start_soon(self.processors.name_server.run, name="name server")
                 await services.start(self.processors.reply.run, name="replies")
                 services.start_soon(self.name_servers.run, name="registrations")
+                services.start_soon(self._adopt_bulk, name="bulk adopter")
                 if self.endpoint.metrics_listener is not None:
                     listeners = [self.endpoint.metrics_listener]
                     await services.start(self.http_server.run, listeners, name="metrics")
@@ -316,8 +318,13 @@ class Broker:
         await self.timer_store.run(task_status=task_status)
         self._timers_done.set()
 
+    async def _adopt_bulk(self) -> None:
+        with self._adopting:
+            await self.processors.bulk.adopter.run()
+
     async def _stop_services(self) -> None:
         """Let requests and timers finish, each within its share of the time."""
+        self._adopting.cancel()
         with trio.move_on_after(self._stop_timeout * REQUESTS_SHARE) as requests:
             await self.name_servers.say_goodbye()
             await self.server.stop()

@@ -166,6 +166,20 @@ SERVED: Mapping[RequestCode, Row] = {
         "verdict",
         "unit/broker/waiting/test_cancel_processor",
     ),
+    RequestCode.BULK_OPEN: Row(
+        "ours: begins a job of bulk scheduling; see below", "unit/broker/bulk/test_bulk_processor"
+    ),
+    RequestCode.BULK_STAGE: Row(
+        "ours: a block of columns; the last one of a part is answered when it is on the disk",
+        "unit/broker/bulk/test_bulk_jobs",
+    ),
+    RequestCode.BULK_HAND_OVER: Row("ours: decides a job, once", "simulation/test_bulk_crashes"),
+    RequestCode.BULK_STATUS: Row(
+        "ours: rows adopted and refused", "unit/broker/bulk/test_bulk_processor"
+    ),
+    RequestCode.BULK_DROP: Row(
+        "ours: parts that nobody hands over", "unit/broker/bulk/test_bulk_jobs"
+    ),
     RequestCode.CLOCK: Row(
         "ours: the broker's wall clock; with `accept=true` it is taken as right; see below",
         "unit/broker/watching/test_clock_processor",

@@ -219,6 +219,16 @@ class BrokerOptions:
     """Connections to that port; one more is closed at once."""
     metrics_series_max: int = attrs.field(default=500, validator=_positive)
     """Topics or groups of one metric; the rest, the smallest, is added up under ``*``."""
+    bulk_jobs_max: int = attrs.field(default=1_024, validator=_positive)
+    """Jobs of bulk scheduling that are not done; one more is answered with SYSTEM_BUSY."""
+    bulk_staged_size_max: int = attrs.field(default=64 << 30, validator=_positive)
+    """Bytes of all parts that are staged; one more block is answered with SYSTEM_BUSY."""
+    bulk_open_hours: int = attrs.field(default=48, validator=_positive)
+    """A job that nobody has asked for in so long, and that was not handed over, is forgotten."""
+    bulk_remembered_hours: int = attrs.field(default=720, validator=_positive)
+    """How long a job that is done is remembered: so long a rerun changes nothing."""
+    bulk_remembered_max: int = attrs.field(default=10_000, validator=_positive)
+    """Jobs that are done and remembered; the oldest are forgotten first."""
     watchers_max: int = attrs.field(default=16, validator=_positive)
     """Connections that are sent snapshots (WATCH); one more is answered with SYSTEM_BUSY."""
 

@@ -20,6 +20,7 @@ from timermq.timerstore.message_id import UniqueIdGenerator
 from .admin.admin_processors import AdminProcessors
 from .admin.query_processor import QueryProcessor
 from .admin.topic_processor import Saved
+from .bulk.bulk_scheduling import BulkScheduling
 from .consuming.client_processor import ClientProcessor
 from .consuming.lock_processor import LockProcessor
 from .consuming.offset_processor import OffsetProcessor
@@ -70,6 +71,7 @@ class Processors:
     quarantine: QuarantineProcessor
     watch: WatchProcessor
     clock: ClockProcessor
+    bulk: BulkScheduling
     admin: AdminProcessors
 
     @classmethod
@@ -112,10 +114,11 @@ class Processors:
             stamp=stamp,
             now_ms=now_ms,
         )
+        columns = ColumnDoor(timer_store)
         send = SendProcessor(
             timer_store=timer_store,
             transactions=transactions,
-            columns=ColumnDoor(timer_store),
+            columns=columns,
             plain=PlainReader(topics, checks, stamp),
             reader=reader,
             durable=tables.durable,
@@ -196,6 +199,15 @@ class Processors:
                 durable=tables.durable,
             ),
             clock=ClockProcessor(clock=clock, timer_store=timer_store),
+            bulk=BulkScheduling.build(
+                options=options,
+                timer_store=timer_store,
+                columns=columns,
+                topics=topics,
+                checks=checks,
+                stamp=stamp,
+                now_ms=now_ms,
+            ),
             admin=AdminProcessors.build(
                 options=options,
                 tables=tables,
@@ -223,6 +235,7 @@ class Processors:
             **self.admin.handlers(),
             **self.route.handlers(),
             **self.name_server.handlers(),
+            **self.bulk.processor.handlers(),
             RequestCode.PULL_MESSAGE: self.pull.handle,
             RequestCode.LITE_PULL_MESSAGE: self.pull.handle,
             RequestCode.SEND_REPLY_MESSAGE: self.reply.reply,

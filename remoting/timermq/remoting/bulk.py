@@ -22,9 +22,10 @@ adopted by the broker exactly once, or refused by a rule and remembered::
 - Delays count from ``job_ms``, the moment of the first BULK_OPEN by the broker's clock, which the
   broker keeps: a rerun asks for the same moments.
 - A row is named by its part and its number there, from 0. Its unique key is made by the broker.
-- A refusal has one remark, its rule first: BULK_JOB, BULK_PART (names), BULK_BLOCK, BULK_ORDER,
-  BULK_ROWS, BULK_PART_UNKNOWN, BULK_PART_DAMAGED, BULK_HANDED_OVER, BULK_JOBS_MAX, BULK_PARTS_MAX,
-  BULK_STAGED_MAX, BULK_DISK. Those with code 2 (SYSTEM_BUSY) are for a while: ask again later.
+- A refusal has one remark, its rule first: BULK_JOB, BULK_PART (names), BULK_BLOCK, BULK_BODY,
+  BULK_ORDER, BULK_ROWS, BULK_PART_UNKNOWN, BULK_PART_DAMAGED, BULK_HANDED_OVER, BULK_DAMAGED,
+  NO_PERMISSION, BULK_JOBS_MAX, BULK_PARTS_MAX, BULK_STAGED_MAX, BULK_DISK. Those with code 2
+  (SYSTEM_BUSY) are for a while: ask again later.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ import cbor2
 import msgspec
 from attrs.validators import and_, ge, le, max_len
 
-from .codes import ResponseCode
+from .codes import RequestCode, ResponseCode
 from .command import Coding, Command
 from .errors import RemoteProtocolError
 from .field import boolean, integer, text
@@ -215,7 +216,7 @@ class AskStatus(_BulkBody):
     """BULK_STATUS, with a page of the refused rows."""
 
     after: int = attrs.field(default=0, validator=ge(0))
-    """Refused rows to pass over: ``next`` of the page before."""
+    """Where the page begins: 0, or ``next`` of the page before."""
     limit: int = attrs.field(default=0, validator=and_(ge(0), le(REFUSED_ROWS_MAX)))
     """Refused rows to be told."""
 
@@ -261,12 +262,11 @@ class PartsDropped(_BulkBody):
 
 BulkRequest = OpenJob | HandOver | AskStatus | DropParts
 CODES: Mapping[type[BulkRequest], int] = {
-    OpenJob: 9020,
-    HandOver: 9022,
-    AskStatus: 9023,
-    DropParts: 9024,
+    OpenJob: RequestCode.BULK_OPEN,
+    HandOver: RequestCode.BULK_HAND_OVER,
+    AskStatus: RequestCode.BULK_STATUS,
+    DropParts: RequestCode.BULK_DROP,
 }
-STAGE_CODE = 9021
 
 
 def job_of(command: Command) -> str:
@@ -291,7 +291,9 @@ def bulk_request(job: str, body: BulkRequest, *, opaque: int = 0) -> Command:
 
 def stage_request(stage: StageBlock, block: bytes, *, opaque: int = 0) -> Command:
     """A BULK_STAGE."""
-    return Command(STAGE_CODE, opaque=opaque, ext=stage.to_ext(), body=block, coding=Coding.CBOR)
+    return Command(
+        RequestCode.BULK_STAGE, opaque=opaque, ext=stage.to_ext(), body=block, coding=Coding.CBOR
+    )
 
 
 def checked_name(rule: str, name: str) -> str:

@@ -50,8 +50,8 @@ NAME_SIZE_MAX = 255
 TOPIC_SIZE_MAX = 255
 """Bytes of a topic; which names are legal says the broker when it takes the rows."""
 ANY_QUEUE = -1
-UNIQ_KEY = "UNIQ_KEY"
-"""The one name that a block may not bring."""
+FORBIDDEN_NAMES = frozenset({"UNIQ_KEY", "TRAN_MSG"})
+"""Names that a block may not bring: the broker makes the key, and no row begins a transaction."""
 
 _MAGIC = b"TMQB"
 _VERSION = 1
@@ -271,8 +271,8 @@ def _check_counts(rows: int, names: int, topic_size: int) -> None:
 
 
 def _check_name(name: str) -> None:
-    if name == UNIQ_KEY:
-        raise BulkBlockError(f"property {name}: only the broker sets it")
+    if name in FORBIDDEN_NAMES:
+        raise BulkBlockError(f"property {name}: no row brings it")
     if not _NAME.fullmatch(name) or len(name.encode()) > NAME_SIZE_MAX:
         raise BulkBlockError(
             f"property {name[:64]!a}: expected a name of 1 to {NAME_SIZE_MAX} bytes without "

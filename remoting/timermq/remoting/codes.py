@@ -121,6 +121,16 @@ class RequestCode(enum.IntEnum):
     """Ours: lets one of that go, with a verdict, CBOR."""
     CLOCK = 9007
     """Ours: what the broker thinks of its wall clock, and the operator's word on it, CBOR."""
+    BULK_OPEN = 9020
+    """Ours: begins a job of bulk scheduling, or says how it stands, CBOR (``bulk``)."""
+    BULK_STAGE = 9021
+    """Ours: a block of a part of a job (``bulk_block``)."""
+    BULK_HAND_OVER = 9022
+    """Ours: the parts that make the job: decides it, once, CBOR."""
+    BULK_STATUS = 9023
+    """Ours: how far a job is, and rows that were refused, in pages, CBOR."""
+    BULK_DROP = 9024
+    """Ours: lets parts go that were not handed over, CBOR."""
 
 
 class ResponseCode(enum.IntEnum):

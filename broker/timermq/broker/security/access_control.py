@@ -42,7 +42,7 @@ from ..admin.query_processor import read_record
 from ..answers import refusal_answer
 from ..options import BrokerOptions
 from ..session import Session
-from .access_rules import AccessRules, AdminOnly, TopicAt, send_needs
+from .access_rules import SPEAKER_CODES, AccessRules, AdminOnly, TopicAt, send_needs
 from .failed_logins import TOLD_EVERY, FailedLogins, host_of
 from .late_answers import LateAnswers
 from .plain_acl import FILE_SIZE_MAX, Account, PlainAcl, PlainAclError, is_own_topic
@@ -255,7 +255,7 @@ class AccessControl:
             return True
         try:
             if account.allows_all(self._rules.needs(command)):
-                if command.code == RequestCode.HEART_BEAT:
+                if command.code in SPEAKER_CODES:
                     session.may_send = partial(self._may_send_now, access_key)
                 return True
         except AdminOnly:

@@ -23,6 +23,7 @@ import attrs
 import msgspec
 
 from timermq.remoting.bodies import BODY_SIZE_MAX, HeartbeatData, SubscriptionData
+from timermq.remoting.bulk import OpenJob
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.errors import RemoteProtocolError
@@ -119,6 +120,14 @@ class AccessRules:
     def look(self, command: Command) -> Needs:
         """29 to 32: either right to the topic, both kinds of clients ask."""
         return (_topic(command, ANY),)
+
+    def bulk_open(self, command: Command) -> Needs:
+        """9020: either right to the topics whose queues are asked for."""
+        return [(topic, ANY) for topic in OpenJob.decode(command.body).topics]
+
+    def bulk_stage(self, command: Command) -> Needs:
+        """9021: as a send to the topic of the block, which the broker compares."""
+        return send_needs(command.ext.get("topic", ""))
 
     def take_back(self, command: Command) -> Needs:
         """370 and 9005: who may send may take back."""
@@ -249,8 +258,18 @@ _RULES: Mapping[int, Callable[[AccessRules, Command], Needs]] = {
     RequestCode.RECALL_MESSAGE: AccessRules.take_back,
     RequestCode.CANCEL_MESSAGE: AccessRules.take_back,
     RequestCode.LIST_PENDING: AccessRules.pending,
+    RequestCode.BULK_OPEN: AccessRules.bulk_open,
+    RequestCode.BULK_STAGE: AccessRules.bulk_stage,
+    RequestCode.BULK_HAND_OVER: AccessRules.free,
+    RequestCode.BULK_STATUS: AccessRules.free,
+    RequestCode.BULK_DROP: AccessRules.free,
 }
 """Request code to what it needs; whatever is not here is for administrators."""
+
+SPEAKER_CODES = frozenset(
+    {RequestCode.HEART_BEAT, RequestCode.BULK_HAND_OVER, RequestCode.BULK_STATUS}
+)
+"""Requests behind which it is asked what who sent them may send to; see ``Session.may_send``."""
 
 FREE_CODES = frozenset(_RULES)
 """The codes that are for others than administrators."""

@@ -125,7 +125,7 @@ class SendChecks:
         Raises:
             RefusedError: With the code of the first check that fails.
         """
-        config = self._topic(target)
+        config = self.topic(target)
         if target.queue_id >= config.queue_nums:
             raise RefusedError(
                 ResponseCode.INVALID_PARAMETER,
@@ -165,7 +165,12 @@ class SendChecks:
         else:
             target.is_half = True
 
-    def _topic(self, target: SendTarget) -> TopicConfig:
+    def topic(self, target: SendTarget) -> TopicConfig:
+        """The topic of a send, made on the way if it may be.
+
+        Raises:
+            RefusedError: It takes no messages, or may not be made.
+        """
         topic = target.topic
         config = self._topics.get(topic)
         if not self._options.is_writeable and config is not None and config.order:

@@ -1,0 +1,144 @@
+"""One job: its parts while it is open, the decision, and how far it is adopted."""
+
+from __future__ import annotations
+
+import attrs
+import trio
+
+from timermq.remoting.bulk import JobState, JobStatus
+from timermq.timerstore.disk import Disk
+
+from .durable_note import load_note
+from .job_notes import (
+    HANDED_OVER,
+    JOB,
+    PROGRESS,
+    REFUSED,
+    HandedOverNote,
+    JobNote,
+    ProgressNote,
+    job_tag,
+    parts_digest,
+)
+from .refused_rows import RefusedRows
+from .staged_part import STAGING, WHOLE, StagedPart, whole_part
+
+
+@attrs.define(eq=False, kw_only=True)
+class BulkJob:
+    """A job that the broker knows."""
+
+    name: str
+    directory: str
+    job_ms: int
+    used_ms: int
+    """When somebody last asked for it."""
+    parts: dict[str, StagedPart] = attrs.Factory(dict[str, StagedPart])
+    handed_over: HandedOverNote | None = None
+    """None while the job is open, and again when it is done."""
+    progress: ProgressNote | None = None
+    """As it stands on the disk."""
+    was_found: bool = False
+    """A process before has left it: rows may stand in the log beyond its progress."""
+    held_up: str | None = None
+    lock: trio.Lock = attrs.Factory(trio.Lock)
+    """Held by whoever makes something of the job durable."""
+
+    @classmethod
+    def load(cls, disk: Disk, directory: str, name: str) -> BulkJob | None:
+        """The job that stands in a directory; None when there is none, or it was let go.
+
+        Raises:
+            StoreFormatError: What is there cannot be read.
+        """
+        note = load_note(disk, f"{directory}/{JOB}", JobNote)
+        if note is None:
+            return None
+        job = cls(
+            name=name, directory=directory, job_ms=note.job_ms, used_ms=note.job_ms, was_found=True
+        )
+        job.progress = load_note(disk, f"{directory}/{PROGRESS}", ProgressNote)
+        if job.state is JobState.DONE:
+            return job
+        job.handed_over = load_note(disk, f"{directory}/{HANDED_OVER}", HandedOverNote)
+        for file in disk.list_dir(directory):
+            part = file.removesuffix(WHOLE)
+            if part != file:
+                job.parts[part] = whole_part(disk, f"{directory}/{part}")
+                changed_ms = disk.modified_ms(f"{directory}/{file}")
+                job.used_ms = max(job.used_ms, changed_ms)
+        return job
+
+    @property
+    def state(self) -> JobState:
+        """How far it is."""
+        if self.progress is not None and self.progress.done_ms is not None:
+            return JobState.DONE
+        return JobState.OPEN if self.handed_over is None else JobState.HANDED_OVER
+
+    @property
+    def tag(self) -> str:
+        """How the unique keys of its rows begin."""
+        return job_tag(self.name, self.job_ms)
+
+    @property
+    def staged_size(self) -> int:
+        """Bytes of its parts."""
+        return sum(part.size for part in self.parts.values())
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics of its rows, as far as they are decided."""
+        note = self.handed_over or self.progress
+        return () if note is None else note.topics
+
+    @property
+    def scan_py(self) -> int | None:
+        """From where on its rows stand in the log; None: there is none to be looked for."""
+        if self.handed_over is None:
+            return None
+        return self.handed_over.log_py if self.progress is None else self.progress.log_py
+
+    def path(self, name: str) -> str:
+        """A file of it."""
+        return f"{self.directory}/{name}"
+
+    def refused_rows(self, disk: Disk) -> RefusedRows:
+        """The rows that were refused, as far as they are durable."""
+        size = 0 if self.progress is None else self.progress.refused_size
+        return RefusedRows(disk, self.path(REFUSED), size)
+
+    def is_made_of(self, parts: tuple[tuple[str, int], ...]) -> bool:
+        """Whether these are the parts that were handed over."""
+        if self.handed_over is not None:
+            return parts_digest(self.handed_over.parts) == parts_digest(parts)
+        return self.progress is not None and self.progress.parts_digest == parts_digest(parts)
+
+    def status(self) -> JobStatus:
+        """What is told of it."""
+        progress = self.progress or ProgressNote(row=0, log_py=0)
+        rows = progress.row if self.handed_over is None else self.handed_over.rows
+        return JobStatus(
+            state=self.state,
+            job_ms=self.job_ms,
+            rows=rows,
+            adopted=progress.row - progress.refused,
+            refused=progress.refused,
+            held_up=self.held_up,
+        )
+
+    def clean(self, disk: Disk) -> None:
+        """Remove what does not count: unfinished parts, and those that were not handed over."""
+        kept: set[str] = set()
+        if self.state is JobState.OPEN:
+            kept = set(self.parts)
+        elif self.handed_over is not None:
+            kept = {part for part, _ in self.handed_over.parts}
+        for name in [name for name in self.parts if name not in kept]:
+            del self.parts[name]
+        for file in disk.list_dir(self.directory):
+            is_left = file.endswith((STAGING, ".tmp")) or (
+                file.endswith(WHOLE) and file.removesuffix(WHOLE) not in kept
+            )
+            if is_left or (file == HANDED_OVER and self.state is JobState.DONE):
+                disk.remove(self.path(file))

@@ -1,0 +1,158 @@
+"""BULK_OPEN, BULK_STAGE, BULK_HAND_OVER, BULK_STATUS, BULK_DROP: see ``timermq.remoting.bulk``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.pipeline.usual_request import OWN_PROPERTIES_SIZE_MAX
+from timermq.remoting.bulk import (
+    PARTS_MAX,
+    AskStatus,
+    BlockStaged,
+    BulkLimits,
+    DropParts,
+    HandOver,
+    JobOpened,
+    JobStatus,
+    OpenJob,
+    PartsDropped,
+    StageBlock,
+    job_of,
+)
+from timermq.remoting.bulk_block import BLOCK_SIZE_MAX, ROWS_MAX
+from timermq.remoting.codes import RequestCode, ResponseCode
+from timermq.remoting.command import Command
+
+from ..dispatcher import Handler
+from ..later import answer_later
+from ..options import BrokerOptions
+from ..refusal import RefusedError
+from ..sending.message_stamp import MessageStamp
+from ..session import Session
+from ..topic_config import TopicConfigTable
+from .block_rows import own_size
+from .bulk_job import BulkJob
+from .bulk_jobs import BulkJobs
+from .staged_part import StagedPart
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class BulkProcessor:
+    """The processor."""
+
+    jobs: BulkJobs
+    timer_store: TimerMessageStore
+    topics: TopicConfigTable
+    options: BrokerOptions
+    stamp: MessageStamp
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Request code to entrance."""
+        return {
+            RequestCode.BULK_OPEN: self.open,
+            RequestCode.BULK_STAGE: self.stage,
+            RequestCode.BULK_HAND_OVER: self.hand_over,
+            RequestCode.BULK_STATUS: self.status,
+            RequestCode.BULK_DROP: self.drop,
+        }
+
+    def open(self, session: Session, command: Command) -> None:
+        """Begin a job, or say how it stands; told when its moment is durable."""
+        name, asked = job_of(command), OpenJob.decode(command.body)
+
+        async def work() -> Command:
+            job = await self.jobs.open(name)
+            configs = {topic: self.topics.get(topic) for topic in asked.topics}
+            opened = JobOpened(
+                state=job.state,
+                job_ms=job.job_ms,
+                limits=self.limits(),
+                queue_counts={
+                    topic: 0 if config is None else config.queue_nums
+                    for topic, config in configs.items()
+                },
+            )
+            return command.answer(ResponseCode.SUCCESS, body=opened.encode())
+
+        answer_later(session, command, work)
+
+    def stage(self, session: Session, command: Command) -> Command | None:
+        """Take a block; the last one is told when the part is durable."""
+        stage = StageBlock.of(command)
+        part = self.jobs.stage(stage, command.body)
+        if not part.has_last:
+            return _staged(command, part)
+        job = self.jobs.get(stage.job)
+
+        async def work() -> Command:
+            await self.jobs.finish(job, stage.part, part)
+            return _staged(command, part)
+
+        answer_later(session, command, work)
+        return None
+
+    def hand_over(self, session: Session, command: Command) -> None:
+        """Decide a job; told when that is durable, whoever has decided it."""
+        job, wanted = self.jobs.get(job_of(command)), HandOver.decode(command.body)
+        born_host, may_send = session.born_host, session.may_send
+
+        async def work() -> Command:
+            taken = await self.jobs.hand_over(job, wanted, born_host=born_host, may_send=may_send)
+            return _status(command, attrs.evolve(job.status(), taken=taken))
+
+        answer_later(session, command, work)
+
+    def status(self, session: Session, command: Command) -> Command:
+        """How far a job is, and some of its refused rows."""
+        job, asked = self.jobs.get(job_of(command)), AskStatus.decode(command.body)
+        self._check_right(session, job)
+        refused_rows = job.refused_rows(self.timer_store.store.disk)
+        rows, following = refused_rows.page(asked.after, asked.limit)
+        return _status(
+            command, attrs.evolve(job.status(), refused_rows=tuple(rows), next=following)
+        )
+
+    def drop(self, session: Session, command: Command) -> None:
+        """Let parts of an open job go."""
+        job, asked = self.jobs.get(job_of(command)), DropParts.decode(command.body)
+
+        async def work() -> Command:
+            dropped = await self.jobs.drop(job, asked.parts, asked.prefix)
+            return command.answer(ResponseCode.SUCCESS, body=PartsDropped(dropped=dropped).encode())
+
+        answer_later(session, command, work)
+
+    def limits(self) -> BulkLimits:
+        """What a row may be."""
+        store, timer = self.timer_store.store.options, self.timer_store.options
+        return BulkLimits(
+            precision_ms=timer.timer_precision_ms,
+            delay_max_ms=timer.timer_max_delay_sec * 1000 if timer.timer_wheel_enable else 0,
+            level_ms=store.delay_levels_ms,
+            body_size_max=store.max_message_size,
+            properties_size_max=OWN_PROPERTIES_SIZE_MAX,
+            own_properties_size=own_size(self.stamp.own),
+            block_size_max=BLOCK_SIZE_MAX,
+            block_rows_max=ROWS_MAX,
+            part_size_max=self.options.bulk_staged_size_max,
+            parts_max=PARTS_MAX,
+        )
+
+    @staticmethod
+    def _check_right(session: Session, job: BulkJob) -> None:
+        if not all(map(session.may_send, job.topics)):
+            raise RefusedError(
+                ResponseCode.NO_PERMISSION, "NO_PERMISSION", "no right to send to a topic of it"
+            )
+
+
+def _staged(command: Command, part: StagedPart) -> Command:
+    staged = BlockStaged(rows=part.rows, is_whole=part.is_whole)
+    return command.answer(ResponseCode.SUCCESS, body=staged.encode())
+
+
+def _status(command: Command, status: JobStatus) -> Command:
+    return command.answer(ResponseCode.SUCCESS, body=status.encode())

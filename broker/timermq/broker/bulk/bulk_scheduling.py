@@ -1,0 +1,54 @@
+"""Bulk scheduling of a broker: its jobs, the door for them, and the task that adopts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from timermq.pipeline.column_door import ColumnDoor
+from timermq.pipeline.timer_message_store import TimerMessageStore
+
+from ..options import BrokerOptions
+from ..sending.message_stamp import MessageStamp
+from ..sending.send_checks import SendChecks
+from ..topic_config import TopicConfigTable
+from .adopter import Adopter
+from .bulk_jobs import BulkJobs
+from .bulk_processor import BulkProcessor
+from .topic_gate import TopicGate
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class BulkScheduling:
+    """The parts."""
+
+    processor: BulkProcessor
+    adopter: Adopter
+
+    @classmethod
+    def build(
+        cls,
+        *,
+        options: BrokerOptions,
+        timer_store: TimerMessageStore,
+        columns: ColumnDoor,
+        topics: TopicConfigTable,
+        checks: SendChecks,
+        stamp: MessageStamp,
+        now_ms: Callable[[], int],
+    ) -> BulkScheduling:
+        """Make all of it; jobs that a process before has left are found here."""
+        jobs = BulkJobs(timer_store.store, options, now_ms)
+        return cls(
+            processor=BulkProcessor(
+                jobs=jobs, timer_store=timer_store, topics=topics, options=options, stamp=stamp
+            ),
+            adopter=Adopter(
+                jobs=jobs,
+                timer_store=timer_store,
+                columns=columns,
+                gate=TopicGate(checks, options),
+                stamp=stamp,
+            ),
+        )

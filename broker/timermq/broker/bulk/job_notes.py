@@ -1,0 +1,80 @@
+"""What is kept of a job, each in a file of its own that is replaced in one step.
+
+==============  ===================================================================================
+``job``         the job is known, and its moment
+``handed_over`` its parts are decided: this file is the atomic step
+``progress``    how far it is adopted; with ``done_ms``, that it is done
+==============  ===================================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import attrs
+
+JOB = "job"
+HANDED_OVER = "handed_over"
+PROGRESS = "progress"
+REFUSED = "refused"
+"""The rows that were refused, see ``refused_rows``."""
+
+
+@attrs.frozen(kw_only=True)
+class JobNote:
+    """``job``."""
+
+    job_ms: int
+    """When it was opened first, epoch milliseconds: delays count from it."""
+
+
+@attrs.frozen(kw_only=True)
+class HandedOverNote:
+    """``handed_over``."""
+
+    parts: tuple[tuple[str, int], ...]
+    """Names and rows, in the order in which they are adopted."""
+    topics: tuple[str, ...]
+    log_py: int
+    """End of the commit log then: no row of the job stands before it."""
+    born_host: bytes
+    """Who handed over, as records hold it."""
+
+    @property
+    def rows(self) -> int:
+        """All of them."""
+        return sum(rows for _, rows in self.parts)
+
+
+@attrs.frozen(kw_only=True)
+class ProgressNote:
+    """``progress``: written only of what is durable."""
+
+    row: int
+    """Rows of the job below it are stored or refused."""
+    log_py: int
+    """Those from it on that are stored stand here or behind it in the commit log."""
+    refused: int = 0
+    """Of the rows below ``row``."""
+    refused_size: int = 0
+    """Bytes of the file ``refused`` that count."""
+    done_ms: int | None = None
+    """When all was done, epoch milliseconds."""
+    parts_digest: bytes = b""
+    """Of a job that is done, whose ``handed_over`` is gone."""
+    topics: tuple[str, ...] = ()
+    """Of a job that is done."""
+
+
+def parts_digest(parts: Sequence[tuple[str, int]]) -> bytes:
+    """The same for the same parts, in whatever order."""
+    return hashlib.blake2b(repr(sorted(parts)).encode(), digest_size=16).digest()
+
+
+def job_tag(name: str, job_ms: int) -> str:
+    """16 hexadecimal digits: how the unique keys of a job's rows begin.
+
+    A job that was forgotten, and is opened again under its name, has another one.
+    """
+    return hashlib.blake2b(f"{name} {job_ms}".encode(), digest_size=8).hexdigest().upper()

@@ -1,0 +1,55 @@
+"""Bulk jobs, reopened in every state that a crash may leave the disk in.
+
+As ``test_crash_states``, with its selection. In each state the job is run again by another driver;
+then every row has arrived once, or is refused once, and what drivers were told stays true.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from simulation.bulk_workloads import BULK_WORKLOADS
+from simulation.crash_selection import different_states, selected
+from simulation.crash_states import CrashState, CrashStates
+from simulation.recording_disk import Recording, Synced
+from timermq.broker.refusal import RefusedError
+
+STATES_MIN = 200
+"""States of each workload: a workload that leaves fewer does nothing any more."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BULK_WORKLOADS)
+def test_every_crash_state(name: str) -> None:
+    """Every row once, also with ASYNC_FLUSH and a power cut: the parts outlive the log's tail."""
+    workload = BULK_WORKLOADS[name]
+    recording = workload.record()
+    count, states = different_states(recording, is_sync_flush=workload.files.is_sync_flush)
+    faults = {
+        f"{state.event_count} {state.label}": found
+        for state in selected(states)
+        if (found := workload.faults_in(recording, state))
+    }
+
+    assert faults == {}
+    assert count >= STATES_MIN
+
+
+def test_a_broker_that_does_not_sync_is_found_out() -> None:
+    """With the syncs of files left out, some state breaks a promise."""
+    workload = BULK_WORKLOADS["whole"]
+    whole = workload.record()
+    recording = Recording(whole.now_ms)
+    for event, time_ms in zip(whole.events, whole.times, strict=True):
+        if not isinstance(event, Synced):
+            recording.events.append(event)
+            recording.times.append(time_ms)
+    states = [one for one in CrashStates(recording.events, only_max=0) if one.label == "none"]
+
+    def is_found_out(state: CrashState) -> bool:
+        try:
+            return bool(workload.faults_in(recording, state))
+        except BaseExceptionGroup as error:  # what cannot be read is refused by name
+            return error.split(RefusedError)[1] is None
+
+    assert any(map(is_found_out, states[::10]))
