@@ -22,6 +22,7 @@ from simulation.staged_service import (
     timed,
 )
 from timermq.pipeline import ClockState, TimerMessageStore, TimerOptions, WatchedClock
+from timermq.pipeline.dequeue_get import STANDING_MS_MAX
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.store_options import FlushDiskType, StoreOptions
@@ -329,9 +330,12 @@ class StoppableClock(VirtualClock):
     """A wall clock that can stand still."""
 
     stands_at: int | None = None
+    looks = 0
+    """How often it was read."""
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch."""
+        self.looks += 1
         return super().now_ms() if self.stands_at is None else self.stands_at
 
 
@@ -354,6 +358,24 @@ async def test_a_stopped_clock(autojump_clock: trio.testing.MockClock) -> None:
     assert ["m1", "m2", "m3", "m4"] == gone
     assert ClockState.SAFE == going.state
     assert list(moments) == found
+
+
+async def test_a_stopped_clock_keeps_nobody_busy(autojump_clock: trio.testing.MockClock) -> None:
+    """What is due in a millisecond is looked for twenty times a second, and seldom late by more."""
+    wall = StoppableClock()
+    async with living(new_disk(wall), wall) as life:
+        put(life, {"m": START_MS + 2_001})
+        await trio.sleep(2)
+        wall.stands_at, wall.looks = wall.now_ms(), 0
+        await trio.sleep(100)
+        looks = wall.looks
+        wall.step(-100_000)
+        wall.stands_at = None
+        await trio.sleep(10)
+        (found,) = life.found()
+
+    assert 100 < looks < 100 * 20 * 20
+    assert START_MS + 2_001 <= found.stored_ms <= START_MS + 2_001 + STANDING_MS_MAX
 
 
 async def test_an_outage_longer_than_the_wheel(autojump_clock: trio.testing.MockClock) -> None:

@@ -119,8 +119,3 @@ def test_seeds_hold_every_rule_against_something() -> None:
 
     assert {rule for rule in Rule if not any(one.judged[rule] for one in outcomes)} == set()
     assert sum(one.crashes for one in outcomes) > 3
-
-
-def test_units_that_a_torn_power_cut_zeroed_do_not_stop_the_next_start() -> None:
-    """Behind the end of the log they name its first record, which was durable and is there."""
-    assert () == simulate(draw_scenario(131)).faults

@@ -45,6 +45,9 @@ Sink = trio.MemorySendChannel[DequeueBatch | ReadMark]
 QUEUE_COUNT = 65_536
 """Due units moved to their lanes between two checkpoints: some milliseconds."""
 
+STANDING_MS_MAX = 50
+"""While the wall clock stands, it is looked at so often at least: what is due waits for it."""
+
 COUNT_MAX = 2**62
 """More units than there can be."""
 
@@ -70,6 +73,9 @@ class DequeueGet:
 
     _begun_ms: int = attrs.field(default=-1, init=False)
     """The last slot of which anything has left."""
+
+    _standing_ms: int = attrs.field(default=0, init=False)
+    """The least pause while the wall clock stands."""
 
     _rolls_sent: bool = attrs.field(default=False, init=False)
     """Rolls are on their way that may come back into the next slot."""
@@ -276,13 +282,17 @@ class DequeueGet:
     async def _sleep(self, slot_ms: int | None, until_ms: int | None) -> None:
         """Sleep until ``until_ms``, a change up to ``slot_ms``, or the next look at the clock."""
         longest_ms = self.options.clock_check_interval_ms
+        now_ms = self.clock.now_ms()
         wait_ms = longest_ms
         if until_ms is not None:
-            wait_ms = min(max(until_ms - self.clock.now_ms(), 0), longest_ms)
+            wait_ms = min(max(until_ms - now_ms, self._standing_ms), longest_ms)
         self.state.awaited_ms = slot_ms
-        await self.state.slots_changed.wait_at_most(wait_ms / 1000)
+        is_changed = await self.state.slots_changed.wait_at_most(wait_ms / 1000)
         # Awake, every change counts: one that comes between the next look and the next sleep too.
         self.state.awaited_ms = None
+        # A clock that stands would be looked at a thousand times a second.
+        stands = wait_ms > 0 and not is_changed and self.clock.now_ms() == now_ms
+        self._standing_ms = min(max(2 * self._standing_ms, 1), STANDING_MS_MAX) if stands else 0
 
     async def _advance(self, sink: Sink, read_ms: int) -> None:
         """Close the slots before ``read_ms``, all of which are empty or done; never moves back."""

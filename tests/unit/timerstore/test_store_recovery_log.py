@@ -121,6 +121,18 @@ def test_units_tell_of_records_behind_the_damage_too(damage: str, behind: int) -
         rig.open()
 
 
+def test_units_that_a_torn_power_cut_zeroed_tell_of_no_record() -> None:
+    """Among units of what was lost they seem to name the first record, which is there."""
+    rig = Rig(16)
+    rig.kill()
+    rig.set_checkpoint(START_MS + 2_500, START_MS)
+    rig.write(POSITIONS[3], bytes(RECORD_SIZE))
+    # Three newer files of the queue are whole, so that it is taken to go on behind it.
+    rig.write_unit(4, bytes(20))
+
+    assert BODIES[:3] == read_bodies(rig.open())
+
+
 def test_a_log_that_ends_earlier_than_when_it_was_closed_is_refused() -> None:
     """A clean stop has written down where it ended."""
     rig = Rig(4)

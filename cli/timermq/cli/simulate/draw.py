@@ -53,6 +53,8 @@ STEPS_A_BURST = 120
 """Of all clients together; the mean."""
 ROLLS_MAX = 10
 """Rolls that a step of the clock or an outage may cost each message: small ones for tiny wheels."""
+IDLE_ROLLS_MAX = 20
+"""The same, for the time that an idle read pointer may be behind the present at a crash."""
 
 _WHEELS = (
     # slots_total, timer_roll_window_slot, timer_precision_ms
@@ -138,7 +140,9 @@ class _Drawing:
             timer_precision_ms=precision_ms,
             timer_max_delay_sec=self._draw.choice((3_600, 86_400, 259_200)),
             mapped_file_size_timer_log=52 * units + 16,
-            clock_check_interval_ms=self._draw.choice((60_000, 600_000)),
+            clock_check_interval_ms=min(
+                self._draw.choice((60_000, 600_000)), IDLE_ROLLS_MAX * window * precision_ms
+            ),
             clock_step_max_ms=self._draw.choice((1_000, 3_600_000)),
             clock_doubt_ms=self._draw.choice((0, 600_000)),
             read_ahead_ms=self._draw.choice((0, 100, 300)),
