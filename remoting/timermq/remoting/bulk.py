@@ -22,10 +22,10 @@ adopted by the broker exactly once, or refused by a rule and remembered::
 - Delays count from ``job_ms``, the moment of the first BULK_OPEN by the broker's clock, which the
   broker keeps: a rerun asks for the same moments.
 - A row is named by its part and its number there, from 0. Its unique key is made by the broker.
-- A refusal has one remark, its rule first: BULK_JOB, BULK_PART (names), BULK_BLOCK, BULK_BODY,
-  BULK_ORDER, BULK_ROWS, BULK_PART_UNKNOWN, BULK_PART_DAMAGED, BULK_HANDED_OVER, BULK_DAMAGED,
-  NO_PERMISSION, BULK_JOBS_MAX, BULK_PARTS_MAX, BULK_STAGED_MAX, BULK_DISK. Those with code 2
-  (SYSTEM_BUSY) are for a while: ask again later.
+- A refusal has one remark, its rule first: BULK_JOB, BULK_OWNER, BULK_PART (names), BULK_BLOCK,
+  BULK_BODY, BULK_ORDER, BULK_ROWS, BULK_PART_UNKNOWN, BULK_PART_DAMAGED, BULK_HANDED_OVER,
+  BULK_DAMAGED, NO_PERMISSION, BULK_JOBS_MAX, BULK_PARTS_MAX, BULK_STAGED_MAX, BULK_DISK. Those with
+  code 2 (SYSTEM_BUSY) are for a while: ask again later.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ class OpenJob(_BulkBody):
     """BULK_OPEN: begins a job, or asks how one that is known stands."""
 
     topics: tuple[str, ...] = attrs.field(default=(), validator=max_len(TOPICS_MAX))
-    """Whose numbers of queues are asked for."""
+    """Those that rows are to go to; they are made as a send would make them."""
+    owner: str = attrs.field(default="", validator=max_len(NAME_SIZE_MAX))
+    """Whom the job belongs to, from its first BULK_OPEN on: a stream. Empty: whoever it is."""
 
 
 @attrs.frozen(kw_only=True)
@@ -142,6 +144,8 @@ class JobOpened(_BulkBody):
     limits: BulkLimits
     queue_counts: dict[str, int]
     """Queues of the topics that were asked for, 0: there is no such topic yet."""
+    refused_topics: dict[str, str] = attrs.Factory(dict[str, str])
+    """Those of them that take no messages, and the remark of a send there, its rule first."""
 
 
 @attrs.frozen(kw_only=True)

@@ -40,8 +40,14 @@ LIMITS = BulkLimits(
     parts_max=10_000,
 )
 BODIES = [
-    OpenJob(topics=("A", "B")),
-    JobOpened(state=JobState.OPEN, job_ms=7, limits=LIMITS, queue_counts={"A": 8, "B": 0}),
+    OpenJob(topics=("A", "B"), owner="stream-7"),
+    JobOpened(
+        state=JobState.OPEN,
+        job_ms=7,
+        limits=LIMITS,
+        queue_counts={"A": 8, "B": 0},
+        refused_topics={"B": "TOPIC_NOT_EXIST: there is no B"},
+    ),
     BlockStaged(rows=3, is_whole=True),
     HandOver(parts=(("run-0", 3), ("run-1", 0))),
     AskStatus(after=3, limit=10),

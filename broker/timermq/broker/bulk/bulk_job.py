@@ -31,6 +31,7 @@ class BulkJob:
     name: str
     directory: str
     job_ms: int
+    owner: str = ""
     used_ms: int
     """When somebody last asked for it."""
     parts: dict[str, StagedPart] = attrs.Factory(dict[str, StagedPart])
@@ -55,7 +56,12 @@ class BulkJob:
         if note is None:
             return None
         job = cls(
-            name=name, directory=directory, job_ms=note.job_ms, used_ms=note.job_ms, was_found=True
+            name=name,
+            directory=directory,
+            job_ms=note.job_ms,
+            owner=note.owner,
+            used_ms=note.job_ms,
+            was_found=True,
         )
         job.progress = load_note(disk, f"{directory}/{PROGRESS}", ProgressNote)
         if job.state is JobState.DONE:

@@ -89,29 +89,43 @@ class BulkJobs:
 
     # -- opening ------------------------------------------------------------------------------
 
-    async def open(self, name: str) -> BulkJob:
+    async def open(self, name: str, owner: str = "") -> BulkJob:
         """Begin a job, unless it is known; its moment is durable then.
 
+        Args:
+            name: Of the job.
+            owner: Whose it is to be; empty: whoever it is.
+
         Raises:
-            RefusedError: There are too many (2), the disk refuses (2), it cannot be read (1).
+            RefusedError: It belongs to another owner (29), there are too many (2), the disk refuses
+                (2), it cannot be read (1).
 
         Cancellation: the job is known, or not.
         """
         async with self._opening:
             if name in self._jobs or name in self._damaged:
-                return self.get(name)
+                job = self.get(name)
+                if owner and job.owner != owner:
+                    raise _unknown(
+                        "BULK_OWNER", f"job {name} belongs to {job.owner!a}, found {owner!a}"
+                    )
+                return job
             active = sum(job.state is not JobState.DONE for job in self._jobs.values())
             if active >= self._options.bulk_jobs_max:
                 raise _busy("BULK_JOBS_MAX", f"expected at most {active} jobs that are not done")
             directory, now_ms = f"{self._root}/{name}", self._now_ms()
             try:
                 changed = self._disk.make_dirs(directory)
-                await save_note(self._disk, f"{directory}/{JOB}", JobNote(job_ms=now_ms))
+                await save_note(
+                    self._disk, f"{directory}/{JOB}", JobNote(job_ms=now_ms, owner=owner)
+                )
                 for one in changed:
                     await self._disk.sync_dir(one)
             except OSError as error:
                 raise _no_room(error) from error
-            job = BulkJob(name=name, directory=directory, job_ms=now_ms, used_ms=now_ms)
+            job = BulkJob(
+                name=name, directory=directory, job_ms=now_ms, owner=owner, used_ms=now_ms
+            )
             self._jobs[name] = job
             return job
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -37,6 +37,7 @@ from .block_rows import own_size
 from .bulk_job import BulkJob
 from .bulk_jobs import BulkJobs
 from .staged_part import StagedPart
+from .topic_gate import TopicGate
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -48,6 +49,7 @@ class BulkProcessor:
     topics: TopicConfigTable
     options: BrokerOptions
     stamp: MessageStamp
+    gate: TopicGate
 
     def handlers(self) -> Mapping[int, Handler]:
         """Request code to entrance."""
@@ -64,7 +66,7 @@ class BulkProcessor:
         name, asked = job_of(command), OpenJob.decode(command.body)
 
         async def work() -> Command:
-            job = await self.jobs.open(name)
+            job = await self.jobs.open(name, asked.owner)
             configs = {topic: self.topics.get(topic) for topic in asked.topics}
             opened = JobOpened(
                 state=job.state,
@@ -74,6 +76,7 @@ class BulkProcessor:
                     topic: 0 if config is None else config.queue_nums
                     for topic, config in configs.items()
                 },
+                refused_topics=self._refused_topics(session, asked.topics),
             )
             return command.answer(ResponseCode.SUCCESS, body=opened.encode())
 
@@ -140,6 +143,21 @@ class BulkProcessor:
             part_size_max=self.options.bulk_staged_size_max,
             parts_max=PARTS_MAX,
         )
+
+    def _refused_topics(self, session: Session, topics: Iterable[str]) -> dict[str, str]:
+        """The topics that no row can go to, whenever it is adopted."""
+        found: dict[str, str] = {}
+        for topic in topics:
+            try:
+                if not session.may_send(topic):
+                    raise RefusedError(
+                        ResponseCode.NO_PERMISSION, "NO_PERMISSION", f"no right to send to {topic}"
+                    )
+                self.gate.queues(topic)
+            except RefusedError as error:
+                if not self.gate.is_for_a_while(error):
+                    found[topic] = error.remark
+        return found
 
     @staticmethod
     def _check_right(session: Session, job: BulkJob) -> None:

@@ -40,15 +40,21 @@ class BulkScheduling:
     ) -> BulkScheduling:
         """Make all of it; jobs that a process before has left are found here."""
         jobs = BulkJobs(timer_store.store, options, now_ms)
+        gate = TopicGate(checks, options)
         return cls(
             processor=BulkProcessor(
-                jobs=jobs, timer_store=timer_store, topics=topics, options=options, stamp=stamp
+                jobs=jobs,
+                timer_store=timer_store,
+                topics=topics,
+                options=options,
+                stamp=stamp,
+                gate=gate,
             ),
             adopter=Adopter(
                 jobs=jobs,
                 timer_store=timer_store,
                 columns=columns,
-                gate=TopicGate(checks, options),
+                gate=gate,
                 stamp=stamp,
             ),
         )

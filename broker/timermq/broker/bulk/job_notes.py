@@ -27,6 +27,8 @@ class JobNote:
 
     job_ms: int
     """When it was opened first, epoch milliseconds: delays count from it."""
+    owner: str = ""
+    """Whom it belongs to; empty: whoever knows its name."""
 
 
 @attrs.frozen(kw_only=True)

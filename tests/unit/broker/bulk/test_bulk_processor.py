@@ -310,3 +310,29 @@ async def test_requests_without_a_job(autojump_clock: MockClock) -> None:
         driver = Driver(running.connect())
         assert refusal_in(await driver.hand_over()) == "BULK_JOB"
         assert refusal_in(await driver.stage_block("p", 0, small_block(["x"]))) == "BULK_JOB"
+
+
+async def test_topics_that_take_no_rows(autojump_clock: MockClock) -> None:
+    """They are told when a job is opened, by the rules of a send; the others are made."""
+    async with running_broker() as running:
+        driver = Driver(running.connect())
+
+        opened = await driver.open("T", "a b", "SCHEDULE_TOPIC_XXXX")
+
+        rules = {topic: text.partition(":")[0] for topic, text in opened.refused_topics.items()}
+        assert {"a b": "TOPIC_NAME", "SCHEDULE_TOPIC_XXXX": "TOPIC_NOT_ALLOWED"} == rules
+        assert (await driver.open("T")).queue_counts["T"] > 0
+
+
+async def test_a_job_has_one_owner(autojump_clock: MockClock) -> None:
+    """Another one is refused, also after a restart; who names none may ask."""
+    disk = MemoryDisk()
+    for first in (True, False):
+        async with running_broker(disk=disk) as running:
+            driver = Driver(running.connect())
+            same = await driver.ask(bulk_request("S", OpenJob(owner="query-1")))
+            other = await driver.ask(bulk_request("S", OpenJob(owner="query-2")))
+            nobody = await driver.ask(bulk_request("S", OpenJob()))
+
+            assert (first, 0, 0) == (first, same.code, nobody.code)
+            assert "BULK_OWNER: job S belongs to 'query-1', found 'query-2'" == other.remark
