@@ -73,11 +73,6 @@ class DurableAnswers:
         while self.waiting >= self._waiting_max:
             await self._round_done.wait()
 
-    async def wait_drained(self) -> None:
-        """Wait until no answer waits."""
-        while self.waiting:
-            await self._round_done.wait()
-
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Flush and answer until cancelled.
 

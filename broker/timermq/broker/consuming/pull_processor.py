@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from timermq.remoting.codes import RequestCode, ResponseCode
+from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.errors import RemoteProtocolError
 from timermq.remoting.field import integer, text
@@ -49,8 +49,6 @@ from .zlib_bodies import with_zlib_bodies
 FLAG_COMMIT_OFFSET = 1
 FLAG_SUSPEND = 2
 FLAG_SUBSCRIPTION = 4
-
-PULL_CODES = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 
 _STATUS_CODES = {
     GetStatus.FOUND: ResponseCode.SUCCESS,

@@ -16,6 +16,7 @@ Source: Java ``PlainPermissionManager.validate``.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container, Sequence
 from functools import partial
 from weakref import WeakKeyDictionary
@@ -43,9 +44,10 @@ from ..answers import refusal_answer
 from ..options import BrokerOptions
 from ..session import Session
 from .access_rules import SPEAKER_CODES, AccessRules, AdminOnly, TopicAt, send_needs
-from .failed_logins import TOLD_EVERY, FailedLogins, host_of
+from .failed_logins import FailedLogins, host_of
 from .late_answers import LateAnswers
 from .plain_acl import FILE_SIZE_MAX, Account, PlainAcl, PlainAclError, is_own_topic
+from .untold import Untold
 from .watched_files import AclFiles
 
 RELOAD_INTERVAL = 1.0
@@ -101,8 +103,8 @@ class AccessControl:
         self._late = LateAnswers()
         self.failed_logins = FailedLogins(self._late)
         self._missing_rights = 0
-        self._told_at: dict[str, float] = {}
-        """Access key to when its missing rights were last told."""
+        self._untold: defaultdict[str, Untold] = defaultdict(Untold)
+        """Access key to its missing rights."""
         self._problem: str | None = None
         self._white: dict[str, bool] = {}
         """Address and port of peers to whether they need no signature."""
@@ -176,7 +178,7 @@ class AccessControl:
         self._acl, self._problem = acl, None
         self._white.clear()
         self._senders.clear()
-        self._told_at.clear()
+        self._untold.clear()
         log.info("access rules read", accounts=len(acl.accounts), white_addresses=len(acl.white))
 
     def _admitted(self, session: Session, received: Sequence[Received]) -> list[Received]:
@@ -275,9 +277,7 @@ class AccessControl:
     def _refuse(self, session: Session, command: Command, account: Account) -> None:
         """Whose it is is known, but not that he may."""
         self._missing_rights += 1
-        now = trio.current_time()
-        if now - self._told_at.get(account.access_key, -TOLD_EVERY) >= TOLD_EVERY:
-            self._told_at[account.access_key] = now
+        if self._untold[account.access_key].take():
             log.warning(
                 "missing right",
                 access_key=account.access_key,

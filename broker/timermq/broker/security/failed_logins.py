@@ -20,6 +20,7 @@ import trio
 from ..answers import Answer
 from ..session import Session
 from .late_answers import LateAnswers
+from .untold import Untold
 from .white_address import parse_address
 
 DELAY_MIN = 0.1
@@ -29,8 +30,6 @@ FORGOTTEN_AFTER = 600.0
 """Seconds without a failure after which an address begins anew."""
 ADDRESSES_MAX = 4_096
 """Addresses in the table."""
-TOLD_EVERY = 60.0
-"""Seconds between two log lines about one address."""
 PREFIX6 = 64
 """Bits of an IPv6 address that count: the rest is the peer's own to choose."""
 
@@ -46,8 +45,7 @@ class _Failures:
     last_at: float
     count: int = 0
     """Since it was last forgotten."""
-    untold: int = 0
-    told_at: float = float("-inf")
+    untold: Untold = attrs.field(factory=Untold)
 
 
 class FailedLogins:
@@ -96,10 +94,8 @@ class FailedLogins:
         return failures
 
     def _tell(self, peer: str, failures: _Failures, reason: str) -> None:
-        failures.untold += 1
-        if trio.current_time() - failures.told_at >= TOLD_EVERY:
-            log.warning("logins failed", remote=peer, failures=failures.untold, reason=reason)
-            failures.untold, failures.told_at = 0, trio.current_time()
+        if count := failures.untold.take():
+            log.warning("logins failed", remote=peer, failures=count, reason=reason)
 
 
 def host_of(remote_address: str) -> str:

@@ -20,6 +20,7 @@ import structlog
 import trio
 
 from ..options import BrokerOptions, TlsClientAuth, TlsMode
+from .untold import Untold
 from .watched_files import read_bounded, stamp_of
 
 HANDSHAKE_TIMEOUT = 10.0
@@ -30,8 +31,6 @@ RELOAD_INTERVAL = 1.0
 """Seconds between two looks at the files."""
 PASSWORD_SIZE_MAX = 1024
 """Bytes of the file with the key's password."""
-TOLD_EVERY = 60.0
-"""Seconds between two log lines about the same kind of refusal."""
 
 _HANDSHAKE = b"\x16"
 """The first byte of TLS: a record of the handshake."""
@@ -78,8 +77,7 @@ class Tls:
         self._stamp = stamp_of(self._paths)
         self._context = _load_context(options)
         self._handshakes = trio.CapacityLimiter(HANDSHAKES_MAX)
-        self._told_at: dict[Refusal, float] = {}
-        self._untold = dict.fromkeys(Refusal, 0)
+        self._untold = {refusal: Untold() for refusal in Refusal}
         self.problem: str | None = None
         """Why changed files are not in force; None while they are."""
         self.refused = 0
@@ -160,13 +158,9 @@ class Tls:
         return Refusal.NO_CERTIFICATE if self._context is None else None
 
     def _refuse(self, refusal: Refusal, remote_address: str, reason: str | None = None) -> None:
-        """Count it, and tell it once a minute: anybody can knock."""
+        """Count it, and tell it once a minute."""
         self.refused += 1
-        self._untold[refusal] += 1
-        now = trio.current_time()
-        if now - self._told_at.get(refusal, -TOLD_EVERY) >= TOLD_EVERY:
-            self._told_at[refusal] = now
-            count, self._untold[refusal] = self._untold[refusal], 0
+        if count := self._untold[refusal].take():
             log.warning(refusal.value, remote=remote_address, connections=count, reason=reason)
 
 

@@ -20,7 +20,6 @@ from typing import cast
 
 import attrs
 import cbor2
-import structlog
 import trio
 
 from timermq.pipeline.pending import INT64_MAX, PendingPlace, PendingTimer, PendingTimers
@@ -31,7 +30,7 @@ from timermq.remoting.command import Command
 from timermq.remoting.plain_cbor import PlainCborError, decode_plain
 from timermq.timerlog import NO_POS
 
-from ..answers import refusal_answer
+from ..later import answer_later
 from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..session import Session
@@ -42,8 +41,6 @@ SCAN_COUNT = 64
 """Messages looked at between two looks at the other tasks: about a millisecond."""
 SCAN_COUNT_MAX = 100_000
 """Messages looked at for one page: a few seconds at most, so that no caller gives up."""
-
-log = structlog.get_logger("timermq.broker.waiting.pending_processor")
 
 
 @attrs.frozen(kw_only=True)
@@ -91,23 +88,11 @@ class PendingProcessor:
         """Start a pass over what is pending; the answer follows."""
         query = decode_query(command.body, self.options.pending_count_max)
 
-        async def answer_later() -> None:
-            try:
-                page = await self._page(query)
-            except Exception as error:
-                log.exception("pending timers not listed", remote=session.remote_address)
-                failed = RefusedError(ResponseCode.SYSTEM_ERROR, "LIST_PENDING", repr(error))
-                session.send(refusal_answer(command, failed))
-            else:
-                session.send(command.answer(ResponseCode.SUCCESS, body=page.encode()))
+        async def walk() -> Command:
+            page = await self._page(query)
+            return command.answer(ResponseCode.SUCCESS, body=page.encode())
 
-        if not session.start_soon(answer_later):
-            raise RefusedError(
-                ResponseCode.SYSTEM_BUSY,
-                "CONNECTION_TASKS_MAX",
-                f"[OVERLOAD] {self.options.connection_tasks_max} long requests of this connection "
-                "are under way",
-            )
+        answer_later(session, command, walk)
         return None
 
     async def _page(self, query: PendingQuery) -> _Page:

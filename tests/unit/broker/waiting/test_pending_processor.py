@@ -252,7 +252,4 @@ async def test_long_requests_of_a_connection_are_bounded() -> None:
     rig = Rig(options=attrs.evolve(BROKER, connection_tasks_max=1))
     answer = rig.call(9002)
 
-    assert (answer.code, answer.remark) == (
-        2,
-        "CONNECTION_TASKS_MAX: [OVERLOAD] 1 long requests of this connection are under way",
-    )
+    assert (answer.code, (answer.remark or "").partition(":")[0]) == (2, "CONNECTION_TASKS_MAX")
