@@ -43,6 +43,19 @@ class FilePart:
                 yield pos, data
                 pos += wanted
 
+    def read(self, low: int, high: int) -> bytes:
+        """The bytes between two positions of the part, at one go.
+
+        Raises:
+            SparkJobError: As ``chunks``.
+        """
+        with self._open() as file:
+            file.seek(low - self.start)
+            data = file.read(high - low)
+        if len(data) < high - low:
+            raise self._cleaned(f"an end at {low + len(data)}")
+        return data
+
     def _open(self) -> BinaryIO:
         try:
             return Path(self.path).open("rb")

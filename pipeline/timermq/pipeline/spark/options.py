@@ -31,6 +31,15 @@ def _names(_: str, text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
+def _one_of(*words: str) -> Read:
+    def read(place: str, text: str) -> str:
+        if text in words:
+            return text
+        raise SparkJobError(f"{place}: expected one of {', '.join(words)}, found {text!r}")
+
+    return read
+
+
 def _number(low: int, high: int) -> Read:
     def read(place: str, text: str) -> int:
         if text.isascii() and text.isdigit() and len(text) < 20 and low <= int(text) <= high:
@@ -56,6 +65,11 @@ OPTIONS: Mapping[str, Option] = {
     "due_to": Option(_moment, "moments before this one, epoch milliseconds"),
     "stored_from": Option(_moment, "store times from here on, epoch milliseconds"),
     "stored_to": Option(_moment, "store times before this one, epoch milliseconds"),
+    "damage": Option(
+        _one_of("refuse", "report"),
+        "`refuse`: where the commit log holds no record though it should, the job ends; `report`: "
+        "it goes on at the next record that a queue leads to",
+    ),
     "rows_per_batch": Option(_number(1, INT64_MAX), "rows of a stream's batch at most"),
 }
 COMMON = ("path", "columns", "partitions", "timer_precision_ms")
@@ -75,6 +89,7 @@ class ReadOptions:
     due_to: int = INT64_MAX
     stored_from: int = 0
     stored_to: int = INT64_MAX
+    damage: str = "refuse"
     rows_per_batch: int = 1_000_000
 
     @classmethod

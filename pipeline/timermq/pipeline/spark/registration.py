@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
+from .commit_log_table import CommitLogSource
 from .consume_queue_table import ConsumeQueueSource
+from .delivered_table import DeliveredSource
 from .source import TableSource
 from .timer_log_table import TimerLogSource
 from .wheel_table import WheelSource
 
-SOURCES: tuple[type[TableSource], ...] = (TimerLogSource, WheelSource, ConsumeQueueSource)
+SOURCES: tuple[type[TableSource], ...] = (
+    CommitLogSource,
+    ConsumeQueueSource,
+    DeliveredSource,
+    TimerLogSource,
+    WheelSource,
+)
 
 
 def register(spark: SparkSession) -> None:

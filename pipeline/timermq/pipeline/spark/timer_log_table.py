@@ -18,6 +18,7 @@ from timermq.timerlog.unit import are_units, unpack_exact
 
 from .declaration import Column, Table, layout_columns
 from .file_part import FilePart
+from .options import INT64_MAX
 from .source import TableReader, TableSource, cut
 from .store_view import StoreView
 
@@ -31,8 +32,16 @@ TABLE = Table(
         Column("pos", "long", "position of the unit in the timer log"),
         *layout_columns(UNIT, without=("size",)),
         Column("slot_ms", "long", "the slot it is linked in: `write_ms` + `delay_ms`"),
-        Column("deliver_ms", "long", "the moment asked for; null in units that RocketMQ wrote"),
-        Column("order_py", "long", "position of the message's first record; null as above"),
+        Column(
+            "deliver_ms",
+            "long",
+            "the moment asked for; null of RocketMQ's units, of rolls and of late ones",
+        ),
+        Column(
+            "order_py",
+            "long",
+            "position of the message's first record; null of RocketMQ's and of late ones",
+        ),
         Column("is_roll", "boolean", "the slot is one on the way: the message is enqueued again"),
         Column("is_delete", "boolean", "the unit takes another message out of the slot"),
     ),
@@ -50,7 +59,8 @@ class UnitSpan:
 class TimerLogReader(TableReader[UnitSpan]):
     """Reads units; the moments asked for bound ``deliver_ms``.
 
-    Of a unit without it the slot is compared: it may be due up to a precision later.
+    What RocketMQ wrote does not tell it: its slot is compared, and it may be due up to a precision
+    later. What only rolls in its slot may be due any time after.
     """
 
     table = TABLE
@@ -74,16 +84,20 @@ class TimerLogReader(TableReader[UnitSpan]):
             kept = are_units(units)
             slots = slot_times(units)
             order, behind, is_exact = unpack_exact(units["reserved"])
-            due = np.where(is_exact, slots + 1 + behind, slots)
+            rolls = (units["magic"] & MAGIC_ROLL) != 0
+            # In a slot on the way the milliseconds are those of the slot asked for, which it hides.
+            tells = is_exact & ~rolls
+            due = np.where(tells, slots + 1 + behind, slots)
             if self.options.wants_due():
-                last = np.where(is_exact, due, due + span.precision_ms)
+                last = np.where(tells, due, due + span.precision_ms)
+                last[rolls] = INT64_MAX
                 kept &= (last >= self.options.due_from) & (due < self.options.due_to)
             known: dict[str, pa.Array[Any]] = {
                 "pos": pa.array(places[kept]),
                 "slot_ms": pa.array(slots[kept]),
-                "deliver_ms": pa.array(due[kept], mask=~is_exact[kept]),
+                "deliver_ms": pa.array(due[kept], mask=~tells[kept]),
                 "order_py": pa.array(order[kept], mask=~is_exact[kept]),
-                "is_roll": pa.array((units["magic"][kept] & MAGIC_ROLL) != 0),
+                "is_roll": pa.array(rolls[kept]),
                 "is_delete": pa.array((units["magic"][kept] & MAGIC_DELETE) != 0),
             }
             yield self.batch(known, units[kept])

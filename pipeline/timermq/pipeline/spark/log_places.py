@@ -1,0 +1,149 @@
+"""Where in the commit log a reader can begin, and the stretches that tasks read.
+
+A segment begins with a record. Within a segment something that looks like a record is no proof: a
+body may hold one. The proof is its own queue: the unit that the record claims (topic, queue, queue
+offset) must lead back to this very position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import attrs
+import numpy as np
+
+from timermq.timerstore.consume_queue import UNIT
+from timermq.timerstore.record_layout import FIXED_SIZE_V1, MAGIC_AT, MAGIC_V1
+
+from .file_part import FilePart
+from .options import ReadOptions
+from .record_chunks import Damage, RecordChunk, chunks, damaged, records_in
+from .source import cut
+from .store_view import StoreView
+
+WINDOW_BYTES = 1 << 20
+"""Bytes that are searched for a record at a time."""
+RECORD_BYTES_MAX = 8 << 20
+"""A larger record is no place to begin: a message has 4 MiB, and its properties."""
+
+_MAGIC_BYTES = MAGIC_V1.to_bytes(4, "big", signed=True)[:3]
+"""What the magics of both versions begin with."""
+
+
+@attrs.frozen
+class Queues:
+    """The queues of a store, asked for single units."""
+
+    root: str
+    segment_size: int
+
+    @classmethod
+    def of(cls, view: StoreView) -> Queues:
+        """Those of a store."""
+        return cls(view.root, view.store_options.mapped_file_size_consume_queue)
+
+    def lead_to(self, chunk: RecordChunk) -> bool:
+        """Whether the unit that a single record claims is its own."""
+        topic = chunk.topics[0].as_py().decode("utf-8", "replace")
+        head = chunk.heads[0]
+        at = int(head["queue_offset"]) * UNIT.size
+        if at < 0 or "/" in topic or "\0" in topic:
+            return False
+        start = at - at % self.segment_size
+        path = Path(f"{self.root}/consumequeue/{topic}/{int(head['queue_id'])}/{start:020d}")
+        try:
+            with path.open("rb") as file:
+                file.seek(at - start)
+                data = file.read(UNIT.size)
+        except OSError:
+            return False
+        return len(data) == UNIT.size and UNIT.unpack(data)[:2] == (
+            int(head["phy_offset"]),
+            int(head["total_size"]),
+        )
+
+
+@attrs.frozen
+class LogSpan:
+    """A stretch of one segment that begins with a record."""
+
+    part: FilePart
+    segment_end: int
+    queues: Queues
+    precision_ms: int
+
+    def records(self, *, is_damage_told: bool = False) -> Iterator[RecordChunk | Damage]:
+        """The records in their order.
+
+        Args:
+            is_damage_told: What is damaged is yielded, and reading goes on behind it, at the next
+                record that a queue leads to.
+
+        Raises:
+            SparkJobError: Something is damaged, and that is not to be told; the store was cleaned.
+        """
+        part: FilePart | None = self.part
+        while part is not None:
+            low, part = part, None
+            for found in chunks(low, self.segment_end):
+                if isinstance(found, RecordChunk):
+                    yield found
+                    continue
+                if not is_damage_told:
+                    raise damaged(low.path, found)
+                behind = attrs.evolve(low, low=found.phy_offset + 1)
+                place = next_record(behind, self.queues)
+                yield found if place is None else attrs.evolve(found, end=place)
+                part = None if place is None else attrs.evolve(low, low=place)
+
+
+def log_spans(view: StoreView, low: int, high: int, options: ReadOptions) -> list[LogSpan]:
+    """Cut a range of the commit log.
+
+    Args:
+        view: The store.
+        low: Start of a record, or of the log.
+        high: End of a record, or of the log.
+        options: How many stretches are wanted.
+    """
+    queues, found = Queues.of(view), list[LogSpan]()
+    for start, first, last in view.log.segments(low, high):
+        whole = FilePart(view.log.path(start), start, first, last)
+        bounds = [first]
+        for wanted, _ in cut(last - first, 1, options)[1:]:
+            place = next_record(
+                attrs.evolve(whole, low=max(first + wanted, bounds[-1] + 1)), queues
+            )
+            bounds += [] if place is None else [place]
+        found += [
+            LogSpan(
+                attrs.evolve(whole, low=begin, high=end),
+                start + view.log.segment_size,
+                queues,
+                view.timer_options.timer_precision_ms,
+            )
+            for begin, end in pairwise([*bounds, last])
+        ]
+    return found
+
+
+def next_record(part: FilePart, queues: Queues) -> int | None:
+    """The first position in a part that is the start of a record for certain; None without any."""
+    for low in range(part.low, part.high, WINDOW_BYTES):
+        data = part.read(low, min(low + WINDOW_BYTES + RECORD_BYTES_MAX, part.high))
+        for at in _candidates(data, WINDOW_BYTES):
+            chunk, _ = records_in(data, np.array([at]), np.array([low + at]))
+            if len(chunk) and queues.lead_to(chunk):
+                return low + at
+    return None
+
+
+def _candidates(data: bytes, size: int) -> Iterator[int]:
+    """Places in the first bytes behind which a magic stands."""
+    at = data.find(_MAGIC_BYTES)
+    while 0 <= at < size + MAGIC_AT:
+        if 0 <= at - MAGIC_AT < size and at - MAGIC_AT + FIXED_SIZE_V1 <= len(data):
+            yield at - MAGIC_AT
+        at = data.find(_MAGIC_BYTES, at + 1)

@@ -1,0 +1,56 @@
+"""Stores of virtual time as directories, and tables of a directory read without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import trio
+from trio.testing import MockClock
+
+from simulation.staged_service import ROOT
+from timermq.pipeline.spark.options import ReadOptions
+from timermq.pipeline.spark.source import TableReader
+from timermq.pipeline.spark.store_view import StoreView
+from timermq.timerstore.disk import Disk
+from unit.pipeline.crashed_store import Crashed, crashed
+
+Row = dict[str, Any]
+
+
+def written(disk: Disk, root: str, directory: Path) -> str:
+    """The files below a root of a disk, as files of a directory; returns its path."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in disk.list_dir(root):
+        path = f"{root}/{name}"
+        if disk.is_dir(path):
+            written(disk, path, directory / name)
+        else:
+            file = disk.open(path, read_only=True)
+            (directory / name).write_bytes(file.read(0, file.size()))
+            file.close()
+    return str(directory)
+
+
+def crashed_directory(directory: Path) -> tuple[Crashed, str]:
+    """A timer store as a killed process leaves it, and its directory."""
+    crash = trio.run(crashed, clock=MockClock(autojump_threshold=0))
+    return crash, written(crash.disk, ROOT, directory)
+
+
+def rows_of(
+    reader_type: type[TableReader[Any]],
+    root: str,
+    *names: str,
+    **options: Any,  # noqa: ANN401 - passed on
+) -> list[Row]:
+    """The rows of a table as a job gets them, piece by piece."""
+    chosen = ReadOptions(path=root, **options)
+    reader = reader_type(chosen, names or reader_type.table.names)
+    view = StoreView.of(root, timer_precision_ms=chosen.timer_precision_ms)
+    return [
+        row
+        for span in reader.spans(view)
+        for batch in reader.batches(span)
+        for row in batch.to_pylist()
+    ]
