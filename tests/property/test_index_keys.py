@@ -24,6 +24,9 @@ PIECES = [
     "TAGS\x01t", "a\x01UNIQ_KEY", "", "UNIQ_KEY",
 ]  # fmt: skip
 
+COLUMNS = ["UNIQ_KEY\x01AB", "UNIQ_KEY\x01CD", "KEYS\x01a", "KEYS\x01b", "KEYS\x01 "]
+"""Values of one size."""
+
 messages = st.builds(
     Message,
     topic=st.sampled_from(["T", "é", "t" * 127, "%RETRY%" + "t" * 128]),
@@ -93,7 +96,7 @@ def test_what_was_just_written_gives_the_keys_that_reading_it_gives(sent: list[M
 @given(
     st.sampled_from(["T", "é", "t" * 127]),
     st.lists(
-        st.lists(st.sampled_from([*PIECES, "UNIQ_KEY\x01AB", "UNIQ_KEY\x01CD"]), max_size=2).map(
+        st.lists(st.sampled_from([*PIECES, *COLUMNS]), max_size=2).map(
             lambda parts: "".join(f"{part}\x02" for part in parts).encode()
         ),
         min_size=1,

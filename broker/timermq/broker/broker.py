@@ -234,6 +234,8 @@ class Broker:
             requests=dict(self.dispatcher.requests),
             send_messages=send.messages,
             send_requests_refused=send.refused,
+            bulk_adopted=self.processors.bulk.adopter.adopted,
+            bulk_refused=self.processors.bulk.adopter.refused,
             store=self.store.statistics(),
             timer=self.timer_store.statistics(),
             transactions=self.transactions.statistics(),

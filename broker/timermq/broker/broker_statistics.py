@@ -33,6 +33,9 @@ class BrokerStatistics:
     send_messages: int
     """Messages that producers brought to the store."""
     send_requests_refused: int
+    bulk_adopted: int
+    """Rows of bulk jobs that are stored."""
+    bulk_refused: int
     store: StoreStatistics
     timer: TimerStatistics
     transactions: TransactionStatistics

@@ -46,6 +46,7 @@ _KEYS = KEYS_NAME + b"\x01"
 _UNIQ_KEY_SIZE = len(_UNIQ_KEY)
 _END = b"\x02"
 _END_BYTE = 2
+_SEPARATOR_BYTE = ord(KEYS_SEPARATOR)
 _NONE = np.empty(0, np.int64)
 _UNUSUAL_FLAGS = V6_BITS | int(TRANSACTION_MASK)
 
@@ -111,7 +112,7 @@ class FreshRecords:
 
 @attrs.frozen(eq=False)
 class FreshColumns:
-    """Records that were written together, and have a unique key of one size and no other."""
+    """Records that were written together: a unique key of one size, and perhaps one key more."""
 
     start: int
     """Position of the first one."""
@@ -120,7 +121,8 @@ class FreshColumns:
     store_ms: int
     heads: NDArray[np.int32]
     """Hashes of what stands before the key of each: its topic."""
-    keys: Rows
+    columns: tuple[Rows, ...]
+    """The unique keys, and the others where there are any."""
     offsets_py: NDArray[np.int64]
 
     @classmethod
@@ -133,16 +135,21 @@ class FreshColumns:
         end: int,
         store_ms: int,
     ) -> FreshColumns | None:
-        """None when they have other keys too, or none, or some that are no ASCII."""
+        """None when they have several other keys, or none, or some that are no ASCII."""
         keys = properties.value(UNIQ_KEY_NAME)
         others = properties.value(KEYS_NAME)
-        if keys is None or others is None or others.size or not keys.size or int(keys.max()) > 127:
+        if keys is None or others is None or not keys.size:
+            return None
+        if others.size and (others == _SEPARATOR_BYTE).any():
+            return None
+        columns = tuple(one.copy() for one in (keys, others) if one.size)
+        if max(int(one.max()) for one in columns) > 127:
             return None
         heads = np.array(list(map(_head_hash, topics)), np.int32)
-        return cls(int(offsets_py[0]), end, store_ms, heads, keys.copy(), offsets_py)
+        return cls(int(offsets_py[0]), end, store_ms, heads, columns, offsets_py)
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.offsets_py)
 
     @property
     def size(self) -> int:
@@ -151,8 +158,9 @@ class FreshColumns:
 
     def hashed(self) -> KeyHashes:
         """What the index takes."""
-        hashes = folded(hash_rows(self.heads, self.keys))
-        return KeyHashes(hashes, self.offsets_py, np.full(len(self), self.store_ms))
+        hashes = np.stack([folded(hash_rows(self.heads, one)) for one in self.columns], axis=1)
+        offsets_py = np.repeat(self.offsets_py, len(self.columns))
+        return KeyHashes(hashes.reshape(-1), offsets_py, np.full(len(offsets_py), self.store_ms))
 
 
 Fresh = FreshRecords | FreshColumns

@@ -38,6 +38,7 @@ def families(look: MetricsLook) -> Iterator[Metric]:
     }
     for family in (
         *_broker(look),
+        *_bulk(look),
         *_store(look),
         *_topics(look),
         *_timer(look),
@@ -128,6 +129,12 @@ def _broker(look: MetricsLook) -> Iterator[Metric]:
         "timermq_memory_bytes", "Resident memory, maps of files included", look.memory_size
     )
     yield _gauge("timermq_memory_own_bytes", "Its anonymous part", look.memory_own_size)
+
+
+def _bulk(look: MetricsLook) -> Iterator[Metric]:
+    now = look.statistics
+    rows = CounterMetricFamily("timermq_bulk_rows", "Rows of bulk jobs", labels=["outcome"])
+    yield _labelled(rows, [(("adopted",), now.bulk_adopted), (("refused",), now.bulk_refused)])
 
 
 def _store(look: MetricsLook) -> Iterator[Metric]:
