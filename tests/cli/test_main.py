@@ -11,7 +11,8 @@ import trio
 
 from cli.program import RunProgram
 from timermq.cli import main as main_module_function
-from timermq.cli.main import VERBS
+from timermq.cli.arguments import first_sentence
+from timermq.cli.verbs import VERBS, verb_module
 from timermq.client import BrokerRefusedError
 from timermq.timerstore.errors import StoreFormatError
 
@@ -55,11 +56,35 @@ def test_version(timermq: RunProgram) -> None:
 def test_help(timermq: RunProgram, verb: str) -> None:
     """Every verb explains itself with the docstring of its module."""
     ran = timermq(verb, "--help")
-    words = (VERBS[verb].__doc__ or "").split()
+    words = (verb_module(verb).__doc__ or "").split()
 
     assert 0 == ran.code
     assert words
     assert " ".join(words[:3]) in " ".join(ran.out.split())
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_list_says_what_the_verb_says(verb: str) -> None:
+    """Its sentence is the first one of the module, which the list does not import."""
+    assert first_sentence(verb_module(verb).__doc__ or "") == VERBS[verb]
+
+
+@pytest.mark.parametrize(
+    ("words", "left_out"),
+    [
+        (["--version"], {"trio", "numpy", "timermq.client", "timermq.broker"}),
+        (["--help"], {"trio", "numpy", "timermq.client", "timermq.broker"}),
+        (["send", "--help"], {"timermq.broker", "timermq.pipeline.timer_message_store"}),
+    ],
+)
+def test_only_what_is_needed_is_imported(words: list[str], left_out: set[str]) -> None:
+    """A second of imports before each answer is what people notice."""
+    code = "import sys; from timermq.cli import main; main(sys.argv[1:]); print(*sys.modules)"
+    ran = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=True
+    )
+
+    assert set() == left_out & set(ran.stdout.splitlines()[-1].split())
 
 
 def test_list_of_verbs(timermq: RunProgram) -> None:
@@ -92,7 +117,7 @@ def test_failures_are_one_line(timermq: RunProgram, monkeypatch: pytest.MonkeyPa
     def run(_: object) -> None:
         trio.run(fail_inside)
 
-    monkeypatch.setattr(VERBS["cancel"], "run", run)
+    monkeypatch.setattr(verb_module("cancel"), "run", run)
     ran = timermq("cancel", "T", "H")
 
     assert (1, "timermq: f: at 7: expected a unit, found none\n") == (ran.code, ran.err)
@@ -104,7 +129,7 @@ def test_system_errors_are_one_line(timermq: RunProgram, monkeypatch: pytest.Mon
     def fail(_: object) -> int:
         raise FileNotFoundError(2, "No such file or directory", "/nowhere")
 
-    monkeypatch.setattr(VERBS["cancel"], "run", fail)
+    monkeypatch.setattr(verb_module("cancel"), "run", fail)
     ran = timermq("cancel", "T", "H")
 
     assert (1, "timermq: /nowhere: no such file or directory\n") == (ran.code, ran.err)
@@ -116,7 +141,7 @@ def test_interrupt(timermq: RunProgram, monkeypatch: pytest.MonkeyPatch) -> None
     def interrupt(_: object) -> int:
         raise BaseExceptionGroup("nursery", [KeyboardInterrupt()])
 
-    monkeypatch.setattr(VERBS["cancel"], "run", interrupt)
+    monkeypatch.setattr(verb_module("cancel"), "run", interrupt)
     ran = timermq("cancel", "T", "H")
 
     assert (130, "", "") == (ran.code, ran.out, ran.err)
@@ -128,7 +153,7 @@ def test_bugs_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> int:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(VERBS["cancel"], "run", fail)
+    monkeypatch.setattr(verb_module("cancel"), "run", fail)
     with pytest.raises(ZeroDivisionError, match="a bug"):
         main_module_function(("cancel", "T", "H"))
 
@@ -152,7 +177,7 @@ def test_failures_obey_no_terminal(timermq: RunProgram, monkeypatch: pytest.Monk
     def run(_: object) -> None:
         raise BrokerRefusedError(1, "RULE: \x1b[2Jgone")
 
-    monkeypatch.setattr(VERBS["cancel"], "run", run)
+    monkeypatch.setattr(verb_module("cancel"), "run", run)
     ran = timermq("cancel", "T", "H")
 
     assert "timermq: refused with code 1: RULE: \\x1b[2Jgone\n" == ran.err

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import math
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Any, NoReturn, Protocol
-
-from timermq.client import HistoryWriter
-from timermq.pipeline.clock import SystemClock
-from timermq.timerstore.message import PORT_MAX
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from .moment import MomentError, parse_duration, parse_moment
+
+if TYPE_CHECKING:
+    from timermq.client import HistoryWriter
+
+# What takes long to import is imported by the arguments that need it.
 
 NAMESRV = "127.0.0.1:9876"
 """Where `serve` has its own unless it is told otherwise."""
@@ -57,6 +58,8 @@ def first_sentence(text: str) -> str:
 
 def moment(text: str) -> int:
     """A moment as epoch milliseconds; relative ones count from now."""
+    from timermq.pipeline.clock import SystemClock
+
     try:
         return parse_moment(text, SystemClock().now_ms())
     except MomentError as error:
@@ -89,6 +92,8 @@ def positive(text: str) -> float:
 
 def address(text: str) -> tuple[str, str]:
     """Host and port of ``HOST:PORT``; brackets around an IPv6 host are taken off."""
+    from timermq.timerstore.message import PORT_MAX
+
     host, mark, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     is_port = port.isascii() and port.isdecimal() and len(port) < 6 and int(port) <= PORT_MAX
@@ -135,4 +140,6 @@ def add_history(parser: argparse.ArgumentParser) -> None:
 
 def open_history(args: argparse.Namespace) -> AbstractContextManager[HistoryWriter | None]:
     """The history that was asked for, if one was."""
+    from timermq.client import HistoryWriter
+
     return nullcontext() if args.history is None else HistoryWriter(args.history)

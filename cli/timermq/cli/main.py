@@ -6,82 +6,40 @@ not ours is a bug and keeps its traceback.
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, cast
 
 import shtab
 from rich_argparse import RichHelpFormatter
 
-from timermq.broker import ConfigTableError
-from timermq.broker.security.plain_acl import PlainAclError
-from timermq.broker.security.tls import TlsError
-from timermq.client import ClientError
-from timermq.remoting import LocalProtocolError, RemoteProtocolError
-from timermq.timerstore.errors import StoreError
-
-from . import (
-    bench,
-    cancel,
-    check_history,
-    clock,
-    config,
-    consume,
-    demo,
-    pending,
-    quarantine,
-    reschedule,
-    send,
-    serve,
-    simulate,
-    spark,
-    store,
-    top,
-)
-from .arguments import OneLineParser, UsageError, Verb, first_sentence
+from .arguments import OneLineParser, UsageError, Verb
 from .log_output import LogFormat, configure_logs
 from .output import visible
-from .settings import ConfigurationError
+from .verbs import VERBS, VerbParser
 
 DONE = 0
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
 
-USAGE_ERRORS = (UsageError, ConfigurationError, LocalProtocolError)
-FAILURES = (
-    StoreError,
-    ClientError,
-    ConfigTableError,
-    PlainAclError,
-    TlsError,
-    RemoteProtocolError,
-    OSError,
+USAGE_ERRORS = (
+    ("timermq.cli.settings", "ConfigurationError"),
+    ("timermq.remoting", "LocalProtocolError"),
 )
-"""What can go wrong without being a bug, besides the usage."""
-
-
-VERBS: Mapping[str, Verb] = {
-    "demo": demo,
-    "serve": serve,
-    "send": send,
-    "consume": consume,
-    "cancel": cancel,
-    "reschedule": reschedule,
-    "top": top,
-    "clock": clock,
-    "pending": pending,
-    "quarantine": quarantine,
-    "store": store,
-    "check-history": check_history,
-    "simulate": simulate,
-    "spark": spark,
-    "config": config,
-    "bench": bench,
-}
+FAILURES = (
+    ("timermq.timerstore.errors", "StoreError"),
+    ("timermq.client", "ClientError"),
+    ("timermq.broker", "ConfigTableError"),
+    ("timermq.broker.security.plain_acl", "PlainAclError"),
+    ("timermq.broker.security.tls", "TlsError"),
+    ("timermq.remoting", "RemoteProtocolError"),
+)
+"""What can go wrong without being a bug, besides the usage and the system: modules and names."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -114,19 +72,40 @@ def build_parser() -> OneLineParser:
     )
     version = importlib.metadata.version("timermq")
     parser.add_argument("--version", action="version", version=f"timermq {version}")
-    shtab.add_argument_to(parser, "--print-completion")
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
-    for name, verb in VERBS.items():
-        text = (verb.__doc__ or "").strip()
-        one = verbs.add_parser(
-            name,
-            help=first_sentence(text),
-            description=text,
-            formatter_class=RichHelpFormatter,
-        )
-        verb.prepare_parser(one)
-        one.set_defaults(verb=verb)
+    verbs = parser.add_subparsers(metavar="VERB", required=True, parser_class=VerbParser)
+    parsers = [
+        verbs.add_parser(name, verb=name, help=sentence, formatter_class=RichHelpFormatter)
+        for name, sentence in VERBS.items()
+    ]
+    parser.add_argument(
+        "--print-completion",
+        action=_PrintCompletion,
+        choices=shtab.SUPPORTED_SHELLS,
+        parsers=parsers,
+        help="print shell completion script",
+    )
     return parser
+
+
+class _PrintCompletion(argparse.Action):
+    """Prints what completes command lines of all verbs in a shell."""
+
+    def __init__(
+        self,
+        *args: Any,  # noqa: ANN401 - those of argparse
+        parsers: Sequence[VerbParser],
+        **kwargs: Any,  # noqa: ANN401 - those of argparse
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self._parsers = parsers
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, _namespace: object, shell: object, *_rest: object
+    ) -> None:
+        for one in self._parsers:
+            one.prepare()
+        print(shtab.complete(parser, str(shell)))
+        parser.exit()
 
 
 def _exit_code(error: BaseException) -> int:
@@ -138,10 +117,19 @@ def _exit_code(error: BaseException) -> int:
         # The reader of our output has enough (`| head`). Later flushes must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
-    if not all(isinstance(leaf, USAGE_ERRORS + FAILURES) for leaf in leaves):
+    usage_errors: tuple[type[BaseException], ...] = (UsageError, *_imported(USAGE_ERRORS))
+    failures: tuple[type[BaseException], ...] = (OSError, *_imported(FAILURES))
+    if not all(isinstance(leaf, usage_errors + failures) for leaf in leaves):
         raise error
     print(f"timermq: {visible(_one_line(leaves[0]))}", file=sys.stderr)
-    return USAGE if isinstance(leaves[0], USAGE_ERRORS) else FAILED
+    return USAGE if isinstance(leaves[0], usage_errors) else FAILED
+
+
+def _imported(names: Iterable[tuple[str, str]]) -> Iterator[type[BaseException]]:
+    """The classes that there are: a module that nobody has imported has raised nothing."""
+    for module, name in names:
+        if module in sys.modules:
+            yield getattr(sys.modules[module], name)
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

@@ -10,7 +10,8 @@ import trustme
 from timermq.cli.arguments import OneLineParser, UsageError
 from timermq.cli.client_access import ClientAccess, add_client_access
 from timermq.cli.configuration import environment_layer
-from timermq.cli.main import VERBS, build_parser
+from timermq.cli.main import build_parser
+from timermq.cli.verbs import VERBS
 
 
 def parsed(*words: str) -> argparse.Namespace:
