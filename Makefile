@@ -71,6 +71,8 @@ figures: $(STAMP)  ## measure all that docs/performance.md shows: three quarters
 	$(BIN)/python perf/bench_burst_lateness.py --keep
 	$(BIN)/python perf/bench_pending_cost.py --keep
 	$(BIN)/python perf/bench_promises.py --keep
+	$(BIN)/python perf/front_door.py --keep
+	$(BIN)/python perf/bench_access.py --keep
 	$(MAKE) docs
 
 docs: $(STAMP)   ## tables of docs/ from declarations and kept results, and pictures of these

@@ -177,11 +177,34 @@ def promises() -> list[str]:
     return lines
 
 
+def door() -> list[str]:
+    """What crowds and access control cost."""
+    crowds, access = kept("crowds"), kept("access")
+    lines = [
+        _of(crowds),
+        "",
+        "| question | bound | figure | |",
+        "| --- | ---: | ---: | --- |",
+    ]
+    for answer in crowds["answers"]:
+        bound = "" if answer["bound"] is None else f"≤ {answer['bound']:g}"
+        value = f"{_number(answer['value'])}{'' if answer['passes'] else ' ✗'}"
+        lines.append(f"| {answer['question']} | {bound} | {value} | {answer['unit']} |")
+    fails = "" if access["left"] >= access["floor"] else " ✗"
+    lines.append(
+        f"| throughput of small sends that access control leaves | ≥ {access['floor'] * 100:g} | "
+        f"{access['left'] * 100:.0f}{fails} | %, {access['open_us']} µs of CPU a message become "
+        f"{access['guarded_us']}; commit {access['machine']['commit']} |"
+    )
+    return lines
+
+
 TABLES: Mapping[str, Callable[[], Sequence[str]]] = {
     "questions": questions,
     "peers": peers,
     "pending": pending,
     "promises": promises,
+    "door": door,
 }
 
 

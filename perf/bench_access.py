@@ -156,7 +156,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="write results/access.json")
     args = parser.parse_args()
     result = trio.run(measure, args.count, args.rounds)
-    report("access", {"count": args.count, **result}, keep=args.keep)
+    report("access", {"count": args.count, **result, "floor": FLOOR}, keep=args.keep)
     return 0 if result["left"] >= FLOOR else 1
 
 

@@ -1,5 +1,7 @@
 """What crowds at the door cost: `make crowds` prints figures; 1 when one is beyond its bound.
 
+With ``--keep`` they are written to results/crowds.json, for the table of docs/performance.md.
+
 Parked: 625 groups of 16 queues each keep 10,000 pulls under way. What do they cost while nothing
 arrives, what does a renewal cost (a client lets itself be held for 15 seconds, then asks again),
 and how soon is one of them answered?
@@ -20,6 +22,7 @@ import urllib.request
 from collections.abc import Mapping
 
 import attrs
+import kept
 import trio
 from served import Figure, Server, raise_file_limit, report, serving
 
@@ -187,10 +190,10 @@ async def parked(server: Server, groups: int, seconds: float) -> list[Figure]:
         nursery.cancel_scope.cancel()
     held = groups * QUEUES
     each_us = renewed_cpu * seconds / max(renewals, 1) * 1e6
-    print(f"# {renewals} of {held} pulls renewed in {seconds:g} s: {renewed_cpu:.1%} of a core, ")
-    print(f"# {each_us:.0f} us of CPU each")
+    print(f"# {renewals} of {held} pulls renewed in {seconds:g} s: {renewed_cpu:.1%} of a core")
     return [
-        Figure(f"{held} held pulls", held_cpu * 100, "% of a core", CPU_PERCENT_MAX),
+        Figure(f"{held:,} held pulls", held_cpu * 100, "% of a core", CPU_PERCENT_MAX),
+        Figure("one of them asked again, after 15 s", each_us, "µs of CPU", None),
         Figure("one of them answered, p50", took[len(took) // 2], "ms", WAKE_P99_MS_MAX),
         Figure("one of them answered, p99", took[len(took) * 99 // 100], "ms", WAKE_P99_MS_MAX),
     ]
@@ -231,16 +234,23 @@ class Crowd:
 
 
 async def schedule(server: Server) -> None:
-    """Timers at an even pace for the next seconds."""
+    """Timers at an even pace from three seconds on; sent at once, so that none is due before."""
     client = await Client.connect(server)
     now_ms = time.time_ns() // 1_000_000
-    for at in range(TIMERS_A_SECOND * TIMERS_S):
-        due_ms = now_ms + 3_000 + at * 1000 // TIMERS_A_SECOND
-        answer = await client.call(
+    frames = [
+        client.frame(
             RequestCode.SEND_MESSAGE,
             send_ext("Timers", 0, f"TIMER_DELIVER_MS\x01{due_ms}\x02"),
             b"x",
         )
+        for due_ms in (
+            now_ms + 3_000 + at * 1000 // TIMERS_A_SECOND
+            for at in range(TIMERS_A_SECOND * TIMERS_S)
+        )
+    ]
+    await client.stream.send_all(b"".join(frames))
+    for _ in frames:
+        answer = await client.receive()
         assert answer.code == 0, answer.remark
 
 
@@ -280,7 +290,7 @@ async def storm(server: Server, clients: int, metrics: str) -> list[Figure]:
     print(f"# {total:.0f} timers fired meanwhile")
     assert total > 0
     return [
-        Figure(f"{clients} clients come back, until all are served", took, "s", STORM_S_MAX),
+        Figure(f"{clients:,} clients come back, until all are served", took, "s", STORM_S_MAX),
         Figure(
             "lateness of timers meanwhile, p99 at most", p99_s * 1000, "ms", LATENESS_P99_MS_MAX
         ),
@@ -294,7 +304,10 @@ def main() -> int:
     parser.add_argument("--groups", type=int, default=625)
     parser.add_argument("--clients", type=int, default=2_000)
     parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--keep", action="store_true", help="write results/crowds.json")
     args = parser.parse_args()
+    if args.keep and args.question != "both":
+        parser.error("--keep: expected both questions, a table is of one moment")
     raise_file_limit()
     flags = ("--set=default_topic_queue_nums=16", "--metrics-listen=127.0.0.1:0")
     figures: list[Figure] = []
@@ -304,7 +317,14 @@ def main() -> int:
     if args.question in ("storm", "both"):
         with serving(*flags) as server:
             figures += trio.run(storm, server, args.clients, server.ready("metrics_listen"))
+    if args.keep:
+        kept.report("crowds", {"answers": [kept_answer(one) for one in figures]}, keep=True)
     return report(figures)
+
+
+def kept_answer(figure: Figure) -> dict[str, object]:
+    """A figure as it is kept."""
+    return {**attrs.asdict(figure), "value": round(figure.value, 2), "passes": figure.passes}
 
 
 if __name__ == "__main__":

@@ -191,3 +191,27 @@ def test_what_promises_cost_is_what_they_add(monkeypatch: pytest.MonkeyPatch) ->
         bench.PIECES
     )
     assert sorted(bench.PIECES) == sorted(name for names in bench.ALTERNATING for name in names)
+
+
+def test_crowds_and_access_stand_at_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each figure beside its bound; what is beyond it is marked, what has none is only told."""
+    module = tables()
+    machine = module.kept("access")["machine"]
+    results = {
+        "crowds": {
+            "machine": machine,
+            "answers": [
+                {"question": "held", "value": 2.5, "unit": "%", "bound": 2.0, "passes": False},
+                {"question": "again", "value": 90, "unit": "µs", "bound": None, "passes": True},
+            ],
+        },
+        "access": {
+            "machine": machine, "left": 0.59, "floor": 0.6, "open_us": 7.5, "guarded_us": 12.7
+        },
+    }  # fmt: skip
+    monkeypatch.setattr(module, "kept", results.__getitem__)
+    held, again, access = module.door()[-3:]
+
+    assert "| held | ≤ 2 | 2.5 ✗ | % |" == held
+    assert "| again |  | 90.0 | µs |" == again
+    assert "≥ 60 | 59 ✗ | %, 7.5 µs of CPU a message become 12.7;" in access
