@@ -6,6 +6,7 @@ from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.errors import RemoteProtocolError
 
+from .compatibility import REFUSED
 from .refusal import RefusedError
 
 Answer = Command | bytes
@@ -18,8 +19,9 @@ def refusal_answer(command: Command, error: RefusedError | RemoteProtocolError) 
 
 
 def unsupported_answer(command: Command) -> Command:
-    """The answer to a request code that nobody here serves (3)."""
-    return command.answer(
-        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-        remark=f"REQUEST_CODE: request type {command.code} is not supported",
-    )
+    """The answer to a request code that nobody here serves (3): with its name and why, if known."""
+    name, why = REFUSED.get(command.code, ("", ""))
+    remark = f"REQUEST_CODE: request type {command.code} is not supported"
+    if name:
+        remark = f"REQUEST_CODE: {name} ({command.code}) is not supported: {why}"
+    return command.answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)

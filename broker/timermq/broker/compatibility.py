@@ -249,12 +249,29 @@ ASKED: Mapping[RequestCode, Row] = {
 }
 """Sent by the broker, to clients and name servers."""
 
+_ACL_1_CODES = (
+    "UPDATE_AND_CREATE_ACL_CONFIG",
+    "DELETE_ACL_CONFIG",
+    "GET_BROKER_CLUSTER_ACL_INFO",
+    "UPDATE_GLOBAL_WHITE_ADDRS_CONFIG",
+    "GET_BROKER_CLUSTER_ACL_CONFIG",
+)
+"""From 50 on; up to RocketMQ 5.2."""
+_ACL_2_CODES = tuple(
+    f"AUTH_{verb}_{what}"
+    for what in ("USER", "ACL")
+    for verb in ("CREATE", "UPDATE", "DELETE", "GET", "LIST")
+)
+"""From 3001 on."""
+_ACCOUNTS = "accounts stand in `plain_acl.yml`"
+
 REFUSED: Mapping[int, tuple[str, str]] = {
     13: ("QUERY_BROKER_OFFSET", "RocketMQ does not serve it either"),
     22: ("GET_TOPIC_CONFIG_LIST", "RocketMQ does not serve it either"),
     23: ("GET_TOPIC_NAME_LIST", "RocketMQ does not serve it either"),
     27: ("TRIGGER_DELETE_FILES", "RocketMQ does not serve it either"),
     47: ("GET_CLIENT_CONFIG", "RocketMQ does not serve it either"),
+    **{code: (name, _ACCOUNTS) for code, name in enumerate(_ACL_1_CODES, 50)},
     301: ("REGISTER_FILTER_SERVER", "filter servers are of the past"),
     302: ("REGISTER_MESSAGE_FILTER_CLASS", "filter servers are of the past"),
     308: ("QUERY_CORRECTION_OFFSET", "no tool asks for it"),
@@ -281,6 +298,7 @@ REFUSED: Mapping[int, tuple[str, str]] = {
     2002: ("REMOVE_COLD_DATA_FLOW_CTR_CONFIG", "cold reads are not throttled"),
     2003: ("GET_COLD_DATA_FLOW_CTR_INFO", "cold reads are not throttled"),
     2004: ("SET_COMMITLOG_READ_MODE", "the kernel reads ahead"),
+    **{code: (name, _ACCOUNTS) for code, name in enumerate(_ACL_2_CODES, 3_001)},
     200_050: ("POP_MESSAGE and its kin to 200056, 200151", "no POP"),
 }
 """Codes of RocketMQ that are answered with 3, and why."""

@@ -12,10 +12,10 @@ async def test_codes_that_nobody_serves(code: int) -> None:
     """They are answered with 3, never left without an answer."""
     answer = Rig().call(code)
 
-    assert (answer.code, answer.remark) == (
-        3,
-        f"REQUEST_CODE: request type {code} is not supported",
-    )
+    assert answer.code == 3
+    assert answer.remark is not None
+    assert answer.remark.startswith("REQUEST_CODE: ")
+    assert str(code) in answer.remark
 
 
 async def test_one_way_requests_are_never_answered() -> None:

@@ -54,6 +54,27 @@ async def test_one_message_is_seen_all_the_way(autojump_clock: MockClock) -> Non
         assert delivered["timermq_requests_total", "request_code=10"] == 1
 
 
+async def test_what_a_group_was_given(autojump_clock: MockClock) -> None:
+    """Messages that pulls brought count by topic and group; retries can be told apart."""
+    async with running_broker() as running:
+        peer = running.connect()
+        for topic in ("T", "T", "%RETRY%G"):
+            await peer.call(10, send_ext(topic), b"x")
+        for topic in ("T", "%RETRY%G"):
+            await peer.call(11, pull_ext(topic))
+        page = await samples(running)
+        found = {
+            labels: value
+            for (name, labels), value in page.items()
+            if name == "rocketmq_messages_out_total"
+        }
+
+        assert found == {
+            "consumer_group=G,is_retry=false,topic=T": 2,
+            "consumer_group=G,is_retry=true,topic=%RETRY%G": 1,
+        }
+
+
 async def test_what_a_group_gave_up(autojump_clock: MockClock) -> None:
     """Dead letters are counted by group, by whichever request they came."""
     async with running_broker() as running:

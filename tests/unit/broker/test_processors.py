@@ -24,15 +24,21 @@ async def test_every_code_is_served_or_refused_by_name() -> None:
 
 
 async def test_refused_codes() -> None:
-    """They are answered with 3 and the number."""
+    """They are answered with 3, what was asked and why it is not served; others by the number."""
     rig = Rig()
-    for code in REFUSED:
+    for code, (name, why) in REFUSED.items():
         answer = rig.call(code)
 
         assert (answer.code, answer.remark) == (
             3,
-            f"REQUEST_CODE: request type {code} is not supported",
+            f"REQUEST_CODE: {name} ({code}) is not supported: {why}",
         )
+    unknown = rig.call(77_777)
+
+    assert (unknown.code, unknown.remark) == (
+        3,
+        "REQUEST_CODE: request type 77777 is not supported",
+    )
 
 
 @pytest.mark.parametrize("shown_by", sorted({row[4] for row in compatibility_rows() if row[4]}))

@@ -178,6 +178,20 @@ def _topics(look: MetricsLook) -> Iterator[Metric]:
         ),
         _largest(stored, look.series_max),
     )
+    yield _labelled(
+        CounterMetricFamily(
+            "rocketmq_messages_out",
+            "Messages that a group was given since the start",
+            labels=["topic", "consumer_group", "is_retry"],
+        ),
+        _largest(
+            (
+                ((topic, group, _is_retry(topic)), count)
+                for (topic, group), count in look.pulled.items()
+            ),
+            look.series_max,
+        ),
+    )
     given_up = (
         ((topic.removeprefix(DLQ_GROUP_TOPIC_PREFIX),), count)
         for topic, count in look.stored_by_topic.items()
@@ -191,13 +205,7 @@ def _topics(look: MetricsLook) -> Iterator[Metric]:
         ),
         _largest(given_up, look.series_max),
     )
-    lags = (
-        (
-            (lag.group, lag.topic, str(lag.topic.startswith(RETRY_GROUP_TOPIC_PREFIX)).lower()),
-            lag.messages,
-        )
-        for lag in look.lags
-    )
+    lags = (((lag.group, lag.topic, _is_retry(lag.topic)), lag.messages) for lag in look.lags)
     yield _labelled(
         GaugeMetricFamily(
             "rocketmq_consumer_lag_messages",
@@ -213,6 +221,10 @@ def _topics(look: MetricsLook) -> Iterator[Metric]:
         ),
         _largest((((topic,), count) for topic, count in waiting if count > 0), look.series_max),
     )
+
+
+def _is_retry(topic: str) -> str:
+    return str(topic.startswith(RETRY_GROUP_TOPIC_PREFIX)).lower()
 
 
 def _timer(look: MetricsLook) -> Iterator[Metric]:

@@ -44,6 +44,8 @@ class MetricsLook:
     """Age of the oldest message in the store."""
     stored_by_topic: Mapping[str, int]
     """Ends of each topic's queues, added up."""
+    pulled: Mapping[tuple[str, str], int]
+    """Messages that consumers were given since the start, by topic and group."""
     lags: Iterable[GroupLag]
     due_within: Mapping[int, int]
     """Messages in the wheel by `TIMER_BOUNDS_S`: ahead of the bound, not of the one before."""

@@ -88,6 +88,7 @@ class MetricsPage:
             memory_own_size=memory_own_size,
             message_reserve_ms=0 if oldest_ms is None else max(0, timer.now_ms - oldest_ms),
             stored_by_topic=stored_by_topic(queues),
+            pulled=dict(self.tables.rates.got),
             lags=list(group_lags(self.tables.offsets, ends)),
             due_within=_due_within(occupancy, timer.now_ms),
             read_lag_ms=occupancy.overdue_ms(timer.now_ms),
