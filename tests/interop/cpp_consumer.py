@@ -1,8 +1,9 @@
 """The C++ RocketMQ client (PyPI ``rocketmq``) as consumers that come and go on command.
 
 It speaks the lines that ``java/ConsumeClient.java`` describes; the kinds are concurrent, orderly
-and broadcasting, and there are no options: the client has none. It aborts its process on what it
-does not like and ends with threads running, so it has a process of its own.
+and broadcasting, and there are no options: the client has none. A ``send`` goes on in a thread of
+its own. It aborts its process on what it does not like and ends with threads running, so it has a
+process of its own.
 
 Argument: name server.
 """
@@ -11,9 +12,11 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 
-from rocketmq.client import MessageModel, PushConsumer, RecvMessage
+from rocketmq.client import Message, MessageModel, Producer, PushConsumer, RecvMessage
+from rocketmq.exceptions import RocketMQException
 
 
 class HandlingError(Exception):
@@ -48,6 +51,26 @@ def start(namesrv: str, name: str, kind: str, group: str, topic: str, tags: str)
     return consumer
 
 
+def send(namesrv: str, group: str, topic: str, prefix: str, count: int, pause_ms: int) -> None:
+    """Send one after the other, each as often as it takes."""
+    producer = Producer(f"{group}-{prefix}")  # a second one of a group is refused by the client
+    producer.set_namesrv_addr(namesrv)
+    producer.start()
+    for number in range(count):
+        message = Message(topic)
+        message.set_body(f"{prefix}-{number}")
+        while True:
+            try:
+                producer.send_sync(message)
+            except RocketMQException:
+                time.sleep(0.1)
+            else:
+                break
+        emit("SENT", prefix, number)
+        time.sleep(pause_ms / 1000)
+    producer.shutdown()
+
+
 def main(namesrv: str) -> None:
     """Obey until the input ends."""
     running: dict[str, PushConsumer] = {}
@@ -57,6 +80,10 @@ def main(namesrv: str) -> None:
             kind, group, topic, tags = words
             running[name] = start(namesrv, name, kind, group, topic, tags)
             emit("READY", name)
+        elif command == "send":
+            topic, prefix, count, pause_ms = words
+            args = (namesrv, name, topic, prefix, int(count), int(pause_ms))
+            threading.Thread(target=send, args=args, daemon=True).start()
         else:
             running.pop(name).shutdown()
             emit("STOPPED", name)

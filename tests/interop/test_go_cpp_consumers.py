@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import sys
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def check_order(clients: Consumers, *names: str) -> None:
 
 
 def test_go(tmp_path: Path, go_client: Client) -> None:
-    """Go: a dead letter after one retry, tags, SQL92, broadcasting, order.
+    """Go: a dead letter after one retry, tags, SQL92, broadcasting, order, and pulls by itself.
 
     A second orderly consumer would wait for a minute: Go does not unlock what it hands over.
     """
@@ -55,17 +56,19 @@ def test_go(tmp_path: Path, go_client: Client) -> None:
             go.start("tag", "concurrent", "Tag", "T", "even")
             go.start("sql", "concurrent", "Sql", "T", "parity = 1", "type=SQL92")
             go.start("all", "broadcasting", "All", "T")
+            go.start("pull", "pull", "Pull", "T", "even")
             go.start("one", "orderly", "Order", "Ordered", "*", "tries=2")
             go.wait_until(lambda: go.bodies("retry").count("bad") == 2)
             go.wait_until(lambda: len(go.bodies("all")) >= 3)
             go.wait_until(lambda: len(go.bodies("tag")) >= 2)
+            go.wait_until(lambda: len(go.bodies("pull")) >= 2)
             go.wait_until(lambda: len(go.bodies("sql")) >= 1)
             check_order(go, "one")
             trio.run(send, broker.namesrv, messages("Ordered", "bad", "behind", queue_id=0))
             go.wait_until(lambda: "behind" in go.bodies("one"))
             given_up = [one for one in go.deliveries("one") if one.body == "bad"]
             tries = [one for one in go.deliveries("retry") if one.body == "bad"]
-            got = {name: sorted(go.bodies(name)) for name in ("tag", "sql", "all")}
+            got = {name: sorted(go.bodies(name)) for name in ("tag", "pull", "sql", "all")}
     (letter,) = stored(tmp_path / "store", "%DLQ%Retry")
     (ordered_letter,) = stored(tmp_path / "store", "%DLQ%Order")
 
@@ -74,25 +77,41 @@ def test_go(tmp_path: Path, go_client: Client) -> None:
     assert [one.tries for one in tries] == [0, 1]
     assert tries[1].stored_ms >= tries[0].received_ms + 1_000
     assert (letter.body, letter.reconsume_times) == (b"bad", 2)
-    assert got == {"tag": ["even0", "even2"], "sql": ["odd1"], "all": ["even0", "even2", "odd1"]}
+    evens = ["even0", "even2"]
+    assert got == {"tag": evens, "pull": evens, "sql": ["odd1"], "all": [*evens, "odd1"]}
 
 
 def test_cpp(tmp_path: Path) -> None:
-    """C++: a retry after ten seconds, tags, order with two consumers."""
+    """C++: a retry after ten seconds, a dead letter, tags, broadcasting, order with two consumers.
+
+    It leaves to the group how often a message is tried.
+    """
+    table = {"subscriptionGroupTable": {"Retry": {"groupName": "Retry", "retryMaxTimes": 1}}}
+    config = tmp_path / "store/config/subscriptionGroup.json"
+    config.parent.mkdir(parents=True)
+    config.write_text(json.dumps(table))
     with serving(tmp_path / "store") as broker:
-        trio.run(send, broker.namesrv, messages("T", "once", "good", tag="wanted"))
+        trio.run(send, broker.namesrv, messages("T", "once", "good", "bad", tag="wanted"))
         trio.run(send, broker.namesrv, messages("T", "other", tag="other"))
         trio.run(send, broker.namesrv, messages("Ordered", *ORDERED))
         command = [sys.executable, str(HERE / "cpp_consumer.py"), broker.namesrv]
         with consumers(command, tmp_path) as cpp:
             cpp.start("retry", "concurrent", "Retry", "T", "wanted || none")
+            cpp.start("all", "broadcasting", "All", "T")
+            cpp.start("each", "broadcasting", "All", "T")
+            trio.run(send, broker.namesrv, messages("T", "new", "newer", tag="new"))
             cpp.start("one", "orderly", "Order", "Ordered")
             cpp.start("two", "orderly", "Order", "Ordered")
             check_order(cpp, "one", "two")
+            cpp.wait_until(lambda: {"new", "newer"} <= set(cpp.bodies("all")))
+            cpp.wait_until(lambda: {"new", "newer"} <= set(cpp.bodies("each")))
             cpp.wait_until(lambda: cpp.bodies("retry").count("once") == 2)
+            cpp.wait_until(lambda: cpp.bodies("retry").count("bad") == 2)
             got = cpp.deliveries("retry")
     tries = [one for one in got if one.body == "once"]
+    (letter,) = stored(tmp_path / "store", "%DLQ%Retry")
 
     assert [one.tries for one in tries] == [0, 1]
     assert tries[1].stored_ms >= tries[0].received_ms + 10_000
-    assert sorted(one.body for one in got) == ["good", "once", "once"]
+    assert sorted(one.body for one in got) == ["bad", "bad", "good", "once", "once"]
+    assert (letter.body, letter.reconsume_times) == (b"bad", 2)

@@ -12,9 +12,14 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.exception.MQBrokerException;
+import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.exception.RemotingException;
 import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
 /**
@@ -22,13 +27,16 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
  *
  *   start name kind group topic expression [option=value …]
  *   seek name queue offset          committed name queue offset-to-wait-for          stop name
+ *   send producer-group topic prefix count pause-ms
  *
  * kind: concurrent, orderly, broadcasting, lite. Options: tries, level (delay level of a failure), type (SQL92). A
  * message whose body begins with "bad" always fails, with "once" the first time. A line out for each thing that
  * happened:
  *
  *   READY name      GOT name body topic queue offset tries receivedMs storedMs
- *   FAILED name reason      COMMITTED name offset      STOPPED name
+ *   FAILED name reason      COMMITTED name offset      STOPPED name      SENT prefix number
+ *
+ * Messages prefix-0, prefix-1 … are sent one after the other, each as often as it takes, while other lines are obeyed.
  *
  * Argument: name server. The end of the input ends the program.
  */
@@ -80,6 +88,9 @@ public final class ConsumeClient {
                     offset = LITES.get(name).committed(queue(name, words[2]));
                 }
                 print("COMMITTED " + name + " " + offset);
+                break;
+            case "send":
+                new Thread(() -> send(nameServer, words)).start();
                 break;
             default:
                 STOPS.remove(name).run();
@@ -145,6 +156,34 @@ public final class ConsumeClient {
             }
             consumer.shutdown();
         });
+    }
+
+    private static void send(String nameServer, String[] words) {
+        DefaultMQProducer producer = new DefaultMQProducer(words[1]);
+        producer.setNamesrvAddr(nameServer);
+        producer.setInstanceName(words[3] + "-" + System.nanoTime());
+        try {
+            producer.start();
+            for (int number = 0; number < Integer.parseInt(words[4]); number++) {
+                Message message = new Message(words[2], (words[3] + "-" + number).getBytes(StandardCharsets.UTF_8));
+                while (!isSent(producer, message)) {
+                    Thread.sleep(100);
+                }
+                print("SENT " + words[3] + " " + number);
+                Thread.sleep(Long.parseLong(words[5]));
+            }
+        } catch (Exception failed) {
+            print("FAILED " + words[1] + " " + failed);
+        }
+        producer.shutdown();
+    }
+
+    private static boolean isSent(DefaultMQProducer producer, Message message) throws InterruptedException {
+        try {
+            return producer.send(message) != null;
+        } catch (MQClientException | RemotingException | MQBrokerException refused) {
+            return false;
+        }
     }
 
     private static MessageQueue queue(String name, String queueId) throws Exception {

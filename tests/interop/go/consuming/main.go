@@ -1,5 +1,5 @@
 // The unmodified Go client as consumers that come and go on command, in the lines that ConsumeClient.java describes;
-// without the kind lite.
+// without the kind lite, with the kind pull: it polls and acknowledges.
 //
 //	consuming NAMESRV
 package main
@@ -17,6 +17,7 @@ import (
 	"github.com/apache/rocketmq-client-go/v2"
 	"github.com/apache/rocketmq-client-go/v2/consumer"
 	"github.com/apache/rocketmq-client-go/v2/primitive"
+	"github.com/apache/rocketmq-client-go/v2/producer"
 	"github.com/apache/rocketmq-client-go/v2/rlog"
 )
 
@@ -40,7 +41,11 @@ func handled(name string, messages []*primitive.MessageExt) bool {
 	return all
 }
 
-func start(namesrv string, words []string) (rocketmq.PushConsumer, error) {
+// start gives back what stops it.
+func start(namesrv string, words []string) (func(), error) {
+	if words[2] == "pull" {
+		return startPull(namesrv, words)
+	}
 	name, kind, group, topic, expression := words[1], words[2], words[3], words[4], words[5]
 	options := map[string]string{"tries": "-1", "level": "0", "type": "TAG"}
 	for _, option := range words[6:] {
@@ -84,32 +89,103 @@ func start(namesrv string, words []string) (rocketmq.PushConsumer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return made, made.Start()
+	return func() { _ = made.Shutdown() }, made.Start()
+}
+
+// startPull gives back what stops it.
+func startPull(namesrv string, words []string) (func(), error) {
+	made, err := rocketmq.NewPullConsumer(
+		consumer.WithNsResolver(primitive.NewPassthroughResolver([]string{namesrv})),
+		consumer.WithGroupName(words[3]),
+		consumer.WithInstance(fmt.Sprint(words[1], "-", time.Now().UnixNano())),
+		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
+	)
+	if err != nil {
+		return nil, err
+	}
+	if err = made.Subscribe(words[4], consumer.MessageSelector{Type: consumer.TAG, Expression: words[5]}); err != nil {
+		return nil, err
+	}
+	if err = made.Start(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var polling sync.WaitGroup
+	polling.Add(1)
+	go func() {
+		defer polling.Done()
+		for ctx.Err() == nil {
+			request, err := made.Poll(ctx, 200*time.Millisecond)
+			if err == nil {
+				handled(words[1], request.GetMsgList())
+				made.ACK(ctx, request, consumer.ConsumeSuccess)
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		polling.Wait()
+		_ = made.Shutdown()
+	}, nil
+}
+
+// send sends one after the other, each as often as it takes.
+func send(namesrv, group, topic, prefix string, count, pauseMs int) {
+	p, err := rocketmq.NewProducer(
+		producer.WithNsResolver(primitive.NewPassthroughResolver([]string{namesrv})),
+		producer.WithGroupName(group),
+		producer.WithInstanceName(fmt.Sprint(prefix, "-", time.Now().UnixNano())),
+	)
+	if err == nil {
+		err = p.Start()
+	}
+	if err != nil {
+		emit("FAILED", group, err)
+		return
+	}
+	for number := 0; number < count; number++ {
+		message := primitive.NewMessage(topic, []byte(fmt.Sprint(prefix, "-", number)))
+		for {
+			if _, err := p.SendSync(context.Background(), message); err == nil {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		emit("SENT", prefix, number)
+		time.Sleep(time.Duration(pauseMs) * time.Millisecond)
+	}
+	_ = p.Shutdown()
 }
 
 func main() {
 	rlog.SetLogLevel("error")
-	running := map[string]rocketmq.PushConsumer{}
+	running := map[string]func(){}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		words := strings.Split(lines.Text(), "\t")
 		name := words[1]
 		if words[0] == "stop" {
-			_ = running[name].Shutdown()
+			running[name]()
 			delete(running, name)
 			emit("STOPPED", name)
 			continue
 		}
-		made, err := start(os.Args[1], words)
+		if words[0] == "send" {
+			count, _ := strconv.Atoi(words[4])
+			pauseMs, _ := strconv.Atoi(words[5])
+			go send(os.Args[1], name, words[2], words[3], count, pauseMs)
+			continue
+		}
+		stop, err := start(os.Args[1], words)
 		if err != nil {
 			emit("FAILED", name, err)
 			continue
 		}
-		running[name] = made
+		running[name] = stop
 		emit("READY", name)
 	}
-	for _, one := range running {
-		_ = one.Shutdown()
+	for _, stop := range running {
+		stop()
 	}
 	emit("DONE")
 }
