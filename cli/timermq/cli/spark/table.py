@@ -11,7 +11,7 @@ from ..arguments import OneLineParser, UsageError, count
 from ..output import print_json, print_table
 from .session import add_out, add_session_flags, add_store, session_for
 
-TABLES = ("commitlog", "consumequeue", "delivered", "timerlog", "wheel")
+TABLES = ("commitlog", "consumequeue", "delivered", "pending", "timerlog", "wheel")
 SHOWN_ROWS = 20
 """Rows that are printed unless more are asked for."""
 

@@ -122,6 +122,12 @@ def are_in(column: Values, wanted: Iterable[bytes]) -> Flags:
     return flags_of(pc.is_in(column, pa.array(wanted, pa.binary())))
 
 
+def have_within(column: Values, pattern: str) -> Flags:
+    """Which values of a ``binary`` column without null have a text in them."""
+    found: Values = pc.match_substring(column, pattern)
+    return flags_of(found)
+
+
 def joined(*parts: Values | bytes) -> Values:
     """Values of ``binary`` columns, and bytes that all have, put together; null where one is."""
     columns: list[Any] = [pa.scalar(part) if isinstance(part, bytes) else part for part in parts]

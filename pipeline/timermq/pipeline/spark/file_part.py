@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -39,7 +40,7 @@ class FilePart:
                 wanted = min(size, self.high - pos)
                 data = file.read(wanted)
                 if len(data) < wanted:
-                    raise self._cleaned(f"an end at {pos + len(data)}")
+                    raise self.cleaned(f"an end at {pos + len(data)}")
                 yield pos, data
                 pos += wanted
 
@@ -53,16 +54,28 @@ class FilePart:
             file.seek(low - self.start)
             data = file.read(high - low)
         if len(data) < high - low:
-            raise self._cleaned(f"an end at {low + len(data)}")
+            raise self.cleaned(f"an end at {low + len(data)}")
         return data
 
     def _open(self) -> BinaryIO:
         try:
             return Path(self.path).open("rb")
         except FileNotFoundError:
-            raise self._cleaned("no file") from None
+            raise self.cleaned("no file") from None
 
-    def _cleaned(self, found: str) -> SparkJobError:
+    def descriptor(self) -> int:
+        """The file, open for reading; to be closed by the caller.
+
+        Raises:
+            SparkJobError: As ``chunks``.
+        """
+        try:
+            return os.open(self.path, os.O_RDONLY)
+        except FileNotFoundError:
+            raise self.cleaned("no file") from None
+
+    def cleaned(self, found: str) -> SparkJobError:
+        """The error for a file that has lost what is to be read."""
         return SparkJobError(
             f"{self.path}: expected bytes {self.low} to {self.high}, found {found}: the broker "
             "has removed what was old since the job began; run it again"

@@ -122,3 +122,7 @@ class ReadOptions:
     def wants_due(self) -> bool:
         """Whether moments are asked for."""
         return self.due_from > 0 or self.due_to < INT64_MAX
+
+    def wants_stored(self) -> bool:
+        """Whether store times are asked for."""
+        return self.stored_from > 0 or self.stored_to < INT64_MAX

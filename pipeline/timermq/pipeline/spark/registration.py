@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from .commit_log_table import CommitLogSource
 from .consume_queue_table import ConsumeQueueSource
 from .delivered_table import DeliveredSource
+from .pending_table import PendingSource
 from .source import TableSource
 from .timer_log_table import TimerLogSource
 from .wheel_table import WheelSource
@@ -15,6 +16,7 @@ SOURCES: tuple[type[TableSource], ...] = (
     CommitLogSource,
     ConsumeQueueSource,
     DeliveredSource,
+    PendingSource,
     TimerLogSource,
     WheelSource,
 )

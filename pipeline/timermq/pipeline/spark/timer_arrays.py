@@ -66,6 +66,20 @@ class TimerArrays:
         found[list(self.faults)] = False
         return found
 
+    def only(self, kept: Flags) -> TimerArrays:
+        """Some of the rows, none with a fault."""
+        return TimerArrays(
+            self.deliver_ms[kept],
+            self.out_ms[kept],
+            self.names,
+            self.topic_of[kept],
+            self.queue_id[kept],
+            self.order_py[kept],
+            self.rolls[kept],
+            self.is_delete[kept],
+            {},
+        )
+
     def topics(self) -> Values:
         """The real topics, null where there is a fault."""
         return taken(pa.array(self.names, pa.string()), self.topic_of, self.good)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from timermq.pipeline.spark.options import ReadOptions
 from timermq.pipeline.spark.source import TableReader
 from timermq.pipeline.spark.store_view import StoreView
 from timermq.timerstore.disk import Disk
-from unit.pipeline.crashed_store import Crashed, crashed
+from timermq.timerstore.memory_disk import MemoryDisk
+from unit.pipeline.crashed_store import Crashed, crashed, leave
 
 Row = dict[str, Any]
 
@@ -32,9 +34,17 @@ def written(disk: Disk, root: str, directory: Path) -> str:
     return str(directory)
 
 
-def crashed_directory(directory: Path) -> tuple[Crashed, str]:
-    """A timer store as a killed process leaves it, and its directory."""
-    crash = trio.run(crashed, clock=MockClock(autojump_threshold=0))
+def crashed_directory(
+    directory: Path, damage: Callable[[MemoryDisk], None] = leave
+) -> tuple[Crashed, str]:
+    """A timer store as a killed process leaves it, perhaps damaged, and its directory."""
+
+    async def life() -> Crashed:
+        crash = await crashed()
+        damage(crash.disk)
+        return crash
+
+    crash = trio.run(life, clock=MockClock(autojump_threshold=0))
     return crash, written(crash.disk, ROOT, directory)
 
 

@@ -1,0 +1,159 @@
+"""Which messages that wait will fire: what is handled already, and what is taken back.
+
+The rules are those of ``PendingTimers.rows``, for columns:
+
+- a slot before the read pointer is read;
+- what a record of the log names as its origin was delivered, rolled or taken back beyond the
+  checkpoint; what RocketMQ handled so is known by topic, key, slot and number of rolls;
+- a delete takes out whom it names in the slot that its moment lies in, wherever it waits.
+"""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from timermq.pipeline.already_done import AlreadyDone, ForeignKey, contains
+from timermq.pipeline.timer_record import OUT, REAL_TOPIC, ROLL_TIMES, order_name
+from timermq.timerstore.properties import UNIQ_KEY_NAME
+
+from .byte_arrays import Flags, Places, Values, are_in, joined
+from .record_chunks import RecordChunk
+from .timer_arrays import TimerArrays, deleted_names
+
+_NONE = np.empty(0, np.int64)
+_MARK = b"\x02"
+"""Between the parts of a key: no value of a property holds it."""
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Deletes:
+    """What is taken back: orders as numbers, keys as text, each with the slot of its moment."""
+
+    orders: Places = attrs.field(default=_NONE)
+    """Ascending."""
+    order_slots: Places = attrs.field(default=_NONE)
+    key_slots: Places = attrs.field(default=_NONE)
+    """Ascending, each once."""
+    keys: tuple[bytes, ...] = ()
+    """Slot and name."""
+
+    def __bool__(self) -> bool:
+        return bool(len(self.orders) or self.keys)
+
+    @classmethod
+    def of(cls, slots: Places, names: list[bytes]) -> Deletes:
+        """The deletes with these slots and names."""
+        orders, order_slots, key_slots, keys = list[int](), list[int](), list[int](), set[bytes]()
+        for slot_ms, name in zip(slots.tolist(), names, strict=True):
+            order = int(name[1:]) if name[:1] == b"\x01" and name[1:].isdigit() else -1
+            if 0 <= order < 1 << 63 and order_name(order) == name:
+                orders.append(order)
+                order_slots.append(slot_ms)
+            else:
+                key_slots.append(slot_ms)
+                keys.add(b"%d%b%b" % (slot_ms, _MARK, name))
+        by_order = np.argsort(np.array(orders, np.int64), kind="stable")
+        return cls(
+            orders=np.array(orders, np.int64)[by_order],
+            order_slots=np.array(order_slots, np.int64)[by_order],
+            key_slots=np.unique(np.array(key_slots, np.int64)),
+            keys=tuple(sorted(keys)),
+        )
+
+    def cover_orders(self, out_ms: Places, order_py: Places) -> Flags:
+        """Which messages are taken back by their order."""
+        found = np.zeros(len(out_ms), np.bool_)
+        rows = np.flatnonzero(contains(self.orders, order_py))
+        at = np.searchsorted(self.orders, order_py[rows])
+        # Nearly always one delete names a message; each more is one more round.
+        while len(rows):
+            found[rows] |= self.order_slots[at] == out_ms[rows]
+            at = at + 1
+            more = at < len(self.orders)
+            rows, at = rows[more], at[more]
+            same = self.orders[at] == order_py[rows]
+            rows, at = rows[same], at[same]
+        return found
+
+    def may_cover_keys(self, out_ms: Places) -> Flags:
+        """Which slots have a delete that names a key."""
+        return contains(self.key_slots, out_ms)
+
+    def cover_keys(self, chunk: RecordChunk, timers: TimerArrays) -> Flags:
+        """Which messages are taken back by their key, with the topic before it or without."""
+        found = np.zeros(len(chunk), np.bool_)
+        among = self.may_cover_keys(timers.out_ms)
+        if among.any():
+            rows = chunk.only(among)
+            slots = pa.array(timers.out_ms[among]).cast(pa.string()).cast(pa.binary())
+            keys = _value(rows, UNIQ_KEY_NAME)
+            topics = timers.topics().cast(pa.binary()).filter(pa.array(among)).fill_null(b"")
+            named = are_in(joined(slots, _MARK, keys), self.keys)
+            found[among] = named | are_in(joined(slots, _MARK, topics, b"+", keys), self.keys)
+        return found
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Handled:
+    """What was handled beyond the checkpoint."""
+
+    origins: Places = attrs.field(default=_NONE)
+    """Ascending positions of records."""
+    foreign: tuple[bytes, ...] = ()
+    """What RocketMQ handled, by its keys."""
+    foreign_slots: Places = attrs.field(default=_NONE)
+    """The slots of these keys, ascending; a slot that is no number has none."""
+
+    @classmethod
+    def of(cls, done: AlreadyDone) -> Handled:
+        """What recovery found."""
+        return cls.with_keys(done.origins, [key for key, count in done.foreign.items() if count])
+
+    @classmethod
+    def with_keys(cls, origins: Places, foreign: list[ForeignKey]) -> Handled:
+        """The same of positions and keys."""
+        slots = [int(out) for _, _, out, _ in foreign if out.isdigit() and len(out) < 19]
+        return cls(
+            origins=origins,
+            foreign=tuple(sorted({_MARK.join(key) for key in foreign})),
+            foreign_slots=np.unique(np.array(slots, np.int64)),
+        )
+
+    def hold(self, positions: Places) -> Flags:
+        """Which records were delivered, rolled or taken back."""
+        return contains(self.origins, positions)
+
+    def hold_foreign(self, chunk: RecordChunk) -> Flags:
+        """Which records RocketMQ handled."""
+        if not self.foreign:
+            return np.zeros(len(chunk), np.bool_)
+        keys = joined(
+            _value(chunk, REAL_TOPIC[:-1]),
+            _MARK,
+            _value(chunk, UNIQ_KEY_NAME),
+            _MARK,
+            _value(chunk, OUT[:-1]),
+            _MARK,
+            _value(chunk, ROLL_TIMES[:-1], b"0"),
+        )
+        return are_in(keys, self.foreign)
+
+
+def fires(chunk: RecordChunk, timers: TimerArrays, handled: Handled, deletes: Deletes) -> Flags:
+    """Which records of the timer topic that wait, and have no origin's mark, will be delivered."""
+    found = timers.good & ~timers.is_delete & ~handled.hold_foreign(chunk)
+    found &= ~deletes.cover_orders(timers.out_ms, timers.order_py)
+    return found & ~deletes.cover_keys(chunk, timers)
+
+
+def named_by(chunk: RecordChunk, timers: TimerArrays) -> tuple[Places, list[bytes]]:
+    """The deletes among some records: the slots of their moments, and whom they name."""
+    names: list[bytes | None] = deleted_names(chunk).to_pylist()
+    are = np.array([name is not None for name in names], np.bool_) & timers.good
+    return timers.out_ms[are], [names[row] or b"" for row in np.flatnonzero(are).tolist()]
+
+
+def _value(chunk: RecordChunk, name: bytes, default: bytes = b"") -> Values:
+    return chunk.found.value(name).fill_null(default)
