@@ -7,12 +7,18 @@ then every row has arrived once, or is refused once, and what drivers were told 
 from __future__ import annotations
 
 import pytest
+import trio
+from trio.testing import MockClock
 
-from simulation.bulk_workloads import BULK_WORKLOADS
+from fakes import VirtualClock
+from simulation.bulk_workloads import ASYNC, BULK_WORKLOADS, Rows, arrived, desk
 from simulation.crash_selection import different_states, selected
 from simulation.crash_states import CrashState, CrashStates
 from simulation.recording_disk import Recording, Synced
+from simulation.staged_service import HOST
 from timermq.broker.refusal import RefusedError
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.message import Message
 
 STATES_MIN = 200
 """States of each workload: a workload that leaves fewer does nothing any more."""
@@ -33,6 +39,31 @@ def test_every_crash_state(name: str) -> None:
 
     assert faults == {}
     assert count >= STATES_MIN
+
+
+async def test_a_log_that_a_power_cut_made_shorter(autojump_clock: MockClock) -> None:
+    """Rows that are stored where the log had been further before are found after a kill."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    rows = Rows(parts=(((0, 2, 4), (6, 8)),))
+    async with desk(disk, clock, ASYNC, None, adopts=False) as one:
+        others = [Message("Other", 0, bytes(500), b"a\x01b\x02", born_host=HOST)] * 8
+        parts = await one.stage(rows, "run")
+        await one.service.store.flush()
+        one.service.put(others)
+        await one.hand_over(parts)
+    disk.power_cut()
+    async with desk(disk, clock, ASYNC, None) as one:
+        for _ in range(10_000):
+            if one.scheduling.adopter.adopted >= 3:
+                break
+            await trio.lowlevel.checkpoint()
+    disk.process_kill()
+    async with desk(disk, clock, ASYNC, None) as one:
+        job = await one.done()
+
+        assert arrived(one.service.store) == dict.fromkeys(rows.all, 1)
+        assert (job.status().adopted, job.was_found) == (5, False)
 
 
 def test_a_broker_that_does_not_sync_is_found_out() -> None:

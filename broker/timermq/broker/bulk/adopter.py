@@ -163,9 +163,9 @@ class Adopter:
         """Bring a job that was handed over to its end; see ``run``."""
         note = job.handed_over
         assert note is not None
-        progress = job.progress or ProgressNote(row=0, log_py=note.log_py)
+        progress = job.progress or ProgressNote(row=0, log_py=0)
         known = np.zeros(0, np.int64)
-        if job.was_found:
+        if job.was_found and job.progress is not None:
             known = await adopted_rows(
                 self._store.commit_log,
                 first_py=progress.log_py,
@@ -182,12 +182,16 @@ class Adopter:
             known=known,
             noted_at=trio.current_time(),
         )
+        if job.progress is None:
+            # Before the first row: without it none is in the log, whatever a power cut took there.
+            await self._note(work, must=True)
         first = 0
         for name, rows in note.parts:
             if first + rows > work.row:
                 await self._adopt_part(work, name, first, rows)
             first += rows
-        await self._note(work, is_done=True)
+        await self._note(work, must=True, is_done=True)
+        self._go_on(work)
         self._work = None
         job.handed_over, job.was_found = None, False
         job.clean(self._store.disk)
@@ -222,9 +226,7 @@ class Adopter:
             left = np.array(tried.left, np.int64)
             if tried.error is not None:
                 await self._hold_up(work, len(left), tried.error)
-        if work.job.held_up is not None:
-            self.held_up.over()
-            work.job.held_up = None
+        self._go_on(work)
         await self._refuse(work, name, [(at + row, rule, text) for row, rule, text in refused])
         work.row = first + len(block)
         if self._store.options.is_sync_flush:
@@ -317,8 +319,8 @@ class Adopter:
             work.refused += len(found)
             found = []
 
-    async def _note(self, work: _Work, *, is_done: bool = False) -> None:
-        """Write the progress of what is durable; a last one is tried until it is."""
+    async def _note(self, work: _Work, *, must: bool = False, is_done: bool = False) -> None:
+        """Write the progress of what is durable; one that ``must`` be is tried until it is."""
         log_py = self._store.commit_log.max_offset
         note = ProgressNote(
             row=work.row,
@@ -333,7 +335,7 @@ class Adopter:
                 parts_digest=parts_digest(work.note.parts),
                 topics=work.note.topics,
             )
-        while not await self._save(work, note) and is_done:
+        while not await self._save(work, note) and must:
             await self._hold_up(work, 0, "the progress of the job cannot be written")
         work.noted_at = trio.current_time()
 
@@ -352,6 +354,12 @@ class Adopter:
             return False
         work.job.progress = note
         return True
+
+    def _go_on(self, work: _Work) -> None:
+        """What held the job up is over, if anything did."""
+        if work.job.held_up is not None:
+            self.held_up.over()
+            work.job.held_up = None
 
     async def _hold_up(self, work: _Work, count: int, error: str) -> None:
         """The store takes nothing just now: say so, and pause."""

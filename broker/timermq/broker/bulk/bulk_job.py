@@ -101,9 +101,9 @@ class BulkJob:
     @property
     def scan_py(self) -> int | None:
         """From where on its rows stand in the log; None: there is none to be looked for."""
-        if self.handed_over is None:
+        if self.handed_over is None or self.progress is None:
             return None
-        return self.handed_over.log_py if self.progress is None else self.progress.log_py
+        return self.progress.log_py
 
     def path(self, name: str) -> str:
         """A file of it."""

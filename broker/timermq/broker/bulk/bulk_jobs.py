@@ -69,7 +69,7 @@ class BulkJobs:
     def waiting(self) -> list[BulkJob]:
         """The jobs that are to be adopted, in the order in which they were handed over."""
         found = [job for job in self._jobs.values() if job.state is JobState.HANDED_OVER]
-        return sorted(found, key=lambda job: (job.scan_py or 0, job.job_ms, job.name))
+        return sorted(found, key=_handed_ms)
 
     def get(self, name: str) -> BulkJob:
         """A job that is known.
@@ -228,12 +228,17 @@ class BulkJobs:
                 note = HandedOverNote(
                     parts=wanted.parts,
                     topics=topics,
-                    log_py=self._store.commit_log.max_offset,
+                    handed_ms=self._handed_ms(),
                     born_host=born_host,
                 )
                 with trio.CancelScope(shield=True):
                     await self._decide(job, note)
             return job.is_made_of(wanted.parts)
+
+    def _handed_ms(self) -> int:
+        """A moment behind those of all that wait, whatever the clock does."""
+        last_ms = max(map(_handed_ms, self.waiting()), default=0)
+        return max(self._now_ms(), last_ms + 1)
 
     async def _decide(self, job: BulkJob, note: HandedOverNote) -> None:
         path = job.path(HANDED_OVER)
@@ -350,6 +355,10 @@ class BulkJobs:
             self._jobs[name] = job
         if self.waiting():
             self.handed_over.set()
+
+
+def _handed_ms(job: BulkJob) -> int:
+    return 0 if job.handed_over is None else job.handed_over.handed_ms
 
 
 def _done_ms(job: BulkJob) -> int:

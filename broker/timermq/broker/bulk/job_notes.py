@@ -38,8 +38,8 @@ class HandedOverNote:
     parts: tuple[tuple[str, int], ...]
     """Names and rows, in the order in which they are adopted."""
     topics: tuple[str, ...]
-    log_py: int
-    """End of the commit log then: no row of the job stands before it."""
+    handed_ms: int
+    """When, epoch milliseconds: jobs are adopted in this order."""
     born_host: bytes
     """Who handed over, as records hold it."""
 
@@ -51,7 +51,10 @@ class HandedOverNote:
 
 @attrs.frozen(kw_only=True)
 class ProgressNote:
-    """``progress``: written only of what is durable."""
+    """``progress``: written before the first row is stored, and only of what is durable.
+
+    Where it is missing no row of the job is in the log.
+    """
 
     row: int
     """Rows of the job below it are stored or refused."""

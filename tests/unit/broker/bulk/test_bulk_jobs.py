@@ -168,13 +168,13 @@ async def test_a_decided_job_is_never_swept(autojump_clock: MockClock) -> None:
 async def test_jobs_are_adopted_in_the_order_of_their_hand_overs(
     autojump_clock: MockClock,
 ) -> None:
-    """Of those of one position of the log the one that was opened first."""
+    """Also when the clock stands still, or goes back."""
     async with table() as one:
-        for name in ("b", "a"):
+        for name in ("b", "a", "c"):
             job = await one.staged(name, "p")
             await one.decide(job, "p")
-            advance(one.clock, 1)
-        assert [job.name for job in one.jobs.waiting()] == ["b", "a"]
+            advance(one.clock, -1)
+        assert [job.name for job in one.jobs.waiting()] == ["b", "a", "c"]
 
 
 async def test_a_note_that_cannot_be_read_is_left_as_it_is(autojump_clock: MockClock) -> None:

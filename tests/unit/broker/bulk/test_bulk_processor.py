@@ -146,7 +146,7 @@ async def test_rows_that_a_rule_refuses_are_remembered(autojump_clock: MockClock
         driver = Driver(running.connect())
         opened = await driver.open()
         far_ms = opened.job_ms + opened.limits.delay_max_ms + 1_000_000
-        moments = [0, far_ms, -5, opened.job_ms + 1_000]
+        moments = [opened.job_ms - 1_000, far_ms, -5, opened.job_ms + 1_000]
         await driver.stage("p", small_block("abcd", deliver_ms=moments))
         await driver.stage(
             "q", small_block(["e"], queue_id=8), small_block("fg", keys=["", "\x02"])
