@@ -45,6 +45,9 @@ NOTE_INTERVAL_S = 1.0
 """Between two writings of the progress: what a start after a kill has to look for in the log."""
 BACKLOG_MAX = 8_192
 """Messages of the timer topic that have no place in the wheel yet: some 50 ms of its time."""
+INDEX_LAG_MAX = 2 << 20
+"""Bytes of the log that are not indexed yet: what falls further behind has to be read again, at ten
+times the cost of a row."""
 BACKLOG_PAUSE_S = 0.005
 MESSAGES_MAX = 128
 """Single messages stored together."""
@@ -294,15 +297,19 @@ class Adopter:
                 tried.error = remark
 
     async def _turn(self) -> None:
-        """Everything else has its turn, and the wheel comes near."""
+        """Everything else has its turn, and wheel and index come near."""
         await trio.lowlevel.checkpoint()
-        while self._backlog() > BACKLOG_MAX:  # noqa: ASYNC110 - nothing says when it is less
+        while self._is_behind():  # noqa: ASYNC110 - nothing says when it is less
             await trio.sleep(BACKLOG_PAUSE_S)
 
-    def _backlog(self) -> int:
+    def _is_behind(self) -> bool:
+        """Whether wheel or index have yet to take in what was stored before."""
         queue = self._store.queue(TIMER_TOPIC, 0)
         reached = self._timer_store.state.commit_queue_offset
-        return 0 if queue is None else queue.max_offset - reached
+        if queue is not None and queue.max_offset - reached > BACKLOG_MAX:
+            return True
+        now = self._store.statistics()
+        return now.max_phy_offset - now.indexed_to > INDEX_LAG_MAX
 
     async def _refuse(self, work: _Work, part: str, rows: Sequence[tuple[int, str, str]]) -> None:
         """Write refused rows down; they are durable with the next progress."""
