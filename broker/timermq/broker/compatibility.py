@@ -243,6 +243,10 @@ ASKED: Mapping[RequestCode, Row] = {
         "to name servers: every 30 s, and at once when topics change",
         "unit/broker/names/test_name_server_link",
     ),
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: Row(
+        "of name servers, before a registration: whether another broker has taken the name",
+        "unit/broker/names/test_name_server_link",
+    ),
     RequestCode.UNREGISTER_BROKER: Row(
         "to name servers at a stop", "unit/broker/names/test_name_server_link"
     ),

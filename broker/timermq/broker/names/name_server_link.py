@@ -18,6 +18,7 @@ import attrs
 import structlog
 import trio
 
+from timermq.remoting.bodies import BodyFormatError, decode_topic_route
 from timermq.remoting.codes import VERSION, LanguageCode, RequestCode, ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.connection import FrameConnection
@@ -62,6 +63,8 @@ class LinkState:
     registrations: int = 0
     error: str | None = None
     """Why it is not; None while it is."""
+    namesake: str | None = None
+    """Address of another broker that was seen there under the name of this one."""
 
 
 class NameServerLink:
@@ -136,8 +139,10 @@ class NameServerLink:
                     self._changed = trio.Event()
                     await self._register()
                     await trio.sleep(CHANGE_INTERVAL)
-                    with trio.move_on_after(REGISTER_INTERVAL - CHANGE_INTERVAL):
+                    with trio.move_on_after(REGISTER_INTERVAL - CHANGE_INTERVAL) as waiting:
                         await self._changed.wait()
+                    if waiting.cancelled_caught and not self._is_leaving:
+                        await self._look_for_namesake()
         finally:
             stream, self._stream = self._stream, None
             await trio.aclose_forcefully(stream)
@@ -162,6 +167,31 @@ class NameServerLink:
         if not self.state.is_registered:
             self.state.is_registered, self.state.error = True, None
             log.info("registered", namesrv=self.state.address, broker=own.options.broker_name)
+
+    async def _look_for_namesake(self) -> None:
+        """Whether another broker has taken the place that this one registered for.
+
+        RocketMQ's name servers keep the address that came last, so two brokers of one name take
+        the route from each other, and what stands in one of them is read by nobody. Asked before
+        the next registration takes the place back, by the topic that every broker has of its name.
+        """
+        name = self._own.options.broker_name
+        answer = await self._call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": name})
+        try:
+            routes = [] if answer.code else decode_topic_route(answer.body)
+        except BodyFormatError:
+            routes = []
+        addresses = [one.address for one in routes if one.broker_name == name and one.address]
+        namesake = addresses[0] if addresses else self._own.address
+        if namesake not in (self._own.address, self.state.namesake):
+            log.error(
+                "another broker registers with the name of this one: give each a name of its own",
+                namesrv=self.state.address,
+                broker=name,
+                address=self._own.address,
+                other=namesake,
+            )
+            self.state.namesake = namesake
 
     async def _call(self, code: int, ext: dict[str, str], body: bytes = b"") -> Command:
         assert self._stream is not None

@@ -10,6 +10,7 @@ import attrs
 import pytest
 import trio
 import trio.testing
+from structlog.testing import capture_logs
 
 from broker_rig import ADDRESS, BROKER
 from timermq.broker.names.name_server_link import NameServerLinks
@@ -28,6 +29,8 @@ class NameServer:
     code: int | None = 0
     """Of answers; None: it is silent."""
     is_there: bool = True
+    route: bytes = b""
+    """Of the topic of the broker's name."""
     seen: list[tuple[float, Command]] = attrs.Factory(list[tuple[float, Command]])
     streams: list[trio.abc.Stream] = attrs.Factory(list[trio.abc.Stream])
     tries: list[float] = attrs.Factory(list[float])
@@ -52,7 +55,13 @@ class NameServer:
                 for command in frames.events():
                     self.seen.append((trio.current_time(), command))
                     if self.code is not None:
-                        await stream.send_all(frames.encode(command.answer(self.code)))
+                        body = self.route if command.code == 105 else b""
+                        answer = command.answer(self.code, body=body)
+                        await stream.send_all(frames.encode(answer))
+
+    def times(self) -> list[int]:
+        """When the broker registered, seconds."""
+        return [round(time) for time, one in self.seen if one.code == 103]
 
     def codes(self) -> list[int]:
         """Codes of what was told."""
@@ -100,7 +109,7 @@ async def test_registering(autojump_clock: trio.testing.MockClock) -> None:
         await trio.sleep(100)
         first = found.server.seen[0][1]
 
-        assert [round(time) for time, _ in found.server.seen] == [0, 30, 60, 90]
+        assert found.server.times() == [0, 30, 60, 90]
         assert len(found.server.streams) == 1
         assert first.ext == {
             "bodyCrc32": first.ext["bodyCrc32"],
@@ -128,7 +137,7 @@ async def test_a_change_is_told_at_once(autojump_clock: trio.testing.MockClock) 
         found.make("T")
         await trio.sleep(0.1)
 
-        assert [round(time) for time, _ in found.server.seen] == [0, 10]
+        assert found.server.times() == [0, 10]
         assert "T" in found.server.registration().topics
         for number in range(50):
             found.make(f"T{number}")
@@ -149,7 +158,7 @@ async def test_a_connection_that_breaks_is_made_again(
             await found.server.streams[-1].aclose()
             await trio.sleep(5)
 
-        assert [round(time) for time, _ in found.server.seen] == [0, 11, 16]
+        assert found.server.times() == [0, 11, 16]
         assert len(found.server.registration().topics) > 1
 
 
@@ -201,7 +210,7 @@ async def test_goodbye(autojump_clock: trio.testing.MockClock) -> None:
         await found.links.say_goodbye()
         await trio.sleep(100)
 
-        assert found.server.codes() == [103, 104]
+        assert [one for one in found.server.codes() if one != 105] == [103, 104]
         assert found.server.seen[-1][1].ext["brokerName"] == "broker-a"
     async with scene() as found:
         await trio.sleep(1)
@@ -213,6 +222,32 @@ async def test_goodbye(autojump_clock: trio.testing.MockClock) -> None:
     async with scene(is_there=False) as found:
         await trio.sleep(1)
         await found.links.say_goodbye()
+
+
+async def test_a_broker_of_the_same_name_is_told_once(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """RocketMQ's name server keeps the one that came last; both would lose messages from sight."""
+    own, other = (
+        b'{"brokerDatas":[{"brokerAddrs":{"0":"%s"},"brokerName":"broker-a"}],"queueDatas":'
+        b'[{"brokerName":"broker-a","perm":7,"readQueueNums":1,"writeQueueNums":1}]}' % address
+        for address in (ADDRESS.encode(), b"10.0.0.2:10911")
+    )
+    async with scene() as found:
+        with capture_logs() as logs:
+            for route in (b"", b"[", b"{}", own):
+                found.server.route = route
+                await trio.sleep(30)
+            (state,) = found.links.states()
+            namesakes = [state.namesake]
+            found.server.route = other
+            await trio.sleep(100)
+            namesakes.append(state.namesake)
+
+        assert namesakes == [None, "10.0.0.2:10911"]
+        assert state.is_registered
+        (told,) = [one for one in logs if one["log_level"] == "error"]
+        assert (told["other"], told["address"]) == ("10.0.0.2:10911", ADDRESS)
 
 
 def test_a_broker_registers_with_each_address_once() -> None:
