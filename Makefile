@@ -81,6 +81,7 @@ docs: $(STAMP)   ## tables of docs/ from declarations and kept results, and pict
 	$(BIN)/python docs/pipeline_tables.py
 	$(BIN)/python docs/performance_tables.py
 	$(BIN)/python perf/pictures.py
+	$(BIN)/python docs/report_pictures.py
 
 screenshots: $(STAMP)  ## docs/screenshots, from the frozen moments that the tests look at
 	$(BIN)/python docs/screenshots.py

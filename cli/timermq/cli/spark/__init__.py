@@ -6,9 +6,10 @@ import argparse
 from typing import cast
 
 from ..arguments import OneLineParser, Verb, first_sentence
-from . import table
+from . import report, table
 
 VERBS: dict[str, Verb] = {
+    "report": report,
     "table": table,
 }
 

@@ -1,23 +1,16 @@
-"""Plots as SVG: two axes, points or lines, readable on a light page and on a dark one.
+"""Plots: two axes, points or lines.
 
-The background stays the page's own; grey and two strong colours are visible on either. Series
-differ in their marks too, so that colour never says something alone.
+Series differ in their marks too, so that colour never says something alone.
 """
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
 
 import attrs
 
-WIDTH, HEIGHT = 860, 400
-LEFT, RIGHT, TOP, BOTTOM = 74, 24, 66, 56
-"""Margins around the area of the plot."""
-GREY = "#7d8590"
-BLUE, ORANGE = "#2f81f7", "#db6d28"
-FONT = "ui-sans-serif, system-ui, sans-serif"
+from .svg import BOTTOM, GREY, HEIGHT, LEFT, LETTER_WIDTH, RIGHT, TOP, WIDTH, picture, text
 
 
 @attrs.frozen(kw_only=True)
@@ -32,6 +25,8 @@ class Axis:
     low: float
     high: float
     ticks: Sequence[float]
+    names: Sequence[str] | None = None
+    """What is written at the ticks; None: their numbers."""
     logarithmic: bool = False
 
     def __attrs_post_init__(self) -> None:
@@ -55,24 +50,19 @@ class Series:
     points: Sequence[tuple[float, float]]
     joined: bool = False
     """A line through large points; otherwise dots."""
+    dashes: str | None = None
+    """A line alone: its pattern as SVG has it, "" for one without gaps."""
 
 
 def plot(title: str, x: Axis, y: Axis, series: Sequence[Series], note: str = "") -> str:
     """The picture; ``note`` stands small below the title."""
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'font-family="{FONT}" font-size="13" fill="{GREY}" role="img">',
-        f"<title>{html.escape(title)}</title>",
-        _text(LEFT, 22, title, 'font-size="16" font-weight="600"'),
-        _text(LEFT, 40, note, 'font-size="12"'),
-        *_frame(x, y),
-    ]
+    parts = frame(x, y)
     at = float(LEFT)
     for one in series:
-        parts += [_mark(at + 5, TOP - 10, one), _text(at + 20, TOP - 6, one.name)]
-        at += 48 + 7 * len(one.name)
+        parts += [_mark(at + 5, TOP - 10, one), text(at + 20, TOP - 6, one.name)]
+        at += 48 + LETTER_WIDTH * len(one.name)
     parts += [_drawn(one, x, y) for one in series]
-    return "\n".join([*parts, "</svg>", ""])
+    return picture(title, note, parts)
 
 
 def ticks_of_ten(low: float, high: float) -> list[float]:
@@ -88,30 +78,32 @@ def even_ticks(high: float, count: int = 5) -> list[float]:
     return [step * number for number in range(math.ceil(high / step) + 1)]
 
 
-def _frame(x: Axis, y: Axis) -> list[str]:
+def frame(x: Axis, y: Axis) -> list[str]:
     """Grid, numbers and names of the axes."""
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     grid = f'stroke="{GREY}" stroke-opacity="0.25"'
     parts: list[str] = []
-    for tick in x.ticks:
-        at = _x(x, tick)
+    for tick, name in zip(x.ticks, _names(x), strict=True):
+        at = x_of(x, tick)
         parts.append(f'<path d="M{at} {TOP}V{bottom}" {grid}/>')
-        parts.append(_text(at, bottom + 18, _number(tick), 'text-anchor="middle"'))
-    for tick in y.ticks:
-        at = _y(y, tick)
+        parts.append(text(at, bottom + 18, name, 'text-anchor="middle"'))
+    for tick, name in zip(y.ticks, _names(y), strict=True):
+        at = y_of(y, tick)
         parts.append(f'<path d="M{LEFT} {at}H{right}" {grid}/>')
-        parts.append(_text(LEFT - 8, at + 4, _number(tick), 'text-anchor="end"'))
+        parts.append(text(LEFT - 8, at + 4, name, 'text-anchor="end"'))
     middle = (TOP + bottom) / 2
     turned = f'text-anchor="middle" transform="rotate(-90 18 {middle})"'
-    parts.append(_text((LEFT + right) / 2, HEIGHT - 14, x.label, 'text-anchor="middle"'))
-    parts.append(_text(18, middle, y.label, turned))
+    parts.append(text((LEFT + right) / 2, HEIGHT - 14, x.label, 'text-anchor="middle"'))
+    parts.append(text(18, middle, y.label, turned))
     return parts
 
 
 def _drawn(one: Series, x: Axis, y: Axis) -> str:
-    places = list(dict.fromkeys((_x(x, px), _y(y, py)) for px, py in one.points))
+    places = list(dict.fromkeys((x_of(x, px), y_of(y, py)) for px, py in one.points))
+    line = " ".join(f"{px},{py}" for px, py in places)
+    if one.dashes is not None:
+        return f'<polyline points="{line}" fill="none" {_stroke(one)}/>'
     if one.joined:
-        line = " ".join(f"{px},{py}" for px, py in places)
         dots = "".join(f'<circle cx="{px}" cy="{py}" r="5"/>' for px, py in places)
         return (
             f'<g fill="{one.colour}"><polyline points="{line}" fill="none" '
@@ -124,21 +116,30 @@ def _drawn(one: Series, x: Axis, y: Axis) -> str:
     )
 
 
+def _stroke(one: Series) -> str:
+    dashes = f' stroke-dasharray="{one.dashes}"' if one.dashes else ""
+    return f'stroke="{one.colour}" stroke-width="2"{dashes}'
+
+
 def _mark(x: float, y: float, one: Series) -> str:
-    line = f'<path d="M{x - 9} {y}h18" stroke="{one.colour}" stroke-width="2"/>'
+    line = f'<path d="M{x - 9} {y}h18" {_stroke(one)}/>'
+    if one.dashes is not None:
+        return line
     return f'<circle cx="{x}" cy="{y}" r="4" fill="{one.colour}"/>' + (line if one.joined else "")
 
 
-def _x(axis: Axis, value: float) -> float:
+def x_of(axis: Axis, value: float) -> float:
+    """Where a value stands across the picture."""
     return round(LEFT + axis.place(value) * (WIDTH - LEFT - RIGHT), 1)
 
 
-def _y(axis: Axis, value: float) -> float:
+def y_of(axis: Axis, value: float) -> float:
+    """Where a value stands down the picture."""
     return round(HEIGHT - BOTTOM - axis.place(value) * (HEIGHT - TOP - BOTTOM), 1)
 
 
-def _text(x: float, y: float, text: str, how: str = "") -> str:
-    return f'<text x="{x}" y="{y}" {how}>{html.escape(text)}</text>'
+def _names(axis: Axis) -> Sequence[str]:
+    return axis.names if axis.names is not None else [_number(tick) for tick in axis.ticks]
 
 
 def _number(value: float) -> str:

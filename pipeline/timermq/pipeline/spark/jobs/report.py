@@ -1,0 +1,289 @@
+"""What a store holds, when it fires, how late that will be, and how late it was."""
+
+# pyright: reportUnknownMemberType=false
+# The overloads of createDataFrame name types of pandas, which is not installed.
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ..histogram import spread
+from ..registration import read_table
+from ..store_view import StoreView
+from ..topic_names import UNKNOWN, topic_names
+from .drain_forecast import DueSeconds, LateMinutes, by_minute, lateness
+from .drain_rate import DrainRate, measured_rate
+from .report_cells import (
+    DAY_MS,
+    DELIVERED_COLUMNS,
+    HOUR_MS,
+    MINUTE_MS,
+    PENDING_COLUMNS,
+    UNIT_COLUMNS,
+    delivered_cells,
+    due_cells,
+    floored,
+    planned_cells,
+)
+
+FORECAST_DAYS = 31
+"""How far a forecast looks: 2.7 million seconds, 65 MB on the driver."""
+HOT_SECONDS = 20
+"""The fullest seconds that are shown."""
+
+
+@attrs.frozen(kw_only=True)
+class Report:
+    """The frames of a report; all of them small."""
+
+    minutes: DataFrame
+    """minute_ms, topic, count, bytes: what is due."""
+    hours: DataFrame
+    """hour_ms, topic, count, bytes."""
+    topics: DataFrame
+    """topic, count, bytes, overdue, first_ms, last_ms."""
+    hot_slots: DataFrame
+    """second_ms, due (in all), topic, count: the fullest seconds."""
+    rolls: DataFrame
+    """hour_ms, topic, count: messages that are enqueued again then, for their next leg."""
+    delays: DataFrame
+    """topic, count, rolled, p50_ms, p90_ms, p99_ms, max_ms: from the send to the moment asked for.
+
+    Of the messages whose first unit the timer log still holds. One that rolls counts with its first
+    leg: it is at least as long.
+    """
+    lateness: DataFrame
+    """topic, hour_ms (of the moment asked for), count, early, p50_ms, p90_ms, p99_ms, max_ms.
+
+    Null for all topics, all hours.
+    """
+    late_buckets: DataFrame
+    """late_ms, count: how many were how late, as buckets."""
+    rate: DrainRate | None
+    """None: nothing tells it, so there is no forecast."""
+    forecast: LateMinutes | None
+    cells: Sequence[DataFrame]
+    """What Spark keeps for all these."""
+
+    def release(self) -> None:
+        """Let Spark forget what it keeps; the frames would be made from the files again."""
+        for frame in self.cells:
+            frame.unpersist()
+
+
+def report(
+    spark: SparkSession, store: str, *, begin_ms: int, drain_rate: float | None = None
+) -> Report:
+    """Look at a store.
+
+    Args:
+        spark: A session that the tables are registered in.
+        store: The directory, as driver and executors see it.
+        begin_ms: Where the forecast begins; what is due before is due then.
+        drain_rate: Messages a second; None: measured from what was delivered.
+
+    Raises:
+        StoreError: There is no store, or it is damaged.
+    """
+    view = StoreView.of(store)
+    return report_on(
+        read_table(spark, "timermq.pending", store, columns=PENDING_COLUMNS),
+        read_table(spark, "timermq.timerlog", store, columns=UNIT_COLUMNS),
+        read_table(spark, "timermq.delivered", store, columns=DELIVERED_COLUMNS),
+        names=names_frame(spark, topic_names(view.root)),
+        precision_ms=view.timer_options.timer_precision_ms,
+        begin_ms=begin_ms,
+        drain_rate=drain_rate,
+    )
+
+
+def report_on(
+    pending: DataFrame,
+    units: DataFrame,
+    delivered: DataFrame,
+    *,
+    names: DataFrame,
+    precision_ms: int,
+    begin_ms: int,
+    drain_rate: float | None = None,
+) -> Report:
+    """Report on tables, wherever they are from; each is read once.
+
+    Args:
+        pending: With ``PENDING_COLUMNS``.
+        units: The timer log, with ``UNIT_COLUMNS``.
+        delivered: With ``DELIVERED_COLUMNS``.
+        names: Of topics: topic_hash, topic.
+        precision_ms: Width of a slot.
+        begin_ms: See ``report``.
+        drain_rate: See ``report``.
+    """
+    due = due_cells(pending, precision_ms).persist()
+    planned = planned_cells(units, precision_ms).persist()
+    fired = delivered_cells(delivered).persist()
+    if drain_rate is None:
+        rate = measured_rate(fired)
+    else:
+        rate = DrainRate(per_second=drain_rate, full_seconds=None)
+    minutes = backlog(due, "minute_ms", MINUTE_MS)
+    return Report(
+        minutes=named(minutes, names).orderBy("minute_ms", "topic"),
+        hours=named(backlog(minutes, "hour_ms", HOUR_MS), names).orderBy("hour_ms", "topic"),
+        topics=named(backlog_of_topics(due, begin_ms), names).orderBy(F.desc("count"), "topic"),
+        hot_slots=named(hot_slots(due), names).orderBy(
+            F.desc("due"), "second_ms", F.desc("count"), "topic"
+        ),
+        rolls=named(rolls(due), names).orderBy("hour_ms", "topic"),
+        delays=named(delays(planned), names).orderBy(F.desc("count"), "topic"),
+        lateness=lateness_of(fired).orderBy("topic", "hour_ms"),
+        late_buckets=fired.groupBy("late_ms").agg(F.sum("count").alias("count")).orderBy("late_ms"),
+        rate=rate,
+        forecast=None if rate is None else forecast(due, begin_ms, rate),
+        cells=(due, planned, fired),
+    )
+
+
+def write_frames(spark: SparkSession, found: Report, out: str) -> list[str]:
+    """Write a report as Parquet: backlog.parquet and so on, in place of older ones.
+
+    Args:
+        spark: The session that it was made in.
+        found: The report.
+        out: A directory, as driver and executors see it.
+
+    Returns:
+        The names, without ``.parquet``.
+    """
+    frames = {
+        "backlog": found.minutes,
+        "backlog_by_hour": found.hours,
+        "backlog_by_topic": found.topics,
+        "hot_slots": found.hot_slots,
+        "rolls": found.rolls,
+        "delays": found.delays,
+        "lateness": found.lateness,
+    }
+    if found.forecast is not None:
+        frames["forecast"] = spark.createDataFrame(pa.table(found.forecast.columns()))
+    for name, frame in frames.items():
+        frame.coalesce(1).write.mode("overwrite").parquet(f"{out}/{name}.parquet")
+    return list(frames)
+
+
+def backlog(cells: DataFrame, name: str, span_ms: int) -> DataFrame:
+    """What is due by topic and span.
+
+    Args:
+        cells: With second_ms or minute_ms.
+        name: Of the column for the span's beginning.
+        span_ms: A multiple of that of the cells.
+    """
+    finer = "second_ms" if "second_ms" in cells.columns else "minute_ms"
+    return cells.groupBy(floored(finer, span_ms).alias(name), "topic_hash").agg(
+        F.sum("count").alias("count"), F.sum("bytes").alias("bytes")
+    )
+
+
+def backlog_of_topics(cells: DataFrame, begin_ms: int) -> DataFrame:
+    """What is due by topic, how much of it before a moment, and from when to when."""
+    return cells.groupBy("topic_hash").agg(
+        F.sum("count").alias("count"),
+        F.sum("bytes").alias("bytes"),
+        F.expr(f"sum(if(last_ms < {begin_ms}, count, 0))").alias("overdue"),
+        F.min("first_ms").alias("first_ms"),
+        F.max("last_ms").alias("last_ms"),
+    )
+
+
+def hot_slots(cells: DataFrame) -> DataFrame:
+    """The fullest seconds, of equals the soonest, and how many messages of each topic they have."""
+    fullest = (
+        cells.groupBy("second_ms")
+        .agg(F.sum("count").alias("due"))
+        .orderBy(F.desc("due"), "second_ms")
+        .limit(HOT_SECONDS)
+    )
+    return (
+        cells.join(F.broadcast(fullest), "second_ms")
+        .groupBy("second_ms", "due", "topic_hash")
+        .agg(F.sum("count").alias("count"))
+    )
+
+
+def rolls(cells: DataFrame) -> DataFrame:
+    """How many messages are enqueued again, by hour and topic."""
+    return (
+        cells.where("rolls_ms is not null")
+        .groupBy(F.col("rolls_ms").alias("hour_ms"), "topic_hash")
+        .agg(F.sum("count").alias("count"))
+    )
+
+
+def delays(cells: DataFrame) -> DataFrame:
+    """How far ahead messages are sent, by topic."""
+    return cells.groupBy("topic_hash").agg(
+        F.sum("count").alias("count"),
+        F.expr("sum(if(is_roll, count, 0))").alias("rolled"),
+        *spread("delay_ms", "count", "most_ms"),
+    )
+
+
+def lateness_of(cells: DataFrame) -> DataFrame:
+    """How late messages were: in all, by topic, and by hour."""
+    topic, hour = F.col("topic"), F.col("hour_ms")
+    return cells.groupingSets([[], [topic], [hour]], topic, hour).agg(
+        F.sum("count").alias("count"),
+        F.expr("sum(if(late_ms < 0, count, 0))").alias("early"),
+        *spread("late_ms", "count", "most_ms"),
+    )
+
+
+def forecast(cells: DataFrame, begin_ms: int, rate: DrainRate) -> LateMinutes:
+    """How late what is due within ``FORECAST_DAYS`` will be.
+
+    Args:
+        cells: What is due.
+        begin_ms: Where it begins.
+        rate: Of the broker.
+    """
+    seconds = (
+        cells.where(F.col("second_ms") < begin_ms + FORECAST_DAYS * DAY_MS)
+        .groupBy("second_ms")
+        .agg(
+            F.min("first_ms").alias("first_ms"),
+            F.max("last_ms").alias("last_ms"),
+            F.sum("count").alias("count"),
+        )
+        .orderBy("second_ms")
+        .toArrow()
+    )
+    due = DueSeconds(
+        **{
+            field: seconds.column(name).to_numpy().astype(np.int64)
+            for field, name in (
+                ("first_ms", "first_ms"),
+                ("last_ms", "last_ms"),
+                ("counts", "count"),
+            )
+        }
+    ).from_moment(begin_ms)
+    return by_minute(due, lateness(due, rate.per_second))
+
+
+def names_frame(spark: SparkSession, names: Mapping[int, str]) -> DataFrame:
+    """Names of topics as a frame: topic_hash, topic."""
+    return spark.createDataFrame(list(names.items()), "topic_hash int, topic string")
+
+
+def named(frame: DataFrame, names: DataFrame) -> DataFrame:
+    """A frame with names in place of hashes."""
+    unknown = F.format_string(UNKNOWN, F.col("topic_hash"))
+    topic = F.coalesce(F.col("topic"), unknown).alias("topic")
+    columns = [topic if name == "topic_hash" else F.col(name) for name in frame.columns]
+    return frame.join(F.broadcast(names), "topic_hash", "left").select(*columns)

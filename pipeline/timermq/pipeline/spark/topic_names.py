@@ -1,0 +1,46 @@
+"""Topics by their Java hash: what the timer log knows of a topic.
+
+The names are those of the consume queues and of the broker's table of topics. A topic that nothing
+was delivered to yet, in a store without that table, has none.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from timermq.timerstore.config_file import load_json
+from timermq.timerstore.errors import StoreFormatError
+from timermq.timerstore.java_hash import java_hash
+from timermq.timerstore.os_disk import OsDisk
+
+UNKNOWN = "hash %d"
+"""What stands for a topic whose name is not known."""
+
+
+def topic_names(store: str) -> dict[int, str]:
+    """The names that a store knows, by hash.
+
+    Args:
+        store: Its directory, as the driver sees it.
+    """
+    disk = OsDisk()
+    names = set(disk.list_dir(f"{store}/consumequeue"))
+    try:
+        found = load_json(disk, f"{store}/config/topics.json")
+    except StoreFormatError:
+        found = None  # a report is no check: `timermq store check` says what is wrong with it
+    if isinstance(found, dict):
+        table = cast("Mapping[str, object]", found).get("topicConfigTable")
+        if isinstance(table, dict):
+            names |= cast("Mapping[str, object]", table).keys()
+    return by_hash(names)
+
+
+def by_hash(names: Iterable[str]) -> dict[int, str]:
+    """Names by hash; those that share one stand together: a unit does not tell which it is of."""
+    found: defaultdict[int, list[str]] = defaultdict(list)
+    for name in sorted(names):
+        found[java_hash(name)].append(name)
+    return {value: " or ".join(sharing) for value, sharing in found.items()}

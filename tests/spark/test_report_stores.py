@@ -1,0 +1,118 @@
+"""The report of whole stores: ours, RocketMQ's, and one with nothing in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from pyspark.sql import SparkSession
+from trio.testing import MockClock
+
+from cli.program import Ran
+from damaged_stores import LATER_MS, SENT, small_image
+from golden_stores import GoldenStores
+from timermq.cli import main
+from timermq.pipeline.spark.jobs.report import report
+from timermq.pipeline.spark.jobs.report_summary import Summary, summary
+from timermq.timerstore.disk_damage import write_image
+from timermq.timerstore.os_disk import OsDisk
+
+ROOT = "/store"
+FRAMES = (
+    "backlog",
+    "backlog_by_hour",
+    "backlog_by_topic",
+    "hot_slots",
+    "rolls",
+    "delays",
+    "lateness",
+    "forecast",
+)
+
+
+def summarised(spark: SparkSession, store: str, begin_ms: int) -> Summary:
+    """The summary of a store's report."""
+    found = report(spark, store, begin_ms=begin_ms, drain_rate=1000)
+    short = summary(found, store=store, begin_ms=begin_ms)
+    found.release()
+    return short
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: str) -> Ran:
+    """Run the program, with the session of the tests."""
+    capsys.readouterr()
+    code = main(list(argv))
+    captured = capsys.readouterr()
+    return Ran(code, captured.out, captured.err)
+
+
+@pytest.fixture
+def small_store(tmp_path: Path) -> str:
+    """A store that our broker wrote, with timers in every state, stopped."""
+    image = trio.run(small_image, clock=MockClock(autojump_threshold=0))
+    write_image(OsDisk(), {f"{tmp_path}{path}": content for path, content in image.items()})
+    return f"{tmp_path}{ROOT}"
+
+
+@pytest.mark.parametrize("name", ["g2", "g3", "g5"])
+def test_golden_stores(spark: SparkSession, golden_stores: GoldenStores, name: str) -> None:
+    """What RocketMQ left on the wheel and what it delivered from there, as the producer knows."""
+    store = golden_stores[name]
+    # Levels have queues of their own, which are no timers.
+    timers = [one for one in store.manifest.messages if "level" not in one.kind]
+    waiting = Counter(one.topic for one in timers if one.state.startswith("pending"))
+    delivered = Counter(one.topic for one in timers if one.state == "delivered")
+
+    short = summarised(spark, store.root, store.manifest.times["stopSignalMs"])
+
+    assert waiting == {row["topic"]: row["count"] for row in short.topics}
+    assert delivered == {row["topic"]: row["count"] for row in short.late_topics}
+    assert 0 == sum(row["early"] for row in short.late_topics)
+
+
+def test_a_store_of_ours(
+    spark: SparkSession, small_store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The verb counts what `pending` lists; the rest has fired, each in its millisecond."""
+    listed: list[Any] = [*run(capsys, "pending", "--store", small_store, "--json").rows]
+
+    flags = ("--from", str(LATER_MS), "--json")
+    found: Any = run(capsys, "spark", "report", "--store", small_store, *flags).rows[0]
+
+    moments = [row["deliver_ms"] for row in listed]
+    assert (len(listed), min(moments), max(moments)) == tuple(
+        found["pending"][name] for name in ("count", "first_ms", "last_ms")
+    )
+    assert SENT == found["pending"]["count"] + found["lateness"]["count"]
+    assert (0, 0) == (found["lateness"]["early"], found["lateness"]["max_ms"])
+    assert found["forecast"] is None
+
+
+def test_pictures_and_tables_are_written(
+    spark: SparkSession, small_store: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """With a directory to write to; what people see ends with what is there."""
+    out = tmp_path / "report"
+
+    flags = ("--from", str(LATER_MS), "--zone", "UTC", "--drain-rate", "2", "--out", str(out))
+    ran = run(capsys, "spark", "report", "--store", small_store, *flags)
+
+    assert (0, "") == (ran.code, ran.err)
+    assert f"written    {out}: tables, backlog.svg, week.svg, lateness.svg\n" in ran.out
+    assert "at 2/s, as given: 2023-11-14T22:1" in ran.out
+    assert {"backlog.svg", "week.svg", "lateness.svg"} <= {path.name for path in out.iterdir()}
+    assert set(FRAMES) == {path.stem for path in out.glob("*.parquet")}
+    assert all(list(path.glob("part-*")) for path in out.glob("*.parquet"))
+
+
+def test_no_store(spark: SparkSession, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """One line says what is missing."""
+    ran = run(capsys, "spark", "report", "--store", str(tmp_path))
+
+    assert (1, f"timermq: {tmp_path}: expected a store, found no folder commitlog\n") == (
+        ran.code,
+        ran.err,
+    )
