@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import types
 
 from timermq.pipeline.timer_record import TIMER_TOPIC
 from timermq.timerstore.record_layout import HEAD
@@ -18,9 +19,10 @@ from timermq.timerstore.record_layout import HEAD
 from .byte_arrays import taken
 from .declaration import ARROW, Column, Table, layout_columns
 from .log_places import LogSpan, log_spans
+from .log_stream import LogStream
 from .record_chunks import Damage, RecordChunk
 from .record_columns import Arrays, are_asked_for, record_columns
-from .source import TableReader, TableSource
+from .source import TableReader, TableSource, wanted
 from .store_view import StoreView
 from .timer_arrays import deleted_keys, deleted_orders, read_timers
 
@@ -61,7 +63,13 @@ class CommitLogReader(TableReader[LogSpan]):
     """Reads records; ``topics`` are those of the records themselves."""
 
     table = TABLE
-    takes: ClassVar[tuple[str, ...]] = ("topics", "stored_from", "stored_to", "damage")
+    takes: ClassVar[tuple[str, ...]] = (
+        "topics",
+        "stored_from",
+        "stored_to",
+        "damage",
+        "rows_per_batch",
+    )
 
     def spans(self, view: StoreView) -> list[LogSpan]:
         """Stretches of segments."""
@@ -130,3 +138,7 @@ class CommitLogSource(TableSource):
     """``timermq.commitlog``."""
 
     reader_type: ClassVar[type[TableReader[Any]]] = CommitLogReader
+
+    def streamReader(self, schema: types.StructType) -> LogStream:
+        """What reads the columns of a schema as a stream."""
+        return LogStream(CommitLogReader(self.read_options, wanted(CommitLogReader.table, schema)))

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import types
 
 from timermq.pipeline.system_topics import QUARANTINE_TOPIC, TIMER_TOPIC
 from timermq.pipeline.timer_record import DELIVER, OUT
@@ -19,9 +20,10 @@ from timermq.pipeline.timer_record import DELIVER, OUT
 from .byte_arrays import Flags, Places, numbers_in
 from .declaration import Column, Table
 from .log_places import LogSpan, log_spans
+from .log_stream import LogStream
 from .record_chunks import RecordChunk
 from .record_columns import Arrays, are_asked_for, record_columns
-from .source import TableReader, TableSource
+from .source import TableReader, TableSource, wanted
 from .store_view import StoreView
 
 TABLE = Table(
@@ -59,6 +61,7 @@ class DeliveredReader(TableReader[LogSpan]):
         "due_from",
         "due_to",
         "damage",
+        "rows_per_batch",
     )
 
     def spans(self, view: StoreView) -> list[LogSpan]:
@@ -122,3 +125,7 @@ class DeliveredSource(TableSource):
     """``timermq.delivered``."""
 
     reader_type: ClassVar[type[TableReader[Any]]] = DeliveredReader
+
+    def streamReader(self, schema: types.StructType) -> LogStream:
+        """What reads the columns of a schema as a stream."""
+        return LogStream(DeliveredReader(self.read_options, wanted(DeliveredReader.table, schema)))

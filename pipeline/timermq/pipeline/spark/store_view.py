@@ -57,7 +57,7 @@ class LogView:
         return [
             (start, max(start, from_), min(start + self.segment_size, to))
             for start in self.starts
-            if start < to and from_ < start + self.segment_size
+            if max(start, from_) < min(start + self.segment_size, to)
         ]
 
 
