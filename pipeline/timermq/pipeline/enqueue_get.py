@@ -19,7 +19,6 @@ import structlog
 import trio
 from numpy.typing import NDArray
 
-from timermq.timerlog import MAGIC_DEFAULT, MAGIC_DELETE
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
@@ -28,11 +27,10 @@ from timermq.timerstore.record_layout import QUEUE_OFFSET_AT
 
 from .already_done import origin_in
 from .clock import Clock
-from .plain_records import read_plain
+from .enqueue_batch import facts_batch, plain_batch
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
 from .timer_record import (
-    DELETE,
     DELETE_FOR,
     ROLL_TIMES,
     TIMER_TOPIC,
@@ -125,21 +123,11 @@ class EnqueueGet:
         self, block: RecordBlock, offset_py: NDArray[np.int64], size_py: NDArray[np.int32]
     ) -> EnqueueBatch | None:
         """The batch, if its records are all of the usual kind, and none is a delete."""
-        if DELETE in block.data:
-            return None
-        plain = read_plain(block, self.options.timer_precision_ms)
-        if plain is None:
-            return None
-        topic_hashes = np.array([to.topic_hash for to in plain.destinations], np.int32)
-        return EnqueueBatch(
-            offset_py=offset_py,
-            size_py=size_py,
-            out_ms=plain.out_ms,
-            deliver_ms=plain.deliver_ms,
-            order_py=offset_py,
-            topic_hash=topic_hashes[plain.destination_of],
-            magic=np.full(len(block), MAGIC_DEFAULT, np.int32),
-            arrivals=plain.by_topic(),
+        return plain_batch(
+            block,
+            offset_py,
+            size_py,
+            precision_ms=self.options.timer_precision_ms,
             next_queue_offset=self.state.queue_offset,
         )
 
@@ -154,7 +142,6 @@ class EnqueueGet:
         read = [self._facts(record, offset, size, undeliverable) for offset, size, record in rows]
         kept = [index for index, fact in enumerate(read) if fact is not None]
         facts = [fact for fact in read if fact is not None]
-        magic = [MAGIC_DEFAULT | (MAGIC_DELETE if fact.is_delete else 0) for fact in facts]
         done = self.state.already_done
         is_left = done.is_recounted and self.state.queue_offset <= done.until_queue_offset
         arrivals = Counter(
@@ -162,14 +149,10 @@ class EnqueueGet:
             for fact in facts
             if (is_left or not fact.rolls) and not fact.is_delete
         )
-        return EnqueueBatch(
-            offset_py=offset_py[kept],
-            size_py=size_py[kept],
-            out_ms=np.array([fact.out_ms for fact in facts], np.int64),
-            deliver_ms=np.array([fact.deliver_ms for fact in facts], np.int64),
-            order_py=np.array([fact.order_py for fact in facts], np.int64),
-            topic_hash=np.array([fact.destination.topic_hash for fact in facts], np.int32),
-            magic=np.array(magic, np.int32),
+        return facts_batch(
+            facts,
+            offset_py[kept],
+            size_py[kept],
             arrivals=dict(arrivals),
             next_queue_offset=self.state.queue_offset,
             undeliverable=undeliverable,

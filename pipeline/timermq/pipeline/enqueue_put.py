@@ -20,27 +20,19 @@ import structlog
 import trio
 from numpy.typing import NDArray
 
-from timermq.timerlog import (
-    MAGIC_DELETE,
-    MAGIC_ROLL,
-    UNIT,
-    TimerLog,
-    TimerMetrics,
-    pack_exact,
-)
+from timermq.timerlog import MAGIC_DELETE, TimerLog, TimerMetrics
 from timermq.timerstore.disk import is_full
 from timermq.wheel import TimerWheel
 
 from .clock import Clock
 from .flow_control import FlowControl
 from .quarantine import Quarantine
-from .roll import roll_targets
+from .roll import window_slots
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
 from .timer_request import EnqueueBatch
 from .timer_state import TimerState
-
-INT32_MAX = 2**31 - 1
+from .timer_units import units_of
 
 log = structlog.get_logger("timermq.pipeline.enqueue_put")
 
@@ -122,31 +114,14 @@ class EnqueuePut:
         state.write_ms = max(
             state.write_ms, self.clock.now_ms() // precision_ms * precision_ms, state.read_ms
         )
-        targets = np.maximum(batch.out_ms, state.read_ms)
-        rolled = targets - state.write_ms >= options.roll_window_ms
-        if rolled.any():
-            self._roll(targets, batch.offset_py, rolled, state.write_ms)
-        # Waiting for a turn of the ring would hold up what stands behind: a delete, due before.
-        beyond = self.wheel.occupied(targets, state.commit_read_ms)
-        beyond &= targets - state.read_ms >= options.roll_window_ms
-        if beyond.any():
-            self._roll(targets, batch.offset_py, beyond, state.read_ms)
-        return targets, rolled | beyond
-
-    def _roll(
-        self,
-        targets: NDArray[np.int64],
-        offset_py: NDArray[np.int64],
-        rolled: NDArray[np.bool_],
-        from_ms: int,
-    ) -> None:
-        """Give the ``rolled`` ones a slot within a window from ``from_ms``."""
-        targets[rolled] = roll_targets(
-            targets[rolled],
-            offset_py[rolled],
-            write_ms=from_ms,
-            window_ms=self.options.roll_window_ms,
-            precision_ms=self.options.timer_precision_ms,
+        return window_slots(
+            batch.out_ms,
+            batch.offset_py,
+            read_ms=state.read_ms,
+            write_ms=state.write_ms,
+            ring_end_ms=self.wheel.end_ms(state.commit_read_ms),
+            window_ms=options.roll_window_ms,
+            precision_ms=precision_ms,
         )
 
     def _append(
@@ -155,22 +130,8 @@ class EnqueuePut:
         deletes = (batch.magic & MAGIC_DELETE) != 0
         positions = self.timer_log.positions(len(batch))
         plan = self.wheel.plan(targets, positions, np.where(deletes, -1, 1).astype(np.int32))
-        units = np.zeros(len(batch), UNIT.dtype)
-        units["size"] = UNIT.size
+        units = units_of(batch, targets, rolled, write_ms=self.state.write_ms)
         units["prev_pos"] = plan.prev_pos
-        units["magic"] = batch.magic | np.where(rolled, MAGIC_ROLL, 0)
-        # The slot is the sum of both; the second has 32 bits, less than a month.
-        write_ms = np.maximum(np.minimum(self.state.write_ms, targets), targets - INT32_MAX)
-        units["write_ms"] = write_ms
-        units["delay_ms"] = targets - write_ms
-        units["offset_py"] = batch.offset_py
-        units["size_py"] = batch.size_py
-        units["topic_hash"] = batch.topic_hash
-        # A unit in another slot than the one asked for tells its moment only through its record.
-        exact = (targets == batch.out_ms) | rolled
-        units["reserved"] = np.where(
-            exact, pack_exact(batch.order_py, batch.deliver_ms - batch.out_ms - 1), 0
-        )
         try:
             self.timer_log.append(units)
         except OSError as error:

@@ -48,3 +48,44 @@ def roll_targets(
     spread = ((offsets_py.astype(np.uint64) * _GOLDEN) >> np.uint64(33)).astype(np.int64)
     targets_ms: NDArray[np.int64] = write_ms + (least + spread % (most - least + 1)) * precision_ms
     return targets_ms
+
+
+def window_slots(
+    out_ms: NDArray[np.int64],
+    offsets_py: NDArray[np.int64],
+    *,
+    read_ms: int,
+    write_ms: int,
+    ring_end_ms: int,
+    window_ms: int,
+    precision_ms: int,
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The slot of each unit, and which of them only wait there for a roll.
+
+    Args:
+        out_ms: Slot times asked for.
+        offsets_py: Positions of the messages.
+        read_ms: The slot that is read next: what is due before goes there.
+        write_ms: The slot of the present, at least ``read_ms``.
+        ring_end_ms: Slots from here on have no place in the ring yet.
+        window_ms: The roll window, at least two slots.
+        precision_ms: Width of a slot.
+    """
+
+    def roll(chosen: NDArray[np.bool_], from_ms: int) -> None:
+        if chosen.any():
+            targets[chosen] = roll_targets(
+                targets[chosen],
+                offsets_py[chosen],
+                write_ms=from_ms,
+                window_ms=window_ms,
+                precision_ms=precision_ms,
+            )
+
+    targets = np.maximum(out_ms, read_ms)
+    rolled = targets - write_ms >= window_ms
+    roll(rolled, write_ms)
+    # Waiting for a turn of the ring would hold up what stands behind: a delete, due before.
+    beyond = (targets >= ring_end_ms) & (targets - read_ms >= window_ms)
+    roll(beyond, read_ms)
+    return targets, rolled | beyond

@@ -196,8 +196,12 @@ class TimerWheel:
             needed_from_ms: Slots from here on must be found after a crash: read or not, not all of
                 their messages are delivered. At most the read time.
         """
+        return times >= self.end_ms(needed_from_ms)
+
+    def end_ms(self, needed_from_ms: int) -> int:
+        """The first slot time that is ``occupied``."""
         needed_from = min(self._tick_from(needed_from_ms), self._base)
-        return times >= (needed_from + self._count) * self.precision_ms
+        return (needed_from + self._count) * self.precision_ms
 
     def plan(self, times: Int64s, positions: Int64s, nums: NDArray[np.int32]) -> LinkPlan:
         """Work out how a batch of units would be linked; nothing changes yet.
