@@ -6,9 +6,11 @@ import argparse
 from typing import cast
 
 from ..arguments import OneLineParser, Verb, first_sentence
-from . import report, table
+from . import archive, rebuild, report, table
 
 VERBS: dict[str, Verb] = {
+    "archive": archive,
+    "rebuild": rebuild,
     "report": report,
     "table": table,
 }

@@ -1,0 +1,157 @@
+"""What an archive holds: one entry a batch, written before its files take their places.
+
+::
+
+    DIR/_archive/about.json            what is archived
+    DIR/_archive/batch-00000007.json   the stretch of the commit log, and its files
+    DIR/date=…/topic_name=…/…          the files: only of batches that have an entry
+    DIR.staging/                       those of the batch that is being written
+
+A batch counts from the moment its entry is there. Its files are then renamed into their places, by
+this process or, if it dies, by the next one. So whoever reads the Parquet files, with Spark or
+without, never sees a message twice, and sees all of them once the job has ended. (Spark's own
+Parquet sink leaves files of tries that died among the others, and a log that only Spark reads.)
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from ..errors import SparkJobError
+
+SUFFIX = ".parquet"
+
+
+class ArchivedFile(msgspec.Struct, frozen=True):
+    """A file of a batch."""
+
+    staged: str
+    """Under the staging directory."""
+    path: str
+    """Under the archive."""
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """The entry of a batch."""
+
+    number: int
+    low: int
+    """Where the stretch begins in the commit log."""
+    high: int
+    """Where it ends, and the next one begins."""
+    rows: int
+    files: list[ArchivedFile]
+
+
+class About(msgspec.Struct, frozen=True):
+    """What is archived; another job on the same directory is refused."""
+
+    what: str
+    internal: bool
+
+
+class Book:
+    """The entries of one archive.
+
+    Args:
+        directory: Of the archive; made if it is missing.
+        about: What is archived.
+
+    Raises:
+        SparkJobError: The directory is the archive of something else, or no archive.
+    """
+
+    def __init__(self, directory: str, about: About) -> None:
+        self.directory = Path(os.path.normpath(directory))
+        self.staging = self.directory.with_name(f"{self.directory.name}.staging")
+        self._entries = self.directory / "_archive"
+        path = self._entries / "about.json"
+        if path.exists():
+            found = msgspec.json.decode(path.read_bytes(), type=About)
+            if found != about:
+                raise SparkJobError(
+                    f"{self.directory}: expected the archive of {_shown(about)}, found that of "
+                    f"{_shown(found)}: name another directory"
+                )
+            return
+        if any(self.directory.glob(f"**/*{SUFFIX}")):
+            raise SparkJobError(
+                f"{self.directory}: expected an archive or a directory without Parquet files, "
+                "found such files and no _archive/about.json"
+            )
+        self._entries.mkdir(parents=True, exist_ok=True)
+        _write(path, msgspec.json.encode(about))
+
+    def last(self) -> Batch | None:
+        """The newest entry; None in a new archive."""
+        paths = sorted(self._entries.glob("batch-*.json"))
+        return msgspec.json.decode(paths[-1].read_bytes(), type=Batch) if paths else None
+
+    def begin(self) -> Batch | None:
+        """Finish what a process that died had begun, and clear its staging; the newest entry."""
+        last = self.last()
+        if last is not None:
+            self._publish(last)
+        shutil.rmtree(self.staging, ignore_errors=True)
+        return last
+
+    def add(self, low: int, high: int, rows: int) -> Batch:
+        """Make what stands in the staging directory a batch.
+
+        Raises:
+            OSError: The disk refused, or staging is on another file system; the batch counts if its
+                entry is there.
+        """
+        last = self.last()
+        number = 0 if last is None else last.number + 1
+        staged = sorted(self.staging.glob(f"**/*{SUFFIX}"))
+        files: list[ArchivedFile] = []
+        for at, path in enumerate(staged):
+            place = path.relative_to(self.staging)
+            name = f"{low:020d}-{at:05d}{SUFFIX}"
+            files.append(ArchivedFile(str(place), str(place.with_name(name))))
+        _sync(staged)
+        _sync({path.parent for path in staged})
+        batch = Batch(number=number, low=low, high=high, rows=rows, files=files)
+        _write(self._entries / f"batch-{number:08d}.json", msgspec.json.encode(batch))
+        self._publish(batch)
+        shutil.rmtree(self.staging, ignore_errors=True)
+        return batch
+
+    def _publish(self, batch: Batch) -> None:
+        """Put the files of a batch in their places; those that are there stay."""
+        folders: set[Path] = set()
+        for file in batch.files:
+            source, target = self.staging / file.staged, self.directory / file.path
+            if source.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                source.rename(target)
+                folders |= {target.parent, target.parent.parent, self.directory}
+        _sync(folders)
+
+
+def _shown(about: About) -> str:
+    return f"{about.what} messages{' with internal topics' if about.internal else ''}"
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file in one step, durably."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(data)
+    _sync([temporary])
+    temporary.replace(path)
+    _sync([path.parent])
+
+
+def _sync(paths: Iterable[Path]) -> None:
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

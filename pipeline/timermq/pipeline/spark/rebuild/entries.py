@@ -1,0 +1,271 @@
+"""What the commit log says of timers: a data source for the job alone.
+
+======  ==============================================  ========================================
+what    rows                                            columns
+======  ==============================================  ========================================
+done    a record that delivers, rolls or takes back     ``origin_py``, or ``foreign_key`` of
+                                                        RocketMQ's, which name no origin
+keys    a record of the timer topic                     ``origin_py`` (its position) and the
+                                                        ``foreign_key`` that it would have
+units   a record of the timer topic                     position, slot, order, and the unit of
+                                                        52 bytes without its link
+======  ==============================================  ========================================
+
+Units are made by the broker's own code, and in its slots. A record that no unit can be made of has
+a row without one: the broker itself finds out what is wrong with it, and sets it aside. Deletes of
+ours get no unit: what they take back is done by their origin, or by that of the message that takes
+its place. Deletes that name a key alone (RocketMQ's) get theirs: the slot knows what they meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import types
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
+
+from timermq.pipeline.already_done import ForeignKey, foreign_key_in, pending_key
+from timermq.pipeline.enqueue_batch import facts_batch, plain_batch
+from timermq.pipeline.roll import window_slots
+from timermq.pipeline.system_topics import TIMER_TOPIC
+from timermq.pipeline.timer_record import DELETE_ORDER, TimerFacts, TimerRecordError, decode_present
+from timermq.pipeline.timer_request import EnqueueBatch
+from timermq.pipeline.timer_units import units_of
+from timermq.timerlog import UNIT, slot_times
+from timermq.timerstore.log_record import read_log_record
+from timermq.timerstore.properties import find
+from timermq.timerstore.record import record_properties
+from timermq.timerstore.record_block import RecordBlock
+
+from ..errors import SparkJobError
+from ..record_chunks import Damage, RecordChunk, chunks, damaged
+from .plan import RebuildPlan, RebuildSpan
+from .rows import DONE, UNITS
+from .unit_sink import UnitSink
+
+SOURCE = "timermq.rebuild"
+
+TABLES = {"done": DONE, "keys": DONE, "units": UNITS}
+_DONE = DONE.arrow_schema(DONE.names)
+_UNITS = UNITS.arrow_schema(UNITS.names)
+BLOCK_COUNT = 4096
+"""Timer records that are read together; one that is not of the usual kind has them read singly."""
+_FOREIGN_MARK = b"TIMER_DEQUEUE_MS\x01"
+"""What every record has that RocketMQ delivered or rolled."""
+_TIMER_TOPIC = TIMER_TOPIC.encode()
+
+Rows = pa.RecordBatch
+
+
+class EntryReader(DataSourceReader):
+    """Reads one of the three."""
+
+    def __init__(self, plan: RebuildPlan, what: str) -> None:
+        self.plan = plan
+        self.what = what
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The parts of the log."""
+        return [InputPartition(span) for span in self.plan.spans] or [InputPartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a part.
+
+        Raises:
+            SparkJobError: The log is damaged there.
+        """
+        span: RebuildSpan | None = partition.value
+        if span is None:
+            return
+        rows_of = {"done": _done_rows, "keys": _key_rows, "units": self._unit_rows}[self.what]
+        for chunk in chunks(span.part, span.start + self.plan.segment_size):
+            if isinstance(chunk, Damage):
+                raise damaged(span.path, chunk)
+            yield from rows_of(chunk)
+
+    def _unit_rows(self, chunk: RecordChunk) -> Iterator[pa.RecordBatch]:
+        entries = _timer_entries(chunk)
+        entries = entries.only(
+            entries.heads["queue_offset"].astype(np.int64) >= self.plan.queue_first
+        )
+        for first in range(0, len(entries), BLOCK_COUNT):
+            rows = np.zeros(len(entries), np.bool_)
+            rows[first : first + BLOCK_COUNT] = True
+            yield from self._block_rows(entries.only(rows))
+
+    def _block_rows(self, entries: RecordChunk) -> Iterator[pa.RecordBatch]:
+        start, end = int(entries.starts[0]), int(entries.ends[-1])
+        block = RecordBlock(entries.data[start:end], entries.starts - start, entries.ends - start)
+        offset_py = entries.heads["phy_offset"].astype(np.int64)
+        size_py = entries.heads["total_size"].astype(np.int32)
+        precision_ms = self.plan.precision_ms
+        batch = plain_batch(block, offset_py, size_py, precision_ms=precision_ms)
+        if batch is None:
+            facts = [
+                _facts(record, int(offset), precision_ms)
+                for record, offset in zip(block.records(), offset_py, strict=True)
+            ]
+            unknown = np.array([fact is None for fact in facts])
+            if unknown.any():
+                yield _left_rows(
+                    offset_py[unknown], entries.heads["queue_offset"].astype(np.int64)[unknown]
+                )
+            known = [fact for fact in facts if isinstance(fact, TimerFacts)]
+            kept = np.array([isinstance(fact, TimerFacts) for fact in facts])
+            batch = facts_batch(known, offset_py[kept], size_py[kept])
+        if len(batch):
+            yield self._rows(batch)
+
+    def _rows(self, batch: EnqueueBatch) -> pa.RecordBatch:
+        plan = self.plan
+        targets, rolled = window_slots(
+            batch.out_ms,
+            batch.offset_py,
+            read_ms=plan.read_ms,
+            write_ms=plan.write_ms,
+            ring_end_ms=plan.ring_end_ms,
+            window_ms=plan.window_ms,
+            precision_ms=plan.precision_ms,
+        )
+        units = units_of(batch, targets, rolled, write_ms=plan.write_ms)
+        ends = np.arange(0, (len(units) + 1) * UNIT.size, UNIT.size, dtype=np.int32)
+        packed = pa.Array.from_buffers(
+            pa.binary(),
+            len(units),
+            [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(units.tobytes())],
+        )
+        return _batch(
+            _UNITS,
+            [
+                pa.array(batch.offset_py),
+                pa.array(slot_times(units)),
+                pa.array(batch.order_py),
+                pa.nulls(len(units), pa.int64()),
+                packed,
+            ],
+        )
+
+
+class _Ours:
+    """A delete of ours: it needs no unit."""
+
+
+_OURS = _Ours()
+
+
+def _facts(record: bytes, offset_py: int, precision_ms: int) -> TimerFacts | _Ours | None:
+    """What a record asks for; None when no unit can be made of it."""
+    try:
+        facts = decode_present(record, offset_py, len(record), precision_ms)
+    except TimerRecordError:
+        return None
+    if facts.is_delete and find(record_properties(record), DELETE_ORDER[:-1]) is not None:
+        return _OURS
+    return facts
+
+
+def _timer_entries(chunk: RecordChunk) -> RecordChunk:
+    """The records that the queue of the timer topic holds."""
+    entries = chunk.only(chunk.have_topic(_TIMER_TOPIC))
+    entries = entries.only(entries.heads["queue_id"] == 0)
+    flags = entries.heads["sys_flag"]
+    if (flags & _TRANSACTION_BITS).any():
+        queued = [read_log_record(entries.record(row)).is_queued for row in range(len(entries))]
+        entries = entries.only(np.array(queued, np.bool_))
+    return entries
+
+
+_TRANSACTION_BITS = 0xC
+"""Of sysFlag: prepared, commit, rollback."""
+
+
+def _left_rows(offset_py: np.ndarray[Any, Any], entries: np.ndarray[Any, Any]) -> pa.RecordBatch:
+    none = pa.nulls(len(entries), pa.int64())
+    return _batch(
+        _UNITS,
+        [pa.array(offset_py), none, none, pa.array(entries), pa.nulls(len(entries), pa.binary())],
+    )
+
+
+def _done_rows(chunk: RecordChunk) -> Iterator[pa.RecordBatch]:
+    origins, named = chunk.origins
+    if named.any():
+        found = pa.array(origins[named].astype(np.int64))
+        yield _batch(_DONE, [found, pa.nulls(len(found), pa.binary())])
+    if _FOREIGN_MARK not in chunk.data:
+        return
+    others = chunk.only(~named)
+    rows = _rows_with(others, _FOREIGN_MARK)
+    keys = [foreign_key_in(others.record(row)) for row in rows]
+    texts = [_text(key) for key in keys if key is not None]
+    if texts:
+        yield _batch(_DONE, [pa.nulls(len(texts), pa.int64()), pa.array(texts, pa.binary())])
+
+
+def _rows_with(chunk: RecordChunk, mark: bytes) -> list[int]:
+    """The records in whose bytes a text stands."""
+    found: list[int] = []
+    ends = chunk.ends
+    at = chunk.data.find(mark)
+    while at >= 0:
+        row = int(np.searchsorted(chunk.starts, at, side="right")) - 1
+        if row >= 0 and at < ends[row]:
+            found.append(row)
+        if row + 1 >= len(chunk):
+            break
+        # On with the next record: once is enough.
+        at = chunk.data.find(mark, int(chunk.starts[row + 1]))
+    return found
+
+
+def _key_rows(chunk: RecordChunk) -> Iterator[pa.RecordBatch]:
+    entries = _timer_entries(chunk)
+    if len(entries):
+        keys = [_text(pending_key(entries.record(row))) for row in range(len(entries))]
+        places = pa.array(entries.heads["phy_offset"].astype(np.int64))
+        yield _batch(_DONE, [places, pa.array(keys, pa.binary())])
+
+
+def _text(key: ForeignKey) -> bytes:
+    return b"\x01".join(key)
+
+
+def _batch(schema: pa.Schema, arrays: list[pa.Array[Any]]) -> pa.RecordBatch:
+    # The stubs of pyarrow leave the parameter of its arrays open.
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)  # pyright: ignore[reportUnknownMemberType]
+
+
+class RebuildSource(DataSource):
+    """Reads the entries, and takes the units that are left of them."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What the job asks for."""
+        return SOURCE
+
+    def schema(self) -> str:
+        """That of the rows asked for."""
+        return TABLES[self.options["what"]].ddl()
+
+    def reader(self, schema: types.StructType) -> DataSourceReader:  # noqa: ARG002 - Spark's call
+        """What reads them."""
+        return EntryReader(RebuildPlan.parse(self.options["plan"]), self.options["what"])
+
+    def writer(
+        self,
+        schema: types.StructType,
+        overwrite: bool,  # noqa: ARG002 - Spark's call
+    ) -> DataSourceWriter:
+        """What stages units.
+
+        Raises:
+            SparkJobError: The columns are others.
+        """
+        found = [field.name for field in schema.fields]
+        expected = list(UNITS.names)
+        if found != expected:
+            raise SparkJobError(f"{SOURCE}: expected the columns {expected}, found {found}")
+        return UnitSink(self.options["path"])

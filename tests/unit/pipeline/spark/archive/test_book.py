@@ -1,0 +1,102 @@
+"""The files of an archive are published once, whenever a process dies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from timermq.pipeline.spark import SparkJobError
+from timermq.pipeline.spark.archive.book import About, Book
+
+ABOUT = About("delivered", internal=False)
+DAYS = ("date=2026-01-01/topic_name=T", "date=2026-01-02/topic_name=T")
+
+
+class DiedError(Exception):
+    """The process is gone."""
+
+
+def stage(book: Book, text: str) -> None:
+    """What Spark writes for a batch: a file a day, names drawn, and its mark."""
+    for day in DAYS:
+        (book.staging / day).mkdir(parents=True)
+        (book.staging / day / f"part-{os.urandom(4).hex()}.parquet").write_text(f"{text} {day}")
+    (book.staging / "_SUCCESS").touch()
+
+
+def texts(directory: Path) -> list[str]:
+    """What whoever reads the Parquet files finds."""
+    return sorted(path.read_text() for path in directory.glob("**/*.parquet"))
+
+
+def run(directory: Path) -> None:
+    """The job: two batches, each once."""
+    book = Book(str(directory), ABOUT)
+    last = book.begin()
+    for low in (0, 100)[0 if last is None else last.number + 1 :]:
+        stage(book, f"batch {low}")
+        book.add(low, low + 100, 2)
+
+
+EXPECTED = sorted(f"batch {low} {day}" for low in (0, 100) for day in DAYS)
+
+
+def test_two_batches(tmp_path: Path) -> None:
+    """Every file is in its place, named by where its stretch begins; another run adds nothing."""
+    run(tmp_path / "archive")
+    run(tmp_path / "archive")
+
+    assert texts(tmp_path / "archive") == EXPECTED
+    assert (tmp_path / "archive" / DAYS[1] / f"{100:020d}-00001.parquet").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["archive"]
+
+
+@pytest.mark.parametrize("dies_at", range(30))
+def test_a_death(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_at: int) -> None:
+    """Wherever a run dies, no file is there twice; the next run completes the archive."""
+    directory, left = tmp_path / "archive", [dies_at]
+
+    def dying(change: Callable[..., object]) -> Callable[..., object]:
+        def changed(*args: object, **kwargs: object) -> object:
+            left[0] -= 1
+            if left[0] == -1:
+                raise DiedError
+            return change(*args, **kwargs)
+
+        return changed
+
+    with monkeypatch.context() as patch:
+        for name in ("rename", "replace", "mkdir", "write_bytes", "write_text"):
+            patch.setattr(Path, name, dying(getattr(Path, name)))
+        patch.setattr(os, "fsync", dying(os.fsync))
+        try:
+            run(directory)
+        except DiedError:
+            assert left[0] == -1
+    seen = texts(directory)
+
+    run(directory)
+
+    assert len(seen) == len(set(seen))
+    assert set(seen) <= set(EXPECTED)
+    assert texts(directory) == EXPECTED
+    assert not (tmp_path / "archive.staging").exists()
+
+
+def test_another_purpose(tmp_path: Path) -> None:
+    """An archive of delivered messages does not become one of all."""
+    run(tmp_path)
+
+    with pytest.raises(SparkJobError, match="expected the archive of all messages with internal"):
+        Book(str(tmp_path), About("all", internal=True))
+
+
+def test_somebodys_files(tmp_path: Path) -> None:
+    """A directory with Parquet files of somebody else's is no archive."""
+    (tmp_path / "mine.parquet").touch()
+
+    with pytest.raises(SparkJobError, match=r"found such files and no _archive/about\.json"):
+        Book(str(tmp_path), ABOUT)
