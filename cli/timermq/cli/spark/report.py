@@ -146,7 +146,8 @@ def _forecast(found: Summary, zone: tzinfo | None) -> str:
         f"{format_moment(row['peak_ms'], zone)} will be {span(row['late_ms'])} late"
         for row in forecast["worst"][:NAMED]
     )
-    return f"{at}{worst}{_more(forecast['late_minutes'] - NAMED, 'minutes more')}"
+    left = forecast["late_minutes"] - NAMED
+    return f"{at}{worst}" + (f", {_count(left, 'minute')} more" if left > 0 else "")
 
 
 def _rolls(rolls: Fields, zone: tzinfo | None) -> str:
@@ -181,8 +182,8 @@ def _shares(slot: Fields) -> str:
     return named + _more(len(topics) - NAMED)
 
 
-def _more(count: int, what: str = "more") -> str:
-    return f", {count:,} {what}" if count > 0 else ""
+def _more(count: int) -> str:
+    return f", {count:,} more" if count > 0 else ""
 
 
 def _count(number: int, what: str) -> str:
