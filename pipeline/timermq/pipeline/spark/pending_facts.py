@@ -27,6 +27,17 @@ _MARK = b"\x02"
 """Between the parts of a key: no value of a property holds it."""
 
 
+@attrs.frozen
+class Bounds:
+    """Between which numbers some units lie: a task is told no more than concerns them."""
+
+    first_py: int
+    last_py: int
+    """Positions of their records."""
+    first_order: int
+    """The least order of their messages, which is never behind the record."""
+
+
 @attrs.frozen(eq=False, kw_only=True)
 class Deletes:
     """What is taken back: orders as numbers, keys as text, each with the slot of its moment."""
@@ -60,6 +71,13 @@ class Deletes:
             order_slots=np.array(order_slots, np.int64)[by_order],
             key_slots=np.unique(np.array(key_slots, np.int64)),
             keys=tuple(sorted(keys)),
+        )
+
+    def within(self, bounds: Bounds) -> Deletes:
+        """Those that can concern some units."""
+        first, last = np.searchsorted(self.orders, [bounds.first_order, bounds.last_py + 1])
+        return attrs.evolve(
+            self, orders=self.orders[first:last], order_slots=self.order_slots[first:last]
         )
 
     def cover_orders(self, out_ms: Places, order_py: Places) -> Flags:
@@ -120,6 +138,11 @@ class Handled:
             foreign=tuple(sorted({_MARK.join(key) for key in foreign})),
             foreign_slots=np.unique(np.array(slots, np.int64)),
         )
+
+    def within(self, bounds: Bounds) -> Handled:
+        """What can concern some units."""
+        first, last = np.searchsorted(self.origins, [bounds.first_py, bounds.last_py + 1])
+        return attrs.evolve(self, origins=self.origins[first:last])
 
     def hold(self, positions: Places) -> Flags:
         """Which records were delivered, rolled or taken back."""

@@ -7,7 +7,7 @@ published.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import attrs
 import numpy as np
@@ -18,15 +18,15 @@ from timermq.pipeline.pending_deletes import QUEUE_COUNT, queued_entries
 from timermq.pipeline.timer_record import TIMER_TOPIC
 from timermq.timerlog import MAGIC_DELETE, UNIT, slot_times
 from timermq.timerlog.segment import units_in
-from timermq.timerlog.unit import Units, are_units
+from timermq.timerlog.unit import Units, are_units, unpack_exact
 from timermq.timerstore.consume_queue import UNIT as QUEUE_UNIT
 from timermq.timerstore.os_disk import OsDisk
 
 from .byte_arrays import Places, have_within
 from .file_part import FilePart
 from .log_places import log_spans
-from .options import ReadOptions
-from .pending_facts import Deletes, Handled, named_by
+from .options import INT64_MAX, ReadOptions
+from .pending_facts import Bounds, Deletes, Handled, named_by
 from .record_chunks import RecordChunk
 from .record_gathering import gathered
 from .store_view import StoreView
@@ -51,16 +51,56 @@ class Plan:
     handled: Handled
     deletes: Deletes
     entries: Entries
+    bounds: tuple[Bounds, ...]
+    """Of the units of each part."""
 
     @classmethod
-    def of(cls, view: StoreView) -> Plan:
+    def of(cls, view: StoreView, parts: Sequence[FilePart]) -> Plan:
         """Read it.
+
+        Args:
+            view: The store.
+            parts: All units of the timer log, as tasks will read them.
 
         Raises:
             StoreError: The store is damaged; it was cleaned meanwhile.
         """
         handled, entries = _of_live(view) if view.is_live else _of_stopped(view)
-        return cls(handled, _deletes(view, handled, entries), entries)
+        positions, sizes, bounds = [entries.positions], [entries.sizes], list[Bounds]()
+        for part in parts:
+            seen = _Seen()
+            for units in waiting_units(part, view.read_ms):
+                offsets = seen.add(units)
+                wanted = ((units["magic"] & MAGIC_DELETE) != 0) & ~handled.hold(offsets)
+                positions.append(offsets[wanted])
+                sizes.append(units["size_py"][wanted].astype(np.int64))
+            bounds.append(seen.bounds())
+        deletes = _deletes(view, np.concatenate(positions), np.concatenate(sizes))
+        return cls(handled, deletes, entries, tuple(bounds))
+
+
+@attrs.define
+class _Seen:
+    """Between which numbers the units of a part lie."""
+
+    first_py: int = INT64_MAX
+    last_py: int = -1
+    first_order: int = INT64_MAX
+
+    def add(self, units: Units) -> Places:
+        """Some of them; returns the positions of their records."""
+        offsets = units["offset_py"].astype(np.int64)
+        if len(offsets):
+            order, _, are_told = unpack_exact(units["reserved"])
+            self.first_py = min(self.first_py, int(offsets.min()))
+            self.last_py = max(self.last_py, int(offsets.max()))
+            least = int(order.min()) if are_told.all() else 0
+            self.first_order = min(self.first_order, least)
+        return offsets
+
+    def bounds(self) -> Bounds:
+        """Of all that was seen."""
+        return Bounds(self.first_py, self.last_py, self.first_order)
 
 
 def unit_parts(view: StoreView) -> list[FilePart]:
@@ -82,16 +122,10 @@ def waiting_units(part: FilePart, read_ms: int) -> Iterator[Units]:
         yield units[are_units(units) & (slot_times(units) >= read_ms)]
 
 
-def _deletes(view: StoreView, handled: Handled, entries: Entries) -> Deletes:
-    positions, sizes = [entries.positions], [entries.sizes]
-    for part in unit_parts(view):
-        for units in waiting_units(part, view.read_ms):
-            offsets = units["offset_py"].astype(np.int64)
-            wanted = ((units["magic"] & MAGIC_DELETE) != 0) & ~handled.hold(offsets)
-            positions.append(offsets[wanted])
-            sizes.append(units["size_py"][wanted].astype(np.int64))
+def _deletes(view: StoreView, positions: Places, sizes: Places) -> Deletes:
+    """The deletes among records at some places."""
     slots, names = [np.empty(0, np.int64)], list[bytes]()
-    for chunk, _ in gathered(view.log, np.concatenate(positions), np.concatenate(sizes)):
+    for chunk, _ in gathered(view.log, positions, sizes):
         timers = read_timers(chunk, view.timer_options.timer_precision_ms)
         found_slots, found_names = named_by(chunk, timers)
         slots.append(found_slots)

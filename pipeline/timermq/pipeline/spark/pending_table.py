@@ -87,7 +87,12 @@ class PendingReader(TableReader[PendingSpan]):
 
     def spans(self, view: StoreView) -> list[PendingSpan]:
         """Units by segment, then the entries."""
-        plan = Plan.of(view)
+        parts = [
+            attrs.evolve(part, low=part.low + low, high=part.low + high)
+            for part in unit_parts(view)
+            for low, high in cut(part.high - part.low, UNIT.size, self.options)
+        ]
+        plan = Plan.of(view, parts)
         base = PendingSpan(
             part=None,
             entries=None,
@@ -98,9 +103,13 @@ class PendingReader(TableReader[PendingSpan]):
             deletes=plan.deletes,
         )
         found = [
-            attrs.evolve(base, part=attrs.evolve(part, low=part.low + low, high=part.low + high))
-            for part in unit_parts(view)
-            for low, high in cut(part.high - part.low, UNIT.size, self.options)
+            attrs.evolve(
+                base,
+                part=part,
+                handled=plan.handled.within(bounds),
+                deletes=plan.deletes.within(bounds),
+            )
+            for part, bounds in zip(parts, plan.bounds, strict=True)
         ]
         positions, sizes = plan.entries.positions, plan.entries.sizes
         for first in range(0, len(positions), ENTRIES_PER_SPAN):
