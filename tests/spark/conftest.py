@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from cli.program import SMALL_FILES
+from interop.serving import Broker, serving
 from timermq.pipeline.spark import register, spark_session
 
 SETTINGS = {
@@ -19,8 +21,15 @@ SETTINGS = {
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A session with two cores and all tables."""
-    session = spark_session(master="local[2]", name="tests", settings=SETTINGS)
+    """A session with two cores and all tables; a task that fails is tried three times."""
+    session = spark_session(master="local[2,3]", name="tests", settings=SETTINGS)
     register(session)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker in a process of its own; each test takes jobs and topics of its own."""
+    with serving(tmp_path_factory.mktemp("broker") / "store", *SMALL_FILES) as one:
+        yield one

@@ -6,13 +6,16 @@ import argparse
 from typing import cast
 
 from ..arguments import OneLineParser, Verb, first_sentence
-from . import archive, rebuild, report, table
+from . import archive, promote, rebuild, replay, report, schedule, table
 
 VERBS: dict[str, Verb] = {
     "archive": archive,
     "rebuild": rebuild,
     "report": report,
     "table": table,
+    "schedule": schedule,
+    "replay": replay,
+    "promote": promote,
 }
 
 

@@ -13,12 +13,36 @@ class SparkJobError(StoreError):
     """A job cannot be done like this; the message names the option, the column or the row."""
 
 
+class BulkRefusedError(SparkJobError):
+    """A broker refused what a job asked for; the one who runs the job mends it.
+
+    Args:
+        text: Which broker, what was asked, and the remark.
+        remark: The broker's own words, its rule first.
+    """
+
+    def __init__(self, text: str, remark: str) -> None:
+        super().__init__(text, remark)
+        self.text = text
+        self.remark = remark
+
+    def __str__(self) -> str:
+        """One line."""
+        return self.text
+
+    @property
+    def rule(self) -> str:
+        """The rule's name, if the remark begins with one; else empty."""
+        head, mark, _ = self.remark.partition(":")
+        return head if mark and head.isupper() else ""
+
+
 class NoSparkError(SparkJobError):
     """Spark cannot start on this machine; the message says what to install."""
 
 
 _FROM_PYTHON = re.compile(
-    r"^(?:[\w.]+\.)?(?:SparkJobError|NoStoreError|Store\w*Error): (.+)$", re.M
+    r"^(?:[\w.]+\.)?(?:SparkJobError|BulkRefusedError|NoStoreError|Store\w*Error): (.+)$", re.M
 )
 """How an error of ours ends the trace of a Python process."""
 

@@ -8,6 +8,7 @@ from .commit_log_table import CommitLogSource
 from .consume_queue_table import ConsumeQueueSource
 from .delivered_table import DeliveredSource
 from .pending_table import PendingSource
+from .sink import ScheduleSink
 from .source import TableSource
 from .timer_log_table import TimerLogSource
 from .wheel_table import WheelSource
@@ -23,12 +24,13 @@ SOURCES: tuple[type[TableSource], ...] = (
 
 
 def register(spark: SparkSession) -> None:
-    """Make the tables known by their names: ``spark.read.format("timermq.timerlog")``.
+    """Make the tables and the sink known by their names: ``spark.read.format("timermq.timerlog")``.
 
     Once a session; ``spark.newSession()`` knows none of them.
     """
     for source in SOURCES:
         spark.dataSource.register(source)
+    spark.dataSource.register(ScheduleSink)
 
 
 def read_table(spark: SparkSession, name: str, store: str, **options: str | int) -> DataFrame:

@@ -1,0 +1,93 @@
+"""What a driver of the sink does: one hand-over, and the files that go with it."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+
+from timermq.remoting.bulk import JobState
+
+from ..errors import SparkJobError
+from .broker_link import BrokerLink
+from .bulk_job import BulkJob
+from .published_files import PublishedFiles, RunList
+from .schedule_task import StagedRows
+from .sink_options import NAME, SinkOptions
+
+
+def commit_job(options: SinkOptions, messages: Sequence[StagedRows]) -> None:
+    """Hand a job over, unless that was done before, and publish what goes with it.
+
+    May be repeated, by this driver or another one, and may die at any point: the hand-over is the
+    one step that decides.
+
+    Args:
+        options: Of the sink; of a stream those of the batch.
+        messages: Of all tasks.
+
+    Raises:
+        SparkJobError: The broker refuses or has gone; a rerun with the same job goes on.
+    """
+    parts = [part for one in messages for part in one.parts]
+    owner = messages[0].owner if messages else ""
+    run = uuid.uuid4().hex
+    with BrokerLink.of(options) as link:
+        job = BulkJob(link, options.job, owner=owner)
+        if any(one.is_decided for one in messages):
+            status, taken = job.status(), False
+            if status.state is JobState.OPEN:
+                raise SparkJobError(
+                    f"{NAME}: job {options.job}: expected it to be handed over, as a task has seen "
+                    "it, found it open: the broker has forgotten it meanwhile; run it again"
+                )
+        else:
+            _gather(options, messages, run, tuple(parts))
+            status = job.hand_over(parts)
+            taken = status.taken
+        for root in options.roots:
+            PublishedFiles(root, options.job).publish(
+                run if taken else None, lambda listed: job.hand_over(listed).taken
+            )
+        if options.wait and status.state is not JobState.DONE:
+            job.until_done()
+
+
+def abort_job(options: SinkOptions, messages: Sequence[StagedRows | None]) -> None:
+    """Let go what tasks have staged; what was handed over is not touched.
+
+    Args:
+        options: As above.
+        messages: Of all tasks; None for one that failed, which lets go by itself.
+    """
+    staged = [one for one in messages if one is not None and one.attempt]
+    for root in options.roots:
+        for one in staged:
+            PublishedFiles(root, options.job).forget(one.attempt)
+    names = [name for one in staged for name, _ in one.parts]
+    if not names:
+        return
+    try:
+        with BrokerLink.of(options) as link:
+            BulkJob(link, options.job).drop(names)
+    except SparkJobError:
+        return  # the error that led here is the one to tell; the broker lets go by itself
+
+
+def _gather(
+    options: SinkOptions,
+    messages: Sequence[StagedRows],
+    run: str,
+    parts: tuple[tuple[str, int], ...],
+) -> None:
+    attempts = [one.attempt for one in messages]
+    by_rule: Counter[str] = Counter()
+    for one in messages:
+        by_rule.update(one.refused)
+    if options.rejects is not None and by_rule:
+        listed = RunList(parts=parts, rows=by_rule.total(), by_rule=dict(by_rule))
+        PublishedFiles(options.rejects, options.job).gather(run, attempts, listed)
+    far = sum(one.far for one in messages)
+    if options.far is not None and far:
+        listed = RunList(parts=parts, rows=far)
+        PublishedFiles(options.far, options.job).gather(run, attempts, listed)

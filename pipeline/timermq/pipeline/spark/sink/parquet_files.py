@@ -1,0 +1,124 @@
+"""Parquet files that a task writes row group by row group: refused rows, and far messages.
+
+A far message has the columns ``topic``, ``body`` (binary), ``deliver_at`` (milliseconds) and
+``properties``, with its key and tag as KEYS and TAGS: the sink takes it as it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..errors import SparkJobError
+from .arrow_columns import Column, Flags, array_of, cast, column_of, taken, values_of
+from .row_check import CheckedRows
+
+DAY_MS = 86_400_000
+
+
+class ParquetFiles:
+    """Some files of one attempt, each durable when they are closed.
+
+    Args:
+        directory: Where.
+        name: Of each file.
+    """
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self._directory = directory
+        self._name = f"{name}.parquet"
+        self._writers: dict[Path, pq.ParquetWriter] = {}
+        self.rows = 0
+
+    def write(self, table: pa.Table, *, folder: str = "") -> None:
+        """Add rows to the file of a folder.
+
+        Raises:
+            SparkJobError: The directory cannot be written.
+        """
+        path = self._directory / folder / self._name
+        try:
+            if path not in self._writers:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._writers[path] = pq.ParquetWriter(str(path), table.schema)
+            self._writers[path].write_table(table)
+        except OSError as error:
+            raise SparkJobError(f"{path}: expected to write there: {error}") from None
+        self.rows += table.num_rows
+
+    def close(self) -> None:
+        """End the files, and make them durable."""
+        for path, writer in self._writers.items():
+            writer.close()
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        self._writers.clear()
+
+
+def refused_table(checked: CheckedRows, first_row: int, partition: int) -> pa.Table:
+    """The refused rows with their place, rule and remark behind their own columns.
+
+    Args:
+        checked: Rows of a partition.
+        first_row: Number of the first of them, from 0.
+        partition: Its number.
+    """
+    rows = sorted(checked.refused)
+    places = np.array(rows, np.int64)
+    refusals = [checked.refused[row] for row in rows]
+    names = checked.batch.schema.names
+    columns = {name: taken(column_of(checked.batch, name), places) for name in names}
+    columns |= {
+        "partition": array_of(np.full(len(rows), partition, np.int32)),
+        "row": array_of(places + first_row),
+        "rule": array_of([one.rule for one in refusals]),
+        "remark": array_of([one.remark for one in refusals]),
+    }
+    return _table(columns)
+
+
+def far_tables(checked: CheckedRows, wanted: Flags) -> list[tuple[str, pa.Table]]:
+    """Rows as far messages: ``due_day=YYYY-MM-DD`` and those of the day."""
+    days = checked.deliver_ms // DAY_MS
+    found: list[tuple[str, pa.Table]] = []
+    for day in np.unique(days[wanted]).tolist():
+        places = np.flatnonzero(wanted & (days == day))
+        columns = {
+            "topic": taken(column_of(checked.batch, "topic"), places),
+            "body": cast(taken(column_of(checked.batch, "body"), places), pa.binary()),
+            "deliver_at": array_of(checked.deliver_ms[places]),
+            "properties": _maps(
+                {name: taken(values, places) for name, values in checked.properties.items()},
+                len(places),
+            ),
+        }
+        found.append((due_day(day * DAY_MS), _table(columns)))
+    return found
+
+
+def due_day(ms: int) -> str:
+    """The folder of the day that a moment is in, UTC."""
+    return f"due_day={datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%d}"
+
+
+def _table(columns: Mapping[str, Column]) -> pa.Table:
+    arrow: Any = pa
+    table: pa.Table = arrow.table(dict(columns))
+    return table
+
+
+def _maps(columns: Mapping[str, Column], rows: int) -> Column:
+    """Columns of properties as one column of maps."""
+    found: list[list[tuple[str, str]]] = [[] for _ in range(rows)]
+    for name, column in columns.items():
+        for row, value in enumerate(values_of(column)):
+            if value is not None:
+                found[row].append((name, str(value)))
+    return array_of(found, pa.map_(pa.string(), pa.string()))
