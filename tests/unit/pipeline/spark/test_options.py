@@ -1,0 +1,69 @@
+"""What is asked of a table is read, or refused in one line that names option and value."""
+
+from __future__ import annotations
+
+import pytest
+
+from timermq.pipeline.spark.errors import SparkJobError
+from timermq.pipeline.spark.options import COMMON, INT64_MAX, OPTIONS, ReadOptions
+
+
+def parse(**options: str) -> ReadOptions:
+    """As a table reads them that takes all."""
+    return ReadOptions.parse("timermq.t", options, set(OPTIONS) - set(COMMON))
+
+
+def test_values() -> None:
+    """Each option is of its kind; names may have any case."""
+    found = parse(PATH="/s", Topics="a, b,", due_from="5", partitions="3", damage="report")
+
+    assert ("/s", ("a", "b"), 5, 3) == (
+        found.path,
+        found.topics,
+        found.due_from,
+        found.partitions,
+    )
+    assert "report" == found.damage
+    assert ("refuse", INT64_MAX, ()) == (parse(path="/s").damage, found.due_to, found.columns)
+
+
+@pytest.mark.parametrize(
+    ("options", "wants_due", "wants_stored"),
+    [
+        ({}, False, False),
+        ({"due_from": "1"}, True, False),
+        ({"due_to": "9"}, True, False),
+        ({"stored_from": "1"}, False, True),
+        ({"stored_to": "9"}, False, True),
+    ],
+)
+def test_ranges(options: dict[str, str], wants_due: bool, wants_stored: bool) -> None:
+    """A range is wanted when one of its ends is given."""
+    found = parse(path="/s", **options)
+
+    assert (wants_due, wants_stored) == (found.wants_due(), found.wants_stored())
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({}, "timermq.t: option path: expected the store's directory, found none"),
+        ({"path": "/s", "form": "x"}, r"timermq.t: option 'form': expected one of columns, damage"),
+        ({"path": "/s", "due_to": "-1"}, r"option due_to: expected a whole number .* found '-1'"),
+        ({"path": "/s", "due_to": "٣"}, r"option due_to: expected a whole number from 0 to"),
+        ({"path": "/s", "due_to": "9" * 19}, r"to 9223372036854775807, found '9{19}'"),
+        ({"path": "/s", "partitions": "0"}, r"option partitions: .* from 1 to 10000, found '0'"),
+        ({"path": "/s", "timer_precision_ms": "1001"}, r"from 1 to 1000, found '1001'"),
+        ({"path": "/s", "damage": "skip"}, r"damage: expected one of refuse, report, found 'skip'"),
+    ],
+)
+def test_refusals(options: dict[str, str], text: str) -> None:
+    """Unknown, missing, or no value of its kind."""
+    with pytest.raises(SparkJobError, match=text):
+        parse(**options)
+
+
+def test_what_a_table_does_not_take() -> None:
+    """An option that would have no effect is refused."""
+    with pytest.raises(SparkJobError, match="option 'topics': expected one of columns, partitions"):
+        ReadOptions.parse("timermq.t", {"path": "/s", "topics": "a"})
