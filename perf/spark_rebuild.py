@@ -36,7 +36,7 @@ FLOOR_SECONDS = 60.0
 """For ten million on two cores."""
 DELIVERED_EACH = 10
 BATCH = 1000
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.5
 
 
 async def deliver(root: Path, count: int) -> None:

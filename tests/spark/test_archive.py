@@ -85,7 +85,8 @@ def test_a_driver_that_dies(spark: SparkSession, image: Image, tmp_path: Path) -
     root, directory = unpack(image, tmp_path / "store"), tmp_path / "archive"
     book = Book(str(directory), DELIVERED)
     half = messages(spark, root, 0, 1 << 16, about=DELIVERED).limit(3)
-    write_by_day(half, str(book.staging))  # and now it died
+    write_by_day(half, str(book.staging))
+    book.close()  # and now it died
 
     assert not list(directory.glob("**/*.parquet"))
     archive(spark, root, str(directory))

@@ -22,6 +22,9 @@ from pathlib import Path
 
 import msgspec
 
+from timermq.timerstore.errors import StoreLockedError
+from timermq.timerstore.os_disk import OsDisk
+
 from ..errors import SparkJobError
 
 SUFFIX = ".parquet"
@@ -56,14 +59,15 @@ class About(msgspec.Struct, frozen=True):
 
 
 class Book:
-    """The entries of one archive.
+    """The entries of one archive; one run at a time has it, up to ``close``.
 
     Args:
         directory: Of the archive; made if it is missing.
         about: What is archived.
 
     Raises:
-        SparkJobError: The directory is the archive of something else, or no archive.
+        SparkJobError: The directory is the archive of something else, or no archive; or another run
+            has it.
     """
 
     def __init__(self, directory: str, about: About) -> None:
@@ -71,6 +75,30 @@ class Book:
         self.staging = self.directory.with_name(f"{self.directory.name}.staging")
         self._entries = self.directory / "_archive"
         path = self._entries / "about.json"
+        if not path.exists() and any(self.directory.glob(f"**/*{SUFFIX}")):
+            raise SparkJobError(
+                f"{self.directory}: expected an archive or a directory without Parquet files, "
+                "found such files and no _archive/about.json"
+            )
+        self._entries.mkdir(parents=True, exist_ok=True)
+        try:
+            self._lock = OsDisk().lock(f"{self._entries}/lock")
+        except StoreLockedError:
+            raise SparkJobError(
+                f"{self.directory}: expected no other run, found one that archives into it: "
+                "wait for its end"
+            ) from None
+        try:
+            self._check(path, about)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let other runs have it."""
+        self._lock.release()
+
+    def _check(self, path: Path, about: About) -> None:
         if path.exists():
             found = msgspec.json.decode(path.read_bytes(), type=About)
             if found != about:
@@ -79,12 +107,6 @@ class Book:
                     f"{_shown(found)}: name another directory"
                 )
             return
-        if any(self.directory.glob(f"**/*{SUFFIX}")):
-            raise SparkJobError(
-                f"{self.directory}: expected an archive or a directory without Parquet files, "
-                "found such files and no _archive/about.json"
-            )
-        self._entries.mkdir(parents=True, exist_ok=True)
         _write(path, msgspec.json.encode(about))
 
     def last(self) -> Batch | None:

@@ -66,15 +66,17 @@ def archive(
         raise SparkJobError(f"archive: what: expected {DELIVERED} or {ALL}, found {what!r}")
     spark.dataSource.register(ArchiveSource)
     book = Book(directory, About(what, internal))
-    last = book.begin()
     batches: list[Batch] = []
-    view = StoreView.of(store)
-    first = begins_at(view, last, directory)
-    for low, high in stretches(view, first):
-        frame = messages(spark, store, low, high, about=About(what, internal))
-        write_by_day(frame, str(book.staging))
-        rows = sum(map(_rows_in, book.staging.glob(f"**/*{SUFFIX}")))
-        batches.append(book.add(low, high, rows))
+    try:
+        last, view = book.begin(), StoreView.of(store)
+        first = begins_at(view, last, directory)
+        for low, high in stretches(view, first):
+            frame = messages(spark, store, low, high, about=About(what, internal))
+            write_by_day(frame, str(book.staging))
+            rows = sum(map(_rows_in, book.staging.glob(f"**/*{SUFFIX}")))
+            batches.append(book.add(low, high, rows))
+    finally:
+        book.close()
     return ArchiveReport(
         batches=len(batches),
         rows=sum(batch.rows for batch in batches),

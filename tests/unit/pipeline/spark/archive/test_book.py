@@ -35,10 +35,13 @@ def texts(directory: Path) -> list[str]:
 def run(directory: Path) -> None:
     """The job: two batches, each once."""
     book = Book(str(directory), ABOUT)
-    last = book.begin()
-    for low in (0, 100)[0 if last is None else last.number + 1 :]:
-        stage(book, f"batch {low}")
-        book.add(low, low + 100, 2)
+    try:
+        last = book.begin()
+        for low in (0, 100)[0 if last is None else last.number + 1 :]:
+            stage(book, f"batch {low}")
+            book.add(low, low + 100, 2)
+    finally:
+        book.close()  # as the end of a process does
 
 
 EXPECTED = sorted(f"batch {low} {day}" for low in (0, 100) for day in DAYS)
@@ -92,6 +95,17 @@ def test_another_purpose(tmp_path: Path) -> None:
 
     with pytest.raises(SparkJobError, match="expected the archive of all messages with internal"):
         Book(str(tmp_path), About("all", internal=True))
+
+
+def test_two_runs_at_a_time(tmp_path: Path) -> None:
+    """The second one is refused, until the first has ended."""
+    book = Book(str(tmp_path), ABOUT)
+
+    with pytest.raises(SparkJobError, match="found one that archives into it"):
+        Book(str(tmp_path), ABOUT)
+
+    book.close()
+    Book(str(tmp_path), ABOUT).close()
 
 
 def test_somebodys_files(tmp_path: Path) -> None:
