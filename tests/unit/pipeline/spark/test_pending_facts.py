@@ -94,6 +94,7 @@ def test_what_rocketmq_handled(rolls: int) -> None:
         store_host=V4,
     )
     key = foreign_key_in(delivered)
+    assert key is not None
     assert key == pending_key(records[0])
     handled = Handled.of(AlreadyDone(foreign={key: 1, (b"U", b"u", b"x", b"0"): 0}))
     chunk = chunk_of(records)
