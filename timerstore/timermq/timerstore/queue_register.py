@@ -12,7 +12,7 @@ Written at a clean stop and when a topic is deleted::
 with the next offset of each queue, the end of the durable log, and where it ended at each deletion.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import attrs
 import cattrs
@@ -62,6 +62,11 @@ class QueueRegister:
     def log_end(self) -> int:
         """Where the durable log ended when the list was written, 0 without a list."""
         return self._content.logEnd
+
+    @property
+    def deleted_topics(self) -> Mapping[str, int]:
+        """Deleted topics whose records are not cleaned yet, with where the log ended then."""
+        return self._content.deletedTopics
 
     def queues(self) -> Iterable[tuple[str, int, int]]:
         """Topic, queue id and next offset of each queue in the list."""

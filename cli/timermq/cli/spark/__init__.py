@@ -6,10 +6,11 @@ import argparse
 from typing import cast
 
 from ..arguments import OneLineParser, Verb, first_sentence
-from . import archive, promote, rebuild, replay, report, schedule, table
+from . import archive, audit, promote, rebuild, replay, report, schedule, table
 
 VERBS: dict[str, Verb] = {
     "archive": archive,
+    "audit": audit,
     "rebuild": rebuild,
     "report": report,
     "table": table,

@@ -1,0 +1,83 @@
+"""Audit a store: was everything delivered, once and on time, and do its files agree.
+
+Every timer is compared with its unit and its delivery, every queue with the commit log. Exit code
+1 when a promise is broken. docs/pipeline.md says what each verdict means.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ..arguments import OneLineParser, count
+from ..output import print_json, print_table
+from .session import add_out, add_session_flags, add_store, session_for
+
+if TYPE_CHECKING:
+    from timermq.pipeline.spark.jobs.audit import Audit
+
+SHOWN_MAX = 20
+"""Findings in the table; ``--json`` and ``--out`` have all."""
+SHOWN_COLUMNS = ("verdict", "topic", "unique_id", "phy_offset", "pos", "expected", "found")
+
+
+def prepare_parser(parser: OneLineParser) -> None:
+    """What is audited."""
+    add_store(parser)
+    parser.add_argument(
+        "--late-ms", type=count, metavar="X", help="a delivery is late beyond X milliseconds"
+    )
+    parser.add_argument(
+        "--order",
+        action="store_true",
+        help="also look at the order of messages of one moment and queue",
+    )
+    parser.add_argument(
+        "--no-bodies", action="store_true", help="do not compare bodies with their checksums"
+    )
+    add_out(parser, "the findings as Parquet")
+    add_session_flags(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what was found; 1 when a promise is broken."""
+    with session_for(args, "audit") as spark:
+        from timermq.pipeline.spark.jobs.audit import audit
+
+        result = audit(
+            spark,
+            args.store,
+            late_ms=args.late_ms,
+            in_order=args.order,
+            bodies=not args.no_bodies,
+        )
+        if args.out:
+            result.findings.write.mode("overwrite").parquet(args.out)
+        print_audit(result, as_json=args.json)
+    return 0 if result.is_clean else 1
+
+
+def print_audit(result: Audit, *, as_json: bool) -> None:
+    """Findings, a row a promise, what became of the messages, and what cannot be known."""
+    promises: list[dict[str, object]] = [
+        {"verdict": verdict.name, "broken": broken, "promise": verdict.value}
+        for verdict, broken in result.verdicts.items()
+    ]
+    if as_json:
+        print_json({"row": "finding", **row.asDict()} for row in result.findings.toLocalIterator())
+        print_json({"row": "verdict", **promise} for promise in promises)
+        print_json([{"row": "messages", **result.counts}])
+        print_json({"row": "note", "text": note} for note in result.notes)
+        return
+    total = sum(result.verdicts.values())
+    if total:
+        rows = result.findings.orderBy("verdict", "phy_offset", "pos").limit(SHOWN_MAX).collect()
+        print_table([row.asDict() for row in rows], SHOWN_COLUMNS, title=f"{total} found")
+        if total > SHOWN_MAX:
+            print(f"… and {total - SHOWN_MAX} more: see --json or --out")
+        print()
+    print_table(promises, ("verdict", "broken", "promise"))
+    print()
+    print(", ".join(f"{name} {number}" for name, number in result.counts.items()))
+    for note in result.notes:
+        print(note)

@@ -1,0 +1,9 @@
+"""Was everything delivered, once, on time: every timer against its unit and its delivery.
+
+All of it is read from the store's own files, in one pass over the commit log and the timer log; a
+second pass is made where something is wrong, or where only names tell (``named``).
+"""
+
+from .finding import Verdict as Verdict
+from .passes import Audit as Audit
+from .passes import audit as audit

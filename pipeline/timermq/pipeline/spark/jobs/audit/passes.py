@@ -1,0 +1,380 @@
+"""The job: reads a store, and puts together what the rules find."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+import attrs
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from timermq.pipeline.system_topics import TIMER_TOPIC
+from timermq.timerlog import TimerCheckpoint
+from timermq.timerstore.os_disk import OsDisk
+from timermq.timerstore.queue_register import QueueRegister
+from timermq.timerstore.store_checkpoint import StoreCheckpoint
+from timermq.timerstore.store_files import checkpoint_path
+
+from ...errors import SparkJobError
+from ...registration import read_table
+from ...store_view import StoreView
+from . import named, queues, rules
+from .facts import (
+    FACT_COLUMNS,
+    LOG_COLUMNS,
+    UNIT_COLUMNS,
+    Limits,
+    by_position,
+    partition_count,
+    record_facts,
+    unit_facts,
+)
+from .finding import COLUMNS, Rule, Verdict, broken, text
+from .queues import Settled
+from .units import LINK_COLUMNS, broken_chains, has_broken_chain, torn, unit_count
+
+FINDING_COLUMNS = (
+    "verdict",
+    "topic",
+    "queue_id",
+    "queue_offset",
+    "unique_id",
+    "phy_offset",
+    "pos",
+    "expected",
+    "found",
+)
+"""Of the table of findings."""
+SMALL_BYTES = 32 << 20
+"""A smaller log is read by one task: starting more takes longer."""
+
+
+@attrs.frozen(kw_only=True)
+class Audit:
+    """What was found in one store."""
+
+    findings: DataFrame
+    """A row a broken promise; kept on the disk of the executors until the session ends."""
+    verdicts: Mapping[Verdict, int]
+    """How often each promise was broken."""
+    counts: Mapping[str, int]
+    """What became of the messages."""
+    notes: Sequence[str]
+    """What cannot be known."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether no promise was broken."""
+        return not any(self.verdicts.values())
+
+
+def audit(
+    spark: SparkSession,
+    store: str,
+    *,
+    late_ms: int | None = None,
+    in_order: bool = False,
+    bodies: bool = True,
+    timer_precision_ms: int | None = None,
+) -> Audit:
+    """Compare every timer of a store with its unit and its delivery.
+
+    Args:
+        spark: A session that the tables are registered in.
+        store: The directory, as the executors see it; it may be served.
+        late_ms: A delivery is late beyond so many milliseconds; None: lateness is not judged.
+        in_order: Also look at the order of messages of one moment and queue.
+        bodies: Compare bodies with their checksums.
+        timer_precision_ms: Of the wheel, where RocketMQ was set to another one than a second.
+
+    Raises:
+        SparkJobError: RocketMQ serves the store, or it was cleaned meanwhile: run it again.
+        NoStoreError: There is none.
+        StoreError: It cannot be opened; ``timermq store check`` says more.
+    """
+    view = StoreView.of(store, timer_precision_ms=timer_precision_ms)
+    one = _Audit(spark, view, late_ms, in_order, bodies, timer_precision_ms)
+    result = one.run()
+    now = StoreView.of(store, timer_precision_ms=timer_precision_ms)
+    if (now.log.start, now.timer_log.start) != (view.log.start, view.timer_log.start):
+        raise SparkJobError(
+            f"{store}: expected logs that begin at {view.log.start} and {view.timer_log.start}, "
+            f"found {now.log.start} and {now.timer_log.start}: the broker has removed what was old "
+            "since the job began; run it again"
+        )
+    return result
+
+
+class _Audit:
+    """One run."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        view: StoreView,
+        late_ms: int | None,
+        in_order: bool,
+        bodies: bool,
+        timer_precision_ms: int | None,
+    ) -> None:
+        self.spark, self.view, self.in_order, self.bodies = spark, view, in_order, bodies
+        self._options: dict[str, str | int] = (
+            {} if timer_precision_ms is None else {"timer_precision_ms": timer_precision_ms}
+        )
+        if view.log.end - view.log.start < SMALL_BYTES:
+            self._options["partitions"] = 1
+        self.limits = Limits(
+            log_start=view.log.start,
+            log_end=view.log.end,
+            read_ms=view.read_ms,
+            queue_offset=view.queue_offset,
+            precision_ms=view.timer_options.timer_precision_ms,
+            late_ms=late_ms,
+        )
+        self.settled = settled_of(view)
+        self.notes: list[str] = []
+
+    def run(self) -> Audit:
+        """All of it."""
+        kept, counts = self._first_pass()
+        parts = [broken(kept, rules.rules(self.limits))]
+        copies = rules.copies(kept, self.limits).persist(StorageLevel.DISK_ONLY)
+        known = parts[0].where(f"verdict = '{Verdict.ONCE.name}'").select("phy_offset")
+        of_copies = broken(copies, rules.OF_COPIES).join(known, "phy_offset", "left_anti")
+        parts.append(of_copies.select(*parts[0].columns))
+        taken_back = copies.where("is_taken_back")
+        (dead,) = taken_back.selectExpr("sum(open) AS open", "sum(pending) AS pending").collect()
+        for name in ("open", "pending"):
+            counts[name] -= dead[name] or 0
+        counts["copies"] = (dead["open"] or 0) + (dead["pending"] or 0)
+        if self.in_order:
+            parts.append(broken(rules.in_order(kept), [rules.ORDER]))
+        if counts["open"] or counts["named_deletes"] or counts["foreign_units"]:
+            parts.append(self._by_names(counts, taken_back.select("order_py")))
+        parts += self._timer_log(counts)
+        parts += self._queues(counts)
+        found = reduce(DataFrame.unionByName, parts)
+        if counts["damaged"] or counts["unsound"]:
+            found = self._torn(found)
+        found = found.persist(StorageLevel.DISK_ONLY)
+        by_verdict = {row[0]: row[1] for row in found.groupBy("verdict").count().collect()}
+        findings = self._with_names(found) if by_verdict else self._none()
+        kept.unpersist()
+        return Audit(
+            findings=findings,
+            verdicts={verdict: by_verdict.get(verdict.name, 0) for verdict in Verdict},
+            counts={name: counts[name] for name in COUNTED},
+            notes=self.notes,
+        )
+
+    def _table(self, name: str, columns: Sequence[str], **options: str | int) -> DataFrame:
+        """Some columns of a table, as it is now."""
+        return read_table(
+            self.spark,
+            f"timermq.{name}",
+            self.view.root,
+            columns=",".join(columns),
+            **self._options,
+            **options,
+        )
+
+    def _log(self, columns: Sequence[str], **options: str) -> DataFrame:
+        return self._table("commitlog", columns, damage="report", **options)
+
+    # -- the first pass ---------------------------------------------------------------------------
+
+    def _positions(self, log: DataFrame, timer_log: DataFrame) -> DataFrame:
+        # One fact about nothing: of a frame without rows Spark drops what was counted on the way.
+        nothing = self.spark.range(1).selectExpr(*(f"NULL AS {name}" for name in FACT_COLUMNS))
+        facts = record_facts(log).unionByName(unit_facts(timer_log)).unionByName(nothing)
+        view = self.view
+        parts = partition_count(view.log.end - view.log.start, unit_count(view.timer_log))
+        return by_position(facts, self.limits, parts)
+
+    def _first_pass(self) -> tuple[DataFrame, dict[str, int]]:
+        """What the rules need, and all counts, in one reading of both logs."""
+        seen = [Observation(name) for name in ("log", "units", "positions")]
+        columns = [name for name in LOG_COLUMNS if self.bodies or not name.startswith("body")]
+        unsound = IS_UNSOUND if self.bodies else "false"
+        told = queues.record_sums(self.settled) | {
+            "records": "count_if(damage IS NULL)",
+            "damaged": "count_if(damage IS NOT NULL)",
+            "unsound": f"count_if({unsound})",
+        }
+        log = self._log(columns).observe(seen[0], *aggregates(told))
+        units_end = f"count_if(pos < {self.view.timer_log.end})"
+        timer_log = self._table("timerlog", UNIT_COLUMNS).observe(
+            seen[1], *aggregates({"units": units_end})
+        )
+        positions = self._positions(log, timer_log).observe(
+            seen[2], *aggregates(rules.counts(self.limits))
+        )
+        wanted = [rule.when for rule in rules.rules(self.limits)]
+        wanted.append(rules.IS_COPY)
+        if self.in_order:
+            wanted.append("delivered = 1")
+        kept = positions.where(" OR ".join(f"({one})" for one in wanted))
+        kept = kept.persist(StorageLevel.DISK_ONLY)
+        kept.count()
+        counts: dict[str, int] = {}
+        for one in seen:
+            counts |= {name: int(value or 0) for name, value in one.get.items()}
+        return kept, counts
+
+    # -- the passes that are made when there is a reason ------------------------------------------
+
+    def _by_names(self, counts: dict[str, int], taken_back: DataFrame) -> DataFrame:
+        """What only names tell; counts what they explain."""
+        positions = self._positions(
+            self._log([name for name in LOG_COLUMNS if not name.startswith("body")]),
+            self._table("timerlog", UNIT_COLUMNS),
+        )
+        timers = self._log(named.TIMER_COLUMNS, topics=TIMER_TOPIC).where("real_topic IS NOT NULL")
+        foreign = named.foreign_ends(self._log(named.FOREIGN_COLUMNS))
+        foreign = foreign.persist(StorageLevel.DISK_ONLY)
+        rows = named.named_timers(positions, timers, foreign, taken_back, self.limits)
+        rows = rows.persist(StorageLevel.DISK_ONLY)
+        (told,) = rows.agg(*aggregates(named.counts(self.limits))).collect()
+        counts |= told.asDict()
+        found = broken(rows, named.rules(self.limits))
+        counts["cancelled"] += counts["by_delete"]
+        unmatched = named.unmatched(foreign, timers).count()
+        if counts["foreign"]:
+            self.notes.append(
+                f"{counts['foreign']} messages were delivered or rolled by RocketMQ, which names "
+                "no position: they are known by topic, unique key, slot and rolls"
+            )
+        if unmatched:
+            self.notes.append(
+                f"{unmatched} deliveries or rolls by RocketMQ fit no waiting record: "
+                "those are cleaned"
+            )
+        return found
+
+    def _timer_log(self, counts: Mapping[str, int]) -> list[DataFrame]:
+        log, read_ms = self.view.timer_log, self.limits.read_ms
+        found: list[DataFrame] = []
+        if not self.view.is_live and log.end < (flushed := flushed_pos(self.view)):
+            row = self.spark.range(1).selectExpr(f"{log.end} AS pos", f"{flushed} AS end")
+            found.append(broken(row, [SHORT]))
+            self.notes.append(
+                "the timer log is damaged: the next start reads the timer topic from its "
+                "beginning, and enqueues what has no unit, so nothing counts as lost"
+            )
+        if counts["units"] != unit_count(log):
+            links = self._table("timerlog", LINK_COLUMNS).where(f"pos < {log.end}")
+            found.append(torn(links, log))
+        links = self._table("timerlog", LINK_COLUMNS)
+        if has_broken_chain(links, log.start, read_ms):
+            found.append(broken_chains(links, log.start, read_ms))
+        return found
+
+    def _queues(self, counts: Mapping[str, int]) -> list[DataFrame]:
+        shown = self._table("consumequeue", queues.UNIT_COLUMNS)
+        count, total, is_dense = queues.unit_sums(shown, self.settled)
+        if is_dense and (count, total) == (counts["queued"], counts["queued_sum"]):
+            return []
+        return [queues.compared(self._log(queues.LOG_COLUMNS), shown, self.settled)]
+
+    def _torn(self, found: DataFrame) -> DataFrame:
+        """Findings with those of damaged records, without those of what is missing there."""
+        damaged = self._log(["phy_offset", "total_size", "body_crc", "body", "damage"]).where(
+            f"damage IS NOT NULL OR {IS_UNSOUND}"
+        )
+        holes = damaged.where("damage IS NOT NULL").selectExpr(
+            "phy_offset AS low", "phy_offset + total_size AS high"
+        )
+        inside = F.expr("phy_offset >= low AND phy_offset < high")
+        return found.join(F.broadcast(holes), inside, "left_anti").unionByName(
+            broken(damaged, [TORN])
+        )
+
+    def _with_names(self, found: DataFrame) -> DataFrame:
+        """Findings with topic, queue and unique key of their records."""
+        columns = ("phy_offset", "topic", "queue_id", "queue_offset", "real_topic", "unique_id")
+        records = self._log(columns).join(found.select("phy_offset"), "phy_offset", "left_semi")
+        own = records.selectExpr(
+            "phy_offset",
+            "coalesce(real_topic, topic) AS own_topic",
+            "queue_id AS own_queue_id",
+            "queue_offset AS own_queue_offset",
+            "unique_id",
+        )
+        named = found.join(own, "phy_offset", "left").selectExpr(
+            "verdict",
+            "coalesce(topic, own_topic) AS topic",
+            "coalesce(queue_id, own_queue_id) AS queue_id",
+            "coalesce(queue_offset, own_queue_offset) AS queue_offset",
+            *FINDING_COLUMNS[4:],
+        )
+        return named.persist(StorageLevel.DISK_ONLY)
+
+    def _none(self) -> DataFrame:
+        """No findings."""
+        nothing = self.spark.createDataFrame([], f"{COLUMNS}, unique_id string")
+        return nothing.select(*FINDING_COLUMNS)
+
+
+IS_UNSOUND = "(damage IS NULL AND length(body) > 0 AND (crc32(body) & 2147483647) != body_crc)"
+"""A record whose body is not the one that was stored."""
+TORN = Rule(
+    verdict=Verdict.TORN,
+    when="true",
+    phy_offset="phy_offset",
+    expected="if(damage IS NULL, format_string('a body with checksum %s', body_crc), 'a record')",
+    found="coalesce(damage, format_string('%s', crc32(body) & 2147483647))",
+)
+SHORT = Rule(
+    verdict=Verdict.CHAINS_DESCEND,
+    when="true",
+    phy_offset="NULL",
+    pos="pos",
+    expected=text("units up to %s, as the checkpoint says", "end"),
+    found="'none behind this place'",
+)
+"""Of a timer log that the next start would cut."""
+COUNTED = (
+    "records",
+    "timers",
+    "delivered",
+    "moved",
+    "rolled",
+    "cancelled",
+    "copies",
+    "set_aside",
+    "pending",
+    "deletes",
+    "units",
+    "cleaned",
+)
+"""What is told of a store, in this order."""
+
+
+def aggregates(told: Mapping[str, str]) -> list[Column]:
+    """Expressions by name as columns."""
+    return [F.expr(text).alias(name) for name, text in told.items()]
+
+
+def flushed_pos(view: StoreView) -> int:
+    """Up to where the timer log was whole when its checkpoint was written."""
+    page = TimerCheckpoint.open(OsDisk(), f"{view.root}/config/timercheck", read_only=True)
+    page.close()
+    return page.last_timer_log_flush_pos
+
+
+def settled_of(view: StoreView) -> Settled:
+    """Which records of a store have their units by now."""
+    disk = OsDisk()
+    register = QueueRegister(disk, view.root)
+    register.load()
+    deleted = register.deleted_topics
+    before_py, before_ms = view.log.end, None
+    if not view.is_live and disk.exists(f"{view.root}/abort"):
+        page = StoreCheckpoint.open(disk, checkpoint_path(view.root), read_only=True)
+        if page.durable_py is None:
+            before_ms = page.min_timestamp
+        else:
+            before_py = min(page.durable_py, before_py)
+    return Settled(before_py=before_py, before_ms=before_ms, deleted_topics=deleted)

@@ -1,0 +1,234 @@
+"""The audit finds each of ten planted faults by verdict and key, and nothing in sound stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+from pyspark.sql import SparkSession
+
+from cli.program import Ran
+from fakes import VirtualClock
+from golden_stores import GoldenStores
+from simulation.staged_service import QUIET_FILES, ROOT, SMALL_FILES, SMALL_WHEEL, running
+from spark.audited_stores import all_kinds, put, taken_over, written
+from timermq.cli import main
+from timermq.pipeline.already_done import origin_of
+from timermq.pipeline.spark.jobs.audit import Audit, audit
+from timermq.pipeline.waiting_messages import Wanted
+from timermq.timerlog import UNIT
+from timermq.timerlog.segment import units_in
+from timermq.timerstore.consume_queue import UNIT as QUEUE_UNIT
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.message import Message
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.os_disk import OsDisk
+from timermq.timerstore.record import decode_record
+from timermq.timerstore.record_layout import BODY_AT, HEAD
+
+LATE_MS = 5_000
+NAMES = ("cut off", "doubled", "early", "late", "gone", "flipped", "torn", "good", "last")
+
+
+@pytest.fixture(scope="module")
+def quick(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session that does not compile its queries: for stores of some hundred records."""
+    settings = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name in settings:
+        spark.conf.unset(name)
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: str) -> Ran:
+    """Run the program, with the session of the tests."""
+    capsys.readouterr()
+    code = main(["spark", "audit", *argv])
+    captured = capsys.readouterr()
+    return Ran(code, captured.out, captured.err)
+
+
+# -- planted faults -------------------------------------------------------------------------------
+
+
+class Plant:
+    """The files of a store that was stopped, to be changed behind its back."""
+
+    def __init__(self, disk: MemoryDisk) -> None:
+        self.disk = disk
+        self.waiting: dict[str, int] = {}
+        self.arrived: dict[str, int] = {}
+        self.store = store = MessageStore.open(
+            disk, ROOT, QUIET_FILES, now_ms=disk.now_ms, store_host=bytes(8)
+        )
+        for phy_offset, size in store.commit_log.scan(0, check_crc=True):
+            record = decode_record(store.commit_log.read(phy_offset, size))
+            known = self.arrived if record.topic == "T" else self.waiting
+            known.setdefault(record.unique_id or "", phy_offset)  # a delete comes later
+
+    def write(self, path: str, offset: int, data: bytes) -> None:
+        """Change bytes of a file."""
+        file = self.disk.open(f"{ROOT}/{path}")
+        file.write(offset, data)
+        file.close()
+
+    def set_time(self, body: str, store_ms: int) -> None:
+        """Say of a delivery that it was stored at another time."""
+        at = self.arrived[body] + HEAD.offset_of("store_ms")
+        self.write(LOG, at, store_ms.to_bytes(8))
+
+    def unit_of(self, offset_py: int) -> int:
+        """Position of the unit that names a record."""
+        size = SMALL_WHEEL.mapped_file_size_timer_log
+        for pos in range(0, 40 * size, size):
+            path = f"{ROOT}/timerlog/{pos:020d}"
+            if self.disk.exists(path):
+                data = self.disk.open(path).read(0, units_in(size) * UNIT.size)
+                for at in range(0, len(data), UNIT.size):
+                    unit = dict(
+                        zip(UNIT.names, UNIT.unpack(data[at : at + UNIT.size]), strict=True)
+                    )
+                    if unit["size"] == UNIT.size and unit["offset_py"] == offset_py:
+                        return pos + at
+        raise AssertionError(f"no unit of {offset_py}")
+
+    def write_unit(self, pos: int, field: str, data: bytes) -> None:
+        """Change a field of a unit."""
+        size = SMALL_WHEEL.mapped_file_size_timer_log
+        self.write(f"timerlog/{pos - pos % size:020d}", pos % size + UNIT.offset_of(field), data)
+
+
+LOG = f"commitlog/{0:020d}"
+
+
+def test_ten_planted_faults(
+    quick: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is found, by its verdict and by what it is about, and nothing else."""
+    expected: set[tuple[object, ...]] = set()
+
+    async def life(disk: MemoryDisk, clock: VirtualClock) -> None:
+        due_ms: dict[str, int] = {}
+        async with running(disk, clock, store_options=QUIET_FILES) as service:
+            for number, name in enumerate(NAMES):
+                due_ms[name] = clock.now_ms() + 2_000 + 100 * number
+                put(service, name, 2_000 + 100 * number, clock)
+            put(service, "taken back", 3_000, clock)
+            service.cancellation.cancel(Wanted("T", "taken back"))
+            for number in range(80):
+                put(service, f"more {number}", 2_500, clock)
+            service.store.put([Message("plain", 0, b"x", b"") for _ in range(3)])
+            await trio.sleep(20)
+        plant = Plant(disk)
+        waiting, arrived = plant.waiting, plant.arrived
+        last = waiting["last"]
+        results = plant.store.put(
+            [
+                Message("T", 0, b"again", b"", prepared_offset=origin_of(waiting["doubled"])),
+                Message("T", 0, b"whose", b"", prepared_offset=origin_of(last + 3)),
+                Message("T", 0, b"back", b"", prepared_offset=origin_of(waiting["taken back"])),
+            ]
+        )
+        assert all(result.status.is_stored for result in results)
+        await plant.store.aclose()
+        # The origin is all that makes a record the delivery of another one.
+        at = arrived["cut off"] + HEAD.offset_of("prepared_transaction_offset")
+        plant.write(LOG, at, bytes(8))
+        plant.set_time("early", due_ms["early"] - 7)
+        plant.set_time("late", due_ms["late"] + LATE_MS + 1)
+        plant.write(LOG, waiting["flipped"] + BODY_AT, b"g")
+        gone_pos, torn_pos = plant.unit_of(waiting["gone"]), plant.unit_of(waiting["torn"])
+        plant.write_unit(gone_pos, "offset_py", (last + 5).to_bytes(8))
+        plant.write_unit(torn_pos, "size", bytes(4))
+        plant.write(f"consumequeue/plain/0/{0:020d}", 2 * QUEUE_UNIT.size, bytes(QUEUE_UNIT.size))
+        plant.write(f"consumequeue/T/0/{0:020d}", 7, b"\x01")
+        expected.update(
+            {
+                ("NOT_LOST", waiting["cut off"], plant.unit_of(waiting["cut off"]), "cut off"),
+                ("NOT_BEFORE", waiting["early"], None, "early"),
+                ("ONCE", waiting["doubled"], None, "doubled"),
+                ("LATE", waiting["late"], None, "late"),
+                ("CANCELLED", waiting["taken back"], None, "taken back"),
+                ("ORPHAN", last + 3, None, None),
+                ("ORPHAN", last + 5, gone_pos, None),
+                ("TORN", waiting["flipped"], None, "flipped"),
+                ("CHAINS_DESCEND", None, torn_pos, None),
+            }
+        )
+
+    ran = run(
+        capsys,
+        *("--store", str(written(life, tmp_path)), "--late-ms", str(LATE_MS)),
+        *("--json", "--out", str(tmp_path / "findings")),
+    )
+
+    assert (1, "") == (ran.code, ran.err)
+    findings = [row for row in ran.rows if row["row"] == "finding"]
+    queues = [row for row in findings if row["verdict"] == "FOLLOWS_LOG"]
+    others = [row for row in findings if row not in queues]
+    keys = ("verdict", "phy_offset", "pos", "unique_id")
+    assert expected == {tuple(row[key] for key in keys) for row in others}
+    assert len(expected) == len(others)
+    places = {(row["topic"], row["queue_id"], row["queue_offset"]) for row in queues}
+    assert {("plain", 0, 2), ("T", 0, 0)} == places
+    broken = {row["verdict"]: row["broken"] for row in ran.rows if row["row"] == "verdict"}
+    counted = {name: sum(row["verdict"] == name for row in findings) for name in broken}
+    assert counted == broken
+    assert len(findings) == quick.read.parquet(str(tmp_path / "findings")).count()
+
+
+# -- sound stores ---------------------------------------------------------------------------------
+
+
+def clean(result: Audit) -> bool:
+    """Whether there is nothing; what was found is shown."""
+    rows = result.findings.collect()
+    assert [] == rows
+    return result.is_clean
+
+
+@pytest.mark.parametrize("stop", [True, False], ids=["stopped", "killed"])
+def test_all_kinds_of_messages(quick: SparkSession, tmp_path: Path, stop: bool) -> None:
+    """Rolls, cancels, moves, the quarantine and its retries, through kills and outages."""
+    result = audit(quick, str(written(all_kinds(stop=stop), tmp_path)), in_order=True)
+
+    assert clean(result)
+    counts = result.counts
+    states = ("delivered", "moved", "rolled", "cancelled", "copies", "set_aside", "pending")
+    assert counts["timers"] == sum(counts[name] for name in states)
+    assert all(counts[name] for name in states)
+
+
+def test_a_live_store(quick: SparkSession, tmp_path: Path) -> None:
+    """Behind the positions that the broker has published anything may stand."""
+    store = written(all_kinds(stop=False, files=SMALL_FILES), tmp_path)
+    lock = OsDisk().lock(f"{store}/lock")
+    try:
+        assert clean(audit(quick, str(store)))
+    finally:
+        lock.release()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_take_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What waited for classic levels is delivered by another record; people get tables."""
+    ran = run(capsys, "--store", str(written(taken_over, tmp_path)))
+
+    assert (0, "") == (ran.code, ran.err)
+    assert "records 16, timers 7, delivered 3, moved 0, rolled 1" in ran.out
+    assert "nothing arrives before its moment" in ran.out
+
+
+@pytest.mark.parametrize("name", ["g3", "g4"])
+def test_stores_of_rocketmq(quick: SparkSession, golden_stores: GoldenStores, name: str) -> None:
+    """What it delivered and took back is known by name, and what cannot be known is said."""
+    result = audit(quick, golden_stores[name].root)
+
+    assert clean(result)
+    assert "delivered or rolled by RocketMQ" in " ".join(result.notes)
