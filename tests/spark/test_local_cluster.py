@@ -1,0 +1,43 @@
+"""Executors of their own, which share nothing with the driver but the files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from golden_stores import GoldenStores
+from spark.digests import digests
+
+
+@pytest.mark.slow
+def test_same_tables_as_in_one_process(
+    spark: SparkSession, golden_stores: GoldenStores, tmp_path: Path
+) -> None:
+    """``local-cluster[2,1,2048]`` reads every table of a killed store as ``local[2]`` does."""
+    store = golden_stores["g3"].root
+    # Executors work below Spark's home: links keep them out of the installed package.
+    home = tmp_path / "spark"
+    home.mkdir()
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        (home / entry.name).symlink_to(entry)
+
+    ran = subprocess.run(
+        [sys.executable, "-m", "spark.digests", "local-cluster[2,1,2048]", store],
+        env={**os.environ, "SPARK_HOME": str(home), "PYTHONPATH": str(Path(__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    found = json.loads(ran.stdout)
+    assert digests(spark, store) == found
+    assert min(count for count, _ in found.values()) > 0
