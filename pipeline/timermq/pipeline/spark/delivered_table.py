@@ -42,6 +42,7 @@ TABLE = Table(
         Column("keys", "string", "the user's keys, separated by blanks; empty without any"),
         Column("tags", "string", "the tag; empty without one"),
         Column("size", "int", "bytes of the delivered record"),
+        Column("sys_flag", "int", "see SysFlag; bit 0: the body is compressed"),
         Column("properties", "binary", "name 0x01 value 0x02 and so on, as stored"),
         Column("body", "binary", "as stored"),
     ),
