@@ -16,6 +16,7 @@ SLOWEST_FIRST = ("spark", "interop", "cli", "soak", "simulation", "planted", "pr
 """Kinds of tests. Short modules come last, so that no worker is left alone with a long one."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Say what runs in one worker: a module, but of the tests with Spark all, for one session."""
 

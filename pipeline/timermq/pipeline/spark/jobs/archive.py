@@ -64,7 +64,6 @@ def archive(
     """
     if what not in (DELIVERED, ALL):
         raise SparkJobError(f"archive: what: expected {DELIVERED} or {ALL}, found {what!r}")
-    spark.dataSource.register(ArchiveSource)
     book = Book(directory, About(what, internal))
     batches: list[Batch] = []
     try:
@@ -137,6 +136,7 @@ def stretches(view: StoreView, low: int) -> Iterator[tuple[int, int]]:
 
 def messages(spark: SparkSession, store: str, low: int, high: int, *, about: About) -> DataFrame:
     """The messages in a stretch of the commit log, with the columns of ``timermq.delivered``."""
+    spark.dataSource.register(ArchiveSource)
     reader = spark.read.format(SOURCE).option("path", store).option("what", about.what)
     reader = reader.option("internal", str(about.internal).lower())
     return reader.option("low", str(low)).option("high", str(high)).load()
