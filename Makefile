@@ -20,7 +20,7 @@ demo: $(STAMP)   ## a broker on a throw-away store, real sockets, and what arriv
 	$(BIN)/timermq demo
 
 test: $(STAMP)   ## the whole test suite
-	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 crashes: $(STAMP) ## every crash state of the recorded workloads: some minutes
 	CRASH_STATES=all $(BIN)/python -m pytest tests/simulation/test_crash_states.py --timeout 3000

@@ -8,6 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# xdist says nothing of its types.
+from xdist.remote import Producer  # type: ignore[import-untyped]  # pyright: ignore
+from xdist.scheduler import (  # type: ignore[import-untyped]
+    LoadFileScheduling,  # pyright: ignore
+)
+
 from golden_stores import GoldenStores
 
 TESTS = Path(__file__).parent
@@ -16,17 +22,22 @@ SLOWEST_FIRST = ("spark", "interop", "cli", "soak", "simulation", "planted", "pr
 """Kinds of tests. Short modules come last, so that no worker is left alone with a long one."""
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say what runs in one worker: a module, but of the tests with Spark all, for one session."""
+    """Put the slow kinds first."""
+    items.sort(key=lambda item: SLOWEST_FIRST.index(item.path.relative_to(TESTS).parts[0]))
 
-    def kind(item: pytest.Item) -> str:
-        return item.path.relative_to(TESTS).parts[0]
 
-    items.sort(key=lambda item: SLOWEST_FIRST.index(kind(item)))
-    for item in items:
-        group = "spark" if kind(item) == "spark" else str(item.path.relative_to(TESTS))
-        item.add_marker(pytest.mark.xdist_group(group))
+class ModulesTogether(LoadFileScheduling):  # type: ignore[misc]  # xdist says nothing of its types
+    """A module runs in one worker; all tests with Spark do, for they share its session."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "tests/spark" if nodeid.startswith("tests/spark/") else nodeid.split("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ModulesTogether:
+    """Hand the tests out to the workers."""
+    return ModulesTogether(config, log)
 
 
 @pytest.fixture(scope="session")
