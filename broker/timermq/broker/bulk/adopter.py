@@ -51,7 +51,7 @@ times the cost of a row."""
 BACKLOG_PAUSE_S = 0.005
 MESSAGES_MAX = 128
 """Single messages stored together."""
-SWEEP_INTERVAL_S = 60.0
+SWEEP_INTERVAL_S = 1800.0
 
 HOPELESS = frozenset(
     {
