@@ -20,7 +20,14 @@ from rocketmq.exceptions import RocketMQException
 
 
 class HandlingError(Exception):
-    """The message is to come again."""
+    """The message is to come again.
+
+    The client's binding raises what is true out of its callback, and then its answer is whatever
+    was in memory; of what is false it answers RECONSUME_LATER, as it means to.
+    """
+
+    def __bool__(self) -> bool:
+        return False
 
 
 def emit(*words: object) -> None:
