@@ -14,7 +14,7 @@ BEGIN = "<!-- table: request codes -->\n"
 END = "<!-- end -->"
 
 
-def with_table(page: str) -> str:
+def with_tables(page: str) -> str:
     """The page with its table made anew.
 
     Raises:
@@ -37,4 +37,4 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    PAGE_PATH.write_text(with_table(PAGE_PATH.read_text()))
+    PAGE_PATH.write_text(with_tables(PAGE_PATH.read_text()))

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 from functools import partial
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from timermq.cli.bench.question import Figure, Load
+from unit.docs_script import DOCS, docs_script
 
-ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
-
-
-def tables() -> ModuleType:
-    """The script that writes the tables."""
-    path = DOCS / "performance_tables.py"
-    spec = importlib.util.spec_from_file_location("performance_tables", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+ROOT = DOCS.parent
 
 
 @pytest.fixture
@@ -58,12 +45,12 @@ def test_tables_are_those_of_the_kept_results() -> None:
     """``make docs`` writes them anew; nobody types a figure."""
     page = (DOCS / "performance.md").read_text()
 
-    assert tables().with_tables(page) == page
+    assert docs_script("performance_tables").with_tables(page) == page
 
 
 def test_every_answer_has_its_row() -> None:
     """A question that is asked is on the page."""
-    module = tables()
+    module = docs_script("performance_tables")
 
     assert [row.question for row in module.ROWS] == [
         answer["question"] for answer in module.kept("questions")["answers"]
@@ -143,7 +130,7 @@ def test_answers_of_another_machine_do_not_mix(record: ModuleType) -> None:
 
 def test_a_row_tells_how_often_it_was_asked() -> None:
     """The best stands in the table; beside it how far the worst was off."""
-    seen = tables()._seen
+    seen = docs_script("performance_tables")._seen
     answer = {"value": 61_000, "floor": 60_000, "asked": [61_000, 40_000.5, 62_000]}
 
     assert "best of 3, worst 40,000" == seen(answer)
@@ -195,7 +182,7 @@ def test_what_promises_cost_is_what_they_add(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_crowds_and_access_stand_at_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each figure beside its bound; what is beyond it is marked, what has none is only told."""
-    module = tables()
+    module = docs_script("performance_tables")
     machine = module.kept("access")["machine"]
     results = {
         "crowds": {

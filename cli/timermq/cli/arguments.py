@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from .moment import MomentError, parse_duration, parse_moment
 
@@ -49,6 +50,26 @@ class Verb(Protocol):
     def run(self, args: argparse.Namespace) -> int:
         """Do it; returns the exit code."""
         ...
+
+
+def add_sub_verbs(parser: OneLineParser, verbs: Mapping[str, Verb], metavar: str) -> None:
+    """The verbs below a verb; the one that was asked for is ``args.sub_verb``."""
+    below = parser.add_subparsers(metavar=metavar, required=True)
+    for name, verb in verbs.items():
+        text = verb.__doc__ or ""
+        one = below.add_parser(
+            name,
+            help=first_sentence(text),
+            description=text,
+            formatter_class=parser.formatter_class,
+        )
+        verb.prepare_parser(one)
+        one.set_defaults(sub_verb=verb)
+
+
+def run_sub_verb(args: argparse.Namespace) -> int:
+    """Run the verb below a verb that was asked for; its exit code."""
+    return cast("Verb", args.sub_verb).run(args)
 
 
 def first_sentence(text: str) -> str:

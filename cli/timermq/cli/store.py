@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import cast
-
 from . import store_check, store_dump, store_plan, store_repair, store_stats
-from .arguments import OneLineParser, Verb, first_sentence
+from .arguments import OneLineParser, Verb, add_sub_verbs
+from .arguments import run_sub_verb as run
+
+__all__ = ["VERBS", "prepare_parser", "run"]
 
 VERBS: dict[str, Verb] = {
     "stats": store_stats,
@@ -19,19 +19,4 @@ VERBS: dict[str, Verb] = {
 
 def prepare_parser(parser: OneLineParser) -> None:
     """The sub-verbs."""
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
-    for name, verb in VERBS.items():
-        text = verb.__doc__ or ""
-        one = verbs.add_parser(
-            name,
-            help=first_sentence(text),
-            description=text,
-            formatter_class=parser.formatter_class,
-        )
-        verb.prepare_parser(one)
-        one.set_defaults(sub_verb=verb)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run the sub-verb."""
-    return cast("Verb", args.sub_verb).run(args)
+    add_sub_verbs(parser, VERBS, "VERB")
