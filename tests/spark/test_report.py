@@ -21,7 +21,7 @@ ORDERS, MAILS = java_hash("orders"), java_hash("mails")
 
 PENDING = "deliver_ms long, slot_ms long, topic_hash int, size int"
 UNITS = (
-    "write_ms long, offset_py long, topic_hash int, slot_ms long, deliver_ms long, order_py long, "
+    "write_ms long, topic_hash int, slot_ms long, deliver_ms long, is_first boolean, "
     "is_roll boolean, is_delete boolean"
 )
 DELIVERED = "topic string, stored_ms long, deliver_ms long, lateness_ms long"
@@ -54,8 +54,8 @@ class Tables:
         delete: bool = False,
     ) -> None:
         """A unit of the timer log, written at nine."""
-        order = None if moment is None else 7 if first else 6
-        self.units.append((NINE_MS, 7, ORDERS, slot_ms, moment, order, roll, delete))
+        is_first = None if moment is None else first
+        self.units.append((NINE_MS, ORDERS, slot_ms, moment, is_first, roll, delete))
 
     def fired(self, moment: int, late_ms: int, topic: str = "orders", *, count: int = 1) -> None:
         """Deliveries."""

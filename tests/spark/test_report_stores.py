@@ -73,6 +73,24 @@ def test_golden_stores(spark: SparkSession, golden_stores: GoldenStores, name: s
     assert 0 == sum(row["early"] for row in short.late_topics)
 
 
+def test_width_of_rocketmqs_slots(spark: SparkSession, golden_stores: GoldenStores) -> None:
+    """Its units tell a slot alone: the moment counts as the slot's end, as wide as one says."""
+    longest = list[dict[str, int]]()
+    for precision_ms in (None, 500):
+        found = report(
+            spark,
+            golden_stores["g5"].root,
+            begin_ms=0,
+            drain_rate=1000,
+            timer_precision_ms=precision_ms,
+        )
+        longest.append({row["topic"]: row["max_ms"] for row in found.delays.collect()})
+        found.release()
+
+    assert longest[0]
+    assert longest[0] == {topic: most_ms + 500 for topic, most_ms in longest[1].items()}
+
+
 def test_a_store_of_ours(
     spark: SparkSession, small_store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..arguments import OneLineParser, count
 from ..output import print_json, print_table
-from .session import add_out, add_session_flags, add_store, session_for
+from .session import add_out, add_precision, add_session_flags, add_store, session_for
 
 if TYPE_CHECKING:
     from timermq.pipeline.spark.jobs.audit import Audit
@@ -35,6 +35,7 @@ def prepare_parser(parser: OneLineParser) -> None:
     parser.add_argument(
         "--no-bodies", action="store_true", help="do not compare bodies with their checksums"
     )
+    add_precision(parser)
     add_out(parser, "the findings as Parquet")
     add_session_flags(parser)
 
@@ -50,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
             late_ms=args.late_ms,
             in_order=args.order,
             bodies=not args.no_bodies,
+            timer_precision_ms=args.timer_precision_ms,
         )
         if args.out:
             result.findings.write.mode("overwrite").parquet(args.out)

@@ -20,7 +20,7 @@ from ..arguments import OneLineParser, moment, positive
 from ..moment import format_duration, format_moment
 from ..output import console, print_json, visible
 from ..top.words import size, span
-from .session import add_out, add_session_flags, add_store, session_for
+from .session import add_out, add_precision, add_session_flags, add_store, session_for
 
 if TYPE_CHECKING:
     from timermq.pipeline.spark.jobs.report_summary import Fields, Summary
@@ -48,6 +48,7 @@ def prepare_parser(parser: OneLineParser) -> None:
     parser.add_argument(
         "--zone", type=zone, help="of times and pictures, such as Europe/Berlin (default: local)"
     )
+    add_precision(parser)
     add_out(parser, "tables as Parquet, and pictures as SVG,")
     add_session_flags(parser)
 
@@ -73,7 +74,13 @@ def run(args: argparse.Namespace) -> int:
         from timermq.pipeline.spark.jobs.report_pictures import drawable, pictures
         from timermq.pipeline.spark.jobs.report_summary import summary
 
-        found = report(spark, args.store, begin_ms=begin_ms, drain_rate=args.drain_rate)
+        found = report(
+            spark,
+            args.store,
+            begin_ms=begin_ms,
+            drain_rate=args.drain_rate,
+            timer_precision_ms=args.timer_precision_ms,
+        )
         short = summary(found, store=args.store, begin_ms=begin_ms)
         if args.out:
             write_frames(spark, found, args.out)

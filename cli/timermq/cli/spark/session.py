@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import shtab
 
-from ..arguments import OneLineParser, UsageError, add_json
+from ..arguments import OneLineParser, UsageError, add_json, count
 from .progress import shown_progress
 
 if TYPE_CHECKING:
@@ -47,6 +47,16 @@ def add_store(parser: OneLineParser) -> None:
         "--store", required=True, metavar="DIR", help="the store's directory; it may be served"
     )
     store.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+
+
+def add_precision(parser: OneLineParser) -> None:
+    """What a store of RocketMQ does not tell of its wheel."""
+    parser.add_argument(
+        "--timer-precision-ms",
+        type=count,
+        metavar="MS",
+        help="width of the wheel's slots, where RocketMQ was set to another one than a second",
+    )
 
 
 def add_out(parser: OneLineParser, what: str) -> None:

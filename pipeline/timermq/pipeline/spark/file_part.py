@@ -82,6 +82,11 @@ class FilePart:
         )
 
 
+def only(records: NDArray[np.void], kept: NDArray[np.bool_]) -> NDArray[np.void]:
+    """Some of the records of a file; nothing is copied where all of them are kept."""
+    return records if kept.all() else records[kept]
+
+
 def numbers(field: NDArray[Any]) -> pa.Array[Any]:
     """A big-endian field of a structured array, in the machine's order of bytes."""
     kind = np.int32 if field.dtype.itemsize <= np.dtype(np.int32).itemsize else np.int64

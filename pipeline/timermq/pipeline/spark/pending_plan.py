@@ -23,7 +23,7 @@ from timermq.timerstore.consume_queue import UNIT as QUEUE_UNIT
 from timermq.timerstore.os_disk import OsDisk
 
 from .byte_arrays import Places, have_within
-from .file_part import FilePart
+from .file_part import FilePart, only
 from .log_places import log_spans
 from .options import INT64_MAX, ReadOptions
 from .pending_facts import Bounds, Deletes, Handled, named_by
@@ -119,7 +119,7 @@ def waiting_units(part: FilePart, read_ms: int) -> Iterator[Units]:
     """The units of a part that are in slots which are not read yet."""
     for _, data in part.chunks(CHUNK_UNITS * UNIT.size):
         units = np.frombuffer(data, UNIT.dtype)
-        yield units[are_units(units) & (slot_times(units) >= read_ms)]
+        yield only(units, are_units(units) & (slot_times(units) >= read_ms))
 
 
 def _deletes(view: StoreView, positions: Places, sizes: Places) -> Deletes:

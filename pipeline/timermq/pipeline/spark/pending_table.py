@@ -21,7 +21,7 @@ from timermq.timerstore.java_hash import java_hash
 
 from .byte_arrays import Flags, Places
 from .declaration import Column, Table
-from .file_part import FilePart
+from .file_part import FilePart, only
 from .pending_facts import Deletes, Handled, fires
 from .pending_plan import Entries, Plan, unit_parts, waiting_units
 from .record_chunks import RecordChunk
@@ -132,7 +132,7 @@ class PendingReader(TableReader[PendingSpan]):
         if self.options.topics:
             hashes = np.array(list(map(java_hash, self.options.topics)), np.int64)
             wanted &= np.isin(units["topic_hash"], hashes)
-        units = units[wanted]
+        units = only(units, wanted)
         slots = slot_times(units)
         order, behind, are_exact = unpack_exact(units["reserved"])
         # In a slot on the way the milliseconds are those of the slot asked for, which it hides.
@@ -140,8 +140,9 @@ class PendingReader(TableReader[PendingSpan]):
         due = slots + 1 + behind
         asked = (due >= self.options.due_from) & (due < self.options.due_to)
         kept = ~tells | (asked & ~span.deletes.cover_orders(slots, order))
-        units, slots, due = units[kept], slots[kept], due[kept]
-        order, tells = order[kept], tells[kept]
+        if not kept.all():
+            units, slots, due = units[kept], slots[kept], due[kept]
+            order, tells = order[kept], tells[kept]
         unclear = ~tells | self._are_unclear(span, slots)
         positions, sizes = units["offset_py"].astype(np.int64), units["size_py"].astype(np.int64)
         clear = ~unclear & (positions >= span.log.start)
@@ -154,7 +155,7 @@ class PendingReader(TableReader[PendingSpan]):
                 "size": pa.array(sizes[clear].astype(np.int32)),
                 "order_py": pa.array(order[clear]),
             }
-            yield self.batch(known, units[clear])
+            yield self.batch(known, only(units, clear))
         if unclear.any():
             waiting = _Waiting(positions[unclear], sizes[unclear], slots[unclear])
             yield from self._from_records(span, waiting)

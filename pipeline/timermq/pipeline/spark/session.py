@@ -39,6 +39,8 @@ SETTINGS: Mapping[str, str] = {
 LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    # Each of the 200 that Spark takes costs a task, of small tables more than their rows do.
+    "spark.sql.shuffle.partitions": str(max(8, 2 * (os.cpu_count() or 1))),
 }
 """Of a session that has no cluster."""
 

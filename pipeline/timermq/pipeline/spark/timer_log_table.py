@@ -17,7 +17,7 @@ from timermq.timerlog.segment import units_in
 from timermq.timerlog.unit import are_units, unpack_exact
 
 from .declaration import Column, Table, layout_columns
-from .file_part import FilePart
+from .file_part import FilePart, only
 from .options import INT64_MAX
 from .source import TableReader, TableSource, cut
 from .store_view import StoreView
@@ -41,6 +41,11 @@ TABLE = Table(
             "order_py",
             "long",
             "position of the message's first record; null of RocketMQ's and of late ones",
+        ),
+        Column(
+            "is_first",
+            "boolean",
+            "the message's first unit; null of RocketMQ's and of late ones",
         ),
         Column("is_roll", "boolean", "the slot is one on the way: the message is enqueued again"),
         Column("is_delete", "boolean", "the unit takes another message out of the slot"),
@@ -92,15 +97,18 @@ class TimerLogReader(TableReader[UnitSpan]):
                 last = np.where(tells, due, due + span.precision_ms)
                 last[rolls] = INT64_MAX
                 kept &= (last >= self.options.due_from) & (due < self.options.due_to)
+            found = only(units, kept)
+            is_first = order == units["offset_py"]
             known: dict[str, pa.Array[Any]] = {
                 "pos": pa.array(places[kept]),
                 "slot_ms": pa.array(slots[kept]),
                 "deliver_ms": pa.array(due[kept], mask=~tells[kept]),
                 "order_py": pa.array(order[kept], mask=~is_exact[kept]),
+                "is_first": pa.array(is_first[kept], mask=~is_exact[kept]),
                 "is_roll": pa.array(rolls[kept]),
-                "is_delete": pa.array((units["magic"][kept] & MAGIC_DELETE) != 0),
+                "is_delete": pa.array((found["magic"] & MAGIC_DELETE) != 0),
             }
-            yield self.batch(known, units[kept])
+            yield self.batch(known, found)
 
 
 class TimerLogSource(TableSource):

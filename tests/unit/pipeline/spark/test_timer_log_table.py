@@ -22,6 +22,7 @@ def test_moments_and_orders(tmp_path: Path) -> None:
     for unit in units:
         record = records[unit["offset_py"]]
         assert record["order_py"] == unit["order_py"]
+        assert unit["is_first"] == (unit["offset_py"] == unit["order_py"])
         assert unit["is_roll"] or record["deliver_ms"] == unit["deliver_ms"]
 
 

@@ -78,7 +78,12 @@ class Report:
 
 
 def report(
-    spark: SparkSession, store: str, *, begin_ms: int, drain_rate: float | None = None
+    spark: SparkSession,
+    store: str,
+    *,
+    begin_ms: int,
+    drain_rate: float | None = None,
+    timer_precision_ms: int | None = None,
 ) -> Report:
     """Look at a store.
 
@@ -87,15 +92,17 @@ def report(
         store: The directory, as driver and executors see it.
         begin_ms: Where the forecast begins; what is due before is due then.
         drain_rate: Messages a second; None: measured from what was delivered.
+        timer_precision_ms: Of the wheel, where RocketMQ was set to another one than a second.
 
     Raises:
         StoreError: There is no store, or it is damaged.
     """
-    view = StoreView.of(store)
+    view = StoreView.of(store, timer_precision_ms=timer_precision_ms)
+    precision = {} if timer_precision_ms is None else {"timer_precision_ms": timer_precision_ms}
     return report_on(
-        read_table(spark, "timermq.pending", store, columns=PENDING_COLUMNS),
-        read_table(spark, "timermq.timerlog", store, columns=UNIT_COLUMNS),
-        read_table(spark, "timermq.delivered", store, columns=DELIVERED_COLUMNS),
+        read_table(spark, "timermq.pending", store, columns=PENDING_COLUMNS, **precision),
+        read_table(spark, "timermq.timerlog", store, columns=UNIT_COLUMNS, **precision),
+        read_table(spark, "timermq.delivered", store, columns=DELIVERED_COLUMNS, **precision),
         names=names_frame(spark, topic_names(view.root)),
         precision_ms=view.timer_options.timer_precision_ms,
         begin_ms=begin_ms,

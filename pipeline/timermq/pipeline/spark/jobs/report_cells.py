@@ -13,7 +13,7 @@ from ..histogram import bucket
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 PENDING_COLUMNS = "deliver_ms,slot_ms,topic_hash,size"
-UNIT_COLUMNS = "write_ms,offset_py,topic_hash,slot_ms,deliver_ms,order_py,is_roll,is_delete"
+UNIT_COLUMNS = "write_ms,topic_hash,slot_ms,deliver_ms,is_first,is_roll,is_delete"
 DELIVERED_COLUMNS = "topic,stored_ms,deliver_ms,lateness_ms"
 """What of the tables is read."""
 
@@ -55,7 +55,7 @@ def planned_cells(units: DataFrame, precision_ms: int) -> DataFrame:
     """
     end = f"if(is_roll, slot_ms, coalesce(deliver_ms, slot_ms + {precision_ms}))"
     return (
-        units.where("not is_delete and (order_py is null or order_py = offset_py)")
+        units.where("not is_delete and coalesce(is_first, true)")
         .withColumn("delay", F.expr(f"greatest(0, {end} - write_ms)"))
         .groupBy("topic_hash", "is_roll", bucket("delay").alias("delay_ms"))
         .agg(F.count("*").alias("count"), F.max("delay").alias("most_ms"))
