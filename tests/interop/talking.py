@@ -71,12 +71,12 @@ def talking(command: list[str]) -> Generator[Talking]:
         text=True,
     )
     program = Talking(process)
+    assert process.stdin is not None
     assert process.stdout is not None
     reader = threading.Thread(target=_read, args=(process.stdout, program.lines), daemon=True)
     reader.start()
     try:
         yield program
-        assert process.stdin is not None
         process.stdin.close()
         process.wait(timeout=ANSWER_SECONDS)
     finally:
@@ -85,6 +85,8 @@ def talking(command: list[str]) -> Generator[Talking]:
             process.wait()
         reader.join()
         process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
 
 
 def _read(output: IO[str], lines: queue.SimpleQueue[str]) -> None:

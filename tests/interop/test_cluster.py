@@ -22,8 +22,6 @@ GROUP = "ClusterGroup"
 COUNT = 24
 """Messages of one round: a Java producer takes the queues of all brokers in turns."""
 WAIT_SECONDS = 30.0
-LATE_MS_MAX = 3_000
-"""RocketMQ delivers in the second, and the machine may be loaded."""
 
 
 @attrs.frozen
@@ -104,7 +102,7 @@ def test_one_cluster(
 
 
 def check_round(member: Talking, prefix: str, delay_ms: int, brokers: set[str]) -> None:
-    """Send some messages: all of these brokers get some, all messages arrive once, on time."""
+    """Send some messages: all of these brokers get some, all messages arrive once, none early."""
     begun_ms = time.time() * 1000
     member.say(f"{COUNT} {delay_ms} {prefix}")
     sent = [line.split() for line in member.hear(f"SENT {prefix}", COUNT)]
@@ -115,4 +113,3 @@ def check_round(member: Talking, prefix: str, delay_ms: int, brokers: set[str]) 
     assert {words[1] for words in got} == brokers
     for words in got:
         assert int(words[2]) - begun_ms >= delay_ms - 1_000  # RocketMQ rounds down to the second
-        assert int(words[2]) - begun_ms <= delay_ms + LATE_MS_MAX + COUNT * 100

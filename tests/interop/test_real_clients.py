@@ -13,9 +13,6 @@ from interop.conftest import Client
 from interop.serving import Transcript, serving
 
 HERE = Path(__file__).parent
-LATE_MS_MAX = 2_000
-"""What a loaded machine may add before a test calls a delivery late; lateness itself is measured in
-perf."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
@@ -26,7 +23,7 @@ def check_on_time(transcript: Transcript, bodies: list[str]) -> None:
         got = transcript.only(body)
         deliver_ms = int(transcript.sent[body][1])
 
-        assert 0 <= got.stored_ms - deliver_ms <= LATE_MS_MAX, (body, got, deliver_ms)
+        assert deliver_ms <= got.stored_ms, (body, got, deliver_ms)
 
 
 def test_cpp_client(tmp_path: Path) -> None:
