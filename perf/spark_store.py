@@ -13,8 +13,8 @@ import attrs
 import trio
 
 from timermq.cli.bench.standing import SPREAD_MS, fill
+from timermq.pipeline import SystemClock, TimerOptions
 from timermq.pipeline.already_done import origin_of
-from timermq.pipeline.clock import SystemClock
 from timermq.pipeline.system_topics import TIMER_TOPIC
 from timermq.timerlog import TimerCheckpoint
 from timermq.timerstore.message import Message, pack_host
@@ -116,7 +116,7 @@ class SparkStore:
             last_timer_log_flush_pos=checkpoint.last_timer_log_flush_pos,
             last_timer_queue_offset=self.count,
             scan_py=log_end,
-            precision_ms=1000,
+            precision_ms=TimerOptions().timer_precision_ms,
             now_ms=now_ms,
         )
         checkpoint.write()

@@ -92,13 +92,17 @@ def test_lite_pull_with_seek(tmp_path: Path, java_client: Client) -> None:
         trio.run(send, broker.namesrv, messages("T", *bodies, queue_id=0))
         with consumers(java_client("ConsumeClient", broker.namesrv), tmp_path) as java:
             java.start("lite", "lite", "G", "T")
+            seen = list(bodies)
+            java.wait_until(lambda: java.bodies() == seen)
             java.tell("seek", "lite", "0", "4")
-            java.wait_until(lambda: java.bodies()[-2:] == ["m4", "m5"])
+            seen += bodies[4:]
+            java.wait_until(lambda: java.bodies() == seen)
             java.tell("seek", "lite", "0", "1")
-            java.wait_until(lambda: java.bodies()[-5:] == [f"m{n}" for n in range(1, 6)])
+            seen += bodies[1:]
+            java.wait_until(lambda: java.bodies() == seen)
             java.tell("committed", "lite", "0", "6")
             committed = java.wait_for("COMMITTED lite")
             trio.run(send, broker.namesrv, messages("T", "new", queue_id=0))
-            java.wait_until(lambda: java.bodies()[-1] == "new")
+            java.wait_until(lambda: java.bodies() == [*seen, "new"])
 
     assert committed == "COMMITTED lite 6"

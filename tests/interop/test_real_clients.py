@@ -17,8 +17,8 @@ HERE = Path(__file__).parent
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
 
-def check_on_time(transcript: Transcript, bodies: list[str]) -> None:
-    """Each body was stored on its topic at its moment, not before, and arrived once."""
+def check_none_early(transcript: Transcript, bodies: list[str]) -> None:
+    """Each body was stored on its topic not before its moment, and arrived once."""
     for body in bodies:
         got = transcript.only(body)
         deliver_ms = int(transcript.sent[body][1])
@@ -43,7 +43,7 @@ def test_cpp_client(tmp_path: Path) -> None:
     transcript = Transcript.of(run.stdout)
 
     assert transcript.done, run.stdout[-2000:] + run.stderr[-2000:]
-    check_on_time(transcript, ["at", "delay", *(f"level{level}" for level in range(1, 5))])
+    check_none_early(transcript, ["at", "delay", *(f"level{level}" for level in range(1, 5))])
     assert [transcript.times_got(b) for b in ("first", "batch0", "batch1", "batch2")] == [
         1,
         1,
@@ -66,7 +66,7 @@ def test_java_client(tmp_path: Path, java_client: Client) -> None:
     transcript = Transcript.of(run.stdout)
 
     assert transcript.done, run.stdout[-2000:] + run.stderr[-2000:]
-    check_on_time(transcript, ["at"])
+    check_none_early(transcript, ["at"])
     for body in ("first", "delay", "seconds", "level1", "level2", "batch0", "batch1", "batch2"):
         transcript.only(body)
     assert transcript.recalled == {"recalled": "true", "nonsense": "refused"}

@@ -33,16 +33,19 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(ScheduleSink)
 
 
-def read_table(spark: SparkSession, name: str, store: str, **options: str | int) -> DataFrame:
+def read_table(
+    spark: SparkSession, name: str, store: str, **options: str | int | None
+) -> DataFrame:
     """One table of a store as it is now.
 
     Args:
         spark: A session that the tables are registered in.
         name: ``timermq.…``.
         store: The directory, as the executors see it.
-        options: As in docs/pipeline.md.
+        options: As in docs/pipeline.md; None is as not given.
     """
     reader = spark.read.format(name).option("path", store)
     for key, value in options.items():
-        reader = reader.option(key, value if isinstance(value, str) else str(value))
+        if value is not None:
+            reader = reader.option(key, value if isinstance(value, str) else str(value))
     return reader.load()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import attrs
 import numpy as np
@@ -98,11 +99,11 @@ def report(
         StoreError: There is no store, or it is damaged.
     """
     view = StoreView.of(store, timer_precision_ms=timer_precision_ms)
-    precision = {} if timer_precision_ms is None else {"timer_precision_ms": timer_precision_ms}
+    read = partial(read_table, spark, store=store, timer_precision_ms=timer_precision_ms)
     return report_on(
-        read_table(spark, "timermq.pending", store, columns=PENDING_COLUMNS, **precision),
-        read_table(spark, "timermq.timerlog", store, columns=UNIT_COLUMNS, **precision),
-        read_table(spark, "timermq.delivered", store, columns=DELIVERED_COLUMNS, **precision),
+        read("timermq.pending", columns=PENDING_COLUMNS),
+        read("timermq.timerlog", columns=UNIT_COLUMNS),
+        read("timermq.delivered", columns=DELIVERED_COLUMNS),
         names=names_frame(spark, topic_names(view.root)),
         precision_ms=view.timer_options.timer_precision_ms,
         begin_ms=begin_ms,

@@ -120,11 +120,10 @@ class _Audit:
         timer_precision_ms: int | None,
     ) -> None:
         self.spark, self.view, self.in_order, self.bodies = spark, view, in_order, bodies
-        self._options: dict[str, str | int] = (
-            {} if timer_precision_ms is None else {"timer_precision_ms": timer_precision_ms}
-        )
-        if view.log.end - view.log.start < SMALL_BYTES:
-            self._options["partitions"] = 1
+        self._options: dict[str, int | None] = {
+            "timer_precision_ms": timer_precision_ms,
+            "partitions": 1 if view.log.end - view.log.start < SMALL_BYTES else None,
+        }
         self.limits = Limits(
             log_start=view.log.start,
             log_end=view.log.end,
