@@ -27,7 +27,9 @@ HOUR_MS = 3_600_000
 NEAR, BAD, FAR = 20, 3, 5
 """Rows of each of the two tasks: for the broker, refused ones, and for years ahead."""
 PARTITIONS = 2
-COLUMNS = ScheduleColumns("delay_ms", has_key=True, has_tag=False, has_properties=False)
+COLUMNS = ScheduleColumns.of(
+    [("topic", "string"), ("body", "binary"), ("delay_ms", "long"), ("key", "string")]
+)
 
 
 def options_for(job: str, directory: str, broker: str) -> SinkOptions:
@@ -120,13 +122,13 @@ def main(directory: str, broker: str) -> None:
         if child == 0:
             messages = staged(options)
             prepare()
-            commit_job(options, messages)
+            commit_job(options, COLUMNS, messages)
             os._exit(0)
         _, status = os.waitpid(child, 0)
         if not os.WIFSIGNALED(status):
             raise SystemExit(f"{point}: expected a driver that was killed, found status {status}")
         for _ in range(2):
-            commit_job(options, staged(options))
+            commit_job(options, COLUMNS, staged(options))
 
 
 if __name__ == "__main__":

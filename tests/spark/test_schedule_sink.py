@@ -238,6 +238,36 @@ def test_a_name_server_leads_to_the_broker(spark: SparkSession, broker: Broker) 
     assert Counter("012") == waiting_keys(broker, "Named")
 
 
+def test_rows_that_are_refused_late(spark: SparkSession, tmp_path: Path) -> None:
+    """The broker's limit has changed behind the tasks' back: its rows join the rejects, once."""
+    with serving(tmp_path / "store", *SMALL_FILES) as broker:
+        options = sink_driver.options_for("late", str(tmp_path), broker.listen)
+        messages = sink_driver.staged(options)
+        broker.stop()
+
+    with serving(tmp_path / "store", *SMALL_FILES, "--set", "timer_max_delay_sec=600") as broker:
+        options = attrs.evolve(options, broker=broker.listen)
+        for _ in range(2):
+            commit_job(options, sink_driver.COLUMNS, messages)
+            messages = sink_driver.staged(options)
+
+            report = job_report(options)
+            late, early = (sink_driver.PARTITIONS * n for n in (sink_driver.NEAR, sink_driver.BAD))
+            assert ("done", 0, late) == (report.state, report.adopted, report.refused_late)
+            assert {"TIMER_DELAY_TOO_LONG": late, "TIMER_NEGATIVE": early} == report.refused
+            rejects = spark.read.parquet(str(tmp_path / "rejects")).collect()
+            assert Counter(
+                {
+                    (partition, rule, topic): count
+                    for partition in range(sink_driver.PARTITIONS)
+                    for rule, topic, count in (
+                        ("TIMER_DELAY_TOO_LONG", None, sink_driver.NEAR),
+                        ("TIMER_NEGATIVE", "late", sink_driver.BAD),
+                    )
+                }
+            ) == Counter((row["partition"], row["rule"], row["topic"]) for row in rejects)
+
+
 def test_a_broker_that_goes_away(tmp_path: Path) -> None:
     """Killed while rows are staged, the task fails in one line; run again later, all is well."""
     with serving(tmp_path / "store", *SMALL_FILES) as broker:
@@ -258,7 +288,7 @@ def test_a_broker_that_goes_away(tmp_path: Path) -> None:
 
     with serving(tmp_path / "store", *SMALL_FILES) as broker:
         options = attrs.evolve(options, broker=broker.listen)
-        commit_job(options, sink_driver.staged(options))
+        commit_job(options, sink_driver.COLUMNS, sink_driver.staged(options))
 
         assert Counter(sink_driver.near_keys()) == waiting_keys(broker, "away")
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import time
+import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+import lz4.frame
 import pytest
+import zstandard
 from pyspark.sql import SparkSession
 
 from cli.program import Ran
 from interop.serving import Broker
 from spark.waiting import waiting_keys, waiting_rows
 from timermq.cli import main
+from timermq.pipeline.spark import read_table
 
 DAY_MS = 86_400_000
 Run = Callable[..., Ran]
@@ -187,3 +191,41 @@ def test_an_archive(run: Run, broker: Broker, spark: SparkSession, tmp_path: Pat
         row["keys"]: row["deliver_ms"] for row in waiting_rows(broker, "Replay")
     }
     assert [] == waiting_rows(broker, "Other")
+
+
+def test_an_archive_of_compressed_bodies(
+    run: Run, broker: Broker, spark: SparkSession, tmp_path: Path
+) -> None:
+    """They are scheduled unpacked, whatever they were packed with; a broken one ends the job."""
+    bodies = {
+        "plain": (b"as it is", 0),
+        "zlib": (zlib.compress(b"z" * 5000), 1),
+        "lz4": (lz4.frame.compress(b"l" * 5000), 0x101),
+        "zstd": (zstandard.compress(b"s" * 5000), 0x201),
+    }
+
+    def write(name: str, rows: Mapping[str, tuple[bytes, int]]) -> str:
+        values = ", ".join(
+            f"(X'{body.hex()}', {flag}, 'KEYS\x01{key}\x02')" for key, (body, flag) in rows.items()
+        )
+        frame = spark.sql(
+            "select 'Packed' topic, *, 1000L deliver_ms, 900L stored_ms "
+            f"from values {values} as rows(body, sys_flag, properties)"
+        )
+        frame.write.parquet(str(tmp_path / name))
+        return str(tmp_path / name)
+
+    def replay(archive: str) -> Ran:
+        span = ("--from", "0", "--to", "2000", "--start-at", "in 1h")
+        return run("replay", archive, *span, "--job", Path(archive).name)
+
+    good, broken = replay(write("good", bodies)), replay(write("broken", {"x": (b"?", 1)}))
+
+    assert (good.code, good.err) == (0, "")
+    kept = read_table(spark, "timermq.commitlog", str(broker.store), columns="real_topic,keys,body")
+    found = kept.where("real_topic = 'Packed'").collect()
+    assert {"plain": b"as it is", "zlib": b"z" * 5000, "lz4": b"l" * 5000, "zstd": b"s" * 5000} == {
+        row["keys"]: bytes(row["body"]) for row in found
+    }
+    assert broken.code == 1
+    assert "archive: message stored at 900: body: ends within its compressed data" in broken.err

@@ -38,17 +38,34 @@ def decompress_body(record: Record, *, size_max: int = UNPACKED_SIZE_MAX) -> byt
     Raises:
         RecordError: Not what ``sysFlag`` says, cut short, or larger than ``size_max``.
     """
-    if not record.sys_flag & SysFlag.COMPRESSED:
-        return record.body
-    kind = record.sys_flag & COMPRESSION_MASK
-    place = f"record at {record.phy_offset}: body"
+    return unpacked(
+        record.body, record.sys_flag, f"record at {record.phy_offset}", size_max=size_max
+    )
+
+
+def unpacked(stored: bytes, sys_flag: int, place: str, *, size_max: int) -> bytes:
+    """The body that a record with such flags holds.
+
+    Args:
+        stored: As the record has it.
+        sys_flag: Of the record.
+        place: Of the record, for the error.
+        size_max: Bytes that it may unpack to.
+
+    Raises:
+        RecordError: Not what ``sys_flag`` says, cut short, or larger than ``size_max``.
+    """
+    if not sys_flag & SysFlag.COMPRESSED:
+        return stored
+    kind = sys_flag & COMPRESSION_MASK
+    place = f"{place}: body"
     try:
         if kind in (0, SysFlag.COMPRESSION_ZLIB):
-            body, is_whole = _unpack_zlib(record.body, size_max)
+            body, is_whole = _unpack_zlib(stored, size_max)
         elif kind == SysFlag.COMPRESSION_LZ4:
-            body, is_whole = _unpack_lz4(record.body, size_max)
+            body, is_whole = _unpack_lz4(stored, size_max)
         elif kind == SysFlag.COMPRESSION_ZSTD:
-            body, is_whole = _unpack_zstd(record.body, size_max)
+            body, is_whole = _unpack_zstd(stored, size_max)
         else:
             raise RecordError(f"{place}: expected compression 0 to 3, found {kind >> 8}")
     except (zlib.error, zstandard.ZstdError, RuntimeError) as error:

@@ -2,7 +2,7 @@
 
 An archive is a table with the columns of ``timermq.delivered``, as ``archive`` writes it: Parquet
 by date and topic. Messages keep their distances: each is due as long after the new beginning as it
-was due after the old one.
+was due after the old one. Bodies that producers have compressed go unpacked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from timermq.timerstore.body_codec import UNPACKED_SIZE_MAX, unpacked
 from timermq.timerstore.message import SysFlag
+from timermq.timerstore.record_spans import RecordError
 
 from ..errors import SparkJobError
 
@@ -31,10 +33,6 @@ OWN_NAMES = (
     "TRAN_MSG",
 )
 """Properties of the first life of a message; it gets new ones. So do all that begin TIMER_."""
-_PACKED = (
-    "archive: expected bodies as they were sent, found one that its producer has compressed "
-    "(sys_flag says so): unpack them first"
-)
 _SEPARATORS = ("\x01", "\x02")
 
 
@@ -57,8 +55,7 @@ def replayed(
         topics: Only these; none for all.
 
     Raises:
-        SparkJobError: The table is no archive, or the rows were compressed by their producers and
-            the table does not say which.
+        SparkJobError: The table is no archive; when it is read, also that a body does not unpack.
     """
     for name in NEEDED:
         if name not in archive.columns:
@@ -70,9 +67,6 @@ def replayed(
     chosen = archive.where((moment >= from_ms) & (moment < to_ms))
     if topics:
         chosen = chosen.where(archive.topic.isin(*topics))
-    if "sys_flag" in archive.columns:
-        packed = archive.sys_flag.bitwiseAND(int(SysFlag.COMPRESSED)) != 0
-        chosen = chosen.where(F.when(packed, F.raise_error(_PACKED)).otherwise(F.lit(True)))
     name, value = _SEPARATORS
     pieces = F.split(archive.properties.cast("string"), value)
     pairs = F.transform(
@@ -82,9 +76,15 @@ def replayed(
             F.substring_index(piece, name, -1).alias("value"),
         ),
     )
+    body = archive.body
+    if "sys_flag" in archive.columns:
+        # Bodies that are as they were sent do not go through Python.
+        packed = F.when(archive.sys_flag.bitwiseAND(int(SysFlag.COMPRESSED)) != 0, body)
+        unpack = F.udf(_unpacked, "binary", useArrow=False)
+        body = F.coalesce(unpack(packed, archive.sys_flag, archive.stored_ms), body).alias("body")
     return chosen.select(
         archive.topic,
-        archive.body,
+        body,
         (moment + shift_ms).alias("deliver_at"),
         F.map_from_entries(pairs).alias("properties"),
     )
@@ -96,6 +96,17 @@ def replay_name(
     """A name for a job that replays the same messages to the same moments."""
     said = repr((archive.rstrip("/"), from_ms, to_ms, shift_ms, sorted(topics)))
     return f"replay-{hashlib.blake2b(said.encode(), digest_size=10).hexdigest()}"
+
+
+def _unpacked(body: bytes | None, sys_flag: int, stored_ms: int) -> bytes | None:
+    """A body as its producer wrote it; None for None."""
+    if body is None:
+        return None
+    try:
+        place = f"archive: message stored at {stored_ms}"
+        return unpacked(bytes(body), sys_flag, place, size_max=UNPACKED_SIZE_MAX)
+    except RecordError as error:
+        raise SparkJobError(str(error)) from None
 
 
 def _is_own(name: Column) -> Column:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from timermq.remoting import RemoteProtocolError
@@ -30,6 +30,8 @@ from ..errors import BulkRefusedError, SparkJobError
 from .broker_link import BrokerLink
 
 _Answer = TypeVar("_Answer")
+RefusedRow = tuple[str, int, str, str]
+"""Part, row, rule and remark of a row that the broker refused when it adopted it."""
 
 LOOK_SECONDS = 0.1
 """Between two looks at a job that is being adopted."""
@@ -105,6 +107,19 @@ class BulkJob:
             SparkJobError: There is no such job, or no broker.
         """
         return self._status(AskStatus(after=after, limit=min(limit, REFUSED_ROWS_MAX)))
+
+    def refused_rows(self) -> Iterator[list[RefusedRow]]:
+        """All rows that the broker refused, page by page.
+
+        Raises:
+            SparkJobError: There is no such job, or no broker.
+        """
+        after: int | None = 0
+        while after is not None:
+            page = self.status(after, limit=REFUSED_ROWS_MAX)
+            if page.refused_rows:
+                yield list(page.refused_rows)
+            after = page.next
 
     def known_status(self) -> JobStatus | None:
         """The same, or None when the broker does not know the job.

@@ -5,18 +5,26 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from timermq.remoting.bulk import JobState
 
 from ..errors import SparkJobError
 from .broker_link import BrokerLink
 from .bulk_job import BulkJob
+from .parquet_files import ParquetFiles, late_table
 from .published_files import PublishedFiles, RunList
+from .schedule_columns import ScheduleColumns
 from .schedule_task import StagedRows
 from .sink_options import NAME, SinkOptions
 
+LATE = "late"
+"""File of the rows that the broker refused when it adopted them."""
 
-def commit_job(options: SinkOptions, messages: Sequence[StagedRows]) -> None:
+
+def commit_job(
+    options: SinkOptions, columns: ScheduleColumns, messages: Sequence[StagedRows]
+) -> None:
     """Hand a job over, unless that was done before, and publish what goes with it.
 
     May be repeated, by this driver or another one, and may die at any point: the hand-over is the
@@ -24,6 +32,7 @@ def commit_job(options: SinkOptions, messages: Sequence[StagedRows]) -> None:
 
     Args:
         options: Of the sink; of a stream those of the batch.
+        columns: Of the DataFrame.
         messages: Of all tasks.
 
     Raises:
@@ -50,7 +59,11 @@ def commit_job(options: SinkOptions, messages: Sequence[StagedRows]) -> None:
                 run if taken else None, lambda listed: job.hand_over(listed).taken
             )
         if options.wait and status.state is not JobState.DONE:
-            job.until_done()
+            status = job.until_done()
+        if status.state is JobState.DONE and status.refused and options.rejects is not None:
+            PublishedFiles(options.rejects, options.job).add(
+                LATE, lambda directory, name: _write_late(directory, name, job, columns)
+            )
 
 
 def abort_job(options: SinkOptions, messages: Sequence[StagedRows | None]) -> None:
@@ -72,6 +85,13 @@ def abort_job(options: SinkOptions, messages: Sequence[StagedRows | None]) -> No
             BulkJob(link, options.job).drop(names)
     except SparkJobError:
         return  # the error that led here is the one to tell; the broker lets go by itself
+
+
+def _write_late(directory: Path, name: str, job: BulkJob, columns: ScheduleColumns) -> None:
+    files = ParquetFiles(directory, name)
+    for rows in job.refused_rows():
+        files.write(late_table(rows, columns.kinds))
+    files.close()
 
 
 def _gather(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import attrs
 
-from timermq.remoting.bulk import REFUSED_ROWS_MAX, JobState
+from timermq.remoting.bulk import JobState
 
 from ..errors import SparkJobError
 from .broker_link import BrokerLink
@@ -32,13 +33,13 @@ class JobReport:
     """Rows that wait in Parquet for their time to come."""
     held_up: str | None = None
     """Why the broker adopts nothing now."""
-    refused_late: tuple[tuple[str, int, str, str], ...] = ()
-    """Part, row, rule and remark of rows that the broker refused when it adopted them."""
+    refused_late: int = 0
+    """Of the refused ones those that the broker refused when it adopted them."""
 
     @property
     def rows(self) -> int:
         """All of them."""
-        early = sum(self.refused.values()) - len(self.refused_late)
+        early = sum(self.refused.values()) - self.refused_late
         return self.handed_over + early + self.far
 
 
@@ -56,26 +57,24 @@ def job_report(options: SinkOptions) -> JobReport:
         status = job.known_status()
         if status is None:
             raise SparkJobError(f"{NAME}: job {options.job}: the broker knows no such job")
-        page = job.status(limit=REFUSED_ROWS_MAX) if status.refused else status
-    refused: dict[str, int] = {}
+        late = Counter(rule for rows in job.refused_rows() for _, _, rule, _ in rows)
+    refused = Counter(late)
     far = 0
     if options.rejects is not None:
         listed = PublishedFiles(options.rejects, options.job).summary()
-        refused = {} if listed is None else dict(listed.by_rule)
+        refused.update({} if listed is None else listed.by_rule)
     if options.far is not None:
         listed = PublishedFiles(options.far, options.job).summary()
         far = 0 if listed is None else listed.rows
-    for _, _, rule, _ in page.refused_rows:
-        refused[rule] = refused.get(rule, 0) + 1
     return JobReport(
         job=options.job,
         state=str(status.state),
         handed_over=status.rows,
         adopted=status.adopted,
-        refused=refused,
+        refused=dict(refused),
         far=far,
         held_up=status.held_up,
-        refused_late=page.refused_rows,
+        refused_late=late.total(),
     )
 
 

@@ -7,7 +7,7 @@ A far message has the columns ``topic``, ``body`` (binary), ``deliver_at`` (mill
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ import pyarrow.parquet as pq
 
 from ..errors import SparkJobError
 from .arrow_columns import Column, Flags, array_of, cast, column_of, taken, values_of
+from .bulk_job import RefusedRow
+from .part_writer import partition_of
 from .row_check import CheckedRows
 
 DAY_MS = 86_400_000
@@ -80,6 +82,24 @@ def refused_table(checked: CheckedRows, first_row: int, partition: int) -> pa.Ta
         "row": array_of(places + first_row),
         "rule": array_of([one.rule for one in refusals]),
         "remark": array_of([one.remark for one in refusals]),
+    }
+    return _table(columns)
+
+
+def late_table(rows: Sequence[RefusedRow], kinds: Mapping[str, pa.DataType]) -> pa.Table:
+    """Rows that the broker refused later, without their own columns, which it does not give back.
+
+    Args:
+        rows: As the broker tells them.
+        kinds: The types of the columns of the DataFrame, by name.
+    """
+    none: list[object] = [None] * len(rows)
+    columns = {name: array_of(none, kind) for name, kind in kinds.items()}
+    columns |= {
+        "partition": array_of(np.array([partition_of(part) for part, *_ in rows], np.int32)),
+        "row": array_of(none, pa.int64()),
+        "rule": array_of([rule for _, _, rule, _ in rows]),
+        "remark": array_of([f"{remark} (row {row} of {part})" for part, row, _, remark in rows]),
     }
     return _table(columns)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from timermq.remoting.bulk import BLOCKS_MAX, BulkLimits
 from timermq.remoting.bulk_block import BulkBlock
 
@@ -9,6 +11,16 @@ from .bulk_job import BulkJob
 
 Part = tuple[str, int]
 """Name and rows, as a hand-over names them."""
+
+
+def new_attempt(partition: int) -> str:
+    """A name for an attempt at a partition; no other one has it."""
+    return f"{partition}-{uuid.uuid4().hex}"
+
+
+def partition_of(part: str) -> int:
+    """The partition that a part of an attempt is of."""
+    return int(part.partition("-")[0])
 
 
 class PartWriter:

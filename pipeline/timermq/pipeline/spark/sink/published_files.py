@@ -114,6 +114,27 @@ class PublishedFiles:
                     break
         shutil.rmtree(self._staging, ignore_errors=True)
 
+    def add(self, name: str, write: Callable[[Path, str], None]) -> None:
+        """Add a file to what is published, unless it is there; may be repeated after a death.
+
+        Args:
+            name: Of the file, without its ending.
+            write: Writes it, durably, into a directory, under a name without its ending.
+
+        Raises:
+            SparkJobError: The directory cannot be written.
+        """
+        target = self.published / f"{name}.parquet"
+        if target.exists():
+            return
+        made = self.attempt(name)
+        write(made, name)
+        self.published.mkdir(exist_ok=True)
+        (made / target.name).rename(target)
+        sync_directory(self.published)
+        sync_directory(self.published.parent)
+        shutil.rmtree(self._staging, ignore_errors=True)
+
     def summary(self) -> RunList | None:
         """What is published; None for nothing."""
         return read_list(self.published)

@@ -22,7 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import attrs
+import pyarrow as pa
 
+from ..declaration import ARROW
 from ..errors import SparkJobError
 from .sink_options import NAME
 
@@ -41,7 +43,13 @@ _TYPES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-@attrs.frozen
+_ARROW: Mapping[str, pa.DataType] = ARROW | {
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "map<string,string>": pa.map_(pa.string(), pa.string()),
+}
+
+
+@attrs.frozen(kw_only=True)
 class ScheduleColumns:
     """Which of the columns there are."""
 
@@ -50,6 +58,8 @@ class ScheduleColumns:
     has_key: bool
     has_tag: bool
     has_properties: bool
+    kinds: Mapping[str, pa.DataType]
+    """Types of the columns, by name."""
 
     @classmethod
     def of(cls, found: Iterable[tuple[str, str]]) -> ScheduleColumns:
@@ -58,26 +68,32 @@ class ScheduleColumns:
         Raises:
             SparkJobError: A column is missing, unknown, or of another type.
         """
-        names: list[str] = []
+        kinds: dict[str, pa.DataType] = {}
         for name, type_name in found:
             if name not in _TYPES:
                 raise _wrong(name, f"one of {', '.join(_TYPES)}", "an unknown one")
             found_type = _NAMES.get(type_name, type_name)
             if found_type not in _TYPES[name]:
                 raise _wrong(name, " or ".join(_TYPES[name]), found_type)
-            if name in names:
+            if name in kinds:
                 raise _wrong(name, "it once", "it twice")
-            names.append(name)
+            kinds[name] = _ARROW[found_type]
         for name in ("topic", "body"):
-            if name not in names:
+            if name not in kinds:
                 raise _wrong(name, _TYPES[name][0], "no such column")
-        moments = [name for name in MOMENTS if name in names]
+        moments = [name for name in MOMENTS if name in kinds]
         if len(moments) != 1:
             raise SparkJobError(
                 f"{NAME}: columns {', '.join(MOMENTS)}: expected one of them, found "
                 f"{' and '.join(moments) or 'none'}"
             )
-        return cls(moments[0], "key" in names, "tag" in names, "properties" in names)
+        return cls(
+            moment=moments[0],
+            has_key="key" in kinds,
+            has_tag="tag" in kinds,
+            has_properties="properties" in kinds,
+            kinds=kinds,
+        )
 
 
 def _wrong(name: str, expected: str, found: str) -> SparkJobError:

@@ -59,7 +59,7 @@ class ScheduleWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Hand the job over."""
-        commit_job(self.options, [_staged(one) for one in messages])
+        commit_job(self.options, self.columns, [_staged(one) for one in messages])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Let go what was staged."""
@@ -96,7 +96,9 @@ class ScheduleStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Hand the batch over."""
-        commit_job(self._options.of_batch(batchId), [_staged(one) for one in messages])
+        commit_job(
+            self._options.of_batch(batchId), self._columns, [_staged(one) for one in messages]
+        )
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Let go what was staged; also called when the commit has failed."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from ..errors import BulkRefusedError, SparkJobError
 from .broker_link import BrokerLink
 from .bulk_job import BulkJob
 from .parquet_files import ParquetFiles, far_tables, refused_table
-from .part_writer import Part, PartWriter
+from .part_writer import Part, PartWriter, new_attempt
 from .property_columns import narrow_batches
 from .published_files import PublishedFiles
 from .row_check import CheckedRows, RowCheck
@@ -57,7 +56,7 @@ class ScheduleTask:
         self._columns = columns
         self._partition = partition
         self._owner = owner
-        self._attempt = f"{partition}-{uuid.uuid4().hex}"
+        self._attempt = new_attempt(partition)
         self._topics: dict[str, str] = {}
         """Remarks of those that were asked about; empty for one that takes messages."""
         self._refused: Counter[str] = Counter()

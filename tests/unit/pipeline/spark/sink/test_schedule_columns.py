@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from timermq.pipeline.spark import SparkJobError
@@ -14,10 +15,23 @@ def test_columns() -> None:
     """What is there, by Spark's names of types."""
     more = {"key": "string", "properties": "map<string,string>"}
 
-    assert ScheduleColumns("deliver_at", False, False, False) == ScheduleColumns.of(LEAST.items())
-    assert ScheduleColumns("deliver_at", True, False, True) == ScheduleColumns.of(
-        {**LEAST, **more}.items()
+    least = ScheduleColumns.of(LEAST.items())
+    full = ScheduleColumns.of({**LEAST, **more}.items())
+
+    assert ("deliver_at", False, False, False) == (
+        least.moment,
+        least.has_key,
+        least.has_tag,
+        least.has_properties,
     )
+    assert (True, False, True) == (full.has_key, full.has_tag, full.has_properties)
+    assert {
+        "topic": pa.string(),
+        "body": pa.binary(),
+        "deliver_at": pa.int64(),
+        "key": pa.string(),
+        "properties": pa.map_(pa.string(), pa.string()),
+    } == full.kinds
 
 
 @pytest.mark.parametrize(
