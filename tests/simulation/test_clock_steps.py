@@ -177,7 +177,7 @@ async def test_messages_on_their_way_step_aside(
             wall.step(steps.pop())
 
     async with living(new_disk(wall), wall) as life:
-        put(life, {f"m{n}": moment_ms for n in range(1_000)})
+        put(life, {f"m{n}": moment_ms for n in range(2_000)})
         life.service.store.on_arrival(first_arrival)
         await trio.sleep(2)
         gone = len(life.bodies())
@@ -189,9 +189,9 @@ async def test_messages_on_their_way_step_aside(
         await trio.sleep(10)
         found = life.bodies()
 
-    assert 0 < gone < 1_000
+    assert 0 < gone < 2_000
     assert ["short"] == early
-    assert [f"m{n}" for n in range(1_000)] == [one for one in found if one != "short"]
+    assert [f"m{n}" for n in range(2_000)] == [one for one in found if one != "short"]
 
 
 async def _set_back_when_closed(

@@ -146,6 +146,9 @@ class DequeueGet:
 
     async def _release_in_order(self, sink: Sink, slot: OpenSlot) -> None:
         """Send what is due, or wait for it."""
+        while self.state.under_way and not self.state.stopping:
+            # A batch costs the same for one message as for ten: what is due meanwhile joins it.
+            await self.state.all_delivered.wait()
         count_max = self.options.deliver_batch_count_max
         requests = slot.take_due(self.clock.now_ms(), count_max)
         if len(requests):
@@ -224,6 +227,7 @@ class DequeueGet:
 
     async def _send(self, sink: Sink, requests: Requests, deletes: frozenset[bytes]) -> None:
         self._rolls_sent |= bool((requests["magic"] & MAGIC_ROLL).any())
+        self.state.under_way += 1
         await sink.send(DequeueBatch(requests=requests, deletes=deletes))
 
     async def _settle(self, slot: OpenSlot) -> None:

@@ -58,7 +58,9 @@ class DequeueGetMessage:
                 if isinstance(batch, ReadMark):
                     await sink.send(batch)
                     continue
-                for part in self._parts(batch.requests):
+                parts = self._parts(batch.requests)
+                self.state.under_way += len(parts) - 1
+                for part in parts:
                     await sink.send(self.read(part, batch.deletes))
 
     def read(self, requests: Requests, deletes: frozenset[bytes]) -> DeliverBatch:

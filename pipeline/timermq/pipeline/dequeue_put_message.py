@@ -105,6 +105,10 @@ class DequeuePutMessage:
             await self._deliver(due)
         if batch is not None and batch is not due and batch.undeliverable:
             await self._set_aside(batch.undeliverable)
+        if batch is not None:
+            self.state.under_way -= 1
+            if not self.state.under_way:
+                self.state.all_delivered.set()
         mark = self.early.take_mark()
         if mark is not None:
             self._mark(mark)

@@ -249,6 +249,7 @@ class TimerMessageStore:
         self.state.stopping = True
         self.state.arrived.set()
         self.state.slots_changed.set()
+        self.state.all_delivered.set()
         self.state.slot_closed.set()
         self.state.committed.set()
         self.state.published.set()

@@ -75,9 +75,9 @@ class TimerOptions:
     )
     """How long a batch of messages that are not due soon (`timer_state.URGENT_MS`) may grow before
     it is linked."""
-    deliver_batch_count_max: int = attrs.field(default=512, validator=validators.ge(1))
+    deliver_batch_count_max: int = attrs.field(default=1024, validator=validators.ge(1))
     """Messages written by one append when they are due."""
-    deliver_batch_size_max: int = attrs.field(default=262_144, validator=validators.ge(1))
+    deliver_batch_size_max: int = attrs.field(default=524_288, validator=validators.ge(1))
     """Bytes of bodies read for one batch of due messages; a larger message goes alone."""
     slot_units_max: int = attrs.field(default=1 << 18, validator=validators.ge(1))
     """Units of one slot held in memory at a time (36 bytes each); more are read in passes. Twice as

@@ -64,6 +64,10 @@ class TimerState:
     """``commit_queue_offset`` moved, or enqueue_put waits for room (wakes dequeue_get)."""
     published: Signal = attrs.field(factory=Signal, init=False)
     """``rolled_ms`` or ``commit_read_ms`` moved (wakes dequeue_get)."""
+    under_way: int = attrs.field(default=0, init=False)
+    """Batches that dequeue_get has sent and dequeue_put_message has not finished."""
+    all_delivered: Signal = attrs.field(factory=Signal, init=False)
+    """``under_way`` is 0, or the service stops (wakes dequeue_get)."""
     slot_closed: Signal = attrs.field(factory=Signal, init=False)
     """The read pointer moved (wakes enqueue_put when the ring is full)."""
 
@@ -73,7 +77,7 @@ class TimerState:
         """Take the positions of another recovery; no stage may run."""
         self.queue_offset = self.commit_queue_offset = queue_offset
         self.write_ms = self.read_ms = self.commit_read_ms = read_ms
-        self.rolled_ms = 0
+        self.rolled_ms = self.under_way = 0
         self.scan_py = scan_py
         self.already_done = already_done
         self.fresh_cancels = FreshCancels()
