@@ -199,12 +199,61 @@ def door() -> list[str]:
     return lines
 
 
+SPARK_JOBS: Mapping[str, str] = {
+    "timerlog": "every unit of the timer log, the columns that stand in the file",
+    "timerlog_all": "those that are made of it too",
+    "commitlog": "of every record what `timermq.pending` needs",
+    "pending": "every column of what will fire",
+    "pending_units": "moments and topics of what will fire",
+    "report": "all that `timermq spark report` shows",
+    "rebuild": "timer log and wheel anew, a tenth delivered",
+    "audit": "every timer, unit and delivery, bodies too; all delivered",
+}
+
+
+def spark() -> list[str]:
+    """What jobs cost, and how fast Spark schedules."""
+    result, schedule = kept("spark"), kept("spark_schedule")
+    rows = result["questions"][0]["rows"]
+    lines = [
+        _of(result),
+        "",
+        f"| job, {rows:,} timers | floor | CPU, µs a timer | as seen | a worker's memory, MiB |",
+        "| --- | ---: | ---: | --- | ---: |",
+    ]
+    for answer in result["questions"]:
+        floor = answer["normal_cpu_us_max"]
+        cells = (
+            f"**{answer['question']}**: {SPARK_JOBS[answer['question']]}",
+            "" if floor is None else f"≤ {floor:g}",
+            f"{answer['normal_cpu_us']}{'' if answer['passes'] else ' ✗'}",
+            f"{answer['seconds']} s, {answer['cpu_us']} µs of CPU, calibration "
+            f"{answer['calibration_ms']} ms",
+            f"{answer['worker_mib']}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    share = schedule["lateness_p99_ms_max"]
+    fails = "" if schedule["lateness_p99_ms"] <= share else " ✗"
+    lines += [
+        "",
+        f"`schedule`, {schedule['rows']:,} rows from Parquet into a live broker on the same two "
+        f"cores: {schedule['broker_normal_cpu_us']} µs of the broker's core a row, so "
+        f"{1e6 / schedule['broker_normal_cpu_us']:,.0f}/s where Spark has cores of its own (floor "
+        f"{schedule['rows_per_second_min']:,}/s); as seen {schedule['rows_per_second']:,}/s with "
+        f"{schedule['spark_cpu_seconds']} s of CPU in Spark, calibration "
+        f"{schedule['calibration_ms']} ms. Timers of another producer meanwhile: p99 at most "
+        f"{schedule['lateness_p99_ms']:g} ms late{fails} (floor {share:g} ms).",
+    ]
+    return lines
+
+
 TABLES: Mapping[str, Callable[[], Sequence[str]]] = {
     "questions": questions,
     "peers": peers,
     "pending": pending,
     "promises": promises,
     "door": door,
+    "spark": spark,
 }
 
 

@@ -40,6 +40,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Modules
     return ModulesTogether(config, log)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Workers of ``--numprocesses auto``: more than cores, since many tests wait for clients."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.fixture(scope="session")
 def golden_stores(tmp_path_factory: pytest.TempPathFactory) -> GoldenStores:
     """The golden stores by name; nobody writes into them."""

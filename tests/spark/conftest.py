@@ -16,6 +16,7 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     # Tests are short: the first compiler alone, which is ready sooner.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     # ... and few: to compile a query takes longer than to interpret it.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

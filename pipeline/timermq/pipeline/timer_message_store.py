@@ -246,13 +246,7 @@ class TimerMessageStore:
         )
 
     def _stop_stages(self) -> None:
-        self.state.stopping = True
-        self.state.arrived.set()
-        self.state.slots_changed.set()
-        self.state.all_delivered.set()
-        self.state.slot_closed.set()
-        self.state.committed.set()
-        self.state.published.set()
+        self.state.stop()
         self.state.called.set()
 
     def _start_stages(self, nursery: trio.Nursery) -> None:

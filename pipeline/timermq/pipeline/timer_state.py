@@ -83,6 +83,16 @@ class TimerState:
         self.fresh_cancels = FreshCancels()
         self.awaited_ms, self.waits_for_room, self.stopping = None, False, False
 
+    def stop(self) -> None:
+        """Ask the stages to finish; wakes whatever waits."""
+        self.stopping = True
+        self.arrived.set()
+        self.slots_changed.set()
+        self.committed.set()
+        self.published.set()
+        self.all_delivered.set()
+        self.slot_closed.set()
+
     def expect(self, deliver_ms: int, now_ms: int) -> None:
         """A message for this moment has been stored."""
         if deliver_ms < now_ms + URGENT_MS:

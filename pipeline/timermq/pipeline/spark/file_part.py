@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import attrs
 import numpy as np
@@ -13,6 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from .errors import SparkJobError
+
+_Kind = TypeVar("_Kind", bound=np.generic)
 
 
 @attrs.frozen
@@ -82,9 +84,19 @@ class FilePart:
         )
 
 
-def only(records: NDArray[np.void], kept: NDArray[np.bool_]) -> NDArray[np.void]:
+def only(records: NDArray[_Kind], kept: NDArray[np.bool_]) -> NDArray[_Kind]:
     """Some of the records of a file; nothing is copied where all of them are kept."""
     return records if kept.all() else records[kept]
+
+
+def column(
+    values: NDArray[Any], kept: NDArray[np.bool_], there: NDArray[np.bool_] | None = None
+) -> pa.Array[Any]:
+    """Some of the values as a column, null where they are not there."""
+    found = only(values, kept)
+    mask = None if there is None or there.all() else ~only(there, kept)
+    made: pa.Array[Any] = pa.array(found, mask=mask)
+    return made
 
 
 def numbers(field: NDArray[Any]) -> pa.Array[Any]:

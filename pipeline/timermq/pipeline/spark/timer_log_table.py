@@ -5,19 +5,20 @@ One numpy type is the whole codec. Blanks between segments, and units that are n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import attrs
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, UNIT, slot_times
 from timermq.timerlog.segment import units_in
 from timermq.timerlog.unit import are_units, unpack_exact
 
 from .declaration import Column, Table, layout_columns
-from .file_part import FilePart, only
+from .file_part import FilePart, column, only
 from .options import INT64_MAX
 from .source import TableReader, TableSource, cut
 from .store_view import StoreView
@@ -84,31 +85,31 @@ class TimerLogReader(TableReader[UnitSpan]):
     def batches(self, span: UnitSpan) -> Iterator[pa.RecordBatch]:
         """Chunk by chunk."""
         for pos, data in span.part.chunks(CHUNK_UNITS * UNIT.size):
-            units = np.frombuffer(data, UNIT.dtype)
-            places = pos + np.arange(len(units), dtype=np.int64) * UNIT.size
-            kept = are_units(units)
-            slots = slot_times(units)
-            order, behind, is_exact = unpack_exact(units["reserved"])
-            rolls = (units["magic"] & MAGIC_ROLL) != 0
-            # In a slot on the way the milliseconds are those of the slot asked for, which it hides.
-            tells = is_exact & ~rolls
-            due = np.where(tells, slots + 1 + behind, slots)
-            if self.options.wants_due():
-                last = np.where(tells, due, due + span.precision_ms)
-                last[rolls] = INT64_MAX
-                kept &= (last >= self.options.due_from) & (due < self.options.due_to)
-            found = only(units, kept)
-            is_first = order == units["offset_py"]
-            known: dict[str, pa.Array[Any]] = {
-                "pos": pa.array(places[kept]),
-                "slot_ms": pa.array(slots[kept]),
-                "deliver_ms": pa.array(due[kept], mask=~tells[kept]),
-                "order_py": pa.array(order[kept], mask=~is_exact[kept]),
-                "is_first": pa.array(is_first[kept], mask=~is_exact[kept]),
-                "is_roll": pa.array(rolls[kept]),
-                "is_delete": pa.array((found["magic"] & MAGIC_DELETE) != 0),
-            }
-            yield self.batch(known, found)
+            yield self._batch(pos, np.frombuffer(data, UNIT.dtype), span.precision_ms)
+
+    def _batch(self, pos: int, units: NDArray[np.void], precision_ms: int) -> pa.RecordBatch:
+        kept = are_units(units)
+        slots = slot_times(units)
+        order, behind, is_exact = unpack_exact(units["reserved"])
+        rolls = (units["magic"] & MAGIC_ROLL) != 0
+        # In a slot on the way the milliseconds are those of the slot asked for, which it hides.
+        tells = is_exact & ~rolls
+        due = np.where(tells, slots + 1 + behind, slots)
+        if self.options.wants_due():
+            last = np.where(tells, due, due + precision_ms)
+            last[rolls] = INT64_MAX
+            kept &= (last >= self.options.due_from) & (due < self.options.due_to)
+        makers: Mapping[str, Callable[[], pa.Array[Any]]] = {
+            "pos": lambda: column(pos + np.arange(len(units), dtype=np.int64) * UNIT.size, kept),
+            "slot_ms": lambda: column(slots, kept),
+            "deliver_ms": lambda: column(due, kept, tells),
+            "order_py": lambda: column(order, kept, is_exact),
+            "is_first": lambda: column(order == units["offset_py"], kept, is_exact),
+            "is_roll": lambda: column(rolls, kept),
+            "is_delete": lambda: column((units["magic"] & MAGIC_DELETE) != 0, kept),
+        }
+        known = {name: make() for name, make in makers.items() if name in self.names}
+        return self.batch(known, only(units, kept))
 
 
 class TimerLogSource(TableSource):
