@@ -206,7 +206,7 @@ class TimerMessageStore:
     def request_stop(self) -> None:
         """Let the stages finish what they hold and end; ``run`` returns when they have."""
         self._rewinds = False
-        self._stop_stages()
+        self.state.stop()
 
     def rewind(self) -> bool:
         """Bring the wheel back to the present, which the operator has confirmed (``clock accept``).
@@ -222,7 +222,7 @@ class TimerMessageStore:
         if self.state.read_ms - self.clock.now_ms() < REWIND_MS or self.state.stopping:
             return False
         self._rewinds = True
-        self._stop_stages()
+        self.state.stop()
         return True
 
     def _begin_anew(self) -> None:
@@ -244,10 +244,6 @@ class TimerMessageStore:
             self._oldest_entry(self.state.queue_offset),
             self.state.write_ms + self.options.roll_window_ms,
         )
-
-    def _stop_stages(self) -> None:
-        self.state.stop()
-        self.state.called.set()
 
     def _start_stages(self, nursery: trio.Nursery) -> None:
         store, state, options, counts = self.store, self.state, self.options, self.counts

@@ -86,12 +86,11 @@ class TimerState:
     def stop(self) -> None:
         """Ask the stages to finish; wakes whatever waits."""
         self.stopping = True
-        self.arrived.set()
-        self.slots_changed.set()
-        self.committed.set()
-        self.published.set()
-        self.all_delivered.set()
-        self.slot_closed.set()
+        for signal in (
+            *(self.called, self.arrived, self.slots_changed, self.committed),
+            *(self.published, self.all_delivered, self.slot_closed),
+        ):
+            signal.set()
 
     def expect(self, deliver_ms: int, now_ms: int) -> None:
         """A message for this moment has been stored."""
