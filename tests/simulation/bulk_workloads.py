@@ -25,7 +25,6 @@ from simulation.staged_service import HOST, running
 from timermq.broker.bulk.bulk_job import BulkJob
 from timermq.broker.bulk.bulk_jobs import BulkJobs
 from timermq.broker.bulk.bulk_scheduling import BulkScheduling
-from timermq.broker.bulk.refused_rows import RefusedRow
 from timermq.broker.consuming.queue_lock import QueueLockTable
 from timermq.broker.sending.message_stamp import MessageStamp
 from timermq.broker.sending.send_checks import SendChecks
@@ -33,7 +32,7 @@ from timermq.broker.subscription_group import SubscriptionGroupTable
 from timermq.broker.topic_config import TopicConfigTable
 from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.column_door import ColumnDoor
-from timermq.remoting.bulk import HandOver, JobState, StageBlock
+from timermq.remoting.bulk import HandOver, JobState, RefusedRow, StageBlock
 from timermq.remoting.bulk_block import ANY_QUEUE, BulkBlock
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message_id import UniqueIdGenerator

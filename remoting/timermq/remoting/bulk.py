@@ -61,6 +61,9 @@ REFUSED_ROWS_MAX = 1_000
 BODY_SIZE_MAX = 2 << 20
 """Bytes of a body of any of these, blocks aside: the parts of a hand-over."""
 
+RefusedRow = tuple[str, int, str, str]
+"""Part, row there, rule and remark of a row that the broker refused when it adopted it."""
+
 _NO_FIELDS = cbor2.dumps({})
 _Body = TypeVar("_Body", bound="_BulkBody")
 
@@ -241,8 +244,8 @@ class JobStatus(_BulkBody):
     """Why nothing is adopted now (a full disk, a full slot); it goes on by itself."""
     taken: bool = False
     """To BULK_HAND_OVER: the parts that it named are the ones that count."""
-    refused_rows: tuple[tuple[str, int, str, str], ...] = ()
-    """Part, row, rule and remark, in the order in which they were refused."""
+    refused_rows: tuple[RefusedRow, ...] = ()
+    """In the order in which they were refused."""
     next: int | None = None
     """Where the next page begins; None: there is nothing more now."""
 

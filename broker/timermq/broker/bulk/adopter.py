@@ -25,6 +25,7 @@ from timermq.pipeline.held_up import HeldUp
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.timer_put_result import TimerPutColumns, TimerPutResult
 from timermq.pipeline.timer_record import TIMER_TOPIC
+from timermq.remoting.bulk import RefusedRow
 from timermq.remoting.bulk_block import BulkBlock, BulkBlockError
 from timermq.timerstore.disk import File, is_full
 from timermq.timerstore.put_status import PutStatus
@@ -37,7 +38,7 @@ from .bulk_job import BulkJob
 from .bulk_jobs import BulkJobs
 from .durable_note import save_note
 from .job_notes import PROGRESS, HandedOverNote, ProgressNote, parts_digest
-from .refused_rows import RefusedRow, RefusedRows
+from .refused_rows import RefusedRows
 from .staged_part import PlacedBlock, StagedPart, blocks_in
 from .topic_gate import TopicGate
 

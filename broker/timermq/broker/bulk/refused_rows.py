@@ -11,14 +11,13 @@ from typing import cast
 
 import cbor2
 
+from timermq.remoting.bulk import RefusedRow
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.plain_cbor import PlainCborError, decode_plain
 from timermq.timerstore.disk import Disk
 
 from ..refusal import RefusedError
 
-RefusedRow = tuple[str, int, str, str]
-"""Part, row, rule, remark."""
 REMARK_SIZE_MAX = 300
 """Characters of a remark that are kept."""
 PAGE_SIZE_MAX = 1 << 20

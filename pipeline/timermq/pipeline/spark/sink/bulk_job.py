@@ -21,6 +21,7 @@ from timermq.remoting.bulk import (
     JobStatus,
     OpenJob,
     PartsDropped,
+    RefusedRow,
     StageBlock,
     bulk_request,
     stage_request,
@@ -30,8 +31,6 @@ from ..errors import BulkRefusedError, SparkJobError
 from .broker_link import BrokerLink
 
 _Answer = TypeVar("_Answer")
-RefusedRow = tuple[str, int, str, str]
-"""Part, row, rule and remark of a row that the broker refused when it adopted it."""
 
 LOOK_SECONDS = 0.1
 """Between two looks at a job that is being adopted."""

@@ -57,7 +57,8 @@ def job_report(options: SinkOptions) -> JobReport:
         status = job.known_status()
         if status is None:
             raise SparkJobError(f"{NAME}: job {options.job}: the broker knows no such job")
-        late = Counter(rule for rows in job.refused_rows() for _, _, rule, _ in rows)
+        pages = job.refused_rows() if status.refused else ()
+        late = Counter(rule for rows in pages for _, _, rule, _ in rows)
     refused = Counter(late)
     far = 0
     if options.rejects is not None:

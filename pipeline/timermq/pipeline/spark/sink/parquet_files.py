@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from timermq.remoting.bulk import RefusedRow
+
 from ..errors import SparkJobError
 from .arrow_columns import Column, Flags, array_of, cast, column_of, taken, values_of
-from .bulk_job import RefusedRow
 from .part_writer import partition_of
 from .row_check import CheckedRows
 
@@ -77,13 +78,13 @@ def refused_table(checked: CheckedRows, first_row: int, partition: int) -> pa.Ta
     refusals = [checked.refused[row] for row in rows]
     names = checked.batch.schema.names
     columns = {name: taken(column_of(checked.batch, name), places) for name in names}
-    columns |= {
-        "partition": array_of(np.full(len(rows), partition, np.int32)),
-        "row": array_of(places + first_row),
-        "rule": array_of([one.rule for one in refusals]),
-        "remark": array_of([one.remark for one in refusals]),
-    }
-    return _table(columns)
+    return _refused(
+        columns,
+        partitions=[partition] * len(rows),
+        rows=array_of(places + first_row),
+        rules=[one.rule for one in refusals],
+        remarks=[one.remark for one in refusals],
+    )
 
 
 def late_table(rows: Sequence[RefusedRow], kinds: Mapping[str, pa.DataType]) -> pa.Table:
@@ -95,13 +96,13 @@ def late_table(rows: Sequence[RefusedRow], kinds: Mapping[str, pa.DataType]) -> 
     """
     none: list[object] = [None] * len(rows)
     columns = {name: array_of(none, kind) for name, kind in kinds.items()}
-    columns |= {
-        "partition": array_of(np.array([partition_of(part) for part, *_ in rows], np.int32)),
-        "row": array_of(none, pa.int64()),
-        "rule": array_of([rule for _, _, rule, _ in rows]),
-        "remark": array_of([f"{remark} (row {row} of {part})" for part, row, _, remark in rows]),
-    }
-    return _table(columns)
+    return _refused(
+        columns,
+        partitions=[partition_of(part) for part, *_ in rows],
+        rows=array_of(none, pa.int64()),
+        rules=[rule for _, _, rule, _ in rows],
+        remarks=[f"{remark} (row {row} of {part})" for part, row, _, remark in rows],
+    )
 
 
 def far_tables(checked: CheckedRows, wanted: Flags) -> list[tuple[str, pa.Table]]:
@@ -126,6 +127,26 @@ def far_tables(checked: CheckedRows, wanted: Flags) -> list[tuple[str, pa.Table]
 def due_day(ms: int) -> str:
     """The folder of the day that a moment is in, UTC."""
     return f"due_day={datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%d}"
+
+
+def _refused(
+    columns: Mapping[str, Column],
+    *,
+    partitions: Sequence[int],
+    rows: Column,
+    rules: Sequence[str],
+    remarks: Sequence[str],
+) -> pa.Table:
+    """Rows of the rejects table, whoever has refused them: Spark reads all of them as one."""
+    return _table(
+        {
+            **columns,
+            "partition": array_of(partitions, pa.int32()),
+            "row": rows,
+            "rule": array_of(rules),
+            "remark": array_of(remarks),
+        }
+    )
 
 
 def _table(columns: Mapping[str, Column]) -> pa.Table:

@@ -49,17 +49,32 @@ _ARROW: Mapping[str, pa.DataType] = ARROW | {
 }
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class ScheduleColumns:
     """Which of the columns there are."""
 
-    moment: str
-    """The one of ``MOMENTS``."""
-    has_key: bool
-    has_tag: bool
-    has_properties: bool
     kinds: Mapping[str, pa.DataType]
     """Types of the columns, by name."""
+
+    @property
+    def moment(self) -> str:
+        """The one of ``MOMENTS``."""
+        return next(name for name in MOMENTS if name in self.kinds)
+
+    @property
+    def has_key(self) -> bool:
+        """Whether rows may have KEYS."""
+        return "key" in self.kinds
+
+    @property
+    def has_tag(self) -> bool:
+        """Whether rows may have TAGS."""
+        return "tag" in self.kinds
+
+    @property
+    def has_properties(self) -> bool:
+        """Whether rows may have further properties."""
+        return "properties" in self.kinds
 
     @classmethod
     def of(cls, found: Iterable[tuple[str, str]]) -> ScheduleColumns:
@@ -87,13 +102,7 @@ class ScheduleColumns:
                 f"{NAME}: columns {', '.join(MOMENTS)}: expected one of them, found "
                 f"{' and '.join(moments) or 'none'}"
             )
-        return cls(
-            moment=moments[0],
-            has_key="key" in kinds,
-            has_tag="tag" in kinds,
-            has_properties="properties" in kinds,
-            kinds=kinds,
-        )
+        return cls(kinds)
 
 
 def _wrong(name: str, expected: str, found: str) -> SparkJobError:

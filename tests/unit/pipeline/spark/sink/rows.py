@@ -57,14 +57,7 @@ def columns_of(batch: pa.RecordBatch) -> ScheduleColumns:
     """Which columns a batch has."""
     names = batch.schema.names
     schema: Any = batch.schema
-    kinds = {name: schema.field(name).type for name in names}
-    return ScheduleColumns(
-        moment=next(name for name in ("deliver_at", "delay_ms", "level") if name in names),
-        has_key="key" in names,
-        has_tag="tag" in names,
-        has_properties="properties" in names,
-        kinds=kinds,
-    )
+    return ScheduleColumns({name: schema.field(name).type for name in names})
 
 
 def map_of(one: Row) -> dict[str, str | None]:
