@@ -8,7 +8,7 @@ import attrs
 
 from .broken import Broken, Rule
 from .lives import Arrival, Attempt, Histories, Life, Mark
-from .order_of_requests import STEPS_MAX, has_order
+from .order_of_requests import STEPS_MAX, as_of, has_order
 
 
 @attrs.frozen
@@ -119,11 +119,23 @@ class MessageRules:
             )
 
     def _unexplained(self, life: Life) -> Iterator[Broken]:
-        """Each arrival by itself: one too many is the business of ONCE."""
-        arrivals: list[Arrival | None] = [*life.arrivals] or [None]
-        for arrival in arrivals:
-            if not has_order(self.histories, life, arrival):
-                yield self._why_unexplained(life, arrival)
+        """Each arrival by itself: one too many is the business of ONCE.
+
+        One that a power cut may have taken back is judged by what had been asked until then; what
+        was answered behind the cut may know nothing of it.
+        """
+        taken_back, lasting = list[Arrival](), list[Arrival | None]()
+        for arrival in life.arrivals:
+            undone = self.histories.may_be_undone(arrival.seen)
+            (taken_back if undone else lasting).append(arrival)
+        for arrival in taken_back:
+            until_then = as_of(self.histories, life, arrival.seen)
+            if not has_order(self.histories, until_then, arrival):
+                yield self._why_unexplained(until_then, arrival)
+        for seen in lasting or [None]:
+            possible = [seen] if lasting else [seen, *taken_back]
+            if not any(has_order(self.histories, life, one) for one in possible):
+                yield self._why_unexplained(life, seen)
 
     def _why_unexplained(self, life: Life, arrival: Arrival | None) -> Broken:
         verdicts = [one.verdict for one in life.requests]

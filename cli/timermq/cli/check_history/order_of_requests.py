@@ -18,7 +18,7 @@ import attrs
 
 from timermq.client.history import Reschedule
 
-from .lives import Arrival, Attempt, Histories, Life, Request
+from .lives import Arrival, Attempt, Histories, Life, Mark, Request
 
 STEPS_MAX = 16
 """Requests for one message; orders of more are not tried."""
@@ -98,6 +98,20 @@ def has_order(
             if behind is not None:
                 todo.append((done | 1 << at, behind))
     return False
+
+
+def as_of(histories: Histories, life: Life, mark: Mark) -> Life:
+    """A message as it was known at a mark: requests asked by then, and answers given by then."""
+
+    def is_over(over: Mark | None) -> bool:
+        return over is not None and not histories.is_before(mark, over)
+
+    requests = [
+        one if is_over(one.answered) else Request(asked=one.asked, event=one.event)
+        for one in life.requests
+        if is_over(one.asked)
+    ]
+    return attrs.evolve(life, requests=requests)
 
 
 def _real_time(

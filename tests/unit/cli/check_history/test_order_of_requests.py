@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from story import Story, VerdictName, broken, judge
 from timermq.cli.check_history.broken import Rule
-from timermq.client.history import ClockStep
+from timermq.client.history import ClockStep, Crash, Start
 
 DUE_MS = 5_000
 NEW_MS = 8_000
@@ -247,6 +249,46 @@ def test_a_cancel_by_a_key_of_several() -> None:
     assert [(Rule.NOT_LOST, "M"), (Rule.CANCEL, "N")] == broken(named.end())
     assert [] == broken(unnamed.end())
     assert 1 == judge(unnamed).ledger["uncertain"]
+
+
+def taken_back(cut_ms: int, flush: Literal["ASYNC_FLUSH", "SYNC_FLUSH"]) -> Story:
+    """A message that arrived, and a power cut a while later."""
+    story = Story().tell(Start(at_ms=0, who="n", flush=flush)).sent("M", deliver_ms=DUE_MS)
+    story.arrive("M", 0, stored_ms=DUE_MS).tell(Crash(at_ms=cut_ms, who="n", kind="power"))
+    return story.at(cut_ms + 1_000)
+
+
+def test_a_request_for_what_a_power_cut_took_back() -> None:
+    """The message waits again, so it can be moved or cancelled: its first arrival is no breach."""
+    lost_ms, kept_ms = DUE_MS + 100, DUE_MS + 900
+
+    def moved(cut_ms: int, flush: Literal["ASYNC_FLUSH", "SYNC_FLUSH"]) -> Story:
+        return taken_back(cut_ms, flush).move("M", NEW_MS).arrive("M", 1, stored_ms=NEW_MS).end()
+
+    assert [] == broken(moved(lost_ms, "ASYNC_FLUSH"))
+    assert [] == broken(taken_back(lost_ms, "ASYNC_FLUSH").cancel("M", "cancelled").end())
+    assert [] == broken(taken_back(lost_ms, "ASYNC_FLUSH").cancel("M", "too_late").end())
+    for story in (moved(kept_ms, "ASYNC_FLUSH"), moved(lost_ms, "SYNC_FLUSH")):
+        assert (Rule.RESCHEDULE, "M") in broken(story)
+    kept = taken_back(kept_ms, "ASYNC_FLUSH").cancel("M", "cancelled").end()
+    assert [(Rule.CANCEL, "M")] == broken(kept)
+
+
+def test_a_power_cut_excuses_neither_loss_nor_haste() -> None:
+    """What it took back must arrive at the moved moment, and was due when it was first seen."""
+    cut_ms = DUE_MS + 100
+    moved_and_lost = taken_back(cut_ms, "ASYNC_FLUSH").move("M", NEW_MS).end()
+    assert [(Rule.NOT_LOST, "M")] == broken(moved_and_lost)
+
+    early = Story().tell(Start(at_ms=0, who="n", flush="ASYNC_FLUSH")).sent("M", deliver_ms=DUE_MS)
+    early.arrive("M", 0, stored_ms=DUE_MS - 1).tell(Crash(at_ms=cut_ms, who="n", kind="power"))
+    early.at(cut_ms + 1_000).move("M", NEW_MS).arrive("M", 1, stored_ms=NEW_MS).end()
+    assert [(Rule.NOT_BEFORE, "M")] == broken(early)
+
+    cancelled = Story().tell(Start(at_ms=0, who="n", flush="ASYNC_FLUSH"))
+    cancelled.sent("M", deliver_ms=DUE_MS).cancel("M", "cancelled")
+    cancelled.arrive("M", 0, stored_ms=DUE_MS).tell(Crash(at_ms=cut_ms, who="n", kind="power"))
+    assert [(Rule.CANCEL, "M")] == broken(cancelled.at(cut_ms + 1_000).end())
 
 
 def test_requests_of_another_process() -> None:
