@@ -43,7 +43,7 @@ CORES = 2
 WORKER_MEMORY_MAX = 1 << 30
 SAMPLE_SECONDS = 0.2
 WARM_SECONDS = 40
-"""For so long a question is asked before it counts, and once at least: until Java has compiled."""
+"""For so long a question is asked before it counts."""
 
 
 def swallow(frame: DataFrame) -> None:
@@ -198,13 +198,20 @@ def measure(names: list[str], directory: Path, count: int) -> list[dict[str, obj
     return found
 
 
+def warm_up(
+    ask: Callable[[SparkSession, SparkStore], None], spark: SparkSession, store: SparkStore
+) -> None:
+    """Ask until Java has compiled, once at least."""
+    warm = time.monotonic() + WARM_SECONDS
+    ask(spark, store)
+    while time.monotonic() < warm:
+        ask(spark, store)
+
+
 def answer(name: str, spark: SparkSession, store: SparkStore) -> dict[str, object]:
     """What a question costs when Java is warm."""
     question = QUESTIONS[name]
-    warm = time.monotonic() + WARM_SECONDS
-    question.ask(spark, store)
-    while time.monotonic() < warm:
-        question.ask(spark, store)
+    warm_up(question.ask, spark, store)
     before_ms = calibrate()
     with metered() as meter:
         question.ask(spark, store)

@@ -18,13 +18,12 @@ from typing import Any
 from kept import kept, machine, report
 
 from timermq.cli.bench import QUESTIONS
+from timermq.cli.bench.askings import ask_repeatedly
 from timermq.cli.bench.peers import PEER_QUESTIONS, ask_peers
-from timermq.cli.bench.question import Figure, Load, Question
+from timermq.cli.bench.question import Figure, Load
 
 Answer = dict[str, Any]
 
-ASKED_ONCE = frozenset({"pending", "idle"})
-"""Questions that take minutes, or are not touched by what else goes on."""
 _NOW = frozenset({"commit", "calibration_ms"})
 """What may differ between answers of one table: each says its own."""
 
@@ -32,49 +31,11 @@ _NOW = frozenset({"commit", "calibration_ms"})
 def questions(load: Load, names: Sequence[str], asks: int) -> list[Answer]:
     """The answers to these questions, each beside its floor; the best of ``asks`` askings."""
     asked = {name: QUESTIONS[name] for name in QUESTIONS if name in names}
-    rounds = [ask_all(load, asked)]
-    quick = {name: ask for name, ask in asked.items() if name not in ASKED_ONCE}
-    # Round by round: the minutes between two askings are more than a bad moment lasts.
-    rounds += [ask_all(load, quick) for _ in range(asks - 1)]
-    return [
-        best_of([found[question] for found in rounds if question in found])
-        for question in rounds[0]
-    ]
+    return [one.to_json() for one in ask_repeatedly(asked, load, asks, _tell)]
 
 
-def ask_all(load: Load, asked: Mapping[str, Question]) -> dict[str, Figure]:
-    """Ask each once; the figures by what they answer, in the order of the questions."""
-    figures: dict[str, Figure] = {}
-    for ask in asked.values():
-        for figure in ask(load):
-            figures[figure.question] = figure
-            print(figure.to_json(), file=sys.stderr, flush=True)
-    return figures
-
-
-def best_of(askings: Sequence[Figure]) -> Answer:
-    """The asking that other work on the machine disturbed least, and the values of all.
-
-    Of what must not happen at all, the worst: other work does not bring it about.
-    """
-    if askings[0].floor == 0:
-        chosen = max(askings, key=lambda figure: figure.value)
-    else:
-        chosen = min(askings, key=_disturbed)
-    if len(askings) == 1:
-        return chosen.to_json()
-    return {**chosen.to_json(), "asked": [round(figure.value, 3) for figure in askings]}
-
-
-def _disturbed(figure: Figure) -> float:
-    """What other work can only add to: CPU or lateness as seen, before it is set against others.
-
-    A calibration or a sleeper that was disturbed would make the figure itself look better.
-    """
-    for seen in ("cpu_us", "p99_ms"):
-        if seen in figure.facts:
-            return float(figure.facts[seen])
-    return figure.value
+def _tell(figure: Figure) -> None:
+    print(figure.to_json(), file=sys.stderr, flush=True)
 
 
 def merged(result: Mapping[str, Any], answers: Sequence[Answer], commit: object) -> list[Answer]:

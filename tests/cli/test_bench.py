@@ -34,7 +34,7 @@ ANSWERS = [
 @pytest.mark.slow
 def test_every_question_has_its_answers(timermq: RunProgram) -> None:
     """Real brokers, real sockets, three thousandths of the load; nothing early on any scale."""
-    done = timermq("bench", "--scale", "0.003", "--json")
+    done = timermq("bench", "--scale", "0.003", "--asks", "1", "--json")
     rows = done.rows
     figures = {row["question"]: row for row in rows}
 

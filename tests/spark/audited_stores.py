@@ -21,7 +21,7 @@ from simulation.staged_service import (
 from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.system_topics import TIMER_TOPIC
 from timermq.pipeline.waiting_messages import Verdict, Wanted
-from timermq.timerstore.disk_damage import read_image
+from timermq.timerstore.disk_damage import Image, read_image
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.store_options import StoreOptions
@@ -39,8 +39,13 @@ def written(life: Life, directory: Path) -> Path:
         await life(disk, clock)
 
     trio.run(whole, clock=MockClock(autojump_threshold=0))
+    return write_files(read_image(disk, ROOT), directory)
+
+
+def write_files(image: Image, directory: Path) -> Path:
+    """Write the files of a staged disk into a directory; returns the store's."""
     store = directory / "store"
-    for path, data in read_image(disk, ROOT).items():
+    for path, data in image.items():
         target = store / path.removeprefix(f"{ROOT}/")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import importlib
 import sys
-from functools import partial
 from types import ModuleType
 
 import pytest
 
-from timermq.cli.bench.question import Figure, Load
 from unit.docs_script import DOCS, docs_script
 
 ROOT = DOCS.parent
@@ -29,18 +27,6 @@ def record(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("record")
 
 
-def rate(value: float, cpu_us: float) -> Figure:
-    """A rate as it is answered."""
-    return Figure(
-        question="steady",
-        value=value,
-        unit="msg/core-s",
-        floor=60_000,
-        more_is_better=True,
-        facts={"cpu_us": cpu_us},
-    )
-
-
 def test_tables_are_those_of_the_kept_results() -> None:
     """``make docs`` writes them anew; nobody types a figure."""
     page = (DOCS / "performance.md").read_text()
@@ -54,54 +40,6 @@ def test_every_answer_has_its_row() -> None:
 
     assert [row.question for row in module.ROWS] == [
         answer["question"] for answer in module.kept("questions")["answers"]
-    ]
-
-
-def test_the_least_disturbed_asking_is_kept(record: ModuleType) -> None:
-    """The one with the least CPU: a slow calibration beside more of it is worth nothing."""
-    askings = [rate(40_000, 30.0), rate(61_000, 20.0), rate(70_000, 35.0)]
-
-    best = record.best_of(askings)
-
-    assert (61_000, 20.0, True) == (best["value"], best["cpu_us"], best["passes"])
-    assert [40_000, 61_000, 70_000] == best["asked"]
-    assert askings[0].to_json() == record.best_of(askings[:1])
-
-
-def test_lateness_is_chosen_as_it_was_seen(record: ModuleType) -> None:
-    """A sleeper that was disturbed makes no message less late."""
-    askings = [
-        Figure(question="lateness", value=value, unit="ms", floor=10, facts={"p99_ms": p99_ms})
-        for value, p99_ms in ((2.0, 30.0), (5.0, 9.0))
-    ]
-
-    assert 5.0 == record.best_of(askings)["value"]
-
-
-def test_one_early_message_is_not_outdone(record: ModuleType) -> None:
-    """What must not happen at all counts if it happened in any of the askings."""
-    askings = [Figure(question="early", value=value, unit="messages", floor=0) for value in (0, 1)]
-
-    assert (1, False) == (record.best_of(askings)["value"], record.best_of(askings)["passes"])
-
-
-def test_quick_questions_are_asked_round_by_round(
-    record: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Minutes lie between two askings of one; those that take long are asked once."""
-    order: list[str] = []
-
-    def ask(name: str, _: Load) -> list[Figure]:
-        order.append(name)
-        return [Figure(question=name, value=len(order), unit="s")]
-
-    names = ("steady", "idle", "burst")
-    monkeypatch.setattr(record, "QUESTIONS", {name: partial(ask, name) for name in names})
-    answers = record.questions(Load(), names, 2)
-
-    assert ["steady", "idle", "burst", "steady", "burst"] == order
-    assert [("steady", [1, 4]), ("idle", None), ("burst", [3, 5])] == [
-        (answer["question"], answer.get("asked")) for answer in answers
     ]
 
 

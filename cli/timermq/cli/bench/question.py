@@ -22,6 +22,8 @@ class Figure:
     """The floor is a least value; otherwise a greatest."""
     facts: dict[str, float | int | str] = attrs.Factory(dict[str, float | int | str])
     """What was measured beside it."""
+    asked: tuple[float, ...] = ()
+    """The values of all askings that it was chosen from."""
 
     @property
     def passes(self) -> bool:
@@ -39,6 +41,7 @@ class Figure:
             "floor": self.floor,
             "passes": self.passes,
             **self.facts,
+            **({"asked": [round(value, 3) for value in self.asked]} if self.asked[1:] else {}),
         }
 
 

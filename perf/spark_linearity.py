@@ -1,0 +1,117 @@
+"""Does a unit of the timer log cost Spark more where there are a hundred times as many?
+
+A small store's timer log is written on with the units that it has, shuffled anew each time round,
+and read as a table when it has a million, ten million and a hundred million. CPU is that of all
+processes, Java's too, judged as on the reference machine; the least of some askings counts.
+
+Run: ``python perf/spark_linearity.py [--counts N …] [--keep]``; 5 GB of disk and some minutes.
+Exit code 1: a unit among the most costs more than a quarter beyond one among the fewest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import attrs
+import numpy as np
+from bench_spark import CORES, metered, timerlog, warm_up
+from kept import report
+from pyspark.sql import SparkSession
+from spark_store import SparkStore
+
+from timermq.cli.bench.measure import REFERENCE_MS, calibrate
+from timermq.pipeline import SystemClock, TimerOptions
+from timermq.pipeline.spark import register, spark_session
+from timermq.timerlog import TimerCheckpoint, TimerLog
+from timermq.timerstore.os_disk import OsDisk
+
+COUNTS = (1_000_000, 10_000_000, 100_000_000)
+FILLED = 100_000
+"""Timers of the store whose units are written again."""
+ASKINGS = 5
+RATIO_MAX = 1.25
+
+
+def extend(store: SparkStore, count: int) -> None:
+    """Write on with the units that are there, until there are so many."""
+    options, clock, disk = TimerOptions(), SystemClock(), OsDisk()
+    log = TimerLog.open(disk, f"{store.root}/timerlog", options.mapped_file_size_timer_log)
+    log.recover(0)
+    units = np.concatenate([units for _, units in log.scan(0)])
+    draw = np.random.default_rng(7)
+    there = len(units)
+    while there < count:
+        added = draw.permutation(units[:FILLED])[: count - there]
+        log.append(added)
+        there += len(added)
+    checkpoint = TimerCheckpoint.open(disk, f"{store.root}/config/timercheck")
+    assert checkpoint.extension is not None
+    checkpoint.update(
+        last_read_time_ms=checkpoint.last_read_time_ms,
+        last_timer_log_flush_pos=log.max_pos,
+        last_timer_queue_offset=checkpoint.last_timer_queue_offset,
+        scan_py=checkpoint.extension.scan_py,
+        precision_ms=options.timer_precision_ms,
+        now_ms=clock.now_ms(),
+    )
+    checkpoint.write()
+    checkpoint.close()
+    log.close()
+
+
+def answer(spark: SparkSession, store: SparkStore) -> dict[str, object]:
+    """What reading costs a unit: the asking that took the least CPU."""
+    found: list[tuple[float, float, float]] = []
+    for _ in range(ASKINGS):
+        before_ms = calibrate()
+        with metered() as meter:
+            timerlog(spark, store)
+        share = REFERENCE_MS * 2 / (before_ms + calibrate())
+        found.append((meter.cpu_seconds * share, meter.cpu_seconds, meter.seconds))
+    normal, cpu, seconds = min(found)
+    return {
+        "units": store.count,
+        "seconds": round(seconds, 2),
+        "units_per_second": round(store.count / seconds),
+        "cpu_us": round(cpu * 1e6 / store.count, 3),
+        "normal_cpu_us": round(normal * 1e6 / store.count, 3),
+    }
+
+
+def measure(directory: Path, counts: list[int]) -> list[dict[str, object]]:
+    """The answers, the fewest units first."""
+    store = SparkStore.filled(directory, FILLED)
+    spark = spark_session(
+        master=f"local[{CORES}]", name="linearity", settings={"spark.driver.memory": "2g"}
+    )
+    register(spark)
+    found: list[dict[str, object]] = []
+    for count in counts:
+        extend(store, count)
+        larger = attrs.evolve(store, count=count)
+        if not found:
+            warm_up(timerlog, spark, larger)
+        found.append(answer(spark, larger))
+        print(found[-1], file=sys.stderr, flush=True)
+    spark.stop()
+    return found
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--counts", type=int, nargs="+", default=COUNTS)
+    parser.add_argument("--store", type=Path, help="where the store is made, and left")
+    parser.add_argument("--keep", action="store_true", help="keep this result in results/")
+    args = parser.parse_args()
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    with tempfile.TemporaryDirectory() as made:
+        answers = measure(args.store or Path(made), sorted(args.counts))
+    costs = [float(str(one["normal_cpu_us"])) for one in answers]
+    ratio = round(costs[-1] / costs[0], 2)
+    result = {"answers": answers, "ratio": ratio, "ratio_max": RATIO_MAX}
+    report("spark_linearity", result, keep=args.keep)
+    sys.exit(ratio > RATIO_MAX)

@@ -1,0 +1,146 @@
+"""Stores that have seen something: fronts cleaned away, transactions open, files repaired.
+
+The tables tell what is there, and the audit finds nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import attrs
+import pytest
+import trio
+from pyspark.sql import SparkSession
+from trio.testing import MockClock
+
+from damaged_stores import checked, damage_of, on_disk, repair, small_image
+from fakes import VirtualClock
+from simulation.staged_service import HOST, QUIET_FILES, ROOT, arrivals_everywhere, running, timed
+from spark.audited_stores import put, write_files, written
+from timermq.broker.consumer_offset import ConsumerOffsetTable
+from timermq.broker.options import BrokerOptions
+from timermq.broker.transactions.half_message import decode_half, parked
+from timermq.broker.transactions.transactions import Transactions
+from timermq.pipeline import TimerOptions
+from timermq.pipeline.spark import read_table
+from timermq.pipeline.spark.jobs.audit import audit
+from timermq.timerstore.disk_damage import DamageKind, Image, draw_damage, read_image
+from timermq.timerstore.file_family import FileFamily
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.message import Message
+
+HOUR = 3_600
+SEGMENT_SIZE = 8_192
+CLEANED_SOON = attrs.evolve(
+    QUIET_FILES,
+    mapped_file_size_commit_log=SEGMENT_SIZE,
+    file_reserved_time_hours=1,
+    clean_resource_interval_ms=60_000,
+)
+LONG_WINDOW = TimerOptions(timer_roll_window_slot=10 * HOUR, clock_check_interval_ms=HOUR * 1000)
+
+
+def keys(spark: SparkSession, table: str, root: Path) -> list[str]:
+    """Unique ids of a table's rows, in order."""
+    frame = read_table(spark, table, str(root), columns="unique_id")
+    return sorted(row.unique_id for row in frame.collect())
+
+
+def test_a_half_cleaned_store(spark: SparkSession, tmp_path: Path) -> None:
+    """Timers that went with their segments are in no table, and are nobody's fault."""
+    left: list[int] = []
+
+    async def life(disk: MemoryDisk, clock: VirtualClock) -> None:
+        async with running(
+            disk, clock, store_options=CLEANED_SOON, timer_options=LONG_WINDOW
+        ) as service:
+            for number in range(30):
+                put(service, f"gone{number}", 60_000 + number, clock)
+            await trio.sleep(90)
+            for number in range(8):
+                put(service, f"waits{number}", (8 * HOUR + number) * 1000, clock)
+                put(service, f"comes{number}", (2 * HOUR + number) * 1000, clock)
+            disk.total = disk.usage(ROOT).used * 100 // 80
+            await trio.sleep(3 * HOUR)
+            put(service, "new", 1_000, clock)
+            await trio.sleep(10)
+            left.extend(one.phy_offset for one in arrivals_everywhere(service.store))
+            assert service.store.commit_log.min_offset > 0
+
+    root = written(life, tmp_path)
+    result = audit(spark, str(root), in_order=True)
+    logged = read_table(spark, "timermq.commitlog", str(root), columns="phy_offset").collect()
+
+    assert [] == result.findings.collect()
+    assert (17, 9, 8) == tuple(result.counts[one] for one in ("timers", "delivered", "pending"))
+    assert left == sorted(row.phy_offset for row in logged)
+    assert [f"waits{number}" for number in range(8)] == keys(spark, "timermq.pending", root)
+    comes = [f"comes{number}" for number in range(8)]
+    assert [*comes, "new"] == keys(spark, "timermq.delivered", root)
+
+
+def test_transactions(spark: SparkSession, tmp_path: Path) -> None:
+    """A half message is no timer; one that was committed with a moment is."""
+
+    def half(key: str, more: str = "") -> Message:
+        properties = f"TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01{key}\x02{more}"
+        message = Message("T", 0, key.encode(), properties.encode(), born_host=HOST)
+        return parked(message, key)
+
+    async def life(disk: MemoryDisk, clock: VirtualClock) -> None:
+        async with running(disk, clock, store_options=QUIET_FILES, stop=False) as service:
+            offsets = ConsumerOffsetTable(now_ms=clock.now_ms, version_step=500)
+            transactions = Transactions(service, offsets, BrokerOptions())
+            delays = [f"TIMER_DELAY_MS\x01{seconds}000\x02" for seconds in (3, 90)]
+            messages = [
+                *(half(key) for key in ("committed", "rolled back", "open")),
+                *(half(f"delayed{at}", delay) for at, delay in enumerate(delays)),
+                half("open, delayed", delays[0]),
+            ]
+            stored = [one.result for one in transactions.put_halves(messages)]
+            log = service.store.commit_log
+            halves = [decode_half(log.read(one.phy_offset, one.size)) for one in stored]
+            for number in (0, 3, 4):
+                transactions.commit(halves[number])
+            transactions.rollback(halves[1])
+            await trio.sleep(10)
+        disk.process_kill()
+
+    root = written(life, tmp_path)
+    result = audit(spark, str(root), in_order=True)
+
+    assert [] == result.findings.collect()
+    assert ["delayed1"] == keys(spark, "timermq.pending", root)
+    assert ["delayed0"] == keys(spark, "timermq.delivered", root)
+
+
+FAMILIES = (
+    FileFamily.COMMIT_LOG,
+    FileFamily.CONSUME_QUEUE,
+    FileFamily.TIMER_LOG,
+    FileFamily.TIMER_WHEEL,
+)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_repaired_store(spark: SparkSession, tmp_path: Path, family: FileFamily) -> None:
+    """What a repair has mended is sound for the audit too; what was lost is not pending."""
+
+    async def repaired() -> Image:
+        disk = on_disk(await small_image())
+        draw = Random(f"audit {family}")
+        kinds = [DamageKind.STALE, DamageKind.FLIP]
+        damage = draw_damage(draw, read_image(disk, ROOT), ROOT, families=[family], kinds=kinds)
+        assert damage is not None
+        damage.do(disk)
+        assert damage_of(checked(disk))
+        report = await repair(checked(disk))
+        assert report.is_mended
+        return read_image(disk, ROOT)
+
+    image = trio.run(repaired, clock=MockClock(autojump_threshold=0))
+    result = audit(spark, str(write_files(image, tmp_path)), in_order=True)
+
+    assert [] == result.findings.collect()
+    assert result.counts["pending"] > 0
