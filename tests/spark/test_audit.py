@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,20 +29,6 @@ from timermq.timerstore.record_layout import BODY_AT, HEAD
 
 LATE_MS = 5_000
 NAMES = ("cut off", "doubled", "early", "late", "gone", "flipped", "torn", "good", "last")
-
-
-@pytest.fixture(scope="module")
-def quick(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session that does not compile its queries: for stores of some hundred records."""
-    settings = {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    yield spark
-    for name in settings:
-        spark.conf.unset(name)
 
 
 def run(capsys: pytest.CaptureFixture[str], *argv: str) -> Ran:
@@ -108,7 +93,7 @@ LOG = f"commitlog/{0:020d}"
 
 
 def test_ten_planted_faults(
-    quick: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each is found, by its verdict and by what it is about, and nothing else."""
     expected: set[tuple[object, ...]] = set()
@@ -180,7 +165,7 @@ def test_ten_planted_faults(
     broken = {row["verdict"]: row["broken"] for row in ran.rows if row["row"] == "verdict"}
     counted = {name: sum(row["verdict"] == name for row in findings) for name in broken}
     assert counted == broken
-    assert len(findings) == quick.read.parquet(str(tmp_path / "findings")).count()
+    assert len(findings) == spark.read.parquet(str(tmp_path / "findings")).count()
 
 
 # -- sound stores ---------------------------------------------------------------------------------
@@ -194,9 +179,9 @@ def clean(result: Audit) -> bool:
 
 
 @pytest.mark.parametrize("stop", [True, False], ids=["stopped", "killed"])
-def test_all_kinds_of_messages(quick: SparkSession, tmp_path: Path, stop: bool) -> None:
+def test_all_kinds_of_messages(spark: SparkSession, tmp_path: Path, stop: bool) -> None:
     """Rolls, cancels, moves, the quarantine and its retries, through kills and outages."""
-    result = audit(quick, str(written(all_kinds(stop=stop), tmp_path)), in_order=True)
+    result = audit(spark, str(written(all_kinds(stop=stop), tmp_path)), in_order=True)
 
     assert clean(result)
     counts = result.counts
@@ -205,17 +190,17 @@ def test_all_kinds_of_messages(quick: SparkSession, tmp_path: Path, stop: bool) 
     assert all(counts[name] for name in states)
 
 
-def test_a_live_store(quick: SparkSession, tmp_path: Path) -> None:
+def test_a_live_store(spark: SparkSession, tmp_path: Path) -> None:
     """Behind the positions that the broker has published anything may stand."""
     store = written(all_kinds(stop=False, files=SMALL_FILES), tmp_path)
     lock = OsDisk().lock(f"{store}/lock")
     try:
-        assert clean(audit(quick, str(store)))
+        assert clean(audit(spark, str(store)))
     finally:
         lock.release()
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("spark")
 def test_a_take_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What waited for classic levels is delivered by another record; people get tables."""
     ran = run(capsys, "--store", str(written(taken_over, tmp_path)))
@@ -226,9 +211,9 @@ def test_a_take_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize("name", ["g3", "g4"])
-def test_stores_of_rocketmq(quick: SparkSession, golden_stores: GoldenStores, name: str) -> None:
+def test_stores_of_rocketmq(spark: SparkSession, golden_stores: GoldenStores, name: str) -> None:
     """What it delivered and took back is known by name, and what cannot be known is said."""
-    result = audit(quick, golden_stores[name].root)
+    result = audit(spark, golden_stores[name].root)
 
     assert clean(result)
     assert "delivered or rolled by RocketMQ" in " ".join(result.notes)

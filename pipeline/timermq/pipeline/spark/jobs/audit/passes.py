@@ -11,7 +11,9 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from timermq.pipeline.system_topics import TIMER_TOPIC
+from timermq.pipeline.upkeep.lost_record import HOLE_TOPIC, LOST
 from timermq.timerlog import TimerCheckpoint
+from timermq.timerstore.message import SysFlag
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.queue_register import QueueRegister
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
@@ -157,7 +159,7 @@ class _Audit:
         found = reduce(DataFrame.unionByName, parts)
         if counts["damaged"] or counts["unsound"]:
             found = self._torn(found)
-        found = found.persist(StorageLevel.DISK_ONLY)
+        found = self._outside_of_mended(found.persist(StorageLevel.DISK_ONLY))
         by_verdict = {row[0]: row[1] for row in found.groupBy("verdict").count().collect()}
         findings = self._with_names(found) if by_verdict else self._none()
         kept.unpersist()
@@ -282,13 +284,23 @@ class _Audit:
         damaged = self._log(["phy_offset", "total_size", "body_crc", "body", "damage"]).where(
             f"damage IS NOT NULL OR {IS_UNSOUND}"
         )
-        holes = damaged.where("damage IS NOT NULL").selectExpr(
-            "phy_offset AS low", "phy_offset + total_size AS high"
-        )
-        inside = F.expr("phy_offset >= low AND phy_offset < high")
-        return found.join(F.broadcast(holes), inside, "left_anti").unionByName(
+        return outside_of(found, damaged.where("damage IS NOT NULL")).unionByName(
             broken(damaged, [TORN])
         )
+
+    def _outside_of_mended(self, found: DataFrame) -> DataFrame:
+        """Findings without those of records that a repair has filled the places of."""
+        if found.isEmpty():
+            return found
+        mended = self._log(MENDED_COLUMNS).where(IS_MENDED)
+        (told,) = mended.selectExpr("count(*) AS places").collect()
+        if not told.places:
+            return found
+        self.notes.append(
+            f"{told.places} records stand where a repair found damaged ones: "
+            "what was there, and what names it, is not judged"
+        )
+        return outside_of(found, mended).persist(StorageLevel.DISK_ONLY)
 
     def _with_names(self, found: DataFrame) -> DataFrame:
         """Findings with topic, queue and unique key of their records."""
@@ -317,6 +329,20 @@ class _Audit:
         return make([], f"{COLUMNS}, unique_id string").select(*FINDING_COLUMNS)
 
 
+def outside_of(found: DataFrame, places: DataFrame) -> DataFrame:
+    """Findings about what does not stand, or stood, within any of some records."""
+    holes = places.selectExpr("phy_offset AS low", "phy_offset + total_size AS high")
+    inside = F.expr("phy_offset >= low AND phy_offset < high")
+    return found.join(F.broadcast(holes), inside, "left_anti")
+
+
+MENDED_COLUMNS = ("phy_offset", "total_size", "topic", "real_topic", "sys_flag", "properties")
+_HOLE = HOLE_TOPIC.decode()
+IS_MENDED = (
+    f"startswith('{_HOLE}', topic) AND sys_flag = {int(SysFlag.TRANSACTION_ROLLBACK)} "
+    f"OR real_topic = '{_HOLE}' OR contains(properties, X'{LOST.hex()}')"
+)
+"""A filler, of which a small one has the beginning of the topic alone, or a lost record."""
 IS_UNSOUND = "(damage IS NULL AND length(body) > 0 AND (crc32(body) & 2147483647) != body_crc)"
 """A record whose body is not the one that was stored."""
 TORN = Rule(
