@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import attrs
+
 from simulation.staged_service import HOST, ROOT
+from timermq.pipeline.already_done import origin_of
 from timermq.timerstore.config_file import fastjson, save_json_now
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
-from timermq.timerstore.delay_offset import PATH
+from timermq.timerstore.delay_offset import PATH, DelayOffsets
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.record import decode_record
 from timermq.timerstore.store_options import StoreOptions
 
 
@@ -46,3 +50,43 @@ def leave(
         version = {"counter": 1, "stateVersion": 0, "timestamp": now_ms()}
         text = fastjson({"dataVersion": version, "offsetTable": dict(offsets)})
         save_json_now(disk, f"{ROOT}/{PATH}", text)
+
+
+@attrs.frozen
+class WayBack:
+    """What RocketMQ does with the levels of a store as it finds it: all from the offsets on."""
+
+    repeated: dict[str, int]
+    """What it delivers although it is on the wheel: body to the time at which it was moved."""
+    lost: list[str]
+    """Bodies of what it passes over, and is neither delivered nor anywhere else."""
+    kept: dict[int, int]
+    """The offsets."""
+
+
+def way_back(disk: Disk, options: StoreOptions, now_ms: Callable[[], int]) -> WayBack:
+    """Look at a store, live or killed, as RocketMQ would find it after a kill at this moment."""
+    known = DelayOffsets.load(disk, ROOT)
+    offsets = {} if known is None else known.offsets
+    store = MessageStore.open(disk, ROOT, options, now_ms=now_ms, store_host=HOST, read_only=True)
+    log = store.commit_log
+    records = [
+        decode_record(log.read(phy_offset, size))
+        for phy_offset, size in log.scan(log.min_offset, check_crc=True)
+    ]
+    store.abandon()
+    waiting_records = [one for one in records if one.topic == SCHEDULE_TOPIC]
+    moved = {origin_of(one.prepared_transaction_offset): one.store_ms for one in records}
+    delivered_bodies = {
+        one.body for one in records if one.topic == "T" and one.prepared_transaction_offset >= 0
+    }
+    repeated: dict[str, int] = {}
+    lost: list[str] = []
+    for one in waiting_records:
+        is_next = one.queue_offset >= offsets.get(one.queue_id + 1, 0)
+        moved_ms = moved.get(one.phy_offset)
+        if is_next and moved_ms is not None:
+            repeated[one.body.decode()] = moved_ms
+        elif not is_next and moved_ms is None and one.body not in delivered_bodies:
+            lost.append(one.body.decode())
+    return WayBack(repeated, lost, offsets)

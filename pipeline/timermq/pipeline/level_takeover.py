@@ -9,8 +9,8 @@ ago. What was done beyond it stands in the commit log: records that name their o
 RocketMQ's deliveries are known by name (``level_record``). That part of the log is read before the
 first message moves; until all have moved, the file says where it begins (``scanPy``).
 
-**The way back.** The file is written only behind what is synced, and after every few thousand
-messages. So RocketMQ, given the store, goes on behind what moved; what moved waits on its wheel.
+**The way back.** The file follows (``level_offsets``), so that RocketMQ, given the store, goes on
+behind what moved; what moved waits on its wheel.
 
 Source: Java ``ScheduleMessageService``.
 """
@@ -26,8 +26,7 @@ import trio
 from numpy.typing import NDArray
 
 from timermq.timerstore.config_file import DataVersion
-from timermq.timerstore.delay_offset import DelayOffsets
-from timermq.timerstore.disk import is_full
+from timermq.timerstore.delay_offset import PATH, DelayOffsets
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 
@@ -36,6 +35,7 @@ from .already_done import contains, origin_in, origin_of
 from .clock import Clock
 from .dequeue_put_message import STORED
 from .held_up import HeldUp
+from .level_offsets import LevelOffsets
 from .level_queues import Entries, LevelQueues
 from .level_record import delivered_name, left_message, moment_of, waiting_name
 from .quarantine import HOPELESS, Quarantine
@@ -50,8 +50,8 @@ BATCH_COUNT_MAX = 128
 BATCH_SIZE_MAX = 1 << 20
 """… and bytes of their records, but for the first."""
 SAVE_COUNT = 4096
-"""Messages between two writings of the file: what RocketMQ, started right after a kill in the
-middle, may deliver twice."""
+"""Messages between two writings of the file, which comes by the clock too: what RocketMQ, started
+right after a kill in the middle, may deliver twice."""
 SCAN_COUNT = 1000
 """Records of the log read between two turns of everything else."""
 
@@ -77,6 +77,11 @@ class _Batch:
     messages: list[Message] = attrs.field(factory=list[Message])
     """For the timer topic."""
     undeliverable: list[Undeliverable] = attrs.field(factory=list[Undeliverable])
+
+    def waiting(self) -> list[int]:
+        """Positions of the records that have gone nowhere yet."""
+        moving = [origin_of(message.prepared_offset) for message in self.messages]
+        return moving + [fault.offset_py for fault in self.undeliverable]
 
     def set_aside(self, offset_py: int, error: TimerRecordError, record: bytes | None) -> None:
         """Say that an entry is for the quarantine."""
@@ -118,13 +123,18 @@ class LevelTakeover:
         self._clock = clock
         known = DelayOffsets.load(store.disk, store.root)
         self._queues = LevelQueues(store, {} if known is None else known.offsets)
-        self._version = DataVersion() if known is None else known.data_version
         self._scan_py = self._scan_start(known)
+        self._offsets = LevelOffsets(
+            store=store,
+            queues=self._queues,
+            version=DataVersion() if known is None else known.data_version,
+            scan_py=self._scan_py,
+            clock=clock,
+        )
         self._scan_end = store.commit_log.max_offset
         self._done: _Done | None = None
         self._moved: set[int] = set()
         """Positions of the batch in hand that are done."""
-        self._is_saved = True
 
     @property
     def left(self) -> int:
@@ -149,8 +159,7 @@ class LevelTakeover:
             return
         log.info("taking over messages of classic levels", waiting=left)
         if self._done is None:
-            self._is_saved = False
-            await self.save()  # so that a start after a crash knows where to look
+            await self._begin_file()
             self._done = await self._look_for_done()
         while self.left:
             until = self.left - SAVE_COUNT
@@ -159,33 +168,25 @@ class LevelTakeover:
             await self.save()
         log.info("messages of classic levels taken over", count=left)
 
-    async def save(self) -> None:
-        """Write the file, if anything has moved since, behind what it says.
+    async def keep_offsets(self) -> None:
+        """Write the file by the clock, as long as ``run`` has to do. See ``LevelOffsets.run``."""
+        await self._offsets.run()
 
-        Raises:
-            StoreFailedError: A sync failed.
-            OSError: The disk failed.
+    async def save(self) -> None:
+        """Write the file, if anything has moved since. See ``LevelOffsets.save``."""
+        await self._offsets.save()
+
+    async def _begin_file(self) -> None:
+        """Write where to look for what was done: nothing moves before a start after a crash knows.
+
+        The log may well have room when the file has none: a segment is reserved as a whole.
         """
-        if self._is_saved:
-            return
-        self._is_saved = True
-        self._version = attrs.evolve(
-            self._version, counter=self._version.counter + 1, timestamp=self._clock.now_ms()
-        )
-        reached = DelayOffsets(
-            offsets=self._queues.offsets,
-            scan_py=self._scan_py if self.left else None,
-            data_version=self._version,
-        )
-        await self._store.flush()
-        try:
-            await reached.save(self._store.disk, self._store.root)
-        except OSError as error:
-            if not is_full(error):
-                raise
-            # What has moved names its origin: the file only saves the next start the reading.
-            self._is_saved = False
-            log.warning("no room for the offsets of the levels, saved later", error=str(error))
+        self._offsets.changed()
+        await self.save()
+        while not self._offsets.is_saved:
+            await self._hold_up(self.left, f"no room for {PATH}")
+            await self.save()
+        self.held_up.over()
 
     # -- what was done before -----------------------------------------------------------------
 
@@ -236,11 +237,11 @@ class LevelTakeover:
             if refusal is None:
                 refusal = self._quarantine.set_aside(batch.undeliverable, self._clock.now_ms())
             if refusal is not None:
+                entries = self._pass_by(entries, batch)
                 await self._hold_up(len(batch.messages) + len(batch.undeliverable), refusal)
         self.held_up.over()
-        self._queues.pass_by(entries)
+        self._pass_by(entries, batch)
         self._moved.clear()
-        self._is_saved = False
         await trio.lowlevel.checkpoint()
 
     def _read(self, entries: Entries, done: _Done) -> _Batch:
@@ -282,6 +283,16 @@ class LevelTakeover:
         if count:
             done.delivered[name] = count - 1
         return count > 0
+
+    def _pass_by(self, entries: Entries, batch: _Batch) -> Entries:
+        """Take as done, of each level, what stands in front of the first that waits; the others."""
+        is_left = np.isin(entries["offset_py"], batch.waiting())
+        for level in np.unique(entries["level"][is_left]):
+            is_level = entries["level"] == level
+            is_left |= np.logical_or.accumulate(is_left & is_level) & is_level
+        self._queues.pass_by(entries[~is_left])
+        self._offsets.changed()
+        return entries[is_left]
 
     def _put(self, batch: _Batch) -> str | None:
         """Store the messages of a batch; those that need another try are left in it.

@@ -189,6 +189,7 @@ class TimerMessageStore:
             outer.start_soon(self._flush.run, name="timer_flush")
             outer.start_soon(self._renew, name="quarantine")
             outer.start_soon(self.takeover.run, name="level_takeover")
+            outer.start_soon(self.takeover.keep_offsets, name="level_offsets")
             async with trio.open_nursery() as stages:
                 self._start_stages(stages)
                 task_status.started()
