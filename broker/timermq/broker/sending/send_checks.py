@@ -152,8 +152,13 @@ class SendChecks:
                     f"sysFlag {target.sys_flag:#x} is of a transaction, the property TRAN_MSG is "
                     "not true",
                 )
-        elif target.reconsume_times > 0 and _has_level(target.properties):
-            # Consumers before 4.6.1 send back what was a half message once, as it was.
+        elif (
+            target.reconsume_times > 0
+            and is_retry_topic(target.topic)
+            and _has_level(target.properties)
+        ):
+            # Consumers before 4.6.1 send back what was a half message once, as it was. RocketMQ
+            # takes any topic for that: of a producer's transaction nothing would be left.
             target.properties = remove(target.properties, PREPARED)
             target.sys_flag &= ~SYS_FLAG_TRANSACTION
         elif self._options.reject_transaction_message:
