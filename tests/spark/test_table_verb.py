@@ -57,6 +57,37 @@ def test_parquet(
     assert len(store.manifest.state.timer.units) == written.count()
 
 
+@pytest.mark.parametrize("argv", [("table", "timerlog"), ("audit",), ("report",)])
+def test_out_takes_nobodys_place(
+    spark: SparkSession,
+    golden_stores: GoldenStores,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    argv: tuple[str, ...],
+) -> None:
+    """An older table is replaced; somebody's files, and the store's, are refused and stay."""
+    root, out = golden_stores.unpack_copy("g3", tmp_path), tmp_path / "out"
+    flags = ("--store", root, "--drain-rate", "1") if argv == ("report",) else ("--store", root)
+    table = out / "rolls.parquet" if argv == ("report",) else out
+    files = sorted(Path(root).rglob("*"))
+
+    def code(where: Path) -> int:
+        return main(["spark", *argv, *flags, "--out", str(where)])
+
+    first, second = code(out), code(out)
+    (table / "diary.txt").write_text("mine")
+    capsys.readouterr()
+    assert (first, second, code(out)) in ((0, 0, 1), (1, 1, 1))
+    assert capsys.readouterr().err == (
+        f"timermq: {table}: expected a directory with nothing in it but a table that Spark wrote, "
+        "found 'diary.txt'\n"
+    )
+    assert code(Path(root)) == 1
+    assert "expected a directory apart from the store" in capsys.readouterr().err
+    assert (table / "diary.txt").read_text() == "mine"
+    assert sorted(Path(root).rglob("*")) == files
+
+
 @pytest.mark.parametrize(
     ("argv", "line"),
     [

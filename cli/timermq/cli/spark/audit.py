@@ -44,7 +44,10 @@ def run(args: argparse.Namespace) -> int:
     """Print what was found; 1 when a promise is broken."""
     with session_for(args, "audit") as spark:
         from timermq.pipeline.spark.jobs.audit import audit
+        from timermq.pipeline.spark.written_table import write_mode, write_table
 
+        if args.out:
+            write_mode(args.out, store=args.store)  # refused before anything is read
         result = audit(
             spark,
             args.store,
@@ -54,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
             timer_precision_ms=args.timer_precision_ms,
         )
         if args.out:
-            result.findings.write.mode("overwrite").parquet(args.out)
+            write_table(result.findings, args.out, store=args.store)
         print_audit(result, as_json=args.json)
     return 0 if result.is_clean else 1
 

@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         )
         short = summary(found, store=args.store, begin_ms=begin_ms)
         if args.out:
-            write_frames(spark, found, args.out)
+            write_frames(spark, found, args.out, store=args.store)
             drawn = pictures(drawable(found, short), args.zone)
     for name, picture in drawn.items():
         Path(args.out, f"{name}.svg").write_text(picture, encoding="utf-8")

@@ -45,12 +45,15 @@ def run(args: argparse.Namespace) -> int:
         options[name] = value
     with session_for(args, f"table {args.table}") as spark:
         from timermq.pipeline.spark import read_table
+        from timermq.pipeline.spark.written_table import write_mode, write_table
 
+        if args.out:
+            write_mode(args.out, store=args.store)  # refused before anything is read
         frame = read_table(spark, f"timermq.{args.table}", args.store, **options)
         if args.where:
             frame = frame.where(args.where)
         if args.out:
-            frame.write.mode("overwrite").parquet(args.out)
+            write_table(frame, args.out, store=args.store)
             return 0
         rows = [_printable(row.asDict()) for row in frame.limit(args.limit).collect()]
         if args.json:

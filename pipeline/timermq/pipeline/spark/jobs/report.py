@@ -18,6 +18,7 @@ from ..histogram import spread
 from ..registration import read_table
 from ..store_view import StoreView
 from ..topic_names import UNKNOWN, topic_names
+from ..written_table import write_mode, write_table
 from .drain_forecast import DueSeconds, LateMinutes, by_minute, lateness
 from .drain_rate import DrainRate, measured_rate
 from .report_cells import (
@@ -157,16 +158,20 @@ def report_on(
     )
 
 
-def write_frames(spark: SparkSession, found: Report, out: str) -> list[str]:
+def write_frames(spark: SparkSession, found: Report, out: str, *, store: str) -> list[str]:
     """Write a report as Parquet: backlog.parquet and so on, in place of older ones.
 
     Args:
         spark: The session that it was made in.
         found: The report.
         out: A directory, as driver and executors see it.
+        store: The store's directory, which no table may go to.
 
     Returns:
         The names, without ``.parquet``.
+
+    Raises:
+        SparkJobError: A table's place is somebody else's; nothing is written.
     """
     frames = {
         "backlog": found.minutes,
@@ -179,8 +184,10 @@ def write_frames(spark: SparkSession, found: Report, out: str) -> list[str]:
     }
     if found.forecast is not None:
         frames["forecast"] = spark.createDataFrame(pa.table(found.forecast.columns()))
+    for name in frames:
+        write_mode(f"{out}/{name}.parquet", store=store)
     for name, frame in frames.items():
-        frame.coalesce(1).write.mode("overwrite").parquet(f"{out}/{name}.parquet")
+        write_table(frame.coalesce(1), f"{out}/{name}.parquet", store=store)
     return list(frames)
 
 
