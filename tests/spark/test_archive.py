@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as dataset
 import pytest
 import trio
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from trio.testing import MockClock
 
 from damaged_stores import LATER_MS, clock_at, small_image
 from rebuild_by_hand import pack, unpack
 from simulation.staged_service import ROOT, SMALL_FILES, running
-from timermq.pipeline.spark import read_table
+from timermq.pipeline.spark import SparkJobError, read_table
 from timermq.pipeline.spark.archive.book import About, Book
 from timermq.pipeline.spark.jobs.archive import archive, messages, write_by_day
 from timermq.timerstore.disk_damage import Image, read_image, write_image
@@ -89,6 +90,29 @@ def test_a_driver_that_dies(spark: SparkSession, image: Image, tmp_path: Path) -
     book.close()  # and now it died
 
     assert not list(directory.glob("**/*.parquet"))
+    archive(spark, root, str(directory))
+
+    assert [row["phy_offset"] for row in rows_of(directory)] == [
+        row["phy_offset"] for row in table_rows(spark, root)
+    ]
+
+
+def test_executors_with_disks_of_their_own(
+    spark: SparkSession, image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they write where the driver does not see it gets no entry; the next run archives it."""
+    root, directory = unpack(image, tmp_path / "store"), tmp_path / "archive"
+
+    def unseen(frame: DataFrame, staging: str) -> int:
+        rows = write_by_day(frame, staging)
+        shutil.rmtree(staging)
+        return rows
+
+    with monkeypatch.context() as patch:
+        patch.setattr("timermq.pipeline.spark.jobs.archive.write_by_day", unseen)
+        with pytest.raises(SparkJobError, match=r"messages that the tasks have written, found 0"):
+            archive(spark, root, str(directory))
+    assert [] == list(directory.glob("_archive/batch-*.json"))
     archive(spark, root, str(directory))
 
     assert [row["phy_offset"] for row in rows_of(directory)] == [

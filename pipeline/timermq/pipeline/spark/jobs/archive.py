@@ -13,7 +13,7 @@ from pathlib import Path
 
 import attrs
 import pyarrow.parquet as parquet
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sql
 
 from ..archive.book import SUFFIX, About, Batch, Book
@@ -59,7 +59,7 @@ def archive(
 
     Raises:
         SparkJobError: The commit log does not begin where the archive ends, or is damaged; or the
-            directory is something else's.
+            directory is something else's, or one that not all executors and the driver see.
         OSError: The disk refused; nothing is archived twice by another run.
     """
     if what not in (DELIVERED, ALL):
@@ -71,8 +71,8 @@ def archive(
         first = begins_at(view, last, directory)
         for low, high in stretches(view, first):
             frame = messages(spark, store, low, high, about=About(what, internal))
-            write_by_day(frame, str(book.staging))
-            rows = sum(map(_rows_in, book.staging.glob(f"**/*{SUFFIX}")))
+            rows = write_by_day(frame, str(book.staging))
+            check_staged(book.staging, rows)
             batches.append(book.add(low, high, rows))
     finally:
         book.close()
@@ -142,17 +142,43 @@ def messages(spark: SparkSession, store: str, low: int, high: int, *, about: Abo
     return reader.option("low", str(low)).option("high", str(high)).load()
 
 
+def check_staged(staging: Path, rows: int) -> None:
+    """Compare what this process sees of a batch with what the tasks have written.
+
+    Args:
+        staging: Where the files of the batch stand.
+        rows: That the tasks have written.
+
+    Raises:
+        SparkJobError: Some are not there: an executor writes into a directory of its own machine.
+    """
+    found = sum(map(_rows_in, staging.glob(f"**/*{SUFFIX}")))
+    if found != rows:
+        raise SparkJobError(
+            f"{staging}: expected the {rows} messages that the tasks have written, found {found}: "
+            "the directory must be one that all executors and the driver see"
+        )
+
+
 def _rows_in(path: Path) -> int:
     # The stubs of pyarrow leave open what a path is.
     return parquet.read_metadata(path).num_rows  # pyright: ignore[reportUnknownMemberType]
 
 
-def write_by_day(frame: DataFrame, directory: str) -> None:
-    """Write Parquet by the UTC day of storing and by topic, in the order of the log."""
+def write_by_day(frame: DataFrame, directory: str) -> int:
+    """Write Parquet by the UTC day of storing and by topic, in the order of the log.
+
+    Returns:
+        The rows, as the tasks that wrote them have counted.
+    """
     day = sql.expr(f"date_from_unix_date(cast(stored_ms div {_DAY_MS} as int))")
     placed = frame.withColumn("date", day).withColumn("topic_name", sql.col("topic"))
     in_order = placed.repartition(*PARTITION_COLUMNS).sortWithinPartitions(
         *PARTITION_COLUMNS, "phy_offset"
     )
+    # Observed behind the exchange: what is tried again before it does not count twice.
+    written = Observation()
+    counted = in_order.observe(written, sql.count(sql.lit(1)).alias("rows"))
     Path(directory).parent.mkdir(parents=True, exist_ok=True)
-    in_order.write.partitionBy(*PARTITION_COLUMNS).mode("overwrite").parquet(directory)
+    counted.write.partitionBy(*PARTITION_COLUMNS).mode("overwrite").parquet(directory)
+    return int(written.get.get("rows", 0))

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from itertools import islice
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 
 from timermq.pipeline.spark import SparkJobError, StoreView
 from timermq.pipeline.spark.archive.book import Batch
-from timermq.pipeline.spark.jobs.archive import ArchiveReport, begins_at, follow, stretches
+from timermq.pipeline.spark.jobs.archive import (
+    ArchiveReport,
+    begins_at,
+    check_staged,
+    follow,
+    stretches,
+)
 from timermq.pipeline.spark.store_view import LogView
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.timerstore.store_options import StoreOptions
@@ -74,3 +83,18 @@ def test_following() -> None:
 
     assert [one.batches for one in found] == [2, 1]
     assert slept == [5.0, 5.0, 5.0]
+
+
+def test_what_tasks_wrote_is_not_there(tmp_path: Path) -> None:
+    """Files on the disks of other machines are no empty batch."""
+    paths = [tmp_path / f"topic_name=T{number}" / "part-0.parquet" for number in range(2)]
+    for path in paths:
+        path.parent.mkdir()
+        parquet.write_table(pa.table({"phy_offset": [1, 2, 3]}), path)  # pyright: ignore[reportUnknownMemberType]  # stubs of pyarrow
+
+    check_staged(tmp_path, 6)
+    for left, path in zip((3, 0), paths, strict=True):
+        path.unlink()
+        with pytest.raises(SparkJobError, match=rf"expected the 6 messages .*, found {left}: the"):
+            check_staged(tmp_path, 6)
+    check_staged(tmp_path / "nothing", 0)
