@@ -38,7 +38,8 @@ from .config_table import ConfigSaver
 from .connection import Connection
 from .endpoint import Endpoint
 from .failure import failure_told
-from .names.name_server_link import NameServerLinks
+from .names.name_server_link import NameServerLinks, open_tcp
+from .names.name_server_tls import over_tls
 from .options import BrokerOptions
 from .processors import Processors
 from .reactor import make_reactor
@@ -95,7 +96,9 @@ class Broker:
         self._timers_done = trio.Event()
         self._adopting = trio.CancelScope()
         self.tables = make_tables(options, timer_store, clock, endpoint.address)
-        self.name_servers = NameServerLinks(options.namesrv_addresses, self.tables.own)
+        self.name_servers = NameServerLinks(
+            options.namesrv_addresses, self.tables.own, over_tls(options, open_tcp)
+        )
         """Where this broker registers."""
         self._saver = self._load_tables()
         self.transactions = Transactions(timer_store, self.tables.offsets, options)

@@ -174,6 +174,14 @@ class BrokerOptions:
     tls_server_need_client_auth: TlsClientAuth = TlsClientAuth.NONE
     tls_server_trust_cert_path: str | None = None
     """PEM: who may sign the certificates of clients."""
+    namesrv_tls_enable: bool = False
+    """Speak TLS to the name servers that this broker registers with."""
+    tls_client_trust_cert_path: str | None = None
+    """PEM: who may sign their certificates; None: whom the system trusts."""
+    tls_client_cert_path: str | None = None
+    """PEM: the certificate that is shown to them."""
+    tls_client_key_path: str | None = None
+    """PEM, without a password; None: it stands in the file of the certificate."""
 
     connections_max: int = attrs.field(default=8_192, validator=_positive)
     """Open connections on all ports; one more is closed at once."""
@@ -256,6 +264,8 @@ class BrokerOptions:
                 "tls_server_trust_cert_path: expected who signs the certificates of clients, with "
                 f"tls_server_need_client_auth {self.tls_server_need_client_auth.name}, found none"
             )
+        if self.tls_client_key_path is not None and self.tls_client_cert_path is None:
+            raise ValueError("tls_client_cert_path: expected a certificate to the key, found none")
         if self.advertised_host in WILDCARD_HOSTS or (
             self.advertised_host is None and self.listen_host in WILDCARD_HOSTS
         ):

@@ -127,7 +127,7 @@ class NameServerLink:
     async def _stay_registered(self) -> None:
         host, _, port = self.state.address.rpartition(":")
         with trio.move_on_after(CONNECT_TIMEOUT) as connecting:
-            self._stream = await self._open_stream(host, int(port))
+            self._stream = await self._open_stream(host.strip("[]"), int(port))
         if connecting.cancelled_caught or self._stream is None:
             raise LinkBrokenError(f"no connection within {CONNECT_TIMEOUT:.0f} s")
         self._frames = FrameConnection()

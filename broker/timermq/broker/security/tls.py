@@ -144,7 +144,7 @@ class Tls:
             self._refuse(Refusal.TIMEOUT, remote_address)
             return None
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            self._refuse(Refusal.HANDSHAKE, remote_address, _reason(error))
+            self._refuse(Refusal.HANDSHAKE, remote_address, reason_of(error))
             return None
         return secure
 
@@ -179,7 +179,7 @@ def _load_context(options: BrokerOptions) -> ssl.SSLContext | None:
         )
     except (OSError, ValueError) as error:
         key = options.tls_server_key_path or certificate
-        raise TlsError(f"certificate {certificate} with key {key}: {_said(error)}") from None
+        raise TlsError(f"certificate {certificate} with key {key}: {said(error)}") from None
     if options.tls_server_need_client_auth is not TlsClientAuth.NONE:
         context.verify_mode = (
             ssl.CERT_REQUIRED
@@ -190,7 +190,7 @@ def _load_context(options: BrokerOptions) -> ssl.SSLContext | None:
             context.load_verify_locations(options.tls_server_trust_cert_path)
         except (OSError, ValueError) as error:
             trusted = options.tls_server_trust_cert_path
-            raise TlsError(f"trusted certificates {trusted}: {_said(error)}") from None
+            raise TlsError(f"trusted certificates {trusted}: {said(error)}") from None
     return context
 
 
@@ -204,7 +204,7 @@ def _password(path: str | None) -> bytes:
     return password
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
     """What OpenSSL or the system says, without the file's name: that stands in front already."""
     if isinstance(error, ssl.SSLError):
         return error.reason or "expected PEM, found something else"
@@ -213,7 +213,7 @@ def _said(error: Exception) -> str:
     return str(error)
 
 
-def _reason(error: Exception) -> str | None:
+def reason_of(error: Exception) -> str | None:
     """What went wrong in a handshake; None when the peer just went."""
     cause = error.__cause__
     return cause.reason if isinstance(cause, ssl.SSLError) else None
