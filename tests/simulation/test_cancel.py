@@ -309,7 +309,7 @@ async def test_a_key_of_very_many_is_refused(autojump_clock: MockClock) -> None:
         for number in range(70):
             message = timed(f"n{number}", START_MS + 9_000)
             service.put([with_properties(message, "KEYS\x01many\x02")])
-        with pytest.raises(CancelError, match="CANCEL_KEY_TOO_COMMON: 64 records"):
+        with pytest.raises(CancelError, match="CANCEL_KEY_TOO_COMMON: 64 messages"):
             service.cancellation.cancel(Wanted("T", "many", is_unique_key=False))
 
 

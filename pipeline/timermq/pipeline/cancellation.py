@@ -6,13 +6,14 @@ topic or has not, and what is answered stays true: ``CANCELLED`` never arrives, 
 arrived. RocketMQ answers success once a delete is stored, whatever becomes of it.
 
 A message is found through the key index: its unique key, or one of its keys, under the timer topic.
-That costs a look-up and the reading of the records with that key, however many timers wait. It is
-known by the position of its first record (its *order*), which rolls keep.
+That costs a look-up and the reading of the newest records with that key, however many timers wait.
+It is known by the position of its first record (its *order*), which rolls keep.
 
 What is written is one record in the timer topic: a delete for the message's slot. It names the
 order for us, the unique key for RocketMQ, and as its origin the record that it takes back: should
 the process end before the slot is read, recovery counts that record as done. A move writes two at
-once: the delete, and behind it the message with its new moment.
+once: the delete, and behind it the message with its new moment. That delete also notes how far back
+records with the key count (``key_records``).
 
 Source: Java ``RecallMessageProcessor``; issue #9208 (a recall that comes too late).
 """
@@ -40,6 +41,7 @@ from .timer_record import (
     DELETE,
     DELETE_FOR,
     DELETE_ORDER,
+    DELETE_SOLE,
     DELIVER,
     TIMER_TOPIC,
     own_properties,
@@ -128,7 +130,8 @@ class Cancellation:
         deliver_ms = max(deliver_ms, self.clock.now_ms() + 1)
         moved, out_ms = self._moved(one, deliver_ms)
         # In this order: a power cut may keep the first alone, and then nothing has happened.
-        delete = self._delete(one, makes_way_in_ms=out_ms)
+        notes = b"" if found.has_open_delete else _sole(wanted)
+        delete = self._delete(one, makes_way_in_ms=out_ms, notes=notes)
         self.state.expect(deliver_ms, self.clock.now_ms())
         results = self._put([delete, moved])
         self._remember(found.pending, results[:1], record_py=results[1].phy_offset)
@@ -148,8 +151,12 @@ class Cancellation:
 
     # -- writing ------------------------------------------------------------------------------
 
-    def _delete(self, one: Waiting, *, makes_way_in_ms: int | None = None) -> Message:
+    def _delete(
+        self, one: Waiting, *, makes_way_in_ms: int | None = None, notes: bytes = b""
+    ) -> Message:
         """The record that takes a message back, with a message behind it that replaces it or not.
+
+        A move adds what it has seen, as properties.
 
         RocketMQ deletes by unique key, so a replacement in the same slot would go as well: there
         the key is one that no message has.
@@ -162,7 +169,7 @@ class Cancellation:
             DELETE, name, one.unique_key, RECALL_TAG, DELETE_ORDER, facts.order_py,
         )  # fmt: skip
         if makes_way_in_ms is not None:
-            properties += b"%b%d\x02" % (DELETE_FOR, one.phy_offset)
+            properties += b"%b%d\x02" % (DELETE_FOR, one.phy_offset) + notes
         tail = timer_tail(
             deliver_ms=facts.out_ms + 1,
             out_ms=facts.out_ms,
@@ -243,3 +250,12 @@ class Cancellation:
                     queue_end=result.queue_offset + 1,
                 ),
             )
+
+
+def _sole(wanted: Wanted) -> bytes:
+    """The note that no other message with the key waits: the unique key, or one that was asked for.
+
+    A delete has no key of its own, so one that it has is that key, and is found by it.
+    """
+    keys = b"" if wanted.is_unique_key else b"KEYS\x01%b\x02" % wanted.key.encode()
+    return b"%b1\x02%b" % (DELETE_SOLE, keys)

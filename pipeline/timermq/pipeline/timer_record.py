@@ -46,6 +46,9 @@ DELETE_ORDER = b"TIMER_DEL_ORDER\x01"
 """Ours: the order of the one message that a delete takes back, however often that was rolled."""
 DELETE_FOR = b"TIMER_DEL_FOR\x01"
 """Ours: the delete makes way for the entry behind it, which takes the place of this position."""
+DELETE_SOLE = b"TIMER_DEL_SOLE\x01"
+"""Ours: the message that a move found was the only one that waited of those with a key of the
+delete, so that records before it tell nothing more of the key."""
 
 TAIL_SIZE_MAX = 512
 """Bytes kept free in the property text for everything above: a topic of 255 bytes, a roll count."""
@@ -231,6 +234,7 @@ INTERNAL = (
     ORDER,
     DELETE_ORDER,
     DELETE_FOR,
+    DELETE_SOLE,
     b"TIMER_ENQUEUE_MS\x01",
     b"TIMER_DEQUEUE_MS\x01",
 )

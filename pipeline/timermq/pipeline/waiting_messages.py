@@ -5,27 +5,28 @@ that name it; and those of its real topic: whether it has arrived. A message is 
 position of its first record (its *order*), which rolls keep; the newest record is the one that
 waits.
 
-The cost is a look-up and the reading of the records with that key, however many timers wait.
+The cost is a look-up and the reading of the newest records with that key, however many timers wait
+and however often the message was moved; ``key_records`` has the reason and the bounds.
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import islice, takewhile
 
 import attrs
 
-from timermq.timerstore.errors import StoreError
 from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
-from timermq.timerstore.record import (
-    PHY_OFFSET_AT,
-    RecordError,
-    record_properties,
-)
+from timermq.timerstore.record import RecordError, record_properties
 
 from .already_done import origin_in
+from .cancel_verdict import CancelError as CancelError
+from .cancel_verdict import Verdict as Verdict
+from .cancel_verdict import Wanted as Wanted
+from .cancel_verdict import too_common
+from .key_records import KeyRecords, SoleMoves
 from .quarantine import Quarantine
 from .quarantine_record import State
 from .timer_options import TimerOptions
@@ -43,42 +44,8 @@ from .timer_record import (
 )
 from .timer_state import TimerState
 
-RECORDS_MAX = 64
-"""Newest records with a key that are looked at: a message, its rolls, its delete."""
-_ALWAYS_MS = 2**63 - 1
-
-
-class Verdict(enum.Enum):
-    """What became of a request to cancel or to move."""
-
-    CANCELLED = "cancelled"
-    """It never arrives, or not at its old moment."""
-    TOO_LATE = "too_late"
-    """It has arrived."""
-    NOT_FOUND = "not_found"
-    """No delayed message with this key is known."""
-
-
-class CancelError(StoreError):
-    """No verdict can be given, and nothing has changed.
-
-    Attributes:
-        rule: Name of the rule, in capitals; docs/protocol.md lists them.
-    """
-
-    def __init__(self, rule: str, text: str) -> None:
-        super().__init__(f"{rule}: {text}")
-        self.rule = rule
-        self.text = text
-
-
-@attrs.frozen
-class Wanted:
-    """Which message is meant: by its unique key, or by a key that one pending message has."""
-
-    topic: str
-    key: str
-    is_unique_key: bool = True
+MESSAGES_MAX = 64
+"""Messages with one key that are told apart: each costs look-ups, and one that waits a delete."""
 
 
 @attrs.frozen
@@ -102,6 +69,8 @@ class Found:
     """Position of the newest record."""
     set_aside: tuple[int, ...] = ()
     """Positions of records that are in quarantine."""
+    has_open_delete: bool = False
+    """A delete without an order stands with the key, and its slot is not through."""
 
     @property
     def verdict(self) -> Verdict:
@@ -130,17 +99,11 @@ class WaitingMessages:
         """
         if not self.store.options.message_index_enable:
             raise CancelError("CANCEL_NEEDS_INDEX", "messageIndexEnable is false on this broker")
+        records = KeyRecords(self.store)
         if wanted.is_unique_key:
-            return self._of_unique_key(wanted.topic, wanted.key)
-        records = self._query(TIMER_TOPIC, wanted.key, is_unique_key=False)
-        keys = {
-            key.decode("utf-8", "replace")
-            for record in records
-            if (key := find(record_properties(record), b"UNIQ_KEY"))
-        }
-        if len(records) >= RECORDS_MAX and len(keys) > 1:
-            raise _too_common(wanted.key)
-        found = [self._of_unique_key(wanted.topic, key) for key in sorted(keys)]
+            return self._of_unique_key(records, wanted.topic, wanted.key)
+        keys = self._unique_keys(records, wanted)
+        found = [self._of_unique_key(records, wanted.topic, key) for key in sorted(keys)]
         found = [one for one in found if one.newest_py >= 0]
         waiting = [one for one in found if one.pending or one.set_aside]
         if len(waiting) > 1:
@@ -153,16 +116,34 @@ class WaitingMessages:
             return waiting[0]
         if found:
             return max(found, key=lambda one: one.newest_py)
-        return Found([], 0, len(self._query(wanted.topic, wanted.key, is_unique_key=False)))
+        arrived = records.newest_first(wanted.topic, wanted.key, is_unique_key=False)
+        return Found([], 0, len([*islice(arrived, 1)]))
 
-    def _of_unique_key(self, topic: str, unique_key: str) -> Found:
+    def _unique_keys(self, records: KeyRecords, wanted: Wanted) -> set[str]:
+        """Of the messages with one of the user's keys, as far back as one of them may wait."""
+        keys: set[str] = set()
+        moves = SoleMoves(wanted.topic, wanted.key)
+        for phy_offset, record in records.newest_first(
+            TIMER_TOPIC, wanted.key, is_unique_key=False
+        ):
+            if unique_key := find(record_properties(record), b"UNIQ_KEY"):
+                keys.add(unique_key.decode("utf-8", "replace"))
+            if len(keys) >= MESSAGES_MAX:
+                raise too_common(wanted.key, f"{MESSAGES_MAX} messages or more")
+            try:
+                facts = decode_timer(record, phy_offset, self.options.timer_precision_ms)
+            except TimerRecordError:
+                continue
+            if moves.end_at(record, facts):
+                break
+        return keys
+
+    def _of_unique_key(self, records: KeyRecords, topic: str, unique_key: str) -> Found:
         newest: dict[int, Waiting] = {}
         deletes: list[tuple[TimerFacts, bytes]] = []
-        moved_from: set[int | None] = set()
         set_aside: set[int] = set()
-        records = self._query(TIMER_TOPIC, unique_key, is_unique_key=True)
-        for record in records:
-            phy_offset = int.from_bytes(record[PHY_OFFSET_AT : PHY_OFFSET_AT + 8])
+        moves, first_py = SoleMoves(topic), 0
+        for phy_offset, record in records.newest_first(TIMER_TOPIC, unique_key, is_unique_key=True):
             try:
                 facts = decode_timer(record, phy_offset, self.options.timer_precision_ms)
             except TimerRecordError:
@@ -173,28 +154,31 @@ class WaitingMessages:
                 continue
             if facts.is_delete:
                 deletes.append((facts, record_properties(record)))
-                continue
-            # Rolls come later in the log: the last record of a message is the one that waits.
-            key = unique_key.encode()
-            newest[facts.order_py] = Waiting(phy_offset, record, facts, key)
-            if not facts.rolls:
-                moved_from.add(origin_in(record))
-        if len(records) >= RECORDS_MAX and len(newest) != 1:
-            raise _too_common(unique_key)
+            elif facts.order_py not in newest:
+                # Rolls come later in the log: the last record of a message is the one that waits.
+                newest[facts.order_py] = Waiting(phy_offset, record, facts, unique_key.encode())
+            if moves.end_at(record, facts):
+                first_py = phy_offset
+                break
+        moved_from = moves.moved_from
         deleted = self._deleted_names(deletes, moved_from)
-        arrived = self._query(topic, unique_key, is_unique_key=True)
+        arrived = self._arrived(records, topic, unique_key, newest.values())
         origins = {origin_in(record) for record in arrived}
         pending: list[Waiting] = []
         cancelled = delivered = 0
-        for one in newest.values():
+        # In the order of the log.
+        for one in reversed(newest.values()):
             if self.quarantine.state(one.phy_offset) is not None:
                 set_aside.add(one.phy_offset)
             elif one.phy_offset in origins or (None in origins and _came_later(arrived, one)):
                 delivered += 1
-            elif deleted.isdisjoint(_names(one)):
+            elif one.facts.order_py >= first_py and deleted.isdisjoint(_names(one)):
+                # What is older and taken back may still roll.
                 pending.append(one)
             else:
                 cancelled += 1
+        if len(pending) >= MESSAGES_MAX:
+            raise too_common(unique_key, f"{MESSAGES_MAX} waiting messages or more")
         if not newest and not set_aside:
             delivered = len(arrived)
         ends = {one: self.quarantine.state(one) for one in sorted(set_aside)}
@@ -204,7 +188,22 @@ class WaitingMessages:
         delivered += len([one for one in retried if one not in moved_from])
         active = tuple(one for one, end in ends.items() if end is State.ACTIVE)
         newest_py = max((*(one.phy_offset for one in newest.values()), *ends), default=-1)
-        return Found(pending, cancelled, delivered, newest_py, active)
+        has_open_delete = any(
+            find(properties, DELETE_ORDER[:-1]) is None
+            and facts.out_ms >= self.state.commit_read_ms
+            for facts, properties in deletes
+        )
+        return Found(pending, cancelled, delivered, newest_py, active, has_open_delete)
+
+    def _arrived(
+        self, records: KeyRecords, topic: str, unique_key: str, newest: Collection[Waiting]
+    ) -> list[bytes]:
+        """What has reached the topic behind the first of the messages; without any, the last."""
+        found = records.newest_first(topic, unique_key, is_unique_key=True)
+        if not newest:
+            return [record for _, record in islice(found, 1)]
+        first_py = min(one.phy_offset for one in newest)
+        return [record for _, record in takewhile(lambda one: one[0] > first_py, found)]
 
     def _deleted_names(
         self, deletes: Sequence[tuple[TimerFacts, bytes]], moved_from: set[int | None]
@@ -230,16 +229,6 @@ class WaitingMessages:
                 names.add(name)
         return names
 
-    def _query(self, topic: str, key: str, *, is_unique_key: bool) -> list[bytes]:
-        return self.store.query(
-            topic,
-            key,
-            count_max=RECORDS_MAX,
-            begin_ms=0,
-            end_ms=_ALWAYS_MS,
-            unique=is_unique_key,
-        )
-
 
 def _asked_for(record: bytes) -> str | None:
     """Where a message asked to go of whose record no timer can be made."""
@@ -255,13 +244,6 @@ def _names(one: Waiting) -> set[bytes | tuple[int, bytes]]:
     facts = one.facts
     full = facts.destination.topic.encode() + b"+" + one.unique_key
     return {order_name(facts.order_py), (facts.out_ms, one.unique_key), (facts.out_ms, full)}
-
-
-def _too_common(key: str) -> CancelError:
-    return CancelError(
-        "CANCEL_KEY_TOO_COMMON",
-        f"{RECORDS_MAX} records or more have the key {key}: not all of them can be looked at",
-    )
 
 
 def _came_later(arrived: Sequence[bytes], one: Waiting) -> bool:

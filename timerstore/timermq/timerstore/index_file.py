@@ -10,6 +10,8 @@ Source: Java ``IndexFile``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import trio
 from numpy.typing import NDArray
@@ -196,7 +198,7 @@ class IndexFile:
             index_count=old.index_count + count,
         )
 
-    def find(self, wanted_hash: int, *, begin_ms: int, end_ms: int, count_max: int) -> list[int]:
+    def find(self, wanted_hash: int, *, begin_ms: int, end_ms: int) -> Iterator[int]:
         """Positions of messages with this hash whose entry's time is in [begin, end], newest first.
 
         Hashes collide: the caller compares the real key. A chain ends where a link does not
@@ -205,22 +207,20 @@ class IndexFile:
         Source: Java ``IndexFile.selectPhyOffset``.
         """
         if not self._overlaps(begin_ms, end_ms):
-            return []
-        found: list[int] = []
+            return
         view, unpack, base = self.file.map(), ENTRY.struct.unpack_from, self._entry_at(0)
         file_begin_ms, above = self.header.begin_timestamp, self.header.index_count
         number = self._newest_of(wanted_hash % self.slot_count)
         for _ in range(WALK_COUNT_MAX):
-            if not 0 < number < above or len(found) >= count_max:
+            if not 0 < number < above:
                 break
             entry_hash, offset_py, time_diff, previous = unpack(view, base + number * ENTRY.size)
             entry_ms = file_begin_ms + time_diff * 1000
             if time_diff < 0 or entry_ms < begin_ms:
                 break
             if entry_hash == wanted_hash and entry_ms <= end_ms:
-                found.append(offset_py)
+                yield offset_py
             number, above = previous, number
-        return found
 
     def newest_hashes(self, phy_offset: int) -> list[int]:
         """Key hashes of the newest entries, as far as they are of the message at ``phy_offset``."""

@@ -9,14 +9,15 @@ Corresponds to CommitLogDispatcherBuildIndex and IndexService.buildIndex.
 
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 
 from .commit_log import CommitLog
 from .disk import Disk
 from .index_file import IndexFile
 from .index_keys import Fresh, KeyColumns, keys_in
 from .index_service import QUERY_COUNT_MAX, IndexService
-from .log_record import LogRecord, read_log_record
+from .log_record import LogRecord, read_log_record, store_ms_of
 from .properties import UNIQ_KEY_NAME, find
 from .record_check import CheckKind
 from .store_options import StoreOptions
@@ -203,31 +204,51 @@ class IndexFollower:
         Returns:
             Records in the order of the log.
         """
+        self._come_up()
+        indexed = self._index.query(
+            topic, key, count_max=QUERY_COUNT_MAX, begin_ms=begin_ms, end_ms=end_ms
+        )
+        places = (*self._unindexed(), *indexed)
+        records = self._records(places, topic, key, unique=unique)
+        within = (one for one in records if begin_ms <= store_ms_of(one[1]) <= end_ms)
+        return [record for _, record in sorted(islice(within, count_max))]
+
+    def newest_first(self, topic: str, key: str, *, unique: bool) -> Iterator[tuple[int, bytes]]:
+        """All records with a key, the newest first, each with its position.
+
+        They are read as they are asked for; nothing may be stored meanwhile.
+
+        Args:
+            topic: Topic.
+            key: Unique key, or one of the user's keys.
+            unique: Only messages whose unique key this is.
+        """
+        self._come_up()
+        indexed = self._index.positions(topic, key, begin_ms=0, end_ms=(1 << 63) - 1)
+        return self._records(chain(self._unindexed(), indexed), topic, key, unique=unique)
+
+    def _come_up(self) -> None:
         if not self._read_only:
             # No room for the index: what is not in it is looked through instead.
             with contextlib.suppress(OSError):
                 self.catch_up()
+
+    def _unindexed(self) -> list[int]:
+        return [phy for phy, _ in self._log.scan(self.position, check_crc=False)][::-1]
+
+    def _records(
+        self, places: Iterable[int], topic: str, key: str, *, unique: bool
+    ) -> Iterator[tuple[int, bytes]]:
+        """Those of the records at some places that have the key."""
         topic_name, wanted = topic.encode(), key.encode()
-        indexed = self._index.query(
-            topic, key, count_max=QUERY_COUNT_MAX, begin_ms=begin_ms, end_ms=end_ms
-        )
-        unindexed = [phy for phy, _ in self._log.scan(self.position, check_crc=False)]
-        found: dict[int, bytes] = {}
-        for phy_offset in (*reversed(unindexed), *indexed):
+        for phy_offset in places:
             checked = self._log.check_at(phy_offset, check_crc=False)
             if checked is None or checked.kind is not CheckKind.RECORD:
                 continue
             data = self._log.read(phy_offset, checked.size)
             record = read_log_record(data)
-            if (
-                record.topic == topic_name
-                and begin_ms <= record.store_ms <= end_ms
-                and has_key(record, wanted, unique=unique)
-            ):
-                found[phy_offset] = data
-                if len(found) == count_max:
-                    break
-        return [found[phy_offset] for phy_offset in sorted(found)]
+            if record.topic == topic_name and has_key(record, wanted, unique=unique):
+                yield phy_offset, data
 
 
 def _is_beyond(disk: Disk, path: str, options: StoreOptions, log_end: int) -> bool:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 import attrs
 import numpy as np
@@ -153,7 +154,17 @@ class IndexService:
     def query(
         self, topic: str, key: str, *, count_max: int, begin_ms: int, end_ms: int
     ) -> list[int]:
+        """The first ``count_max`` of ``positions``, never more than ``QUERY_COUNT_MAX``.
+
+        Source: Java ``IndexService.queryOffset``.
+        """
+        found = self.positions(topic, key, begin_ms=begin_ms, end_ms=end_ms)
+        return list(islice(found, min(count_max, QUERY_COUNT_MAX)))
+
+    def positions(self, topic: str, key: str, *, begin_ms: int, end_ms: int) -> Iterator[int]:
         """Positions of messages that may have this key, newest first, each once.
+
+        They are looked up as they are asked for; nothing may be added meanwhile.
 
         The beginning is widened by a second, because that is how much later than its entry's time
         a message may be. The caller compares the real key and the real time.
@@ -161,23 +172,18 @@ class IndexService:
         Args:
             topic: The topic.
             key: A key, or a unique key.
-            count_max: Positions wanted; never more than ``QUERY_COUNT_MAX`` are returned.
             begin_ms: Earliest store time.
             end_ms: Latest store time.
-
-        Source: Java ``IndexService.queryOffset``.
         """
         wanted_hash = key_hash(f"{topic}#{key}")
-        count_max = min(count_max, QUERY_COUNT_MAX)
-        found: dict[int, None] = {}
+        found: set[int] = set()
         for file in reversed(self._files):
-            if len(found) >= count_max:
-                break
-            positions = file.find(
-                wanted_hash, begin_ms=begin_ms - TIME_STEP_MS, end_ms=end_ms, count_max=count_max
-            )
-            found |= dict.fromkeys(positions)
-        return list(found)[:count_max]
+            for offset_py in file.find(
+                wanted_hash, begin_ms=begin_ms - TIME_STEP_MS, end_ms=end_ms
+            ):
+                if offset_py not in found:
+                    found.add(offset_py)
+                    yield offset_py
 
     async def flush(self) -> bool:
         """Make everything added before the call durable, file after file.

@@ -14,7 +14,7 @@ Corresponds to RocketMQ's DefaultMessageStore.
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import trio
 
@@ -356,15 +356,16 @@ class MessageStore:
         end_ms: int = (1 << 63) - 1,
         unique: bool = False,
     ) -> list[bytes]:
-        """Find messages by key, in the order of the log; see `IndexFollower.query`.
-
-        Source: DefaultMessageStore.queryMessage.
-        """
+        """See `IndexFollower.query`. Source: DefaultMessageStore.queryMessage."""
         if self._index is None:
             return []
         return self._index.query(
             topic, key, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms, unique=unique
         )
+
+    def newest_first(self, topic: str, key: str, *, unique: bool) -> Iterator[tuple[int, bytes]]:
+        """See `IndexFollower.newest_first`."""
+        return self._index.newest_first(topic, key, unique=unique) if self._index else iter(())
 
     def store_ms_at(self, topic: str, queue_id: int, offset: int) -> int:
         """Store time of a message, -1 when it is not there."""
