@@ -35,6 +35,12 @@ class Story:
     now_ms: int = 1_000
     events: list[Event] = attrs.Factory(list[Event])
     op: int = 0
+    group: str = ""
+
+    def reader(self, group: str) -> Self:
+        """From here on a consumer of another group reads, from the beginning."""
+        self.group = group
+        return self
 
     def tell(self, event: Event) -> Self:
         """One event as it is."""
@@ -172,6 +178,7 @@ class Story:
                 deliver_ms=deliver_ms,
                 received_ms=self.now_ms,
                 keys=keys,
+                group=self.group,
             )
         )
 
@@ -184,6 +191,7 @@ class Story:
                 waited_until_ms=waited_until_ms,
                 drained=drained,
                 topics=(TOPIC,),
+                group=self.group,
             )
         )
 

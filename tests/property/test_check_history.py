@@ -16,12 +16,14 @@ from timermq.cli.check_history.check import Report, check
 from timermq.client.history import (
     Ack,
     Cancel,
+    Crash,
     Deliver,
     End,
     Event,
     Refused,
     Reschedule,
     Send,
+    Start,
     Unknown,
     Verdict,
 )
@@ -88,6 +90,18 @@ plans = st.lists(
 )
 
 
+@attrs.frozen
+class Cut:
+    """A power cut, and how much of the time before it is gone."""
+
+    at_ms: int
+    lost_ms: int
+
+
+UNSYNCED_MS = 60
+cuts = st.builds(Cut, st.integers(80, 450), st.integers(0, UNSYNCED_MS))
+
+
 @attrs.define
 class _Message:
     message_id: str
@@ -101,14 +115,24 @@ class _Message:
 class TinyBroker:
     """Does one thing at a time, and writes down what everybody sees."""
 
-    def __init__(self, lateness_ms: int) -> None:
+    def __init__(self, lateness_ms: int, cut: Cut | None = None) -> None:
         self._lateness_ms = lateness_ms
+        self._cut = cut
+        self._since_ms = 0
+        """Nothing is stored before it: it came back then."""
         self._seen: list[tuple[int, Event]] = []
         self._waiting: dict[str, _Message] = {}
         self._gone: set[str] = set()
         self._arrived: set[str] = set()
         self._count = itertools.count()
-        self._offset = itertools.count()
+        self._standing: list[Deliver] = []
+        self._saved: tuple[dict[str, _Message], set[str], set[str], list[Deliver]] = (
+            {},
+            set(),
+            set(),
+            [],
+        )
+        """What of the four above is on the disk."""
 
     def run(self, plan: list[Planned]) -> list[Event]:
         """The history of a plan, in the order of the clock."""
@@ -120,16 +144,47 @@ class TinyBroker:
                 (request.at_ms, next(count), self._asker(f"M{number}", request))
                 for request in one.requests
             ]
+        if self._cut is not None:
+            start = Start(at_ms=0, who="n", flush="ASYNC_FLUSH", unsynced_ms=UNSYNCED_MS)
+            self._see(-LAST_MS, start)
+            steps.append((self._cut.at_ms - self._cut.lost_ms, next(count), self._save))
+            steps.append((self._cut.at_ms, next(count), self._lose_power))
         for now_ms, _, step in sorted(steps, key=lambda one: one[:2]):
             self._publish(now_ms)
             step(now_ms)
         self._publish(LAST_MS)
         self._see(2 * LAST_MS, End(at_ms=0, who="c", waited_until_ms=LAST_MS, drained=True))
+        if self._cut is not None:
+            for stood in self._standing:
+                self._see(2 * LAST_MS, msgspec.structs.replace(stood, who="late", group="late"))
+            end = End(at_ms=0, who="late", waited_until_ms=LAST_MS, drained=True, group="late")
+            self._see(2 * LAST_MS, end)
         in_time = sorted(self._seen, key=lambda one: one[0])
         return [msgspec.structs.replace(event, at_ms=at_ms) for at_ms, event in in_time]
 
     def _see(self, at_ms: int, event: Event) -> None:
         self._seen.append((at_ms, event))
+
+    def _save(self, _: int) -> None:
+        self._saved = (
+            dict(self._waiting),
+            set(self._gone),
+            set(self._arrived),
+            list(self._standing),
+        )
+
+    def _lose_power(self, now_ms: int) -> None:
+        """What was not on the disk is gone, and what was not answered yet never will be."""
+        self._waiting, self._gone, self._arrived, self._standing = self._saved
+        self._since_ms = now_ms
+        seen = [(at_ms, event) for at_ms, event in self._seen if at_ms < now_ms]
+        for at_ms, event in self._seen:
+            if at_ms >= now_ms and isinstance(event, Ack | Unknown):
+                seen.append((at_ms, Unknown(at_ms=0, who="p", message_id=event.message_id)))
+            elif at_ms >= now_ms and isinstance(event, Verdict):
+                seen.append((at_ms, Verdict(at_ms=0, who="q", op=event.op, verdict="unknown")))
+        self._seen = seen
+        self._see(now_ms, Crash(at_ms=0, who="n", kind="power"))
 
     def _publish(self, until_ms: int) -> None:
         """What is due a little before now stands on its topic, the oldest moment first."""
@@ -137,7 +192,7 @@ class TinyBroker:
             one for one in self._waiting.values() if one.moment_ms + self._lateness_ms < until_ms
         ]
         for one in sorted(due, key=lambda one: (one.moment_ms, one.order)):
-            self._arrive(one, one.moment_ms + self._lateness_ms)
+            self._arrive(one, max(one.moment_ms + self._lateness_ms, self._since_ms))
 
     def _arrive(self, one: _Message, stored_ms: int) -> None:
         self._waiting.pop(one.message_id, None)
@@ -148,11 +203,12 @@ class TinyBroker:
             message_id=one.message_id,
             topic="T",
             queue=0,
-            offset=next(self._offset),
+            offset=len(self._standing),
             stored_ms=stored_ms,
             deliver_ms=one.deliver_ms,
             received_ms=stored_ms,
         )
+        self._standing.append(arrival)
         self._see(stored_ms + 1, arrival)
 
     def _sender(self, message_id: str, plan: Planned) -> Callable[[int], None]:
@@ -269,6 +325,40 @@ def pick(events: list[Event], kind: type[T], data: st.DataObject) -> T:
 def test_a_broker_that_keeps_its_promises(events: list[Event]) -> None:
     """Whatever is sent, cancelled, moved, and left without an answer: nothing is found."""
     assert () == judge(events).broken
+
+
+@settings(max_examples=200)
+@given(plans, st.integers(0, 3), cuts)
+def test_a_broker_that_loses_power(plan: list[Planned], lateness_ms: int, cut: Cut) -> None:
+    """What it forgets was young enough: nothing is found."""
+    assert () == judge(TinyBroker(lateness_ms, cut).run(plan)).broken
+
+
+@few
+@given(plans, st.integers(10, UNSYNCED_MS), st.data())
+def test_a_message_gone_behind_a_power_cut(
+    plan: list[Planned], lost_ms: int, data: st.DataObject
+) -> None:
+    """Seen just before the cut and never again, it is missed, or a verdict behind the cut lies."""
+    cut = Cut(300, lost_ms)
+    due_ms = data.draw(st.integers(cut.at_ms - lost_ms + 1, cut.at_ms - 2))
+    requests = data.draw(st.lists(asked, max_size=2)).copy()
+    later = [
+        attrs.evolve(one, at_ms=cut.at_ms + 1 + one.at_ms, before_ms=0, is_answered=True)
+        for one in requests
+    ]
+    first = Planned(0, 1, 1, 0, True, True, ())
+    gone = Planned(0, 1, 1, due_ms, True, True, tuple(later))
+    events = TinyBroker(0, cut).run([first, gone, *plan])
+    sights = [event for event in events if isinstance(event, Deliver) and event.message_id == "M1"]
+    assume(any(event.at_ms > cut.at_ms for event in sights))
+    rest = [
+        event
+        for event in events
+        if not any(event is one for one in sights) or event.at_ms < cut.at_ms
+    ]
+
+    assert rules_of(rest) & {Rule.NOT_LOST, Rule.CANCEL}
 
 
 @few

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from collections import Counter
 from typing import Literal
@@ -18,6 +19,8 @@ class Mark:
     file: int
     line: int
     at_ms: int
+    stepped_ms: int = 0
+    """By how much the clock of this file was set forward until then, all steps together."""
 
 
 @attrs.define
@@ -88,11 +91,23 @@ class Queue:
         return f"{self.topic}/{self.number}" + (f" of {self.broker}" if self.broker else "")
 
 
-@attrs.frozen
+class Fate(enum.Enum):
+    """What became of an arrival that was seen."""
+
+    LASTING = enum.auto()
+    """No power cut was near, or it was seen again behind the cut."""
+    GONE = enum.auto()
+    """A cut took it: who read its whole queue afterwards did not see it."""
+    UNKNOWN = enum.auto()
+
+
+@attrs.define(eq=False)
 class Arrival:
-    """A message stands at a place; the first sight of it."""
+    """A message stands at a place, stored at one time."""
 
     seen: Mark
+    """The first sight of it."""
+    seen_last: Mark
     queue: Queue
     offset: int
     stored_ms: int
@@ -117,15 +132,27 @@ class Life:
 
 
 @attrs.define
+class Reader:
+    """A group of consumers."""
+
+    first: Mark
+    """Its first sight of anything."""
+    lowest: dict[Queue, int] = attrs.Factory(dict[Queue, int])
+    """Queue to the lowest offset that it has seen."""
+
+
+@attrs.define
 class Histories:
     """Several histories of one run, taken together."""
 
     files: tuple[str, ...]
     lives: dict[str, Life] = attrs.Factory(dict[str, Life])
-    queues: dict[Queue, dict[int, Arrival]] = attrs.Factory(dict[Queue, dict[int, Arrival]])
-    """Queue to offset to what stands there."""
-    displaced: list[tuple[Arrival, Arrival]] = attrs.Factory(list[tuple[Arrival, Arrival]])
-    """Two messages at one place."""
+    queues: dict[Queue, dict[int, list[Arrival]]] = attrs.Factory(
+        dict[Queue, dict[int, list[Arrival]]]
+    )
+    """Queue to offset to what was seen there: one, unless a power cut took it, or it is broken."""
+    readers: dict[str, Reader] = attrs.Factory(dict[str, Reader])
+    """Group to what it has read."""
     ends: list[End] = attrs.Factory(list[End])
     power_cuts: list[Mark] = attrs.Factory(list[Mark])
     counts: Counter[str] = attrs.Factory(Counter[str])
@@ -156,12 +183,32 @@ class Histories:
 
     def may_be_undone(self, mark: Mark | None) -> bool:
         """Whether a power cut may have taken back what was seen at ``mark``."""
-        if mark is None or self.unsynced_ms is None:
+        return mark is not None and any(self._may_undo(cut, mark) for cut in self.power_cuts)
+
+    def fate(self, arrival: Arrival) -> Fate:
+        """Whether it still stands where it was seen."""
+        if not self.may_be_undone(arrival.seen_last):
+            return Fate.LASTING
+        drained = {end.group for end in self.ends if end.drained}
+        for group, reader in self.readers.items():
+            is_later = all(self.is_before(cut, reader.first) for cut in self.power_cuts)
+            has_passed = reader.lowest.get(arrival.queue, math.inf) <= arrival.offset
+            if group in drained and is_later and has_passed:
+                return Fate.GONE
+        return Fate.UNKNOWN
+
+    def lasting(self, life: Life) -> list[Arrival]:
+        """The arrivals of a message that certainly stand."""
+        return [one for one in life.arrivals if self.fate(one) is Fate.LASTING]
+
+    def _may_undo(self, cut: Mark, mark: Mark) -> bool:
+        if self.unsynced_ms is None:
             return False
-        reach = self.unsynced_ms + self.steps_ms
-        return any(
-            cut.at_ms - reach <= mark.at_ms <= cut.at_ms + self.steps_ms for cut in self.power_cuts
-        )
+        if cut.file == mark.file:
+            forward_ms = cut.stepped_ms - mark.stepped_ms
+            return mark.line < cut.line and cut.at_ms - mark.at_ms <= self.unsynced_ms + forward_ms
+        reach_ms = self.unsynced_ms + self.steps_ms
+        return cut.at_ms - reach_ms <= mark.at_ms <= cut.at_ms + self.steps_ms
 
     def horizon_ms(self, topic: str) -> int:
         """What was due on a topic by then was waited for; -1: nobody saw all of it."""

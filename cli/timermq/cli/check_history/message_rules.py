@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from .broken import Broken, Rule
-from .lives import Arrival, Attempt, Histories, Life, Mark
+from .lives import Arrival, Attempt, Fate, Histories, Life, Mark
 from .order_of_requests import STEPS_MAX, as_of, has_order
 
 
@@ -72,9 +72,7 @@ class MessageRules:
         topics = {one.send.topic for one in stored}
         queues = {_queue(one) for one in stored}
         offsets = {_offset(one) for one in stored}
-        for arrival in life.arrivals:
-            if self.histories.may_be_undone(arrival.seen):
-                continue
+        for arrival in self.histories.lasting(life):
             fits = arrival.queue.topic in topics
             fits = fits and (None in queues or arrival.queue.number in queues)
             if not fits or not (None in offsets or arrival.offset in offsets):
@@ -82,7 +80,7 @@ class MessageRules:
                 yield self._broken(Rule.PLACE, life, asked, str(arrival), [arrival])
 
     def _twice(self, life: Life, stored: list[Attempt]) -> Iterator[Broken]:
-        lasting = [one for one in life.arrivals if not self.histories.may_be_undone(one.seen)]
+        lasting = self.histories.lasting(life)
         if len(lasting) > len(stored):
             yield self._broken(
                 Rule.ONCE,
@@ -109,7 +107,7 @@ class MessageRules:
                 )
 
     def _lost(self, life: Life, stored: list[Attempt]) -> Iterator[Broken]:
-        if not life.arrivals and self.must_arrive(life):
+        if self._all_gone(life) and self.must_arrive(life):
             due_ms = min(one.latest_ms for one in stored)
             yield self._broken(
                 Rule.NOT_LOST,
@@ -121,21 +119,24 @@ class MessageRules:
     def _unexplained(self, life: Life) -> Iterator[Broken]:
         """Each arrival by itself: one too many is the business of ONCE.
 
-        One that a power cut may have taken back is judged by what had been asked until then; what
-        was answered behind the cut may know nothing of it.
+        One that a power cut took back, or may have, is judged by what had been asked until it was
+        seen; what was answered behind the cut may know nothing of it.
         """
-        taken_back, lasting = list[Arrival](), list[Arrival | None]()
-        for arrival in life.arrivals:
-            undone = self.histories.may_be_undone(arrival.seen)
-            (taken_back if undone else lasting).append(arrival)
+        histories, lasting = self.histories, self.histories.lasting(life)
+        taken_back = [one for one in life.arrivals if one not in lasting]
         for arrival in taken_back:
-            until_then = as_of(self.histories, life, arrival.seen)
-            if not has_order(self.histories, until_then, arrival):
+            until_then = as_of(histories, life, arrival.seen)
+            if not has_order(histories, until_then, arrival):
                 yield self._why_unexplained(until_then, arrival)
-        for seen in lasting or [None]:
-            possible = [seen] if lasting else [seen, *taken_back]
-            if not any(has_order(self.histories, life, one) for one in possible):
-                yield self._why_unexplained(life, seen)
+        unknown = [one for one in taken_back if histories.fate(one) is Fate.UNKNOWN]
+        possible: list[list[Arrival | None]] = [[one] for one in lasting] or [[None, *unknown]]
+        for arrivals in possible:
+            if not any(has_order(histories, life, one) for one in arrivals):
+                yield self._why_unexplained(life, arrivals[0])
+
+    def _all_gone(self, life: Life) -> bool:
+        """Whether it stands nowhere, as far as everybody saw."""
+        return all(self.histories.fate(one) is Fate.GONE for one in life.arrivals)
 
     def _why_unexplained(self, life: Life, arrival: Arrival | None) -> Broken:
         verdicts = [one.verdict for one in life.requests]

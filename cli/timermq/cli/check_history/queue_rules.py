@@ -8,7 +8,7 @@ from itertools import pairwise
 import attrs
 
 from .broken import Broken, Rule
-from .lives import Arrival, Attempt, Histories, Life, Queue
+from .lives import Arrival, Attempt, Fate, Histories, Life, Queue
 
 
 @attrs.frozen
@@ -29,28 +29,28 @@ class _Placed:
 
 def broken_offsets(histories: Histories) -> Iterator[Broken]:
     """Two messages at one place, and gaps where somebody saw the whole queue."""
-    for first, second in histories.displaced:
-        if histories.may_be_undone(first.seen) or histories.may_be_undone(second.seen):
-            continue
-        yield Broken(
-            rule=Rule.OFFSETS,
-            message_id=second.message_id,
-            expected=f"{first.message_id} at {first.queue}@{first.offset}",
-            found=str(second),
-            lines=(histories.place(first.seen), histories.place(second.seen)),
-        )
     for queue, places in histories.queues.items():
+        for arrivals in places.values():
+            lasting = [one for one in arrivals if histories.fate(one) is Fate.LASTING]
+            for second in lasting[1:]:
+                yield Broken(
+                    rule=Rule.OFFSETS,
+                    message_id=second.message_id,
+                    expected=f"{lasting[0].message_id} at {queue}@{second.offset}",
+                    found=str(second),
+                    lines=tuple(histories.place(one.seen) for one in (lasting[0], second)),
+                )
         if histories.horizon_ms(queue.topic) < 0:
             continue
         for before, behind in pairwise(sorted(places)):
             if behind != before + 1:
-                marks = (places[before].seen, places[behind].seen)
+                first, second = places[before][0], places[behind][0]
                 yield Broken(
                     rule=Rule.OFFSETS,
-                    message_id=places[behind].message_id,
+                    message_id=second.message_id,
                     expected=f"{queue}@{before + 1} behind {queue}@{before}",
                     found=f"{queue}@{behind}",
-                    lines=tuple(map(histories.place, marks)),
+                    lines=tuple(map(histories.place, (first.seen, second.seen))),
                 )
 
 
@@ -67,7 +67,7 @@ def in_order(histories: Histories) -> dict[_Shared, list[_Placed]]:
         (attempt,), (arrival,) = life.attempts, life.arrivals
         send = attempt.send
         is_known = attempt.moment_ms is not None or not send.is_delayed
-        if attempt.ack is None or not is_known or histories.may_be_undone(arrival.seen):
+        if attempt.ack is None or not is_known or histories.fate(arrival) is not Fate.LASTING:
             continue
         if _may_mean_now(attempt):
             continue

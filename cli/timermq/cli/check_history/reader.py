@@ -26,7 +26,7 @@ from timermq.client.history import (
     Verdict,
 )
 
-from .lives import Arrival, Attempt, Histories, Life, Mark, Queue, Request
+from .lives import Arrival, Attempt, Histories, Life, Mark, Queue, Reader, Request
 
 Numbered = Iterable[tuple[int, Event]]
 """Events with the numbers of their lines."""
@@ -44,8 +44,11 @@ def read_all(named: Mapping[str, Numbered]) -> Histories:
     histories = Histories(tuple(named))
     reader = _Reader(histories)
     for file, events in enumerate(named.values()):
+        stepped_ms = 0
         for line, event in events:
-            reader.take(Mark(file, line, event.at_ms), event)
+            reader.take(Mark(file, line, event.at_ms, stepped_ms), event)
+            if isinstance(event, ClockStep):
+                stepped_ms += max(event.by_ms, 0)
     reader.resolve_delays()
     reader.resolve_arrivals()
     reader.resolve_requests()
@@ -60,8 +63,8 @@ class _Reader:
         self._open_sends: dict[tuple[str, str], Attempt] = {}
         self._open_requests: dict[tuple[str, int], Request] = {}
         self._requests: list[Request] = []
-        self._displacing: set[tuple[Queue, int, str]] = set()
-        """Messages seen where another was seen before: each counts once at its place."""
+        self._arrivals: dict[tuple[Queue, int, str, int], Arrival] = {}
+        """By place, message and store time: groups, and pulls repeated, see one several times."""
 
     def take(self, mark: Mark, event: Event) -> None:
         """One event."""
@@ -161,16 +164,16 @@ class _Reader:
 
     def _arrive(self, mark: Mark, event: Publish | Deliver) -> None:
         queue = Queue(event.topic, event.broker, event.queue)
-        places = self._histories.queues.setdefault(queue, {})
-        there = places.get(event.offset)
-        if there is not None and there.message_id == event.message_id:
-            return  # another group, or once more to the same
-        if there is not None:
-            displacing = (queue, event.offset, event.message_id)
-            if displacing in self._displacing:
-                return
-            self._displacing.add(displacing)
-        arrival = Arrival(
+        if isinstance(event, Deliver):
+            reader = self._histories.readers.setdefault(event.group, Reader(mark))
+            reader.lowest[queue] = min(reader.lowest.get(queue, event.offset), event.offset)
+        name = (queue, event.offset, event.message_id, event.stored_ms)
+        known = self._arrivals.get(name)
+        if known is not None:
+            known.seen_last = mark
+            return
+        arrival = self._arrivals[name] = Arrival(
+            mark,
             mark,
             queue,
             event.offset,
@@ -179,10 +182,8 @@ class _Reader:
             event.message_id,
             event.keys,
         )
-        if there is None:
-            places[event.offset] = arrival
-        else:
-            self._histories.displaced.append((there, arrival))
+        places = self._histories.queues.setdefault(queue, {})
+        places.setdefault(event.offset, []).append(arrival)
         self._life(event.message_id).arrivals.append(arrival)
 
     def _misplaced(self, mark: Mark, what: str) -> HistoryError:

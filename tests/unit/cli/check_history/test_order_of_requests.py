@@ -274,6 +274,30 @@ def test_a_request_for_what_a_power_cut_took_back() -> None:
     assert [(Rule.CANCEL, "M")] == broken(kept)
 
 
+def test_a_verdict_about_what_a_power_cut_took_back() -> None:
+    """It arrives again where it stood: cancelled is a lie then, moved is none."""
+    cut_ms = DUE_MS + 100
+
+    def seen_again(story: Story, stored_ms: int) -> Story:
+        return story.reader("late").arrive("M", 0, stored_ms=stored_ms).end()
+
+    moved = taken_back(cut_ms, "ASYNC_FLUSH").move("M", NEW_MS)
+    assert [] == broken(seen_again(moved, NEW_MS))
+    cancelled = taken_back(cut_ms, "ASYNC_FLUSH").cancel("M", "cancelled")
+    assert [(Rule.CANCEL, "M")] == broken(seen_again(cancelled, NEW_MS))
+    stands = taken_back(cut_ms, "ASYNC_FLUSH").move("M", NEW_MS)
+    assert [(Rule.RESCHEDULE, "M")] == broken(seen_again(stands, DUE_MS))
+
+
+def test_too_late_for_what_a_power_cut_took_back() -> None:
+    """It must arrive all the same, unless nobody can tell that it is gone."""
+    late = taken_back(DUE_MS + 100, "ASYNC_FLUSH").cancel("M", "too_late")
+    assert [] == broken(late.end())
+    other = taken_back(DUE_MS + 100, "ASYNC_FLUSH").cancel("M", "too_late")
+    other.sent("N").reader("late").arrive("N", 0).end()
+    assert [(Rule.CANCEL, "M")] == broken(other)
+
+
 def test_a_power_cut_excuses_neither_loss_nor_haste() -> None:
     """What it took back must arrive at the moved moment, and was due when it was first seen."""
     cut_ms = DUE_MS + 100

@@ -11,9 +11,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from timermq.pipeline.system_topics import TIMER_TOPIC
-from timermq.pipeline.upkeep.lost_record import HOLE_TOPIC, LOST
 from timermq.timerlog import TimerCheckpoint
-from timermq.timerstore.message import SysFlag
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.queue_register import QueueRegister
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
@@ -34,6 +32,7 @@ from .facts import (
     unit_facts,
 )
 from .finding import COLUMNS, Rule, Verdict, broken, text
+from .holes import IS_MENDED, IS_UNSOUND, MENDED_COLUMNS, TORN, outside_of
 from .queues import Settled
 from .units import LINK_COLUMNS, broken_chains, has_broken_chain, torn, unit_count
 
@@ -329,29 +328,6 @@ class _Audit:
         return make([], f"{COLUMNS}, unique_id string").select(*FINDING_COLUMNS)
 
 
-def outside_of(found: DataFrame, places: DataFrame) -> DataFrame:
-    """Findings about what does not stand, or stood, within any of some records."""
-    holes = places.selectExpr("phy_offset AS low", "phy_offset + total_size AS high")
-    inside = F.expr("phy_offset >= low AND phy_offset < high")
-    return found.join(F.broadcast(holes), inside, "left_anti")
-
-
-MENDED_COLUMNS = ("phy_offset", "total_size", "topic", "real_topic", "sys_flag", "properties")
-_HOLE = HOLE_TOPIC.decode()
-IS_MENDED = (
-    f"startswith('{_HOLE}', topic) AND sys_flag = {int(SysFlag.TRANSACTION_ROLLBACK)} "
-    f"OR real_topic = '{_HOLE}' OR contains(properties, X'{LOST.hex()}')"
-)
-"""A filler, of which a small one has the beginning of the topic alone, or a lost record."""
-IS_UNSOUND = "(damage IS NULL AND length(body) > 0 AND (crc32(body) & 2147483647) != body_crc)"
-"""A record whose body is not the one that was stored."""
-TORN = Rule(
-    verdict=Verdict.TORN,
-    when="true",
-    phy_offset="phy_offset",
-    expected="if(damage IS NULL, format_string('a body with checksum %s', body_crc), 'a record')",
-    found="coalesce(damage, format_string('%s', crc32(body) & 2147483647))",
-)
 SHORT = Rule(
     verdict=Verdict.CHAINS_DESCEND,
     when="true",
