@@ -235,6 +235,11 @@ def _timer(look: MetricsLook) -> Iterator[Metric]:
         max(0, timer.queue_offset_max - timer.commit_queue_offset),
     )
     yield _gauge(
+        "rocketmq_timer_enqueue_latency",
+        "Age of the oldest message that has no place in the wheel yet, milliseconds",
+        look.enqueue_lag_ms,
+    )
+    yield _gauge(
         "rocketmq_timer_dequeue_lag", "Messages in slots that are not closed", timer.pending
     )
     yield _gauge(

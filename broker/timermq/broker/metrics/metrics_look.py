@@ -49,6 +49,8 @@ class MetricsLook:
     lags: Iterable[GroupLag]
     due_within: Mapping[int, int]
     """Messages in the wheel by `TIMER_BOUNDS_S`: ahead of the bound, not of the one before."""
+    enqueue_lag_ms: int
+    """Age of the oldest message that has no place in the wheel yet; 0 when all have one."""
     read_lag_ms: int
     producers: Mapping[tuple[str, ...], int]
     """Connections by language and version."""

@@ -14,8 +14,11 @@ from prometheus_client import generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from timermq.pipeline.timer_counts import TimerStatistics
 from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.pipeline.timer_record import TIMER_TOPIC
 from timermq.pipeline.wheel_occupancy import WheelOccupancy
+from timermq.timerstore.message_store import MessageStore
 
 from ..broker_statistics import BrokerStatistics
 from ..options import BrokerOptions
@@ -91,6 +94,7 @@ class MetricsPage:
             pulled=dict(self.tables.rates.got),
             lags=list(group_lags(self.tables.offsets, ends)),
             due_within=_due_within(occupancy, timer.now_ms),
+            enqueue_lag_ms=_enqueue_lag_ms(store, timer),
             read_lag_ms=occupancy.overdue_ms(timer.now_ms),
             producers=producers,
             consumers=consumers,
@@ -105,6 +109,13 @@ class _One(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield self.family
+
+
+def _enqueue_lag_ms(store: MessageStore, timer: TimerStatistics) -> int:
+    if timer.commit_queue_offset >= timer.queue_offset_max:
+        return 0
+    stored_ms = store.store_ms_at(TIMER_TOPIC, 0, timer.commit_queue_offset)
+    return max(0, timer.now_ms - stored_ms) if stored_ms >= 0 else 0
 
 
 def _due_within(occupancy: WheelOccupancy, now_ms: int) -> dict[int, int]:
