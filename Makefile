@@ -51,7 +51,7 @@ bench: $(STAMP)  ## send → pulled and burst on this machine
 	$(BIN)/timermq bench
 
 SEED ?= 1
-overload: $(STAMP)  ## idle, slow and deaf connections, a flood of topics: figures, 1 beyond a bound
+overload: $(STAMP)  ## idle, slow and deaf connections, a flood of topics, a slot of a million: figures, 1 beyond a bound
 	$(BIN)/python perf/overload.py
 
 crowds: $(STAMP)  ## 10,000 held pulls, and 2,000 clients that come back at once: figures, 1 beyond a bound
@@ -72,6 +72,7 @@ figures: $(STAMP)  ## measure all that docs/performance.md shows: three quarters
 	$(BIN)/python perf/bench_pending_cost.py --keep
 	$(BIN)/python perf/bench_promises.py --keep
 	$(BIN)/python perf/front_door.py --keep
+	$(BIN)/python perf/overload.py --keep
 	$(BIN)/python perf/bench_access.py --keep
 	$(MAKE) docs
 

@@ -180,22 +180,33 @@ def promises() -> list[str]:
 def door() -> list[str]:
     """What crowds and access control cost."""
     crowds, access = kept("crowds"), kept("access")
-    lines = [
-        _of(crowds),
-        "",
-        "| question | bound | figure | |",
-        "| --- | ---: | ---: | --- |",
-    ]
-    for answer in crowds["answers"]:
-        bound = "" if answer["bound"] is None else f"≤ {answer['bound']:g}"
-        value = f"{_number(answer['value'])}{'' if answer['passes'] else ' ✗'}"
-        lines.append(f"| {answer['question']} | {bound} | {value} | {answer['unit']} |")
+    lines = _bounded(crowds)
     fails = "" if access["left"] >= access["floor"] else " ✗"
     lines.append(
         f"| throughput of small sends that access control leaves | ≥ {access['floor'] * 100:g} | "
         f"{access['left'] * 100:.0f}{fails} | %, {access['open_us']} µs of CPU a message become "
         f"{access['guarded_us']}; commit {access['machine']['commit']} |"
     )
+    return lines
+
+
+def overload() -> list[str]:
+    """What peers that behave badly, and a crowded slot, cost."""
+    return _bounded(kept("overload"))
+
+
+def _bounded(result: Mapping[str, Any]) -> list[str]:
+    """Figures beside what they must not exceed."""
+    lines = [
+        _of(result),
+        "",
+        "| question | bound | figure | |",
+        "| --- | ---: | ---: | --- |",
+    ]
+    for answer in result["answers"]:
+        bound = "" if answer["bound"] is None else f"≤ {answer['bound']:g}"
+        value = f"{_number(answer['value'])}{'' if answer['passes'] else ' ✗'}"
+        lines.append(f"| {answer['question']} | {bound} | {value} | {answer['unit']} |")
     return lines
 
 
@@ -253,6 +264,7 @@ TABLES: Mapping[str, Callable[[], Sequence[str]]] = {
     "pending": pending,
     "promises": promises,
     "door": door,
+    "overload": overload,
     "spark": spark,
 }
 

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 import attrs
 import kept
 import trio
-from served import Figure, Server, raise_file_limit, report, serving
+from served import Figure, Server, kept_answer, raise_file_limit, report, serving
 
 from timermq.remoting import Command, FrameConnection, RequestCode
 from timermq.remoting.connection import encode_frame
@@ -329,11 +329,6 @@ def main() -> int:
     if args.keep:
         kept.report("crowds", {"answers": [kept_answer(one) for one in figures]}, keep=True)
     return report(figures)
-
-
-def kept_answer(figure: Figure) -> dict[str, object]:
-    """A figure as it is kept."""
-    return {**attrs.asdict(figure), "value": round(figure.value, 2), "passes": figure.passes}
 
 
 if __name__ == "__main__":

@@ -2,17 +2,27 @@
 
 Each question is asked of a broker in a process of its own: two thousand idle connections, two
 hundred that send a byte a second, a consumer that asks and never reads, a flood of topics. Beside
-them a well-behaved client sends, and its slowest answer is a figure.
+them a well-behaved client sends, and its slowest answer is a figure. Last, a slot with a million
+timers: memory while it drains, and how late its last message is.
+
+Run: ``python perf/overload.py [--keep]``, which writes results/overload.json.
 """
 
 from __future__ import annotations
 
+import argparse
+import multiprocessing
 import sys
 import time
 from collections.abc import Callable
 
-from served import Figure, Server, call, raise_file_limit, report, serving
+import attrs
+import kept
+from served import Figure, Server, call, kept_answer, raise_file_limit, report, serving
 
+from timermq.cli.bench.broker_process import broker_process
+from timermq.cli.bench.load import pull, send
+from timermq.cli.bench.measure import own_memory
 from timermq.remoting import Command, RequestCode
 from timermq.remoting.connection import encode_frame
 
@@ -20,6 +30,9 @@ IDLE, SLOW, FLOOD = 2_000, 200, 5_000
 TOPICS_MAX = 200
 UNREAD_MAX = 1 << 20
 PULL_FRAMES = 4_000
+SLOT_TIMERS = 1_000_000
+SLOT_LOAD_RATE = 15_000
+"""Sends a second that are expected at least while the slot is filled."""
 
 
 def send_command(topic: str, opaque: int) -> bytes:
@@ -133,8 +146,32 @@ def flood(server: Server) -> list[Figure]:
     ]
 
 
+def crowded_slot() -> list[Figure]:
+    """A million messages for one millisecond, with a consumer that takes them."""
+    with broker_process() as broker, multiprocessing.Pool(2) as pool:
+        empty = own_memory(broker.process_id)
+        shot = broker.shot("Crowded", SLOT_TIMERS)
+        instant_ms = int((time.time() + SLOT_TIMERS / SLOT_LOAD_RATE) * 1000)
+        shot = attrs.evolve(shot, deliver_ms=instant_ms)
+        pool.apply_async(send, (shot,)).get()
+        if time.time() * 1000 > instant_ms:
+            raise RuntimeError(f"overload: fewer than {SLOT_LOAD_RATE} sends a second got in")
+        pulled, most = pool.apply_async(pull, (shot, "crowd", 120.0)), 0
+        while not pulled.ready():
+            most = max(most, own_memory(broker.process_id))
+            time.sleep(0.05)
+        late = pulled.get()[1] - instant_ms / 1000
+    return [
+        Figure(f"a slot with {SLOT_TIMERS:,} timers, over empty", (most - empty) / 1e6, "MB", 150),
+        Figure("its last message late", late, "s", None),
+    ]
+
+
 def main() -> int:
     """Ask everything; 1 when a figure is beyond its bound."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keep", action="store_true", help="write results/overload.json")
+    args = parser.parse_args()
     raise_file_limit()
     figures: list[Figure] = []
     for question in (idle, slow, never_reads, flood):
@@ -142,6 +179,9 @@ def main() -> int:
             f"--set=topics_max={TOPICS_MAX}", f"--set=unread_output_size_max={UNREAD_MAX}"
         ) as server:
             figures += question(server)
+    figures += crowded_slot()
+    if args.keep:
+        kept.report("overload", {"answers": [kept_answer(one) for one in figures]}, keep=True)
     return report(figures)
 
 

@@ -71,6 +71,11 @@ def call(connection: socket.socket, frame: bytes) -> tuple[int, float]:
             return answer.code, time.monotonic() - begun
 
 
+def kept_answer(figure: Figure) -> dict[str, object]:
+    """A figure as it is kept."""
+    return {**attrs.asdict(figure), "value": round(figure.value, 2), "passes": figure.passes}
+
+
 def report(figures: Sequence[Figure]) -> int:
     """Print the figures, an object a line; 1 when one is beyond its bound."""
     for one in figures:
