@@ -12,6 +12,7 @@ from trio.testing import MockClock
 
 from damaged_stores import (
     LATER_MS,
+    SENT,
     checked,
     clock_at,
     damage_of,
@@ -125,11 +126,17 @@ async def test_a_sound_store(autojump_clock: MockClock, stop: bool) -> None:
 async def test_damage_of_one_family(autojump_clock: MockClock, family: FileFamily) -> None:
     """Whatever happens to files of one family: what survived is delivered once, and no more."""
     images = [await small_image(), await small_image(stop=False)]
+    earlier = await small_image(sent=SENT // 2)
     whole = records(on_disk(images[0]))
     for number, kind in enumerate(DamageKind):
         image = images[number % 2]
         damage = draw_damage(
-            Random(f"{family}{kind}"), image, ROOT, families=[family], kinds=[kind]
+            Random(f"{family}{kind}"),
+            image,
+            ROOT,
+            families=[family],
+            kinds=[kind],
+            earlier=earlier,
         )
         if damage is not None:
             disk = on_disk(image)
@@ -199,26 +206,29 @@ async def test_a_repair_that_ends_anywhere(autojump_clock: MockClock, cut: str) 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("way", [*DamageKind, *LOSSES], ids=str)
 @pytest.mark.parametrize("name", NAMES)
-async def test_golden_store_with_damage_in_every_family(
-    autojump_clock: MockClock, golden_stores: GoldenStores, name: str
+async def test_golden_store_damaged_in_every_way(
+    autojump_clock: MockClock, golden_stores: GoldenStores, name: str, way: DamageKind | str
 ) -> None:
-    """RocketMQ's stores are mended too, all their files damaged at once."""
+    """RocketMQ's stores are mended too: each kind of damage in files of each family."""
     golden = golden_stores[name]
     now_ms = golden.manifest.times["stoppedMs"] + 1_000
     image = golden_image(golden)
-    disk = on_disk(image)
-    for family in FAMILIES:
-        damage = draw_damage(Random(f"{name}{family}"), image, ROOT, families=[family])
-        if damage is not None:
+    earlier = {path: data[: len(data) // 2] for path, data in image.items()}
+    for family in {family_of(ROOT, path) for path in image if image[path]} & {*FAMILIES}:
+        disk, draw = on_disk(image), Random(f"{name}{family}{way}")
+        if isinstance(way, DamageKind):
+            damage = draw_damage(draw, image, ROOT, families=[family], kinds=[way], earlier=earlier)
+            if damage is None:
+                continue
             damage.do(disk)
-    store = golden_checked(disk, now_ms)
-    found = damage_of(store)
-    report = await repair(store)
-
-    assert found
-    assert report.is_mended, report.left
-    assert [] == mendable(damage_of(store))
+        else:
+            lose(disk, draw, image, family, way)
+        store = golden_checked(disk, now_ms)
+        report = await repair(store)
+        assert report.is_mended, (family, report.left)
+        assert [] == mendable(damage_of(store)), family
 
 
 @pytest.mark.slow
