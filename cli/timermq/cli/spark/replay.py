@@ -6,13 +6,19 @@ The archive is Parquet as `timermq spark archive` writes it.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 import shtab
 
 from ..arguments import OneLineParser, UsageError, duration, moment
+from ..output import print_json
 from .session import add_session_flags, session_for
 from .sink_flags import add_job, add_sink_flags, job_row, print_job, sink_options, timed
+
+if TYPE_CHECKING:
+    from timermq.pipeline.spark.jobs.replay import Replayed
 
 
 def prepare_parser(parser: OneLineParser) -> None:
@@ -33,7 +39,7 @@ def prepare_parser(parser: OneLineParser) -> None:
     where.add_argument(
         "--start-at", type=moment, metavar="WHEN", help="where the range is to begin"
     )
-    add_job(parser, "the archive's name, the range and the shift")
+    add_job(parser, "the content of each batch of the archive, the range and the shift")
     add_sink_flags(parser)
     add_session_flags(parser)
 
@@ -49,20 +55,43 @@ def run(args: argparse.Namespace) -> int:
         )
     shift_ms = args.shift if args.start_at is None else args.start_at - args.begin
     with session_for(args, "replay") as spark:
-        from timermq.pipeline.spark.jobs.replay import replay_name, replayed
+        from timermq.pipeline.spark.jobs.replay import Replay, Replayed, replay, replayed
         from timermq.pipeline.spark.jobs.schedule import one_line, schedule
         from timermq.pipeline.spark.sink.job_report import was_handed_over
 
-        job = args.job or replay_name(
-            args.archive, args.begin, args.to, shift_ms, topics=args.topic
+        what = Replay(
+            from_ms=args.begin, to_ms=args.to, shift_ms=shift_ms, topics=frozenset(args.topic)
         )
-        options = attrs.evolve(sink_options(args, job), wait=not args.no_wait)
-        was_done = was_handed_over(options)
-        with one_line():
-            archive = spark.read.parquet(args.archive)
-        rows = replayed(
-            archive, from_ms=args.begin, to_ms=args.to, shift_ms=shift_ms, topics=args.topic
-        )
-        report, seconds = timed(lambda: schedule(rows, options))
-    print_job(job_row(report, seconds=seconds, was_done=was_done), as_json=args.json)
-    return 1 if report.refused_late else 0
+        options = attrs.evolve(sink_options(args, args.job or "replay"), wait=not args.no_wait)
+        if args.job is None:
+            done, seconds = timed(lambda: replay(spark, args.archive, what, options))
+        else:
+            was_done = was_handed_over(options)
+            with one_line():
+                archive = spark.read.parquet(args.archive)
+            report, seconds = timed(lambda: schedule(replayed(archive, what), options))
+            done = [Replayed(report, was_done)]
+    rows = [job_row(one.report, seconds=seconds, was_done=one.was_done) for one in done]
+    if args.job is not None:
+        print_job(rows[0], as_json=args.json)
+    elif args.json:
+        print_json(rows)
+    else:
+        print(summary(done, seconds))
+    return 1 if any(one.report.refused_late for one in done) else 0
+
+
+def summary(done: Sequence[Replayed], seconds: float) -> str:
+    """What became of all batches, for people.
+
+    Args:
+        done: The jobs.
+        seconds: That they took.
+    """
+    reports = [one.report for one in done if not one.was_done]
+    scheduled = sum(report.adopted for report in reports)
+    refused = sum(sum(report.refused.values()) for report in reports)
+    return (
+        f"{len(done)} batches in the range: {len(done) - len(reports)} replayed before, "
+        f"{len(reports)} now ({scheduled} messages in {seconds:.1f} s, {refused} refused)"
+    )

@@ -28,6 +28,7 @@ from timermq.timerstore.os_disk import OsDisk
 from ..errors import SparkJobError
 
 SUFFIX = ".parquet"
+ENTRIES = "_archive"
 
 
 class ArchivedFile(msgspec.Struct, frozen=True):
@@ -72,8 +73,8 @@ class Book:
 
     def __init__(self, directory: str, about: About) -> None:
         self.directory = Path(os.path.normpath(directory))
-        self.staging = self.directory.with_name(f"{self.directory.name}.staging")
-        self._entries = self.directory / "_archive"
+        self.staging = staging_of(self.directory)
+        self._entries = self.directory / ENTRIES
         path = self._entries / "about.json"
         if not path.exists() and any(self.directory.glob(f"**/*{SUFFIX}")):
             raise SparkJobError(
@@ -111,7 +112,7 @@ class Book:
 
     def last(self) -> Batch | None:
         """The newest entry; None in a new archive."""
-        paths = sorted(self._entries.glob("batch-*.json"))
+        paths = _entry_paths(self.directory)
         return msgspec.json.decode(paths[-1].read_bytes(), type=Batch) if paths else None
 
     def begin(self) -> Batch | None:
@@ -155,6 +156,20 @@ class Book:
                 source.rename(target)
                 folders |= {target.parent, target.parent.parent, self.directory}
         _sync(folders)
+
+
+def staging_of(directory: Path) -> Path:
+    """Where the files of a batch stand before they are in their places."""
+    return directory.with_name(f"{directory.name}.staging")
+
+
+def entries(directory: Path) -> list[Batch]:
+    """All batches of an archive, the first one first; none of a directory that is no archive."""
+    return [msgspec.json.decode(path.read_bytes(), type=Batch) for path in _entry_paths(directory)]
+
+
+def _entry_paths(directory: Path) -> list[Path]:
+    return sorted((directory / ENTRIES).glob("batch-*.json"))
 
 
 def _shown(about: About) -> str:

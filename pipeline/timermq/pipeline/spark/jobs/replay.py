@@ -3,21 +3,30 @@
 An archive is a table with the columns of ``timermq.delivered``, as ``archive`` writes it: Parquet
 by date and topic. Messages keep their distances: each is due as long after the new beginning as it
 was due after the old one. Bodies that producers have compressed go unpacked.
+
+A batch of the archive, or a file that is of none, is a job of its own, named after its content:
+what an archive has grown by is scheduled by the next run, and what was scheduled is not again.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
-from pyspark.sql import Column, DataFrame
+import attrs
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from timermq.timerstore.body_codec import UNPACKED_SIZE_MAX, unpacked
 from timermq.timerstore.message import SysFlag
 from timermq.timerstore.record_spans import RecordError
 
+from ..archive.portions import known_batches, portions
 from ..errors import SparkJobError
+from ..sink import JobReport, SinkOptions
+from ..sink.job_report import was_handed_over
+from .schedule import one_line, schedule
 
 NEEDED = ("topic", "body", "properties", "deliver_ms", "stored_ms")
 OWN_NAMES = (
@@ -36,26 +45,77 @@ OWN_NAMES = (
 _SEPARATORS = ("\x01", "\x02")
 
 
-def replayed(
-    archive: DataFrame,
-    *,
-    from_ms: int,
-    to_ms: int,
-    shift_ms: int,
-    topics: Sequence[str] = (),
-) -> DataFrame:
-    """Rows for the sink of the messages that were due in a range.
+@attrs.frozen(kw_only=True)
+class Replay:
+    """Which messages of an archive are scheduled once more, and when."""
+
+    from_ms: int
+    """First moment, epoch milliseconds. A message that asked for none counts by the moment at which
+    it was stored."""
+    to_ms: int
+    """The moment behind the last one."""
+    shift_ms: int
+    """Added to each moment."""
+    topics: frozenset[str] = frozenset()
+    """Only these; none for all."""
+
+    def said(self) -> dict[str, object]:
+        """What makes it another replay of the same files."""
+        return {**attrs.asdict(self), "topics": sorted(self.topics)}
+
+
+@attrs.frozen
+class Replayed:
+    """A job of a replay."""
+
+    report: JobReport
+    was_done: bool
+    """An earlier run has handed it over."""
+
+
+def replay(
+    spark: SparkSession, directory: str, what: Replay, options: SinkOptions
+) -> list[Replayed]:
+    """Schedule a range of an archive, each message once however often this runs.
 
     Args:
-        archive: With the columns ``NEEDED``.
-        from_ms: First moment, epoch milliseconds. A message that asked for none counts by the
-            moment at which it was stored.
-        to_ms: The moment behind the last one.
-        shift_ms: Added to each moment.
-        topics: Only these; none for all.
+        spark: A session with the sink.
+        directory: The archive's, which all executors and the driver see.
+        what: The range, and where it goes.
+        options: Of the sink; the jobs' names are made here.
 
     Raises:
-        SparkJobError: The table is no archive; when it is read, also that a body does not unpack.
+        SparkJobError: The directory is no archive, or not on this machine; or a job is refused:
+            those before it are scheduled, and another run goes on.
+    """
+    local = directory.removeprefix("file:")
+    root = Path(os.path.realpath(local))  # all spellings are one place, and Spark's answers in it
+    if not root.is_dir():
+        raise SparkJobError(
+            f"{directory}: expected a directory of this machine, found none: say by --job what "
+            "makes this replay another one than the last"
+        )
+    known, done = known_batches(local), list[Replayed]()
+    with one_line():
+        held = chosen(spark.read.parquet(str(root)), what).select("_metadata.file_path").distinct()
+        places = [
+            Path(unquote(urlsplit(str(row[0])).path)).relative_to(root).as_posix()
+            for row in held.collect()
+        ]
+    for portion in portions(root, places, known):
+        one = attrs.evolve(options, job=portion.job(what.said()))
+        was_done = was_handed_over(one)
+        with one_line():
+            archive = spark.read.option("basePath", str(root)).parquet(*portion.paths)
+        done.append(Replayed(schedule(replayed(archive, what), one), was_done))
+    return done
+
+
+def chosen(archive: DataFrame, what: Replay) -> DataFrame:
+    """The messages of an archive that were due in the range.
+
+    Raises:
+        SparkJobError: The table is no archive.
     """
     for name in NEEDED:
         if name not in archive.columns:
@@ -63,10 +123,21 @@ def replayed(
                 f"archive: column {name}: expected the columns of timermq.delivered, found "
                 f"{', '.join(archive.columns)}"
             )
-    moment = F.coalesce(archive.deliver_ms, archive.stored_ms)
-    chosen = archive.where((moment >= from_ms) & (moment < to_ms))
-    if topics:
-        chosen = chosen.where(archive.topic.isin(*topics))
+    moment = _moment(archive)
+    found = archive.where((moment >= what.from_ms) & (moment < what.to_ms))
+    return found.where(archive.topic.isin(*what.topics)) if what.topics else found
+
+
+def replayed(archive: DataFrame, what: Replay) -> DataFrame:
+    """Rows for the sink of the messages that were due in the range.
+
+    Args:
+        archive: With the columns ``NEEDED``.
+        what: The range, and where it goes.
+
+    Raises:
+        SparkJobError: The table is no archive; when it is read, also that a body does not unpack.
+    """
     name, value = _SEPARATORS
     pieces = F.split(archive.properties.cast("string"), value)
     pairs = F.transform(
@@ -82,20 +153,16 @@ def replayed(
         packed = F.when(archive.sys_flag.bitwiseAND(int(SysFlag.COMPRESSED)) != 0, body)
         unpack = F.udf(_unpacked, "binary", useArrow=False)
         body = F.coalesce(unpack(packed, archive.sys_flag, archive.stored_ms), body).alias("body")
-    return chosen.select(
+    return chosen(archive, what).select(
         archive.topic,
         body,
-        (moment + shift_ms).alias("deliver_at"),
+        (_moment(archive) + what.shift_ms).alias("deliver_at"),
         F.map_from_entries(pairs).alias("properties"),
     )
 
 
-def replay_name(
-    archive: str, from_ms: int, to_ms: int, shift_ms: int, *, topics: Sequence[str]
-) -> str:
-    """A name for a job that replays the same messages to the same moments."""
-    said = repr((archive.rstrip("/"), from_ms, to_ms, shift_ms, sorted(topics)))
-    return f"replay-{hashlib.blake2b(said.encode(), digest_size=10).hexdigest()}"
+def _moment(archive: DataFrame) -> Column:
+    return F.coalesce(archive.deliver_ms, archive.stored_ms)
 
 
 def _unpacked(body: bytes | None, sys_flag: int, stored_ms: int) -> bytes | None:

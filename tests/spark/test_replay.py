@@ -1,0 +1,88 @@
+"""``timermq spark replay`` of an archive that `archive` has made, and that grows."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import trio
+from pyspark.sql import Row, SparkSession
+from trio.testing import MockClock
+
+from damaged_stores import LATER_MS, small_image
+from fakes import START_MS
+from interop.serving import Broker
+from rebuild_by_hand import unpack
+from spark.test_schedule_verbs import Run, now_ms
+from spark.test_schedule_verbs import run as run
+from spark.waiting import waiting_rows
+from timermq.pipeline.spark import read_table
+from timermq.pipeline.spark.archive.book import About, Book
+from timermq.pipeline.spark.jobs.archive import archive, messages, write_by_day
+
+DELIVERED = About("delivered", internal=False)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """A small store, a part of it delivered."""
+    return unpack(trio.run(small_image, clock=MockClock(autojump_threshold=0)), tmp_path / "store")
+
+
+def archive_up_to(spark: SparkSession, store: str, directory: Path, high: int) -> None:
+    """The first batch of an archive, as a run makes it while the log ends there."""
+    book = Book(str(directory), DELIVERED)
+    book.begin()
+    frame = messages(spark, store, 0, high, about=DELIVERED)
+    book.add(0, high, write_by_day(frame, str(book.staging)))
+    book.close()
+
+
+def waiting(broker: Broker) -> Counter[tuple[object, object]]:
+    """Topics and moments of what waits."""
+    rows = waiting_rows(broker, "T0") + waiting_rows(broker, "T1")
+    return Counter((row["topic"], row["deliver_ms"]) for row in rows)
+
+
+def test_an_archive_that_grows(
+    run: Run, broker: Broker, spark: SparkSession, store: str, tmp_path: Path
+) -> None:
+    """Each message comes once, later by the shift: what is new with the next run, by any path."""
+    directory, shift_ms = tmp_path / "archive", now_ms() + 3_600_000 - START_MS
+    delivered = read_table(spark, "timermq.delivered", store).orderBy("phy_offset").collect()
+    half = len(delivered) // 2
+    span = ("--from", str(START_MS), "--to", str(LATER_MS), "--shift", f"{shift_ms}ms")
+
+    def shifted(rows: list[Row]) -> Counter[tuple[object, object]]:
+        return Counter((row["topic"], row["deliver_ms"] + shift_ms) for row in rows)
+
+    archive_up_to(spark, store, directory, delivered[half]["phy_offset"])
+    first = run("replay", str(directory), *span, "--json")
+    found_first = waiting(broker)
+    archive(spark, store, str(directory))
+    shutil.copytree(directory, tmp_path / "copy")
+    second = run("replay", f"{directory}/", *span, "--json")
+    found_second = waiting(broker)
+    third = run("replay", str(tmp_path / "copy"), *span)
+
+    assert half > 1
+    assert [(0, "")] * 3 == [(ran.code, ran.err) for ran in (first, second, third)]
+    assert shifted(delivered[:half]) == found_first
+    assert shifted(delivered) == found_second == waiting(broker)
+    assert [False] == [row["handed_over_before"] for row in first.rows]
+    assert [True, *[False] * (len(second.rows) - 1)] == [
+        row["handed_over_before"] for row in second.rows
+    ]
+    assert len(delivered) == sum(int(str(row["rows"])) for row in second.rows)
+    count = len(second.rows)
+    assert third.out.startswith(f"{count} batches in the range: {count} replayed before, 0 now (0 ")
+
+
+def test_an_archive_elsewhere(run: Run) -> None:
+    """What this machine does not see has no content here: the user names the job."""
+    ran = run("replay", "hdfs://a/b", "--from", "0", "--to", "1", "--shift", "1h")
+
+    assert (1, "") == (ran.code, ran.out)
+    assert "hdfs://a/b: expected a directory of this machine, found none: say by --job" in ran.err
