@@ -21,6 +21,7 @@ from spark.waiting import waiting_rows
 from timermq.pipeline.spark import read_table
 from timermq.pipeline.spark.archive.book import About, Book
 from timermq.pipeline.spark.jobs.archive import archive, messages, write_by_day
+from timermq.timerstore import properties
 
 DELIVERED = About("delivered", internal=False)
 
@@ -86,3 +87,38 @@ def test_an_archive_elsewhere(run: Run) -> None:
 
     assert (1, "") == (ran.code, ran.out)
     assert "hdfs://a/b: expected a directory of this machine, found none: say by --job" in ran.err
+
+
+def test_a_property_that_stands_twice(
+    run: Run, broker: Broker, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The last one counts, as everywhere; what has no name or no value is none."""
+    texts = {
+        "twice": "KEYS\x01twice\x02colour\x01red\x02size\x01s\x02colour\x01blue\x02",
+        "thrice": "KEYS\x01other\x02KEYS\x01thrice\x02a\x011\x02a\x012\x02a\x013\x02\x01x\x02b\x02",
+        "emptied": "KEYS\x01emptied\x02a\x01kept\x02a\x01\x02UNIQ_KEY\x01U\x02UNIQ_KEY\x01V\x02",
+    }
+    values = ", ".join(f"(binary('{text}'))" for text in texts.values())
+    topic = "Re%play|1"  # its folder has another name, and so has what Spark tells of it
+    spark.sql(
+        f"select '{topic}' topic, binary('b') body, properties, 1000L deliver_ms, 900L stored_ms "
+        f"from values {values} as rows(properties)"
+    ).write.partitionBy("topic").parquet(str(tmp_path / "a rchive"))
+    span = ("--from", "0", "--to", "2000", "--shift", f"{now_ms() + 3_600_000}ms")
+
+    first, second = (run("replay", str(tmp_path / "a rchive"), *span, "--json") for _ in range(2))
+
+    assert [(0, "")] * 2 == [(ran.code, ran.err) for ran in (first, second)]
+    assert [row["job"] for row in first.rows] == [row["job"] for row in second.rows]
+    kept = read_table(
+        spark, "timermq.commitlog", str(broker.store), columns="real_topic,properties"
+    )
+    found = [
+        properties.parse(bytes(row["properties"]))
+        for row in kept.where(f"real_topic = '{topic}'").collect()
+    ]
+    assert {"twice": ("blue", None), "thrice": (None, "3"), "emptied": (None, "kept")} == {
+        one["KEYS"]: (one.get("colour"), one.get("a")) for one in found
+    }
+    assert len(texts) == len(found)
+    assert not [one for one in found if "b" in one]

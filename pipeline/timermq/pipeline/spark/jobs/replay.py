@@ -42,7 +42,7 @@ OWN_NAMES = (
     "TRAN_MSG",
 )
 """Properties of the first life of a message; it gets new ones. So do all that begin TIMER_."""
-_SEPARATORS = ("\x01", "\x02")
+_NAME_END, _VALUE_END = "\x01", "\x02"
 
 
 @attrs.frozen(kw_only=True)
@@ -138,15 +138,6 @@ def replayed(archive: DataFrame, what: Replay) -> DataFrame:
     Raises:
         SparkJobError: The table is no archive; when it is read, also that a body does not unpack.
     """
-    name, value = _SEPARATORS
-    pieces = F.split(archive.properties.cast("string"), value)
-    pairs = F.transform(
-        F.filter(pieces, lambda piece: ~_is_own(F.substring_index(piece, name, 1))),
-        lambda piece: F.struct(
-            F.substring_index(piece, name, 1).alias("key"),
-            F.substring_index(piece, name, -1).alias("value"),
-        ),
-    )
     body = archive.body
     if "sys_flag" in archive.columns:
         # Bodies that are as they were sent do not go through Python.
@@ -157,12 +148,35 @@ def replayed(archive: DataFrame, what: Replay) -> DataFrame:
         archive.topic,
         body,
         (_moment(archive) + what.shift_ms).alias("deliver_at"),
-        F.map_from_entries(pairs).alias("properties"),
+        _properties(archive.properties).alias("properties"),
     )
 
 
 def _moment(archive: DataFrame) -> Column:
     return F.coalesce(archive.deliver_ms, archive.stored_ms)
+
+
+def _properties(text: Column) -> Column:
+    """The properties that the producer gave, as a map; of what stands twice the last one counts.
+
+    As ``timermq.timerstore.properties.parse``. Spark's map of entries ends a job at a second one.
+    """
+    pieces = F.split(text.cast("string"), _VALUE_END)
+    given = F.filter(pieces, _is_given)
+
+    def is_last(piece: Column, at: Column) -> Column:
+        behind = F.slice(given, at + 2, F.size(given))
+        return ~F.exists(behind, lambda other: _name(other) == _name(piece))
+
+    def pair(piece: Column) -> Column:
+        value = piece.substr(F.instr(piece, _NAME_END) + 1, F.length(piece))
+        return F.struct(_name(piece).alias("key"), value.alias("value"))
+
+    return F.map_from_entries(F.transform(F.filter(given, is_last), pair))
+
+
+def _name(piece: Column) -> Column:
+    return F.substring_index(piece, _NAME_END, 1)
 
 
 def _unpacked(body: bytes | None, sys_flag: int, stored_ms: int) -> bytes | None:
@@ -176,6 +190,8 @@ def _unpacked(body: bytes | None, sys_flag: int, stored_ms: int) -> bytes | None
         raise SparkJobError(str(error)) from None
 
 
-def _is_own(name: Column) -> Column:
-    """Whether a property is none that the producer gave, or no property at all."""
-    return (name == "") | name.isin(*OWN_NAMES) | name.startswith("TIMER_")
+def _is_given(piece: Column) -> Column:
+    """Whether a piece is a property that has a name and a value and is none of the first life's."""
+    mark, name = F.instr(piece, _NAME_END), _name(piece)
+    is_whole = (mark > 1) & (mark < F.length(piece))
+    return is_whole & ~name.isin(*OWN_NAMES) & ~name.startswith("TIMER_")
