@@ -121,7 +121,8 @@ def as_published(slots: Slots, timer_log: LogView) -> Slots:
                 last = unit(pos)
                 pos, num = last.prev_pos, num + (1 if last.magic & MAGIC_DELETE else -1)
             found["last_pos"][at], found["num"][at] = pos, num
-    return found[found["last_pos"] != NO_POS]
+    kept: Slots = found[found["last_pos"] != NO_POS]
+    return kept
 
 
 class WheelSource(TableSource):
