@@ -194,13 +194,29 @@ async def parked(server: Server, groups: int, seconds: float) -> list[Figure]:
             for _ in range(WAKE_ROUNDS)
         ]
         nursery.cancel_scope.cancel()
+    held = groups * QUEUES
+    print(f"# {renewals} of {held} pulls renewed in {seconds:g} s: {renewed_cpu:.1%} of a core")
+    each_us = renewed_cpu * seconds / max(renewals, 1) * 1e6
+    return parked_figures(held, held_cpu, renewed_cpu, each_us, rounds)
+
+
+def parked_figures(
+    held: int, held_cpu: float, renewed_cpu: float, each_us: float, rounds: list[list[float]]
+) -> list[Figure]:
+    """What is told of held pulls.
+
+    Args:
+        held: How many.
+        held_cpu: Part of a core while none of them is asked again.
+        renewed_cpu: Part of a core while each is, every 15 seconds.
+        each_us: CPU of one that is.
+        rounds: Milliseconds until one is answered, sorted, of each round.
+    """
     *_, worst = by_p99 = sorted(rounds, key=lambda took: took[WAKE_P99])
     best = by_p99[0]
-    held = groups * QUEUES
-    each_us = renewed_cpu * seconds / max(renewals, 1) * 1e6
-    print(f"# {renewals} of {held} pulls renewed in {seconds:g} s: {renewed_cpu:.1%} of a core")
     return [
         Figure(f"{held:,} held pulls", held_cpu * 100, "% of a core", CPU_PERCENT_MAX),
+        Figure("the same, each asked again after 15 s", renewed_cpu * 100, "% of a core", None),
         Figure("one of them asked again, after 15 s", each_us, "µs of CPU", None),
         Figure("one of them answered, p50", best[WAKE_COUNT // 2], "ms", WAKE_P99_MS_MAX),
         Figure("one of them answered, p99", best[WAKE_P99], "ms", WAKE_P99_MS_MAX),

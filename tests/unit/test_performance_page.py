@@ -118,6 +118,32 @@ def test_what_promises_cost_is_what_they_add(monkeypatch: pytest.MonkeyPatch) ->
     assert sorted(bench.PIECES) == sorted(name for names in bench.ALTERNATING for name in names)
 
 
+def test_held_pulls_that_are_renewed_have_a_row_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Beside the quiet ones and without a bound; what was kept before has no such row."""
+    monkeypatch.setattr(sys, "path", [str(ROOT / "perf"), *sys.path])
+    front_door = importlib.import_module("front_door")
+    module = docs_script("performance_tables")
+    took = [1.0] * front_door.WAKE_COUNT
+    figures = front_door.parked_figures(10_000, 0.006, 0.0587, 83.5, [took, took])
+    new = [front_door.kept_answer(one) for one in figures]
+    old = [one for one in new if "each asked again" not in one["question"]]
+    rows: list[list[str]] = []
+    for answers in (new, old):
+        results = {"crowds": {**module.kept("crowds"), "answers": answers}}
+        with monkeypatch.context() as staged:
+            staged.setattr(module, "kept", {"access": module.kept("access"), **results}.__getitem__)
+            rows.append([row for row in module.door() if "asked again" in row or "held" in row])
+
+    assert [
+        "| 10,000 held pulls | ≤ 2 | 0.6 | % of a core |",
+        "| the same, each asked again after 15 s |  | 5.9 | % of a core |",
+        "| one of them asked again, after 15 s |  | 83.5 | µs of CPU |",
+    ] == rows[0]
+    assert [rows[0][0], rows[0][2]] == rows[1]
+
+
 def test_crowds_and_access_stand_at_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each figure beside its bound; what is beyond it is marked, what has none is only told."""
     module = docs_script("performance_tables")
