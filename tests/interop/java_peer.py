@@ -21,7 +21,8 @@ from pathlib import Path
 
 import attrs
 
-VERSION = "5.3.3"
+VERSION = os.environ.get("TIMERMQ_ROCKETMQ_VERSION", "5.3.3")
+"""Of client, broker, name server and tools."""
 SOURCES = Path(__file__).parent / "java"
 START_SECONDS = 120.0
 STOP_SECONDS = 60.0
