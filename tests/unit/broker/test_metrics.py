@@ -7,8 +7,15 @@ import trio
 from prometheus_client.parser import text_string_to_metric_families
 from trio.testing import MockClock
 
-from broker_rig import BROKER, RunningBroker, pull_ext, running_broker, send_ext
+from broker_rig import BROKER, RunningBroker, open_broker, pull_ext, running_broker, send_ext
+from fakes import VirtualClock
+from timermq.broker.broker import Broker
 from timermq.broker.metrics.metrics_page import FRESH
+from timermq.pipeline import WatchedClock
+from timermq.pipeline.clock import trio_time_ms
+from timermq.pipeline.undeliverable import Reason, Undeliverable
+from timermq.timerstore.message import Message
+from timermq.timerstore.record import encode_record
 from transaction_rig import COMMIT, END_TRANSACTION, ROLLBACK, end_ext, half_properties
 
 COMMON = {"cluster", "node_type", "node_id"}
@@ -16,8 +23,13 @@ SENT_MS = 5_000
 
 
 async def samples(running: RunningBroker) -> dict[tuple[str, str], float]:
+    """The page of a broker that runs."""
+    return await samples_of(running.broker)
+
+
+async def samples_of(broker: Broker) -> dict[tuple[str, str], float]:
     """The page as a scraper reads it: name and its own labels to value."""
-    page = (await running.broker.metrics_page.text()).decode()
+    page = (await broker.metrics_page.text()).decode()
     return {
         (
             sample.name,
@@ -169,3 +181,76 @@ async def test_transactions_are_counted(autojump_clock: MockClock) -> None:
         assert page["rocketmq_rollback_messages_total", ""] == 1
         assert page["timermq_transaction_checks_total", ""] == 1
         assert page["timermq_transactions_discarded_total", ""] == 0
+
+
+async def test_a_clock_that_is_not_trusted_is_seen(autojump_clock: MockClock) -> None:
+    """While it is UNSAFE the gauge is 0, with how far it is off; accepted, it is trusted again."""
+    wall = VirtualClock()
+    broker = open_broker(wall, steady_ms=trio_time_ms)
+
+    async def clock_page() -> dict[str, float]:
+        await trio.sleep(FRESH)
+        page = await samples_of(broker)
+        return {
+            "safe": page["timermq_clock_safe", ""],
+            "off": page["timermq_clock_off_seconds", ""],
+            "forward": page["timermq_clock_steps_total", "direction=forward"],
+            "backward": page["timermq_clock_steps_total", "direction=backward"],
+        }
+
+    safe = await clock_page()
+    wall.step(86_400_000)
+    ahead = await clock_page()
+    clock = broker.timer_store.clock
+    assert isinstance(clock, WatchedClock)
+    clock.accept()
+    accepted = await clock_page()
+    wall.step(-5_000)
+    back = await clock_page()
+
+    assert safe == {"safe": 1, "off": 0, "forward": 0, "backward": 0}
+    assert ahead == {"safe": 0, "off": 86_400, "forward": 1, "backward": 0}
+    assert accepted == {"safe": 1, "off": 0, "forward": 1, "backward": 0}
+    assert back == {"safe": 1, "off": 0, "forward": 1, "backward": 1}
+
+
+def fault(origin_py: int, reason: Reason, topic: str = "T") -> Undeliverable:
+    """A record of the timer topic that cannot be delivered."""
+    properties = f"UNIQ_KEY\x01K{origin_py}\x02REAL_TOPIC\x01{topic}\x02REAL_QID\x010\x02"
+    record = encode_record(
+        Message("rmq_sys_wheel_timer", 0, b"x", properties.encode()),
+        queue_offset=0,
+        phy_offset=origin_py,
+        store_ms=0,
+        store_host=bytes(8),
+    )
+    return Undeliverable(
+        offset_py=origin_py, size_py=len(record), record=record, reason=reason, text="a test"
+    )
+
+
+async def test_what_is_set_aside_is_counted(autojump_clock: MockClock) -> None:
+    """The gauge falls with every message that is retried or dropped; the counter stays."""
+    async with running_broker() as running:
+        service = running.broker.timer_store
+
+        async def counts() -> tuple[float, ...]:
+            await trio.sleep(FRESH)
+            page = await samples(running)
+            names = ("quarantined_messages", "set_aside_total", "missing_total")
+            return tuple(page[f"timermq_{name}", ""] for name in names)
+
+        assert await counts() == (0, 0, 0)
+        faults = [fault(origin_py, Reason.NO_MOMENT) for origin_py in (4_096, 8_192, 12_288)]
+        faults.append(fault(16_384, Reason.GONE))
+        assert service.quarantine.set_aside(faults, running.clock.now_ms()) is None
+        assert await counts() == (4, 4, 1)
+        service.release.retry(4_096, by="test")
+        assert await counts() == (3, 4, 1)
+        service.release.drop(8_192, by="test")
+        assert await counts() == (2, 4, 1)
+        service.release.drop(8_192, by="test")
+        assert await counts() == (2, 4, 1)
+        again = [fault(8_192, Reason.NO_MOMENT)]
+        assert service.quarantine.set_aside(again, running.clock.now_ms()) is None
+        assert await counts() == (2, 4, 1), "what was set aside once is not again"
