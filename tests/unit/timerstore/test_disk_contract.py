@@ -1,15 +1,18 @@
-"""What every ``Disk`` does: one suite for the real one, the one in memory, and one with faults."""
+"""What every ``Disk`` does: one suite for the real one, the one in memory, and those around it."""
 
 from __future__ import annotations
 
 import errno
 import mmap
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
 import pytest
 import trio
 
+from simulation.recording_disk import Recording, RecordingDisk
+from timermq.cli.simulate.process_disk import ProcessDisk
 from timermq.timerstore.disk import Disk, File
 from timermq.timerstore.errors import StoreLockedError
 from timermq.timerstore.faulty_disk import FaultyDisk
@@ -40,14 +43,27 @@ class Place:
         return content
 
 
-@pytest.fixture(params=["os", "memory", "faulty"])
+def _recorded(disk: MemoryDisk) -> Disk:
+    return RecordingDisk(disk, Recording(lambda: EPOCH_2020_MS))
+
+
+AROUND: dict[str, Callable[[MemoryDisk], Disk]] = {
+    "memory": lambda disk: disk,
+    "faulty": lambda disk: FaultyDisk(disk, "/store"),
+    "process": ProcessDisk,
+    "recording": _recorded,
+}
+"""Disks of tests and simulations; without faults, and none ends."""
+
+
+@pytest.fixture(params=["os", *AROUND])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """A place on each kind of disk; the faulty one has no faults."""
+    """A place on each kind of disk."""
     if request.param == "os":
         return Place(OsDisk(), str(tmp_path))
     disk = MemoryDisk(now_ms=lambda: EPOCH_2020_MS + 1)
     disk.make_dirs("/store")
-    return Place(disk if request.param == "memory" else FaultyDisk(disk, "/store"), "/store")
+    return Place(AROUND[request.param](disk), "/store")
 
 
 def test_a_written_file_is_read_back(place: Place) -> None:
