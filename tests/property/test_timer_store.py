@@ -145,7 +145,7 @@ def test_a_clock_that_is_set_back(plan: Plan) -> None:
 )
 @pytest.mark.slow
 def test_outages_longer_than_the_ring(plan: Plan) -> None:
-    """Everything still comes once and not early."""
+    """Everything still comes once, not early, and in the order of its moments."""
     assert fault_in(plan) is None
 
 

@@ -159,8 +159,35 @@ async def test_a_jump_ahead_that_is_accepted(autojump_clock: trio.testing.MockCl
 
     assert [] == held
     assert sorted(moments) == sorted(found)
-    near = [one for one in found if moments[one] < START_MS + HOUR_MS]
-    assert sorted(near, key=moments.__getitem__) == near
+    # Also what lies beyond the window of an hour, rolls in the past and is enqueued again.
+    assert sorted(found, key=moments.__getitem__) == found
+
+
+@pytest.mark.parametrize("down_ms", [2 * HOUR_MS, 6 * HOUR_MS])
+@pytest.mark.parametrize("stop", [True, False])
+async def test_an_outage_longer_than_the_window_or_the_wheel(
+    autojump_clock: trio.testing.MockClock, down_ms: int, stop: bool
+) -> None:
+    """What was due meanwhile goes out at once, in the order of its moments, rolled or not."""
+    wall = VirtualClock()
+    disk = new_disk(wall)
+    draw = random.Random(7)
+    moments = {f"m{n}": START_MS + draw.randint(10_000, 3 * HOUR_MS) for n in range(200)}
+    async with living(disk, wall, stop=stop) as life:
+        put(life, moments)
+        await trio.sleep(1)
+    if not stop:
+        disk.process_kill()
+    wall.step(down_ms)
+    due = [one for one in moments if moments[one] <= wall.now_ms()]
+    async with living(disk, wall, stop=stop) as life:
+        await trio.sleep(10)
+        at_once = life.bodies()
+        await trio.sleep(HOUR_MS / 1_000)
+        found = life.bodies()
+
+    assert sorted(due, key=moments.__getitem__) == at_once[: len(due)]
+    assert sorted(moments, key=moments.__getitem__) == found
 
 
 @pytest.mark.parametrize("step_ms", [-SECOND_MS, -HOUR_MS, -3 * DAY_MS])
