@@ -181,12 +181,13 @@ def door() -> list[str]:
     """What crowds and access control cost."""
     crowds, access = kept("crowds"), kept("access")
     lines = _bounded(crowds)
-    fails = "" if access["left"] >= access["floor"] else " ✗"
-    lines.append(
-        f"| throughput of small sends that access control leaves | ≥ {access['floor'] * 100:g} | "
-        f"{access['left'] * 100:.0f}{fails} | %, {access['open_us']} µs of CPU a message become "
-        f"{access['guarded_us']}; commit {access['machine']['commit']} |"
-    )
+    for what, key in (("small sends", ""), ("pulls of 32 messages", "pull_")):
+        fails = "" if access[f"{key}left"] >= access["floor"] else " ✗"
+        lines.append(
+            f"| throughput of {what} that access control leaves | ≥ {access['floor'] * 100:g} | "
+            f"{access[f'{key}left'] * 100:.0f}{fails} | %, {access[f'{key}open_us']} µs of CPU a "
+            f"message become {access[f'{key}guarded_us']}; commit {access['machine']['commit']} |"
+        )
     return lines
 
 

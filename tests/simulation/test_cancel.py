@@ -64,6 +64,28 @@ async def test_a_cancelled_message_never_arrives(
         assert service.statistics().cancelled == 1
 
 
+async def test_a_cancel_between_any_two_turns(autojump_clock: MockClock) -> None:
+    """From the release of a message to its topic, turn by turn of the event loop."""
+    clock = VirtualClock()
+    verdicts: list[Verdict] = []
+    async with running(MemoryDisk(), clock) as service:
+        for turns in range(40):
+            due_ms = clock.now_ms() + 2_000
+            sent(service, f"a{turns}", due_ms)
+            sent(service, f"b{turns}", due_ms)
+            await trio.sleep((due_ms - clock.now_ms()) / 1000)
+            for _ in range(turns):
+                await trio.lowlevel.checkpoint()
+            verdicts.append(cancel(service, f"a{turns}"))
+            await trio.sleep(1)
+            expected = [f"a{turns}", f"b{turns}"][verdicts[-1] is Verdict.CANCELLED :]
+            assert expected == bodies(service)[-len(expected) :], turns
+            assert (f"a{turns}" in bodies(service)) == (verdicts[-1] is Verdict.TOO_LATE)
+
+    assert {Verdict.CANCELLED, Verdict.TOO_LATE} == set(verdicts)
+    assert verdicts.count(Verdict.CANCELLED) > 1
+
+
 async def test_a_message_that_rolls_is_cancelled(autojump_clock: MockClock) -> None:
     """On its way, and on any leg."""
     clock = VirtualClock()

@@ -157,12 +157,14 @@ def test_crowds_and_access_stand_at_the_door(monkeypatch: pytest.MonkeyPatch) ->
             ],
         },
         "access": {
-            "machine": machine, "left": 0.59, "floor": 0.6, "open_us": 7.5, "guarded_us": 12.7
+            "machine": machine, "left": 0.59, "floor": 0.6, "open_us": 7.5, "guarded_us": 12.7,
+            "pull_left": 0.9, "pull_open_us": 1.8, "pull_guarded_us": 2.0,
         },
     }  # fmt: skip
     monkeypatch.setattr(module, "kept", results.__getitem__)
-    held, again, access = module.door()[-3:]
+    held, again, access, pulls = module.door()[-4:]
 
     assert "| held | ≤ 2 | 2.5 ✗ | % |" == held
     assert "| again |  | 90.0 | µs |" == again
     assert "≥ 60 | 59 ✗ | %, 7.5 µs of CPU a message become 12.7;" in access
+    assert "≥ 60 | 90 | %, 1.8 µs of CPU a message become 2.0;" in pulls

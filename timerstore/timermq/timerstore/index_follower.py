@@ -208,8 +208,7 @@ class IndexFollower:
         indexed = self._index.query(
             topic, key, count_max=QUERY_COUNT_MAX, begin_ms=begin_ms, end_ms=end_ms
         )
-        places = (*self._unindexed(), *indexed)
-        records = self._records(places, topic, key, unique=unique)
+        records = self._records(self._places(indexed), topic, key, unique=unique)
         within = (one for one in records if begin_ms <= store_ms_of(one[1]) <= end_ms)
         return [record for _, record in sorted(islice(within, count_max))]
 
@@ -225,7 +224,7 @@ class IndexFollower:
         """
         self._come_up()
         indexed = self._index.positions(topic, key, begin_ms=0, end_ms=(1 << 63) - 1)
-        return self._records(chain(self._unindexed(), indexed), topic, key, unique=unique)
+        return self._records(self._places(indexed), topic, key, unique=unique)
 
     def _come_up(self) -> None:
         if not self._read_only:
@@ -233,8 +232,14 @@ class IndexFollower:
             with contextlib.suppress(OSError):
                 self.catch_up()
 
-    def _unindexed(self) -> list[int]:
-        return [phy for phy, _ in self._log.scan(self.position, check_crc=False)][::-1]
+    def _places(self, indexed: Iterable[int]) -> Iterator[int]:
+        """Places from the newest back, each once.
+
+        One that opens RocketMQ's files may be behind what is indexed there.
+        """
+        position = self.position
+        unindexed = [phy for phy, _ in self._log.scan(position, check_crc=False)]
+        return chain(reversed(unindexed), (phy for phy in indexed if phy < position))
 
     def _records(
         self, places: Iterable[int], topic: str, key: str, *, unique: bool
