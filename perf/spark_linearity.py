@@ -24,9 +24,9 @@ from pyspark.sql import SparkSession
 from spark_store import SparkStore
 
 from timermq.cli.bench.measure import REFERENCE_MS, calibrate
-from timermq.pipeline import SystemClock, TimerOptions
+from timermq.pipeline import TimerOptions
 from timermq.pipeline.spark import register, spark_session
-from timermq.timerlog import TimerCheckpoint, TimerLog
+from timermq.timerlog import TimerCheckpoint, TimerLog, Units
 from timermq.timerstore.os_disk import OsDisk
 
 COUNTS = (1_000_000, 10_000_000, 100_000_000)
@@ -36,28 +36,21 @@ ASKINGS = 5
 RATIO_MAX = 1.25
 
 
-def extend(store: SparkStore, count: int) -> None:
-    """Write on with the units that are there, until there are so many."""
-    options, clock, disk = TimerOptions(), SystemClock(), OsDisk()
-    log = TimerLog.open(disk, f"{store.root}/timerlog", options.mapped_file_size_timer_log)
+def opened(store: SparkStore) -> TimerLog:
+    """The timer log of a stopped store, found to its end."""
+    size = TimerOptions().mapped_file_size_timer_log
+    log = TimerLog.open(OsDisk(), f"{store.root}/timerlog", size)
     log.recover(0)
-    units = np.concatenate([units for _, units in log.scan(0)])
-    draw = np.random.default_rng(7)
-    there = len(units)
-    while there < count:
-        added = draw.permutation(units[:FILLED])[: count - there]
-        log.append(added)
-        there += len(added)
-    checkpoint = TimerCheckpoint.open(disk, f"{store.root}/config/timercheck")
-    assert checkpoint.extension is not None
-    checkpoint.update(
-        last_read_time_ms=checkpoint.last_read_time_ms,
-        last_timer_log_flush_pos=log.max_pos,
-        last_timer_queue_offset=checkpoint.last_timer_queue_offset,
-        scan_py=checkpoint.extension.scan_py,
-        precision_ms=options.timer_precision_ms,
-        now_ms=clock.now_ms(),
-    )
+    return log
+
+
+def extend(store: SparkStore, units: Units, count: int) -> None:
+    """Write on with some units, so many more, and say in the checkpoint that they are there."""
+    log, draw = opened(store), np.random.default_rng(7)
+    for done in range(0, count, len(units)):
+        log.append(draw.permutation(units)[: count - done])
+    checkpoint = TimerCheckpoint.open(OsDisk(), f"{store.root}/config/timercheck")
+    checkpoint.last_timer_log_flush_pos = log.max_pos
     checkpoint.write()
     checkpoint.close()
     log.close()
@@ -85,17 +78,20 @@ def answer(spark: SparkSession, store: SparkStore) -> dict[str, object]:
 def measure(directory: Path, counts: list[int]) -> list[dict[str, object]]:
     """The answers, the fewest units first."""
     store = SparkStore.filled(directory, FILLED)
+    log = opened(store)
+    units = np.concatenate([units for _, units in log.scan(0)])
+    log.close()
     spark = spark_session(
         master=f"local[{CORES}]", name="linearity", settings={"spark.driver.memory": "2g"}
     )
     register(spark)
     found: list[dict[str, object]] = []
     for count in counts:
-        extend(store, count)
-        larger = attrs.evolve(store, count=count)
+        extend(store, units, count - store.count)
+        store = attrs.evolve(store, count=count)
         if not found:
-            warm_up(timerlog, spark, larger)
-        found.append(answer(spark, larger))
+            warm_up(timerlog, spark, store)
+        found.append(answer(spark, store))
         print(found[-1], file=sys.stderr, flush=True)
     spark.stop()
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 
@@ -9,7 +10,16 @@ import trio
 
 from fakes import START_MS, VirtualClock
 from golden_stores import GoldenStore
-from simulation.staged_service import ROOT, SMALL_FILES, SMALL_WHEEL, delete_of, running, timed
+from simulation.staged_service import (
+    QUIET_FILES,
+    ROOT,
+    SMALL_FILES,
+    SMALL_WHEEL,
+    arrivals_everywhere,
+    delete_of,
+    running,
+    timed,
+)
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.pipeline.upkeep.finding import Finding, Step
 from timermq.pipeline.upkeep.store_check import CheckedStore, is_damage
@@ -116,3 +126,18 @@ async def repair(store: CheckedStore) -> RepairReport:
     """Repair a store."""
     now_ms: Callable[[], int] = lambda: store.now_ms  # noqa: E731 - a clock that stands still
     return await StoreRepair(store, now_ms).run()
+
+
+async def serve_on(disk: MemoryDisk, from_ms: int = LATER_MS) -> Counter[str]:
+    """Serve a small store until all is due; returns how often each body reached a topic."""
+    clock = clock_at(from_ms)
+    disk.now_ms = clock.now_ms
+    async with running(disk, clock, store_options=QUIET_FILES) as service:
+        await trio.sleep(90)
+        found = arrivals_everywhere(service.store)
+        assert 0 == service.statistics().early
+    return Counter(
+        one.body
+        for one in found
+        if one.topic.startswith("T") and one.body and one.body.isascii() and one.body[0] == "m"
+    )

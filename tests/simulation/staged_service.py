@@ -11,6 +11,7 @@ import trio
 from fakes import VirtualClock
 from timermq.pipeline import TimerMessageStore, TimerOptions, WatchedClock
 from timermq.timerstore.disk import Disk
+from timermq.timerstore.file_family import FileFamily
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import decode_record
@@ -31,6 +32,18 @@ SMALL_WHEEL = TimerOptions(
     mapped_file_size_timer_log=52 * 40 + 16,
     clock_check_interval_ms=3_600_000,
 )
+
+
+SYNCED_FAMILIES = (
+    FileFamily.COMMIT_LOG,
+    FileFamily.CONSUME_QUEUE,
+    FileFamily.INDEX,
+    FileFamily.TIMER_LOG,
+    FileFamily.TIMER_WHEEL,
+    FileFamily.STORE_CHECKPOINT,
+    FileFamily.TIMER_CHECKPOINT,
+)
+"""What is synced while the store is served; JSON tables are written anew each time."""
 
 
 @attrs.frozen

@@ -12,6 +12,7 @@ import pytest
 
 from simulation.crash_states import CrashState, CrashStates
 from simulation.crash_workloads import WORKLOADS, Outcome
+from simulation.staged_service import SYNCED_FAMILIES
 from timermq.timerstore.disk_damage import draw_damage
 from timermq.timerstore.file_family import FileFamily
 
@@ -20,12 +21,7 @@ EXPECTED = [0, 2, 3, 4]
 """All that were sent; 1 was cancelled."""
 
 FAMILIES = [
-    FileFamily.CONSUME_QUEUE,
-    FileFamily.INDEX,
-    FileFamily.TIMER_LOG,
-    FileFamily.TIMER_WHEEL,
-    FileFamily.STORE_CHECKPOINT,
-    FileFamily.TIMER_CHECKPOINT,
+    *(family for family in SYNCED_FAMILIES if family is not FileFamily.COMMIT_LOG),
     FileFamily.ABORT,
 ]
 

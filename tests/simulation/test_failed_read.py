@@ -6,53 +6,30 @@ and delivers it once.
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 import trio
 from trio.testing import MockClock
 
-from damaged_stores import LATER_MS, clock_at, on_disk, small_image
-from simulation.staged_service import QUIET_FILES, ROOT, arrivals_everywhere, running
+from damaged_stores import LATER_MS, clock_at, on_disk, serve_on, small_image
+from simulation.staged_service import QUIET_FILES, ROOT, SYNCED_FAMILIES, running
 from timermq.cli.simulate.leaves import leaves
 from timermq.timerstore.commit_log import StoreFailedError
 from timermq.timerstore.fault_plan import FaultRule, FaultRules, Operation
 from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.file_family import FileFamily
-from timermq.timerstore.memory_disk import MemoryDisk
 
-FAMILIES = [
-    FileFamily.COMMIT_LOG,
-    FileFamily.CONSUME_QUEUE,
-    FileFamily.INDEX,
-    FileFamily.TIMER_LOG,
-    FileFamily.TIMER_WHEEL,
-    FileFamily.STORE_CHECKPOINT,
-    FileFamily.TIMER_CHECKPOINT,
-]
 SKIPS = (0, 1, 2, 5, 12, 30)
 """Reads of a family that go well before."""
 
 
-async def arrived(disk: MemoryDisk, from_ms: int) -> Counter[str]:
-    """Serve until all is due; how often each body reached its topic, in all lives."""
-    clock = clock_at(from_ms)
-    disk.now_ms = clock.now_ms
-    async with running(disk, clock, store_options=QUIET_FILES) as service:
-        await trio.sleep(90)
-        found = arrivals_everywhere(service.store)
-        assert 0 == service.statistics().early
-    return Counter(one.body for one in found if one.topic.startswith("T") and one.body[:1] == "m")
-
-
 @pytest.mark.parametrize("stop", [True, False], ids=["stopped", "killed"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", SYNCED_FAMILIES)
 async def test_the_next_process_has_everything(
     autojump_clock: MockClock, family: FileFamily, stop: bool
 ) -> None:
     """Whichever read fails, and for how long: a process that saw it leaves nothing wrong behind."""
     image = await small_image(stop=stop)
-    expected = await arrived(on_disk(image), LATER_MS)
+    expected = await serve_on(on_disk(image), LATER_MS)
     met, ends = 0, list[str]()
     for skip in SKIPS:
         disk = on_disk(image)
@@ -69,7 +46,7 @@ async def test_the_next_process_has_everything(
             ends += [str(one) for one in leaves(errors)]
         met += bool(plan.struck)
         disk.process_kill()
-        assert expected == await arrived(disk, LATER_MS + 5_000), skip
+        assert expected == await serve_on(disk, LATER_MS + 5_000), skip
 
     assert met
     assert all(one.split(": ")[-2].endswith("Input/output error") for one in ends)

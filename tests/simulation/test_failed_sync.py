@@ -15,9 +15,9 @@ from trio.testing import MockClock
 
 from fakes import START_MS, VirtualClock
 from simulation.crash_workloads import Outcome, message
-from simulation.staged_service import ROOT, SYNC_FILES, running
+from simulation.staged_service import ROOT, SYNC_FILES, SYNCED_FAMILIES, running
 from timermq.pipeline import TimerMessageStore, TimerOptions
-from timermq.pipeline.waiting_messages import Verdict, Wanted
+from timermq.pipeline.cancel_verdict import Verdict, Wanted
 from timermq.timerstore.commit_log import StoreFailedError
 from timermq.timerstore.fault_plan import FaultRule, FaultRules, Operation
 from timermq.timerstore.faulty_disk import FaultyDisk
@@ -47,17 +47,6 @@ BATCH = 40
 """Messages of one put, a tenth of a second apart: each has a slot of its own, so that the wheel has
 pages too."""
 
-SYNCED = [
-    FileFamily.COMMIT_LOG,
-    FileFamily.CONSUME_QUEUE,
-    FileFamily.INDEX,
-    FileFamily.TIMER_LOG,
-    FileFamily.TIMER_WHEEL,
-    FileFamily.STORE_CHECKPOINT,
-    FileFamily.TIMER_CHECKPOINT,
-]
-"""What is synced while the store is served; JSON tables are written anew each time."""
-
 
 async def send(service: TimerMessageStore, first: int) -> list[int]:
     """Send a batch; the numbers of those that were acknowledged."""
@@ -70,7 +59,7 @@ async def send(service: TimerMessageStore, first: int) -> list[int]:
     return []
 
 
-@pytest.mark.parametrize("family", SYNCED)
+@pytest.mark.parametrize("family", SYNCED_FAMILIES)
 @pytest.mark.parametrize("second_life", [0.0, 1.5])
 async def test_the_next_process_does_not_believe_the_page_cache(
     autojump_clock: MockClock, family: FileFamily, second_life: float

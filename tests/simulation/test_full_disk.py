@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from fakes import START_MS, VirtualClock
 from simulation.crash_workloads import FILES, WHEEL, Outcome, message
-from simulation.staged_service import ROOT, running
+from simulation.staged_service import ROOT, SYNCED_FAMILIES, running
 from timermq.pipeline import TimerMessageStore
 from timermq.timerstore.fault_plan import TAKING_SPACE, Fault, FaultRule, FaultRules, Operation
 from timermq.timerstore.faulty_disk import FaultyDisk
@@ -186,12 +186,7 @@ async def test_short_writes(autojump_clock: MockClock, skip: int) -> None:
 @pytest.mark.parametrize(
     "family",
     [
-        FileFamily.CONSUME_QUEUE,
-        FileFamily.INDEX,
-        FileFamily.TIMER_LOG,
-        FileFamily.TIMER_WHEEL,
-        FileFamily.STORE_CHECKPOINT,
-        FileFamily.TIMER_CHECKPOINT,
+        *(family for family in SYNCED_FAMILIES if family is not FileFamily.COMMIT_LOG),
         FileFamily.CONFIG,
     ],
 )

@@ -9,8 +9,8 @@ from trio.testing import MockClock
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import ROOT, arrivals, delete_of, running, timed
 from timermq.pipeline import TimerMessageStore, key_records
+from timermq.pipeline.cancel_verdict import CancelError, Verdict, Wanted
 from timermq.pipeline.cancellation import CancelResult
-from timermq.pipeline.waiting_messages import CancelError, Verdict, Wanted
 from timermq.timerstore.memory_disk import MemoryDisk
 
 MOVES = 100

@@ -29,11 +29,11 @@ from simulation.staged_service import (
 )
 from small_store import read_bodies
 from timermq.pipeline import TimerMessageStore
+from timermq.pipeline.cancel_verdict import CancelError, Wanted
+from timermq.pipeline.cancel_verdict import Verdict as CancelVerdict
 from timermq.pipeline.quarantine_record import Entry, State
 from timermq.pipeline.quarantine_release import Verdict
 from timermq.pipeline.system_topics import QUARANTINE_TOPIC, TIMER_TOPIC
-from timermq.pipeline.waiting_messages import CancelError, Wanted
-from timermq.pipeline.waiting_messages import Verdict as CancelVerdict
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.store_options import StoreOptions

@@ -11,21 +11,26 @@ import trio
 from trio.testing import MockClock
 
 from damaged_stores import (
-    LATER_MS,
     SENT,
     checked,
-    clock_at,
     damage_of,
     golden_checked,
     golden_image,
     mendable,
     on_disk,
     repair,
+    serve_on,
     small_image,
 )
 from fakes import VirtualClock
 from golden_stores import NAMES, GoldenStores
-from simulation.staged_service import QUIET_FILES, ROOT, SMALL_FILES, arrivals_everywhere, running
+from simulation.staged_service import (
+    ROOT,
+    SMALL_FILES,
+    SYNCED_FAMILIES,
+    arrivals_everywhere,
+    running,
+)
 from timermq.pipeline import TIMER_TOPIC
 from timermq.pipeline.upkeep.log_survey import Found, LogSurvey
 from timermq.pipeline.upkeep.segment_row import SegmentRow
@@ -37,16 +42,7 @@ from timermq.timerstore.file_family import FileFamily, family_of
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.record import decode_record
 
-FAMILIES = (
-    FileFamily.COMMIT_LOG,
-    FileFamily.CONSUME_QUEUE,
-    FileFamily.INDEX,
-    FileFamily.TIMER_LOG,
-    FileFamily.TIMER_WHEEL,
-    FileFamily.STORE_CHECKPOINT,
-    FileFamily.TIMER_CHECKPOINT,
-    FileFamily.CONFIG,
-)
+FAMILIES = (*SYNCED_FAMILIES, FileFamily.CONFIG)
 LOSSES = ("missing", "short", "empty")
 CHANGING = frozenset(Operation) - {Operation.OPEN, Operation.READ}
 
@@ -81,21 +77,6 @@ def bodies(whole: dict[int, bytes], left: dict[int, bytes]) -> set[str]:
         for position, data in whole.items()
         if left.get(position) == data
     } - {"0"}
-
-
-async def serve_on(disk: MemoryDisk) -> Counter[str]:
-    """Serve the store until all is due; returns how often each body reached a topic."""
-    clock = clock_at(LATER_MS)
-    disk.now_ms = clock.now_ms
-    async with running(disk, clock, store_options=QUIET_FILES) as service:
-        await trio.sleep(90)
-        found = arrivals_everywhere(service.store)
-        assert 0 == service.statistics().early
-    return Counter(
-        one.body
-        for one in found
-        if one.topic.startswith("T") and one.body and one.body.isascii() and one.body[0] == "m"
-    )
 
 
 async def check_repair(disk: MemoryDisk, whole: dict[int, bytes], label: object) -> None:

@@ -15,8 +15,8 @@ from simulation.staged_service import QUIET_FILES, ROOT, SMALL_FILES, SMALL_WHEE
 from spark.audited_stores import all_kinds, put, taken_over, written
 from timermq.cli import main
 from timermq.pipeline.already_done import origin_of
+from timermq.pipeline.cancel_verdict import Wanted
 from timermq.pipeline.spark.jobs.audit import Audit, audit
-from timermq.pipeline.waiting_messages import Wanted
 from timermq.timerlog import UNIT
 from timermq.timerlog.segment import units_in
 from timermq.timerstore.consume_queue import UNIT as QUEUE_UNIT

@@ -31,6 +31,7 @@ from timermq.timerstore.put_status import PutResult
 from timermq.timerstore.record import record_spans
 
 from .already_done import origin_of
+from .cancel_verdict import CancelError, Verdict, Wanted
 from .clock import Clock
 from .delivered_message import taken_over
 from .fresh_cancels import FreshCancel
@@ -48,7 +49,7 @@ from .timer_record import (
     timer_tail,
 )
 from .timer_state import TimerState
-from .waiting_messages import CancelError, Found, Verdict, Waiting, WaitingMessages, Wanted
+from .waiting_messages import Found, Waiting, WaitingMessages
 
 RECALL_TAG = b"_RECALL_TAG_"
 RECALL_BODY = b"0"

@@ -22,10 +22,7 @@ from timermq.timerstore.properties import find
 from timermq.timerstore.record import RecordError, record_properties
 
 from .already_done import origin_in
-from .cancel_verdict import CancelError as CancelError
-from .cancel_verdict import Verdict as Verdict
-from .cancel_verdict import Wanted as Wanted
-from .cancel_verdict import too_common
+from .cancel_verdict import CancelError, Verdict, Wanted, too_common
 from .key_records import KeyRecords, SoleMoves
 from .quarantine import Quarantine
 from .quarantine_record import State

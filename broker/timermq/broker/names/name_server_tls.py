@@ -14,7 +14,7 @@ import ssl
 import trio
 
 from ..options import BrokerOptions
-from ..security.tls import TlsError, reason_of, said
+from ..security.tls import TlsError, reason_of, said, show
 from .name_server_link import OpenStream
 
 
@@ -54,11 +54,7 @@ def _context(options: BrokerOptions) -> ssl.SSLContext:
         raise TlsError(f"trusted certificates {trusted}: {said(error)}") from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if shown is not None:
-        key = options.tls_client_key_path
-        try:
-            context.load_cert_chain(shown, key, _no_password)
-        except (OSError, ValueError) as error:
-            raise TlsError(f"certificate {shown} with key {key or shown}: {said(error)}") from None
+        show(context, shown, options.tls_client_key_path, _no_password)
     return context
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import enum
 import socket
 import ssl
+from collections.abc import Callable
 
 import structlog
 import trio
@@ -171,15 +172,12 @@ def _load_context(options: BrokerOptions) -> ssl.SSLContext | None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(
-            certificate,
-            options.tls_server_key_path,
-            lambda: _password(options.tls_server_key_password_path),
-        )
-    except (OSError, ValueError) as error:
-        key = options.tls_server_key_path or certificate
-        raise TlsError(f"certificate {certificate} with key {key}: {said(error)}") from None
+    show(
+        context,
+        certificate,
+        options.tls_server_key_path,
+        lambda: _password(options.tls_server_key_password_path),
+    )
     if options.tls_server_need_client_auth is not TlsClientAuth.NONE:
         context.verify_mode = (
             ssl.CERT_REQUIRED
@@ -192,6 +190,21 @@ def _load_context(options: BrokerOptions) -> ssl.SSLContext | None:
             trusted = options.tls_server_trust_cert_path
             raise TlsError(f"trusted certificates {trusted}: {said(error)}") from None
     return context
+
+
+def show(
+    context: ssl.SSLContext, certificate: str, key: str | None, password: Callable[[], bytes]
+) -> None:
+    """Have a context show a certificate; its key stands in the same file if none is named.
+
+    Raises:
+        TlsError: The files cannot be used.
+    """
+    try:
+        context.load_cert_chain(certificate, key, password)
+    except (OSError, ValueError) as error:
+        place = f"certificate {certificate} with key {key or certificate}"
+        raise TlsError(f"{place}: {said(error)}") from None
 
 
 def _password(path: str | None) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections import Counter
+from collections.abc import Iterable
 from typing import Literal
 
 import attrs
@@ -197,9 +198,9 @@ class Histories:
                 return Fate.GONE
         return Fate.UNKNOWN
 
-    def lasting(self, life: Life) -> list[Arrival]:
-        """The arrivals of a message that certainly stand."""
-        return [one for one in life.arrivals if self.fate(one) is Fate.LASTING]
+    def lasting(self, arrivals: Iterable[Arrival]) -> list[Arrival]:
+        """Those that certainly stand."""
+        return [one for one in arrivals if self.fate(one) is Fate.LASTING]
 
     def _may_undo(self, cut: Mark, mark: Mark) -> bool:
         if self.unsynced_ms is None:

@@ -72,7 +72,7 @@ class MessageRules:
         topics = {one.send.topic for one in stored}
         queues = {_queue(one) for one in stored}
         offsets = {_offset(one) for one in stored}
-        for arrival in self.histories.lasting(life):
+        for arrival in self.histories.lasting(life.arrivals):
             fits = arrival.queue.topic in topics
             fits = fits and (None in queues or arrival.queue.number in queues)
             if not fits or not (None in offsets or arrival.offset in offsets):
@@ -80,7 +80,7 @@ class MessageRules:
                 yield self._broken(Rule.PLACE, life, asked, str(arrival), [arrival])
 
     def _twice(self, life: Life, stored: list[Attempt]) -> Iterator[Broken]:
-        lasting = self.histories.lasting(life)
+        lasting = self.histories.lasting(life.arrivals)
         if len(lasting) > len(stored):
             yield self._broken(
                 Rule.ONCE,
@@ -122,7 +122,7 @@ class MessageRules:
         One that a power cut took back, or may have, is judged by what had been asked until it was
         seen; what was answered behind the cut may know nothing of it.
         """
-        histories, lasting = self.histories, self.histories.lasting(life)
+        histories, lasting = self.histories, self.histories.lasting(life.arrivals)
         taken_back = [one for one in life.arrivals if one not in lasting]
         for arrival in taken_back:
             until_then = as_of(histories, life, arrival.seen)

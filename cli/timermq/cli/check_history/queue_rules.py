@@ -31,7 +31,7 @@ def broken_offsets(histories: Histories) -> Iterator[Broken]:
     """Two messages at one place, and gaps where somebody saw the whole queue."""
     for queue, places in histories.queues.items():
         for arrivals in places.values():
-            lasting = [one for one in arrivals if histories.fate(one) is Fate.LASTING]
+            lasting = histories.lasting(arrivals)
             for second in lasting[1:]:
                 yield Broken(
                     rule=Rule.OFFSETS,

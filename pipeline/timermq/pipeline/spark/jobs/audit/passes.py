@@ -158,8 +158,9 @@ class _Audit:
         found = reduce(DataFrame.unionByName, parts)
         if counts["damaged"] or counts["unsound"]:
             found = self._torn(found)
-        found = self._outside_of_mended(found.persist(StorageLevel.DISK_ONLY))
-        by_verdict = {row[0]: row[1] for row in found.groupBy("verdict").count().collect()}
+        found, by_verdict = counted(found)
+        if by_verdict and (mended := self._mended()) is not None:
+            found, by_verdict = counted(outside_of(found, mended))
         findings = self._with_names(found) if by_verdict else self._none()
         kept.unpersist()
         return Audit(
@@ -287,19 +288,17 @@ class _Audit:
             broken(damaged, [TORN])
         )
 
-    def _outside_of_mended(self, found: DataFrame) -> DataFrame:
-        """Findings without those of records that a repair has filled the places of."""
-        if found.isEmpty():
-            return found
+    def _mended(self) -> DataFrame | None:
+        """Records that a repair has filled holes with; None without any."""
         mended = self._log(MENDED_COLUMNS).where(IS_MENDED)
-        (told,) = mended.selectExpr("count(*) AS places").collect()
-        if not told.places:
-            return found
+        places = mended.count()
+        if not places:
+            return None
         self.notes.append(
-            f"{told.places} records stand where a repair found damaged ones: "
+            f"{places} records stand where a repair found damaged ones: "
             "what was there, and what names it, is not judged"
         )
-        return outside_of(found, mended).persist(StorageLevel.DISK_ONLY)
+        return mended
 
     def _with_names(self, found: DataFrame) -> DataFrame:
         """Findings with topic, queue and unique key of their records."""
@@ -352,6 +351,12 @@ COUNTED = (
     "cleaned",
 )
 """What is told of a store, in this order."""
+
+
+def counted(found: DataFrame) -> tuple[DataFrame, dict[str, int]]:
+    """Findings, kept for further looks, and how many there are by their verdicts."""
+    found = found.persist(StorageLevel.DISK_ONLY)
+    return found, {row[0]: row[1] for row in found.groupBy("verdict").count().collect()}
 
 
 def aggregates(told: Mapping[str, str]) -> list[Column]:
