@@ -58,11 +58,16 @@ def start(namesrv: str, name: str, kind: str, group: str, topic: str, tags: str)
     return consumer
 
 
-def send(namesrv: str, group: str, topic: str, prefix: str, count: int, pause_ms: int) -> None:
-    """Send one after the other, each as often as it takes."""
-    producer = Producer(f"{group}-{prefix}")  # a second one of a group is refused by the client
+def make_producer(namesrv: str, group: str) -> Producer:
+    """The one producer of this process: with one that begins while one ends the client may hang."""
+    producer = Producer(group)
     producer.set_namesrv_addr(namesrv)
     producer.start()
+    return producer
+
+
+def send(producer: Producer, topic: str, prefix: str, count: int, pause_ms: int) -> None:
+    """Send one after the other, each as often as it takes."""
     for number in range(count):
         message = Message(topic)
         message.set_body(f"{prefix}-{number}")
@@ -75,12 +80,12 @@ def send(namesrv: str, group: str, topic: str, prefix: str, count: int, pause_ms
                 break
         emit("SENT", prefix, number)
         time.sleep(pause_ms / 1000)
-    producer.shutdown()
 
 
 def main(namesrv: str) -> None:
     """Obey until the input ends."""
     running: dict[str, PushConsumer] = {}
+    producer: Producer | None = None
     for line in sys.stdin:
         command, name, *words = line.rstrip("\n").split("\t")
         if command == "start":
@@ -89,7 +94,8 @@ def main(namesrv: str) -> None:
             emit("READY", name)
         elif command == "send":
             topic, prefix, count, pause_ms = words
-            args = (namesrv, name, topic, prefix, int(count), int(pause_ms))
+            producer = producer or make_producer(namesrv, name)
+            args = (producer, topic, prefix, int(count), int(pause_ms))
             threading.Thread(target=send, args=args, daemon=True).start()
         else:
             running.pop(name).shutdown()
