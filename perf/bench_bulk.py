@@ -3,7 +3,7 @@
 A broker of its own is given a job: blocks of rows for the next hours with keys, staged over one
 connection, handed over and adopted. Meanwhile another producer's timers fire, a hundred a second,
 and the broker counts how late. CPU is that of the broker's process, a row; ``normal_cpu_us`` is
-scaled to the reference machine by a calibration before and after.
+scaled to the reference machine by a calibration meanwhile.
 
 Run: ``nice python perf/bench_bulk.py [--count N] [--body BYTES] [--keys MOST]``.
 """
@@ -22,7 +22,7 @@ import trio
 from front_door import Client, lateness, send_ext
 from served import Server, serving
 
-from timermq.cli.bench.measure import REFERENCE_MS, calibrate
+from timermq.cli.bench.calibration import REFERENCE_MS, calibration
 from timermq.remoting import Command, RequestCode
 from timermq.remoting.bulk import (
     AskStatus,
@@ -122,18 +122,18 @@ async def measure(server: Server, args: argparse.Namespace) -> dict[str, float]:
         before_stage = cpu(server)
         wanted = await stage(client, args.count, args.body, args.keys)
         staged = cpu(server)
-        before, calibration = await trio.to_thread.run_sync(lateness, metrics), calibrate()
-        cpu_before, begun = cpu(server), time.monotonic()
-        await ask(client, bulk_request("bench", wanted))
-        handed = time.monotonic() - begun
-        while True:
-            answer = await ask(client, bulk_request("bench", AskStatus()))
-            status = JobStatus.decode(answer.body)
-            if status.state is JobState.DONE:
-                break
-            await trio.sleep(0.05)
-        took, used = time.monotonic() - begun, cpu(server) - cpu_before
-        calibration = (calibration + calibrate()) / 2
+        before = await trio.to_thread.run_sync(lateness, metrics)
+        with calibration() as calibrated:
+            cpu_before, begun = cpu(server), time.monotonic()
+            await ask(client, bulk_request("bench", wanted))
+            handed = time.monotonic() - begun
+            while True:
+                answer = await ask(client, bulk_request("bench", AskStatus()))
+                status = JobStatus.decode(answer.body)
+                if status.state is JobState.DONE:
+                    break
+                await trio.sleep(0.05)
+            took, used = time.monotonic() - begun, cpu(server) - cpu_before
         await trio.sleep(1.5)
         after = await trio.to_thread.run_sync(lateness, metrics)
         sent.stop = True
@@ -147,8 +147,8 @@ async def measure(server: Server, args: argparse.Namespace) -> dict[str, float]:
         "seconds": round(took, 2),
         "rows_per_second": round(status.adopted / took),
         "cpu_us": round(used / args.count * 1e6, 2),
-        "normal_cpu_us": round(used / args.count * 1e6 * REFERENCE_MS / calibration, 2),
-        "calibration_ms": round(calibration, 2),
+        "normal_cpu_us": round(used / args.count * 1e6 * REFERENCE_MS / calibrated.ms, 2),
+        "calibration_ms": round(calibrated.ms, 2),
         "timers_fired": total,
         "lateness_p99_ms": next(bound for bound, found in counts.items() if found >= 0.99 * total)
         * 1000,

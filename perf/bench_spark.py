@@ -30,7 +30,7 @@ from kept import report as keep_report
 from pyspark.sql import DataFrame, SparkSession
 from spark_store import SparkStore
 
-from timermq.cli.bench.measure import REFERENCE_MS, calibrate
+from timermq.cli.bench.calibration import REFERENCE_MS, calibration
 from timermq.cli.bench.standing import SPREAD_MS
 from timermq.pipeline.spark import read_table, register, spark_session
 from timermq.pipeline.spark.jobs.audit import audit as audit_store
@@ -212,11 +212,9 @@ def answer(name: str, spark: SparkSession, store: SparkStore) -> dict[str, objec
     """What a question costs when Java is warm."""
     question = QUESTIONS[name]
     warm_up(question.ask, spark, store)
-    before_ms = calibrate()
-    with metered() as meter:
+    with calibration() as calibrated, metered() as meter:
         question.ask(spark, store)
-    calibration_ms = (before_ms + calibrate()) / 2
-    share = REFERENCE_MS / calibration_ms
+    share = REFERENCE_MS / calibrated.ms
     floor = question.seconds_max and question.seconds_max * CORES * 1e6 / 10_000_000
     cpu_us = meter.cpu_seconds * 1e6 / store.count
     within = floor is None or cpu_us * share <= floor
@@ -230,7 +228,7 @@ def answer(name: str, spark: SparkSession, store: SparkStore) -> dict[str, objec
         "normal_cpu_us_max": floor and round(floor, 2),
         "worker_mib": round(meter.worker_bytes / (1 << 20)),
         "worker_mib_max": WORKER_MEMORY_MAX >> 20,
-        "calibration_ms": round(calibration_ms, 2),
+        "calibration_ms": round(calibrated.ms, 2),
         "passes": within and meter.worker_bytes <= WORKER_MEMORY_MAX,
     }
 

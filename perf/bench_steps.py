@@ -21,7 +21,7 @@ from pathlib import Path
 
 from steps import STEPS, Workbench
 
-from timermq.cli.bench.measure import REFERENCE_MS, calibrate
+from timermq.cli.bench.calibration import REFERENCE_MS, calibrate
 from timermq.cli.bench.remoting import Remoting
 from timermq.cli.bench.shot import Shot
 from timermq.remoting import FrameConnection

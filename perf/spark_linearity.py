@@ -23,7 +23,7 @@ from kept import report
 from pyspark.sql import SparkSession
 from spark_store import SparkStore
 
-from timermq.cli.bench.measure import REFERENCE_MS, calibrate
+from timermq.cli.bench.calibration import REFERENCE_MS, calibration
 from timermq.pipeline import TimerOptions
 from timermq.pipeline.spark import register, spark_session
 from timermq.timerlog import TimerCheckpoint, TimerLog, Units
@@ -60,10 +60,9 @@ def answer(spark: SparkSession, store: SparkStore) -> dict[str, object]:
     """What reading costs a unit: the asking that took the least CPU."""
     found: list[tuple[float, float, float]] = []
     for _ in range(ASKINGS):
-        before_ms = calibrate()
-        with metered() as meter:
+        with calibration() as calibrated, metered() as meter:
             timerlog(spark, store)
-        share = REFERENCE_MS * 2 / (before_ms + calibrate())
+        share = REFERENCE_MS / calibrated.ms
         found.append((meter.cpu_seconds * share, meter.cpu_seconds, meter.seconds))
     normal, cpu, seconds = min(found)
     return {

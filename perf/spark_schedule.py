@@ -26,7 +26,7 @@ from kept import report
 from pyspark.sql import SparkSession
 from served import Server, serving
 
-from timermq.cli.bench.measure import REFERENCE_MS, calibrate
+from timermq.cli.bench.calibration import REFERENCE_MS, calibration
 from timermq.pipeline.spark import register, spark_session
 from timermq.pipeline.spark.jobs.schedule import schedule
 from timermq.pipeline.spark.sink import JobReport, SinkOptions
@@ -64,10 +64,11 @@ def measure(spark: SparkSession, server: Server, count: int) -> dict[str, object
         _scheduled(spark, server, small)
         sender.start()
         time.sleep(1.5)
-        before, before_ms, cpu_before = lateness(metrics), calibrate(), cpu(server)
-        with metered() as meter:
+        before = lateness(metrics)
+        with calibration() as calibrated, metered() as meter:
+            cpu_before = cpu(server)
             found = _scheduled(spark, server, large)
-        used, calibration = cpu(server) - cpu_before, (before_ms + calibrate()) / 2
+            used = cpu(server) - cpu_before
         time.sleep(1.5)
         after = lateness(metrics)
         sent.stop = True
@@ -82,13 +83,13 @@ def measure(spark: SparkSession, server: Server, count: int) -> dict[str, object
         "rows_per_second": round(found.adopted / meter.seconds),
         "rows_per_second_min": ROWS_PER_SECOND_MIN,
         "broker_cpu_us": round(used / count * 1e6, 2),
-        "broker_normal_cpu_us": round(used / count * 1e6 * REFERENCE_MS / calibration, 2),
+        "broker_normal_cpu_us": round(used / count * 1e6 * REFERENCE_MS / calibrated.ms, 2),
         "spark_cpu_seconds": round(meter.cpu_seconds - used, 2),
         "worker_mib": round(meter.worker_bytes / (1 << 20)),
         "timers_fired": total,
         "lateness_p99_ms": late * 1000,
         "lateness_p99_ms_max": LATE_ENOUGH_MS,
-        "calibration_ms": round(calibration, 2),
+        "calibration_ms": round(calibrated.ms, 2),
     }
 
 

@@ -33,7 +33,7 @@ from .reactor import Reactor
 from .security.tls import Tls
 from .session import Session, pack_born_host
 
-READS_MAX = 4
+READS_MAX = 8
 """Times that a ready socket is read in one round."""
 
 JOIN_SIZE_MAX = 131_072

@@ -34,7 +34,7 @@ _FRONT = struct.Struct(">iI")
 RUN_COUNT_MIN = 32
 """Frames of one form that are worth being received as one; fewer cost less one by one."""
 RUN_COUNT_MAX = 256
-RUN_SIZE_MAX = 192 << 10
+RUN_SIZE_MAX = 384 << 10
 """Bytes of such frames: what is made of them stays small enough for one write."""
 FORMS_MAX = 8
 """Forms remembered: a new one begins when an opaque has another number of digits."""

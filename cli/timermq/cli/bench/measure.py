@@ -1,32 +1,12 @@
-"""Measuring a serving broker from outside: its CPU, and the machine's speed beside it.
-
-Wall-clock rates swing by a factor of three on shared machines. So each figure comes with the CPU
-time that the broker used for a message, and with a calibration: what a fixed piece of plain Python
-costs at that moment.
-"""
+"""Measuring a serving broker from outside: its CPU and its memory."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
 
-CALIBRATION_ROUNDS = 100_000
 _SCHEDULED = 2
 """CPUCLOCK_SCHED: the time that the scheduler gave, of all threads."""
-REFERENCE_MS = 2.8
-"""Calibration of the machine that the floors were measured on, milliseconds of CPU."""
-
-
-def calibrate() -> float:
-    """Milliseconds of CPU for a fixed loop of plain Python; the best of five."""
-    best = float("inf")
-    for _ in range(5):
-        started = time.process_time()
-        total = 0
-        for number in range(CALIBRATION_ROUNDS):
-            total += number & 7
-        best = min(best, (time.process_time() - started) * 1000)
-    return best
 
 
 def cpu_seconds(process_id: int) -> float:

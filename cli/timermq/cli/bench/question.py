@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import attrs
 
-from .measure import REFERENCE_MS
+from .calibration import REFERENCE_MS
 
 
 @attrs.frozen(kw_only=True)

@@ -11,8 +11,9 @@ from functools import partial
 import attrs
 
 from .broker_process import broker_process
+from .calibration import calibration
 from .load import ping_pong, pull, send
-from .measure import calibrate, cpu_seconds, own_memory
+from .measure import cpu_seconds, own_memory
 from .question import Figure, Load, rate_figure
 from .server import Server, Start
 
@@ -93,7 +94,7 @@ def _sync(count: int, start: Start, name: str, floor: float) -> list[Figure]:
 
 
 class Meter:
-    """CPU of a broker, and the calibration before and after."""
+    """CPU of a broker, and the calibration meanwhile."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -120,8 +121,9 @@ class Meter:
 def metered(server: Server) -> Generator[Meter]:
     """Measure what a server uses during a block, which says how long it took."""
     meter = Meter()
-    before_ms, before_cpu = calibrate(), cpu_seconds(server.process_id)
-    yield meter
-    meter.cpu_seconds = cpu_seconds(server.process_id) - before_cpu
-    meter.calibration_ms = (before_ms + calibrate()) / 2
+    with calibration() as calibrated:
+        before_cpu = cpu_seconds(server.process_id)
+        yield meter
+        meter.cpu_seconds = cpu_seconds(server.process_id) - before_cpu
+    meter.calibration_ms = calibrated.ms
     meter.memory = own_memory(server.process_id)
