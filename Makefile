@@ -74,6 +74,7 @@ figures: $(STAMP)  ## measure all that docs/performance.md shows: three quarters
 	$(BIN)/python perf/front_door.py --keep
 	$(BIN)/python perf/overload.py --keep
 	$(BIN)/python perf/bench_access.py --keep
+	$(BIN)/python perf/bench_watch.py --keep
 	$(MAKE) docs
 
 docs: $(STAMP)   ## tables of docs/ from declarations and kept results, and pictures of these

@@ -178,8 +178,8 @@ def promises() -> list[str]:
 
 
 def door() -> list[str]:
-    """What crowds and access control cost."""
-    crowds, access = kept("crowds"), kept("access")
+    """What crowds, access control and a watcher cost."""
+    crowds, access, watch = kept("crowds"), kept("access"), kept("watch")
     lines = _bounded(crowds)
     for what, key in (("small sends", ""), ("pulls of 32 messages", "pull_")):
         fails = "" if access[f"{key}left"] >= access["floor"] else " ✗"
@@ -188,7 +188,8 @@ def door() -> list[str]:
             f"{access[f'{key}left'] * 100:.0f}{fails} | %, {access[f'{key}open_us']} µs of CPU a "
             f"message become {access[f'{key}guarded_us']}; commit {access['machine']['commit']} |"
         )
-    return lines
+    (answer,) = watch["answers"]
+    return [*lines, _bounded_row(answer, f"; commit {watch['machine']['commit']}")]
 
 
 def overload() -> list[str]:
@@ -204,11 +205,13 @@ def _bounded(result: Mapping[str, Any]) -> list[str]:
         "| question | bound | figure | |",
         "| --- | ---: | ---: | --- |",
     ]
-    for answer in result["answers"]:
-        bound = "" if answer["bound"] is None else f"≤ {answer['bound']:g}"
-        value = f"{_number(answer['value'])}{'' if answer['passes'] else ' ✗'}"
-        lines.append(f"| {answer['question']} | {bound} | {value} | {answer['unit']} |")
-    return lines
+    return [*lines, *map(_bounded_row, result["answers"])]
+
+
+def _bounded_row(answer: Mapping[str, Any], beside: str = "") -> str:
+    bound = "" if answer["bound"] is None else f"≤ {answer['bound']:g}"
+    value = f"{_number(answer['value'])}{'' if answer['passes'] else ' ✗'}"
+    return f"| {answer['question']} | {bound} | {value} | {answer['unit']}{beside} |"
 
 
 SPARK_JOBS: Mapping[str, str] = {
@@ -326,11 +329,11 @@ def _seen(answer: Mapping[str, Any]) -> str:
 
 
 def _askings(answer: Mapping[str, Any]) -> str:
-    """How often it was asked, and the answer that lies farthest from the kept one."""
+    """How often it was asked, and between what the answers lay."""
     asked = answer["asked"]
-    worst = max(asked, key=lambda value: abs(value - answer["value"]))
-    kind = "worst" if answer["floor"] == 0 else "best"
-    return f"{kind} of {len(asked)}" + ("" if kind == "worst" else f", worst {_number(worst)}")
+    if answer["floor"] == 0:
+        return f"worst of {len(asked)}"
+    return f"asked {len(asked)} times: {_number(min(asked))} to {_number(max(asked))}"
 
 
 def _number(value: float) -> str:

@@ -67,12 +67,12 @@ def test_answers_of_another_machine_do_not_mix(record: ModuleType) -> None:
 
 
 def test_a_row_tells_how_often_it_was_asked() -> None:
-    """The best stands in the table; beside it how far the worst was off."""
+    """And between what the answers lay."""
     seen = docs_script("performance_tables")._seen
     answer = {"value": 61_000, "floor": 60_000, "asked": [61_000, 40_000.5, 62_000]}
 
-    assert "best of 3, worst 40,000" == seen(answer)
-    assert "best of 3, worst 40,000, commit abc" == seen({**answer, "commit": "abc"})
+    assert "asked 3 times: 40,000 to 62,000" == seen(answer)
+    assert "asked 3 times: 40,000 to 62,000, commit abc" == seen({**answer, "commit": "abc"})
     assert "worst of 2" == seen({"value": 1, "floor": 0, "asked": [0, 1]})
 
 
