@@ -131,9 +131,10 @@ def test_held_pulls_that_are_renewed_have_a_row_of_their_own(
     old = [one for one in new if "each asked again" not in one["question"]]
     rows: list[list[str]] = []
     for answers in (new, old):
-        results = {"crowds": {**module.kept("crowds"), "answers": answers}}
+        results = {name: module.kept(name) for name in ("crowds", "access", "watch")}
+        results["crowds"] = {**results["crowds"], "answers": answers}
         with monkeypatch.context() as staged:
-            staged.setattr(module, "kept", {"access": module.kept("access"), **results}.__getitem__)
+            staged.setattr(module, "kept", results.__getitem__)
             rows.append([row for row in module.door() if "asked again" in row or "held" in row])
 
     assert [
@@ -160,11 +161,18 @@ def test_crowds_and_access_stand_at_the_door(monkeypatch: pytest.MonkeyPatch) ->
             "machine": machine, "left": 0.59, "floor": 0.6, "open_us": 7.5, "guarded_us": 12.7,
             "pull_left": 0.9, "pull_open_us": 1.8, "pull_guarded_us": 2.0,
         },
+        "watch": {
+            "machine": machine,
+            "answers": [
+                {"question": "looking", "value": 3.5, "unit": "%", "bound": 3.0, "passes": False},
+            ],
+        },
     }  # fmt: skip
     monkeypatch.setattr(module, "kept", results.__getitem__)
-    held, again, access, pulls = module.door()[-4:]
+    held, again, access, pulls, watch = module.door()[-5:]
 
     assert "| held | ≤ 2 | 2.5 ✗ | % |" == held
     assert "| again |  | 90.0 | µs |" == again
     assert "≥ 60 | 59 ✗ | %, 7.5 µs of CPU a message become 12.7;" in access
     assert "≥ 60 | 90 | %, 1.8 µs of CPU a message become 2.0;" in pulls
+    assert f"| looking | ≤ 3 | 3.5 ✗ | %; commit {machine['commit']} |" == watch
