@@ -11,21 +11,18 @@ from pyspark.sql import SparkSession
 from cli.program import Ran
 from fakes import VirtualClock
 from golden_stores import GoldenStores
-from simulation.staged_service import QUIET_FILES, ROOT, SMALL_FILES, SMALL_WHEEL, running
+from simulation.staged_service import QUIET_FILES, SMALL_FILES, running
 from spark.audited_stores import all_kinds, put, taken_over, written
+from spark.planted_store import LOG, Plant
 from timermq.cli import main
 from timermq.pipeline.already_done import origin_of
 from timermq.pipeline.cancel_verdict import Wanted
 from timermq.pipeline.spark.jobs.audit import Audit, audit
-from timermq.timerlog import UNIT
-from timermq.timerlog.segment import units_in
 from timermq.timerstore.consume_queue import UNIT as QUEUE_UNIT
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
-from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk
-from timermq.timerstore.record import decode_record
-from timermq.timerstore.record_layout import BODY_AT, HEAD
+from timermq.timerstore.record_layout import BODY_AT
 
 LATE_MS = 5_000
 NAMES = ("cut off", "doubled", "early", "late", "gone", "flipped", "torn", "good", "last")
@@ -40,56 +37,6 @@ def run(capsys: pytest.CaptureFixture[str], *argv: str) -> Ran:
 
 
 # -- planted faults -------------------------------------------------------------------------------
-
-
-class Plant:
-    """The files of a store that was stopped, to be changed behind its back."""
-
-    def __init__(self, disk: MemoryDisk) -> None:
-        self.disk = disk
-        self.waiting: dict[str, int] = {}
-        self.arrived: dict[str, int] = {}
-        self.store = store = MessageStore.open(
-            disk, ROOT, QUIET_FILES, now_ms=disk.now_ms, store_host=bytes(8)
-        )
-        for phy_offset, size in store.commit_log.scan(0, check_crc=True):
-            record = decode_record(store.commit_log.read(phy_offset, size))
-            known = self.arrived if record.topic == "T" else self.waiting
-            known.setdefault(record.unique_id or "", phy_offset)  # a delete comes later
-
-    def write(self, path: str, offset: int, data: bytes) -> None:
-        """Change bytes of a file."""
-        file = self.disk.open(f"{ROOT}/{path}")
-        file.write(offset, data)
-        file.close()
-
-    def set_time(self, body: str, store_ms: int) -> None:
-        """Say of a delivery that it was stored at another time."""
-        at = self.arrived[body] + HEAD.offset_of("store_ms")
-        self.write(LOG, at, store_ms.to_bytes(8))
-
-    def unit_of(self, offset_py: int) -> int:
-        """Position of the unit that names a record."""
-        size = SMALL_WHEEL.mapped_file_size_timer_log
-        for pos in range(0, 40 * size, size):
-            path = f"{ROOT}/timerlog/{pos:020d}"
-            if self.disk.exists(path):
-                data = self.disk.open(path).read(0, units_in(size) * UNIT.size)
-                for at in range(0, len(data), UNIT.size):
-                    unit = dict(
-                        zip(UNIT.names, UNIT.unpack(data[at : at + UNIT.size]), strict=True)
-                    )
-                    if unit["size"] == UNIT.size and unit["offset_py"] == offset_py:
-                        return pos + at
-        raise AssertionError(f"no unit of {offset_py}")
-
-    def write_unit(self, pos: int, field: str, data: bytes) -> None:
-        """Change a field of a unit."""
-        size = SMALL_WHEEL.mapped_file_size_timer_log
-        self.write(f"timerlog/{pos - pos % size:020d}", pos % size + UNIT.offset_of(field), data)
-
-
-LOG = f"commitlog/{0:020d}"
 
 
 def test_ten_planted_faults(
@@ -111,7 +58,8 @@ def test_ten_planted_faults(
             service.store.put([Message("plain", 0, b"x", b"") for _ in range(3)])
             await trio.sleep(20)
         plant = Plant(disk)
-        waiting, arrived = plant.waiting, plant.arrived
+        arrived = plant.arrived
+        waiting = {name: records[0] for name, records in plant.waiting.items()}
         last = waiting["last"]
         results = plant.store.put(
             [
@@ -123,15 +71,15 @@ def test_ten_planted_faults(
         assert all(result.status.is_stored for result in results)
         await plant.store.aclose()
         # The origin is all that makes a record the delivery of another one.
-        at = arrived["cut off"] + HEAD.offset_of("prepared_transaction_offset")
-        plant.write(LOG, at, bytes(8))
-        plant.set_time("early", due_ms["early"] - 7)
-        plant.set_time("late", due_ms["late"] + LATE_MS + 1)
+        plant.set_head(arrived["cut off"], "prepared_transaction_offset", bytes(8))
+        plant.set_head(arrived["early"], "store_ms", (due_ms["early"] - 7).to_bytes(8))
+        late_ms = due_ms["late"] + LATE_MS + 1
+        plant.set_head(arrived["late"], "store_ms", late_ms.to_bytes(8))
         plant.write(LOG, waiting["flipped"] + BODY_AT, b"g")
         gone_pos, torn_pos = plant.unit_of(waiting["gone"]), plant.unit_of(waiting["torn"])
-        plant.write_unit(gone_pos, "offset_py", (last + 5).to_bytes(8))
-        plant.write_unit(torn_pos, "size", bytes(4))
-        plant.write(f"consumequeue/plain/0/{0:020d}", 2 * QUEUE_UNIT.size, bytes(QUEUE_UNIT.size))
+        plant.set_unit(gone_pos, "offset_py", (last + 5).to_bytes(8))
+        plant.set_unit(torn_pos, "size", bytes(4))
+        plant.set_queue_unit("plain", 2, bytes(QUEUE_UNIT.size))
         plant.write(f"consumequeue/T/0/{0:020d}", 7, b"\x01")
         expected.update(
             {
