@@ -182,9 +182,14 @@ class Histories:
         """Whether one reading of the clock was before another, for certain."""
         return first_ms < second_ms and not self.steps_ms
 
-    def may_be_undone(self, mark: Mark | None) -> bool:
-        """Whether a power cut may have taken back what was seen at ``mark``."""
-        return mark is not None and any(self._may_undo(cut, mark) for cut in self.power_cuts)
+    def may_be_undone(self, seen: Mark, since: Mark | None = None) -> bool:
+        """Whether a power cut may have taken back what was seen.
+
+        Args:
+            seen: Where it was written down.
+            since: Where it was asked for: it was given at some time from then on.
+        """
+        return any(self._may_undo(cut, since or seen, seen) for cut in self.power_cuts)
 
     def fate(self, arrival: Arrival) -> Fate:
         """Whether it still stands where it was seen."""
@@ -202,14 +207,16 @@ class Histories:
         """Those that certainly stand."""
         return [one for one in arrivals if self.fate(one) is Fate.LASTING]
 
-    def _may_undo(self, cut: Mark, mark: Mark) -> bool:
+    def _may_undo(self, cut: Mark, since: Mark, seen: Mark) -> bool:
         if self.unsynced_ms is None:
             return False
-        if cut.file == mark.file:
-            forward_ms = cut.stepped_ms - mark.stepped_ms
-            return mark.line < cut.line and cut.at_ms - mark.at_ms <= self.unsynced_ms + forward_ms
+        if cut.file == seen.file:
+            if seen.line > cut.line:
+                return since.line < cut.line  # it may have been given before the cut
+            forward_ms = cut.stepped_ms - seen.stepped_ms
+            return cut.at_ms - seen.at_ms <= self.unsynced_ms + forward_ms
         reach_ms = self.unsynced_ms + self.steps_ms
-        return cut.at_ms - reach_ms <= mark.at_ms <= cut.at_ms + self.steps_ms
+        return cut.at_ms - reach_ms <= seen.at_ms and since.at_ms <= cut.at_ms + self.steps_ms
 
     def horizon_ms(self, topic: str) -> int:
         """What was due on a topic by then was waited for; -1: nobody saw all of it."""

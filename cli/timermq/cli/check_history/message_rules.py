@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import starmap
 
 import attrs
 
@@ -45,9 +46,9 @@ class MessageRules:
         A power cut may have taken answers back; or there are requests, and more than one send: a
         cancel is for what is stored under the id at that time, which nobody knows.
         """
-        marks = [mark for one in life.attempts for mark in (one.sent, one.answered)]
-        marks += [mark for one in life.requests for mark in (one.asked, one.answered)]
-        return any(map(self.histories.may_be_undone, marks)) or (
+        spans = [(one.answered or one.sent, one.sent) for one in life.attempts]
+        spans += [(one.answered or one.asked, one.asked) for one in life.requests]
+        return any(starmap(self.histories.may_be_undone, spans)) or (
             bool(life.requests) and (len(life.attempts) > 1 or len(life.requests) > STEPS_MAX)
         )
 

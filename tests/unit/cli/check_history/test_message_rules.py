@@ -159,6 +159,33 @@ def test_a_power_cut_takes_what_is_not_synced() -> None:
     assert [(Rule.NOT_LOST, "M")] == broken(power_cut("SYNC_FLUSH", acknowledged_before_ms=1))
 
 
+def test_an_answer_written_down_behind_a_power_cut_may_be_from_before() -> None:
+    """It was asked for before the cut; who sends several waits for the last of the answers."""
+
+    def story(*, asked_behind: bool) -> Story:
+        begun, cut = Story(), Crash(at_ms=5_000, who="n", kind="power")
+        begun.tell(Start(at_ms=0, who="n", flush="ASYNC_FLUSH"))
+        if asked_behind:
+            return begun.tell(cut).sent("M", deliver_ms=9_000).end()
+        return begun.send("M", deliver_ms=9_000).tell(cut).at(6_000).ack("M").end()
+
+    assert [] == broken(story(asked_behind=False))
+    assert [(Rule.NOT_LOST, "M")] == broken(story(asked_behind=True))
+
+
+def test_an_answer_in_a_file_of_its_own_may_be_from_before_a_power_cut() -> None:
+    """Between files the clock says what was asked before it."""
+
+    def stories(asked_ms: int) -> tuple[Story, Story]:
+        broker = Story().tell(Start(at_ms=0, who="n", flush="ASYNC_FLUSH"))
+        broker.tell(Crash(at_ms=5_000, who="n", kind="power"))
+        client = Story().at(asked_ms).send("M", deliver_ms=9_000).at(6_000).ack("M").end()
+        return broker, client
+
+    assert [] == broken(*stories(4_000))
+    assert [(Rule.NOT_LOST, "M")] == broken(*stories(5_001))
+
+
 def test_a_power_cut_takes_arrivals_back() -> None:
     """What was seen just before it may arrive again, and its place may go to another message."""
 
