@@ -20,6 +20,7 @@ from timermq.pipeline.spark.jobs.report_summary import Summary, summary
 from timermq.timerstore.disk_damage import write_image
 from timermq.timerstore.os_disk import OsDisk
 
+README = Path(__file__).parents[2] / "README.md"
 ROOT = "/store"
 FRAMES = (
     "backlog",
@@ -124,6 +125,23 @@ def test_pictures_and_tables_are_written(
     assert {"backlog.svg", "week.svg", "lateness.svg"} <= {path.name for path in out.iterdir()}
     assert set(FRAMES) == {path.stem for path in out.glob("*.parquet")}
     assert all(list(path.glob("part-*")) for path in out.glob("*.parquet"))
+
+
+def test_commands_of_the_readme(
+    spark: SparkSession,
+    small_store: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it says of jobs, as it stands there."""
+    monkeypatch.chdir(Path(small_store).parent)
+    lines = [line.split() for line in README.read_text().splitlines() if line.startswith("$ ")]
+    commands = [words[2:] for words in lines if "spark" in words]
+
+    ran = [run(capsys, *argv) for argv in commands]
+
+    assert [["spark", "report"], ["spark", "audit"]] == [argv[:2] for argv in commands]
+    assert [(0, ""), (0, "")] == [(one.code, one.err) for one in ran]
 
 
 def test_no_store(spark: SparkSession, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
 import attrs
 
@@ -23,8 +24,9 @@ class Option:
     meaning: str
 
 
-def _text(_: str, text: str) -> str:
-    return text
+def _directory(_: str, text: str) -> str:
+    """An absolute one: executors have working directories of their own."""
+    return str(Path(text).absolute())
 
 
 def _names(_: str, text: str) -> tuple[str, ...]:
@@ -54,7 +56,7 @@ def _number(low: int, high: int) -> Read:
 _moment = _number(0, INT64_MAX)
 
 OPTIONS: Mapping[str, Option] = {
-    "path": Option(_text, "the store's directory, as the executors see it"),
+    "path": Option(_directory, "the store's directory, as the executors see it"),
     "columns": Option(_names, "only these, separated by commas; what is left out is not read"),
     "partitions": Option(_number(1, PARTITIONS_MAX), "how many tasks read; by size otherwise"),
     "timer_precision_ms": Option(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pyspark.sql import DataFrame, SparkSession
 
 from .commit_log_table import CommitLogSource
@@ -41,10 +43,11 @@ def read_table(
     Args:
         spark: A session that the tables are registered in.
         name: ``timermq.…``.
-        store: The directory, as the executors see it.
+        store: The directory, as the executors see it; a relative one is below this process's own.
         options: As in docs/pipeline.md; None is as not given.
     """
-    reader = spark.read.format(name).option("path", store)
+    # Java stays in the directory where the session began.
+    reader = spark.read.format(name).option("path", str(Path(store).absolute()))
     for key, value in options.items():
         if value is not None:
             reader = reader.option(key, value if isinstance(value, str) else str(value))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from timermq.pipeline.spark.errors import SparkJobError
@@ -61,6 +63,15 @@ def test_refusals(options: dict[str, str], text: str) -> None:
     """Unknown, missing, or no value of its kind."""
     with pytest.raises(SparkJobError, match=text):
         parse(**options)
+
+
+def test_a_relative_directory_is_the_same_one_for_executors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who reads a part of it has a working directory of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    assert f"{tmp_path}/store" == parse(path="./store").path
 
 
 def test_what_a_table_does_not_take() -> None:
