@@ -16,6 +16,7 @@ from timermq.timerlog import TimerCheckpoint
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreError, StoreFormatError
 from timermq.timerstore.index_layout import ENTRY, HEADER, SLOT_SIZE
+from timermq.timerstore.store_files import checkpoint_path
 from timermq.timerstore.store_options import StoreOptions
 from timermq.wheel import SLOT
 
@@ -45,9 +46,9 @@ def measure(
         configured: Keys that somebody has set: they count more than the files.
 
     Raises:
-        NoStoreError: There is no commit log.
+        NoStoreError: There is no commit log, nor a store that has none yet.
     """
-    if not disk.is_dir(f"{root}/commitlog"):
+    if not disk.is_dir(f"{root}/commitlog") and not _is_unused(disk, root):
         raise NoStoreError(f"{root}: expected a store, found no folder commitlog")
     fixed = set(configured)
 
@@ -80,6 +81,18 @@ def measure(
         timer_precision_ms=size(
             "timer_precision_ms", _precision_ms(disk, root), timer.timer_precision_ms
         ),
+    )
+
+
+def _is_unused(disk: Disk, root: str) -> bool:
+    """Whether a broker made a store here that nothing was ever sent to.
+
+    It has a checkpoint and no logs. Where there is another one of them, the commit log is not
+    empty but gone, or elsewhere.
+    """
+    logs = ("consumequeue", "timerlog", "index")
+    return disk.exists(checkpoint_path(root)) and not any(
+        disk.is_dir(f"{root}/{folder}") for folder in logs
     )
 
 

@@ -94,3 +94,22 @@ def test_no_store() -> None:
     """A directory without a commit log is no store."""
     with pytest.raises(NoStoreError, match=r"^/x: expected a store, found no folder commitlog$"):
         measure(MemoryDisk(now_ms=lambda: 0), "/x", STORE, TIMER, ())
+
+
+def test_a_store_that_nothing_was_ever_sent_to() -> None:
+    """A checkpoint and no logs: the options stay as they are."""
+    disk = MemoryDisk(now_ms=lambda: 0)
+    put(disk, "/s/checkpoint", 4096)
+
+    assert (STORE, TIMER) == measure(disk, "/s", STORE, TIMER, ())
+
+
+@pytest.mark.parametrize("left", ["consumequeue/T/0", "timerlog", "index"])
+def test_a_commit_log_that_is_gone(left: str) -> None:
+    """Where there are other logs, it is not an empty one that is missing."""
+    disk = MemoryDisk(now_ms=lambda: 0)
+    put(disk, "/s/checkpoint", 4096)
+    put(disk, f"/s/{left}/{0:020}", 100)
+
+    with pytest.raises(NoStoreError, match="found no folder commitlog"):
+        measure(disk, "/s", STORE, TIMER, ())
