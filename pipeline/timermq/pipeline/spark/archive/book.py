@@ -16,6 +16,7 @@ Parquet sink leaves files of tries that died among the others, and a log that on
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,6 +30,8 @@ from ..errors import SparkJobError
 
 SUFFIX = ".parquet"
 ENTRIES = "_archive"
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
+"""How ``hdfs://host/path`` and ``file:/path`` begin."""
 
 
 class ArchivedFile(msgspec.Struct, frozen=True):
@@ -68,11 +71,11 @@ class Book:
 
     Raises:
         SparkJobError: The directory is the archive of something else, or no archive; or another run
-            has it.
+            has it; or no directory can stand beside it.
     """
 
     def __init__(self, directory: str, about: About) -> None:
-        self.directory = Path(os.path.normpath(directory))
+        self.directory = place_of(directory)
         self.staging = staging_of(self.directory)
         self._entries = self.directory / ENTRIES
         path = self._entries / "about.json"
@@ -156,6 +159,26 @@ class Book:
                 source.rename(target)
                 folders |= {target.parent, target.parent.parent, self.directory}
         _sync(folders)
+
+
+def place_of(directory: str) -> Path:
+    """The whole path of an archive: ``.`` has no name that staging could stand beside.
+
+    Raises:
+        SparkJobError: It is the root of the file system, or on another machine.
+    """
+    if _SCHEME.match(directory):
+        raise SparkJobError(
+            f"{directory}: expected a directory of this machine, in which files can be renamed, "
+            "found the address of another place"
+        )
+    path = Path(os.path.normpath(Path(directory).absolute()))
+    if not path.name:
+        raise SparkJobError(
+            f"{directory}: expected a directory that another one can stand beside, found the root "
+            "of the file system"
+        )
+    return path
 
 
 def staging_of(directory: Path) -> Path:

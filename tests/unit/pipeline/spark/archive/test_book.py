@@ -114,3 +114,38 @@ def test_somebodys_files(tmp_path: Path) -> None:
 
     with pytest.raises(SparkJobError, match=r"found such files and no _archive/about\.json"):
         Book(str(tmp_path), ABOUT)
+
+
+@pytest.mark.parametrize("name", [".", "../archive", "sub/.."])
+def test_a_directory_that_is_named_from_where_one_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The current one too: staging stands beside it, not in it."""
+    place = tmp_path / "archive"
+    place.mkdir()
+    monkeypatch.chdir(place)
+
+    run(Path(name))
+
+    assert texts(place) == EXPECTED
+    assert [place] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("/", "found the root of the file system"),
+        ("hdfs://host/lake", "found the address of another place"),
+        ("file:/lake", "found the address of another place"),
+    ],
+)
+def test_no_place_for_an_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, found: str
+) -> None:
+    """One line says so, and nothing is made."""
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(SparkJobError, match=found):
+        Book(name, ABOUT)
+
+    assert [] == list(tmp_path.iterdir())
