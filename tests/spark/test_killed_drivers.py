@@ -13,13 +13,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import trio
 from pyspark.sql import SparkSession
+from trio.testing import MockClock
 
+from damaged_stores import LATER_MS, small_image
 from golden_stores import GoldenStores
 from interop.serving import Broker
+from rebuild_by_hand import pack, pending_rows, unpack
+from spark.conftest import SETTINGS
+from spark.stream_driver import JOB, KILLED_BATCH, stream
+from spark.test_rebuild import SMALL, served
 from spark.waiting import waiting_keys
 from timermq.cli import main
 from timermq.pipeline.spark import read_table
+from timermq.pipeline.spark.sink import SinkOptions, job_report
+from timermq.timerstore.os_disk import OsDisk
 
 pytestmark = pytest.mark.slow
 
@@ -27,10 +36,17 @@ SECONDS_MAX = 120
 """A driver takes so long at most until its moment comes."""
 
 
+def job(*argv: str) -> list[str]:
+    """A job as arguments of Python, with the settings of the tests, which start sooner."""
+    settings = [f"--setting={key}={value}" for key, value in SETTINGS.items()]
+    return ["timermq.cli", "spark", *argv, *settings]
+
+
 def killed(argv: list[str], is_time: Callable[[], bool]) -> None:
-    """Run a job in processes of its own, and kill them all as soon as it is time."""
+    """Run a module in processes of its own, and kill them all as soon as it is time."""
     driver = subprocess.Popen(
-        [sys.executable, "-m", "timermq.cli", "spark", *argv],
+        [sys.executable, "-m", *argv],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,
@@ -52,7 +68,7 @@ def test_archive(spark: SparkSession, golden_stores: GoldenStores, tmp_path: Pat
     root, directory = golden_stores["g3"].root, tmp_path / "archive"
     argv = ["archive", "--store", root, "--to", str(directory)]
 
-    killed(argv, lambda: any(directory.glob("_archive/batch-*.json")))
+    killed(job(*argv), lambda: any(directory.glob("_archive/batch-*.json")))
     again = main(["spark", *argv])
 
     expected = read_table(spark, "timermq.delivered", root).select("phy_offset").collect()
@@ -76,8 +92,49 @@ def test_promote(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     ).write.parquet(str(far / f"due_day={day}"))
     argv = ["promote", "--from", str(far), "--broker", broker.listen]
 
-    killed(argv, lambda: any(far.glob("_promoted/*.json")))
+    killed(job(*argv), lambda: any(far.glob("_promoted/*.json")))
     again = [main(["spark", *argv]) for _ in range(2)]
 
     assert again == [0, 0]
     assert Counter(map(str, range(count))) == waiting_keys(broker, "Killed")
+
+
+def test_rebuild(spark: SparkSession, tmp_path: Path) -> None:
+    """Killed while new files are made, the store is as it was; amid their taking places, sound."""
+    image = trio.run(small_image, clock=MockClock(autojump_threshold=0))
+    store = tmp_path / "store"
+    root = unpack(image, store)
+    expected = pending_rows(OsDisk(), root)
+    argv = ["rebuild", "--store", root, "--install"]
+
+    killed(job(*argv), lambda: any(store.glob("timers.new/units/units-*")))
+    staged = pack(root)
+    killed(job(*argv), lambda: any(store.glob("aside/*")))
+    amid = pending_rows(OsDisk(), root)
+    again = main(["spark", *argv])
+
+    assert image == {path: data for path, data in staged.items() if path in image}
+    assert all("/timers.new/" in path or path.endswith("/lock") for path in staged.keys() - image)
+    assert expected == amid
+    assert 0 == again
+    assert expected == pending_rows(OsDisk(), root)
+    assert {f"m{number}": 1 for number in range(60)} == served(root, SMALL, LATER_MS, 120)
+
+
+def test_stream(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Killed when a batch is handed over, which no checkpoint says yet: each row waits once."""
+    options = SinkOptions(broker=broker.listen, job=JOB)
+    source, checkpoint, mark = tmp_path / "in", tmp_path / "checkpoint", tmp_path / "mark"
+    for batch in range(3):
+        spark.range(20 * batch, 20 * (batch + 1), 1, 1).selectExpr(
+            "'Streamed' topic", "string(id) body", "3600000L delay_ms", "string(id) key"
+        ).write.mode("append").parquet(str(source))
+
+    killed(["spark.stream_driver", broker.listen, str(tmp_path)], mark.exists)
+    noted = {path.name for path in (checkpoint / "commits").glob("[0-9]*")}
+    state = job_report(options.of_batch(KILLED_BATCH)).state
+    stream(spark, options, str(source), str(checkpoint))
+
+    assert ({"0"}, "done") == (noted, state)
+    assert [20] * 3 == [job_report(options.of_batch(batch)).adopted for batch in range(3)]
+    assert Counter(map(str, range(60))) == waiting_keys(broker, "Streamed")
