@@ -14,7 +14,8 @@ from spark.audited_stores import put, written
 from spark.planted_store import SEGMENT_UNITS, Plant
 from timermq.pipeline.already_done import origin_of
 from timermq.pipeline.cancel_verdict import Verdict, Wanted
-from timermq.pipeline.spark.jobs.audit import Audit, audit
+from timermq.pipeline.spark import StoreView, read_table
+from timermq.pipeline.spark.jobs.audit import Audit, audit, audit_on
 from timermq.timerlog import MAGIC_DELETE, UNIT
 from timermq.timerlog.unit import MAGIC_DEFAULT
 from timermq.timerstore.consume_queue import UNIT as QUEUE_UNIT
@@ -106,7 +107,15 @@ def test_rolls_cancels_order_units_and_queues(spark: SparkSession, tmp_path: Pat
             ]
         )
 
-    result = audit(spark, str(written(life, tmp_path)), in_order=True)
+    store = str(written(life, tmp_path))
+    # From frames, as a program has them.
+    result = audit_on(
+        read_table(spark, "timermq.commitlog", store, damage="report"),
+        read_table(spark, "timermq.timerlog", store),
+        read_table(spark, "timermq.consumequeue", store),
+        view=StoreView.of(store),
+        in_order=True,
+    )
 
     assert sorted(expected, key=str) == found_in(result)
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import cast
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from interop.serving import Broker
@@ -17,14 +18,19 @@ TRIES_MAX = 30
 """Readings after which a broker must have published what it took: one a second is promised."""
 
 
-def test_the_walk_through(spark: SparkSession, broker: Broker) -> None:
+def test_the_walk_through(
+    spark: SparkSession, broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Every line runs, and shows what the page says it does."""
     section = PAGE.read_text().split("## A walk through")[1].split("\n## ")[0]
-    begin, campaign, by_minute, body, audit = BLOCK.findall(section)
+    begin, campaign, again, by_minute, body, audit, lake = BLOCK.findall(section)
     names: dict[str, object] = {"store": str(broker.store), "broker": broker.listen}
 
     for block in (begin, campaign, campaign):
         exec(block, names)
+    capsys.readouterr()
+    exec(again, names)
+    told = capsys.readouterr().out
     counts: list[int] = []
     for _ in range(TRIES_MAX):
         exec(by_minute, names)
@@ -33,14 +39,17 @@ def test_the_walk_through(spark: SparkSession, broker: Broker) -> None:
             break
     exec(body, names)
     exec(audit, names)
+    exec(lake, names)
 
     assert names["spark"] is spark
+    assert "2000\n" == told
     assert 2000 == sum(counts)
     assert len(counts) in (60, 61)
     assert "hello 42" == names["body"]
     found = cast("Audit", names["found"])
     assert not any(found.verdicts.values())
     assert found.counts["pending"] >= 2000
+    assert {"date", "topic_name"} < set(cast("DataFrame", names["lake"]).columns)
 
 
 def reminders(by_minute: DataFrame) -> list[int]:

@@ -165,20 +165,30 @@ def _rows_in(path: Path) -> int:
     return parquet.read_metadata(path).num_rows  # pyright: ignore[reportUnknownMemberType]
 
 
+def by_day(frame: DataFrame) -> DataFrame:
+    """Messages as an archive has them: with the UTC day of storing and the topic's folder.
+
+    A day and topic stand together, in the order of the log.
+
+    Args:
+        frame: With the columns of ``timermq.delivered``.
+    """
+    day = sql.expr(f"date_from_unix_date(cast(stored_ms div {_DAY_MS} as int))")
+    placed = frame.withColumn("date", day).withColumn("topic_name", sql.col("topic"))
+    return placed.repartition(*PARTITION_COLUMNS).sortWithinPartitions(
+        *PARTITION_COLUMNS, "phy_offset"
+    )
+
+
 def write_by_day(frame: DataFrame, directory: str) -> int:
     """Write Parquet by the UTC day of storing and by topic, in the order of the log.
 
     Returns:
         The rows, as the tasks that wrote them have counted.
     """
-    day = sql.expr(f"date_from_unix_date(cast(stored_ms div {_DAY_MS} as int))")
-    placed = frame.withColumn("date", day).withColumn("topic_name", sql.col("topic"))
-    in_order = placed.repartition(*PARTITION_COLUMNS).sortWithinPartitions(
-        *PARTITION_COLUMNS, "phy_offset"
-    )
     # Observed behind the exchange: what is tried again before it does not count twice.
     written = Observation()
-    counted = in_order.observe(written, sql.count(sql.lit(1)).alias("rows"))
+    counted = by_day(frame).observe(written, sql.count(sql.lit(1)).alias("rows"))
     Path(directory).parent.mkdir(parents=True, exist_ok=True)
     counted.write.partitionBy(*PARTITION_COLUMNS).mode("overwrite").parquet(directory)
     return int(written.get.get("rows", 0))

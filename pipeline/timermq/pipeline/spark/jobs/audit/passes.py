@@ -18,7 +18,6 @@ from timermq.timerstore.store_checkpoint import StoreCheckpoint
 from timermq.timerstore.store_files import checkpoint_path
 
 from ...errors import SparkJobError
-from ...registration import read_table
 from ...store_view import StoreView
 from . import named, queues, rules
 from .facts import (
@@ -34,6 +33,7 @@ from .facts import (
 from .finding import COLUMNS, Rule, Verdict, broken, text
 from .holes import IS_MENDED, IS_UNSOUND, MENDED_COLUMNS, TORN, outside_of
 from .queues import Settled
+from .tables import GivenTables, StoreTables, Tables
 from .units import LINK_COLUMNS, broken_chains, has_broken_chain, torn, unit_count
 
 FINDING_COLUMNS = (
@@ -48,8 +48,6 @@ FINDING_COLUMNS = (
     "found",
 )
 """Of the table of findings."""
-SMALL_BYTES = 32 << 20
-"""A smaller log is read by one task: starting more takes longer."""
 
 
 @attrs.frozen(kw_only=True)
@@ -96,8 +94,8 @@ def audit(
         StoreError: It cannot be opened; ``timermq store check`` says more.
     """
     view = StoreView.of(store, timer_precision_ms=timer_precision_ms)
-    one = _Audit(spark, view, late_ms, in_order, bodies, timer_precision_ms)
-    result = one.run()
+    tables = StoreTables(spark=spark, view=view, timer_precision_ms=timer_precision_ms)
+    result = _Audit(tables, view, late_ms, in_order, bodies).run()
     now = StoreView.of(store, timer_precision_ms=timer_precision_ms)
     if (now.log.start, now.timer_log.start) != (view.log.start, view.timer_log.start):
         raise SparkJobError(
@@ -108,23 +106,43 @@ def audit(
     return result
 
 
+def audit_on(
+    commit_log: DataFrame,
+    timer_log: DataFrame,
+    queues: DataFrame,
+    *,
+    view: StoreView,
+    late_ms: int | None = None,
+    in_order: bool = False,
+    bodies: bool = True,
+) -> Audit:
+    """Audit tables, wherever they are from; each is read several times.
+
+    Args:
+        commit_log: ``timermq.commitlog``, read with ``damage=report``.
+        timer_log: ``timermq.timerlog``.
+        queues: ``timermq.consumequeue``.
+        view: The store as it stood when they were read, its directory still there.
+        late_ms: As of ``audit``.
+        in_order: The same.
+        bodies: The same.
+    """
+    tables = GivenTables(commit_log=commit_log, timer_log=timer_log, queues=queues)
+    return _Audit(tables, view, late_ms, in_order, bodies).run()
+
+
 class _Audit:
     """One run."""
 
     def __init__(
         self,
-        spark: SparkSession,
+        tables: Tables,
         view: StoreView,
         late_ms: int | None,
         in_order: bool,
         bodies: bool,
-        timer_precision_ms: int | None,
     ) -> None:
-        self.spark, self.view, self.in_order, self.bodies = spark, view, in_order, bodies
-        self._options: dict[str, int | None] = {
-            "timer_precision_ms": timer_precision_ms,
-            "partitions": 1 if view.log.end - view.log.start < SMALL_BYTES else None,
-        }
+        self.tables, self.view, self.in_order, self.bodies = tables, view, in_order, bodies
         self.limits = Limits(
             log_start=view.log.start,
             log_end=view.log.end,
@@ -170,25 +188,13 @@ class _Audit:
             notes=self.notes,
         )
 
-    def _table(self, name: str, columns: Sequence[str], **options: str | int) -> DataFrame:
-        """Some columns of a table, as it is now."""
-        return read_table(
-            self.spark,
-            f"timermq.{name}",
-            self.view.root,
-            columns=",".join(columns),
-            **self._options,
-            **options,
-        )
-
-    def _log(self, columns: Sequence[str], **options: str) -> DataFrame:
-        return self._table("commitlog", columns, damage="report", **options)
-
     # -- the first pass ---------------------------------------------------------------------------
 
     def _positions(self, log: DataFrame, timer_log: DataFrame) -> DataFrame:
         # One fact about nothing: of a frame without rows Spark drops what was counted on the way.
-        nothing = self.spark.range(1).selectExpr(*(f"NULL AS {name}" for name in FACT_COLUMNS))
+        nothing = self.tables.spark.range(1).selectExpr(
+            *(f"NULL AS {name}" for name in FACT_COLUMNS)
+        )
         facts = record_facts(log).unionByName(unit_facts(timer_log)).unionByName(nothing)
         view = self.view
         parts = partition_count(view.log.end - view.log.start, unit_count(view.timer_log))
@@ -204,9 +210,9 @@ class _Audit:
             "damaged": "count_if(damage IS NOT NULL)",
             "unsound": f"count_if({unsound})",
         }
-        log = self._log(columns).observe(seen[0], *aggregates(told))
+        log = self.tables.log(columns).observe(seen[0], *aggregates(told))
         units_end = f"count_if(pos < {self.view.timer_log.end})"
-        timer_log = self._table("timerlog", UNIT_COLUMNS).observe(
+        timer_log = self.tables.units(UNIT_COLUMNS).observe(
             seen[1], *aggregates({"units": units_end})
         )
         positions = self._positions(log, timer_log).observe(
@@ -229,11 +235,13 @@ class _Audit:
     def _by_names(self, counts: dict[str, int], taken_back: DataFrame) -> DataFrame:
         """What only names tell; counts what they explain."""
         positions = self._positions(
-            self._log([name for name in LOG_COLUMNS if not name.startswith("body")]),
-            self._table("timerlog", UNIT_COLUMNS),
+            self.tables.log([name for name in LOG_COLUMNS if not name.startswith("body")]),
+            self.tables.units(UNIT_COLUMNS),
         )
-        timers = self._log(named.TIMER_COLUMNS, topics=TIMER_TOPIC).where("real_topic IS NOT NULL")
-        foreign = named.foreign_ends(self._log(named.FOREIGN_COLUMNS))
+        timers = self.tables.log(named.TIMER_COLUMNS, topic=TIMER_TOPIC).where(
+            "real_topic IS NOT NULL"
+        )
+        foreign = named.foreign_ends(self.tables.log(named.FOREIGN_COLUMNS))
         foreign = foreign.persist(StorageLevel.DISK_ONLY)
         rows = named.named_timers(positions, timers, foreign, taken_back, self.limits)
         rows = rows.persist(StorageLevel.DISK_ONLY)
@@ -258,30 +266,30 @@ class _Audit:
         log, read_ms = self.view.timer_log, self.limits.read_ms
         found: list[DataFrame] = []
         if not self.view.is_live and log.end < (flushed := flushed_pos(self.view)):
-            row = self.spark.range(1).selectExpr(f"{log.end} AS pos", f"{flushed} AS end")
+            row = self.tables.spark.range(1).selectExpr(f"{log.end} AS pos", f"{flushed} AS end")
             found.append(broken(row, [SHORT]))
             self.notes.append(
                 "the timer log is damaged: the next start reads the timer topic from its "
                 "beginning, and enqueues what has no unit, so nothing counts as lost"
             )
         if counts["units"] != unit_count(log):
-            links = self._table("timerlog", LINK_COLUMNS).where(f"pos < {log.end}")
+            links = self.tables.units(LINK_COLUMNS).where(f"pos < {log.end}")
             found.append(torn(links, log))
-        links = self._table("timerlog", LINK_COLUMNS)
+        links = self.tables.units(LINK_COLUMNS)
         if has_broken_chain(links, log.start, read_ms):
             found.append(broken_chains(links, log.start, read_ms))
         return found
 
     def _queues(self, counts: Mapping[str, int]) -> list[DataFrame]:
-        shown = self._table("consumequeue", queues.UNIT_COLUMNS)
+        shown = self.tables.queue_units(queues.UNIT_COLUMNS)
         count, total, is_dense = queues.unit_sums(shown, self.settled)
         if is_dense and (count, total) == (counts["queued"], counts["queued_sum"]):
             return []
-        return [queues.compared(self._log(queues.LOG_COLUMNS), shown, self.settled)]
+        return [queues.compared(self.tables.log(queues.LOG_COLUMNS), shown, self.settled)]
 
     def _torn(self, found: DataFrame) -> DataFrame:
         """Findings with those of damaged records, without those of what is missing there."""
-        damaged = self._log(["phy_offset", "total_size", "body_crc", "body", "damage"]).where(
+        damaged = self.tables.log(["phy_offset", "total_size", "body_crc", "body", "damage"]).where(
             f"damage IS NOT NULL OR {IS_UNSOUND}"
         )
         return outside_of(found, damaged.where("damage IS NOT NULL")).unionByName(
@@ -290,7 +298,7 @@ class _Audit:
 
     def _mended(self) -> DataFrame | None:
         """Records that a repair has filled holes with; None without any."""
-        mended = self._log(MENDED_COLUMNS).where(IS_MENDED)
+        mended = self.tables.log(MENDED_COLUMNS).where(IS_MENDED)
         places = mended.count()
         if not places:
             return None
@@ -303,7 +311,9 @@ class _Audit:
     def _with_names(self, found: DataFrame) -> DataFrame:
         """Findings with topic, queue and unique key of their records."""
         columns = ("phy_offset", "topic", "queue_id", "queue_offset", "real_topic", "unique_id")
-        records = self._log(columns).join(found.select("phy_offset"), "phy_offset", "left_semi")
+        records = self.tables.log(columns).join(
+            found.select("phy_offset"), "phy_offset", "left_semi"
+        )
         own = records.selectExpr(
             "phy_offset",
             "coalesce(real_topic, topic) AS own_topic",
@@ -323,7 +333,7 @@ class _Audit:
     def _none(self) -> DataFrame:
         """No findings."""
         # Its overloads name types of pandas, which is not installed.
-        make = self.spark.createDataFrame  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        make = self.tables.spark.createDataFrame  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         return make([], f"{COLUMNS}, unique_id string").select(*FINDING_COLUMNS)
 
 

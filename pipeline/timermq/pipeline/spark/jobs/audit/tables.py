@@ -1,0 +1,97 @@
+"""What an audit reads: the tables of a store, or frames that somebody has of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ...registration import read_table
+from ...store_view import StoreView
+
+SMALL_BYTES = 32 << 20
+"""A smaller log is read by one task: starting more takes longer."""
+
+
+class Tables(Protocol):
+    """Where the rows come from."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that they are read in."""
+        ...
+
+    def log(self, columns: Sequence[str], *, topic: str | None = None) -> DataFrame:
+        """``timermq.commitlog``, of all topics or one; what is damaged is told."""
+        ...
+
+    def units(self, columns: Sequence[str]) -> DataFrame:
+        """``timermq.timerlog``."""
+        ...
+
+    def queue_units(self, columns: Sequence[str]) -> DataFrame:
+        """``timermq.consumequeue``."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class StoreTables:
+    """Those of a store, as it is at each question: only the columns asked for are read."""
+
+    spark: SparkSession
+    view: StoreView
+    timer_precision_ms: int | None
+
+    def log(self, columns: Sequence[str], *, topic: str | None = None) -> DataFrame:
+        """As of ``Tables``."""
+        return self._table("commitlog", columns, damage="report", topics=topic)
+
+    def units(self, columns: Sequence[str]) -> DataFrame:
+        """As of ``Tables``."""
+        return self._table("timerlog", columns)
+
+    def queue_units(self, columns: Sequence[str]) -> DataFrame:
+        """As of ``Tables``."""
+        return self._table("consumequeue", columns)
+
+    def _table(self, name: str, columns: Sequence[str], **options: str | None) -> DataFrame:
+        log = self.view.log
+        return read_table(
+            self.spark,
+            f"timermq.{name}",
+            self.view.root,
+            columns=",".join(columns),
+            timer_precision_ms=self.timer_precision_ms,
+            partitions=1 if log.end - log.start < SMALL_BYTES else None,
+            **options,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class GivenTables:
+    """Frames with their columns, wherever they are from."""
+
+    commit_log: DataFrame
+    timer_log: DataFrame
+    queues: DataFrame
+
+    @property
+    def spark(self) -> SparkSession:
+        """As of ``Tables``."""
+        return self.commit_log.sparkSession
+
+    def log(self, columns: Sequence[str], *, topic: str | None = None) -> DataFrame:
+        """As of ``Tables``."""
+        rows = self.commit_log if topic is None else self.commit_log.where(F.col("topic") == topic)
+        return rows.select(*columns)
+
+    def units(self, columns: Sequence[str]) -> DataFrame:
+        """As of ``Tables``."""
+        return self.timer_log.select(*columns)
+
+    def queue_units(self, columns: Sequence[str]) -> DataFrame:
+        """As of ``Tables``."""
+        return self.queues.select(*columns)
