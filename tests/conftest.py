@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from xdist.scheduler import (  # type: ignore[import-untyped]
 )
 
 from golden_stores import GoldenStores
+from interop.serving import StartBroker, starting
 
 TESTS = Path(__file__).parent
 
@@ -50,6 +52,13 @@ def pytest_xdist_auto_num_workers() -> int:
 def golden_stores(tmp_path_factory: pytest.TempPathFactory) -> GoldenStores:
     """The golden stores by name; nobody writes into them."""
     return GoldenStores(tmp_path_factory.mktemp("golden"))
+
+
+@pytest.fixture
+def start() -> Iterator[StartBroker]:
+    """Starts brokers; what is left running at the end of the test is killed."""
+    with starting() as start_one:
+        yield start_one
 
 
 # No deadlines: a machine that does other work too would fail tests that are right. The default is

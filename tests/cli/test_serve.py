@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from cli.program import SMALL_FILES, RunProgram
-from interop.serving import serving, start
+from interop.serving import StartBroker, serving
 
 pytestmark = pytest.mark.slow
 
 
-def test_graceful_stop(timermq: RunProgram, tmp_path: Path) -> None:
+def test_graceful_stop(timermq: RunProgram, tmp_path: Path, start: StartBroker) -> None:
     """SIGTERM ends the broker within ten seconds, with exit code 0 and a clean store."""
     broker = start(tmp_path / "store", *SMALL_FILES)
     timermq("send", "T", "x", "--at", "in 1h", "--namesrv", broker.namesrv)
@@ -31,7 +31,7 @@ def test_graceful_stop(timermq: RunProgram, tmp_path: Path) -> None:
     assert 0 == timermq("store", "check", str(tmp_path / "store")).code
 
 
-def test_interrupt_stops_too(tmp_path: Path) -> None:
+def test_interrupt_stops_too(tmp_path: Path, start: StartBroker) -> None:
     """Control-C is as good as SIGTERM."""
     broker = start(tmp_path / "store", *SMALL_FILES)
     broker.process.send_signal(signal.SIGINT)
@@ -40,7 +40,7 @@ def test_interrupt_stops_too(tmp_path: Path) -> None:
     assert not (tmp_path / "store" / "abort").exists()
 
 
-def test_a_signal_that_comes_twice_is_one(tmp_path: Path) -> None:
+def test_a_signal_that_comes_twice_is_one(tmp_path: Path, start: StartBroker) -> None:
     """`timeout` signals its child and the group that the child is in: the stop stays graceful."""
     broker = start(tmp_path / "store", *SMALL_FILES)
     for _ in range(3):

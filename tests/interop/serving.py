@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Generator
 from pathlib import Path
+from typing import Protocol
 
 import attrs
 
@@ -46,7 +47,10 @@ class Broker:
 
 
 def start(store: Path, *flags: str, listen: str = "", namesrv: str = "") -> Broker:
-    """Start ``timermq serve`` on ``store`` and wait until it says that it is ready."""
+    """Start ``timermq serve`` on ``store`` and wait until it says that it is ready.
+
+    Whoever starts a broker ends it, whatever happens in between: tests do by ``starting``.
+    """
     listen = listen or f"127.0.0.1:{free_port()}"
     namesrv = namesrv or f"127.0.0.1:{free_port()}"
     log = store.parent / f"{store.name}.log"
@@ -59,20 +63,46 @@ def start(store: Path, *flags: str, listen: str = "", namesrv: str = "") -> Brok
     while b"broker ready" not in log.read_bytes()[start_at:]:
         if process.poll() is not None or time.monotonic() > deadline:
             process.kill()
+            process.wait()
             raise AssertionError(f"the broker did not become ready:\n{log.read_text()[-4000:]}")
         time.sleep(0.02)
     return Broker(process, store, listen, namesrv, log)
 
 
+class StartBroker(Protocol):
+    """What ``starting`` gives: ``start``, with its arguments."""
+
+    def __call__(self, store: Path, *flags: str, listen: str = "", namesrv: str = "") -> Broker:
+        """Start a broker."""
+        ...
+
+
+@contextlib.contextmanager
+def starting() -> Generator[StartBroker]:
+    """Starts brokers, also one where another was; what runs at the end of the block is killed.
+
+    A process that a failed test leaves behind would be blamed on whatever test comes next.
+    """
+    with contextlib.ExitStack() as running:
+
+        def start_one(store: Path, *flags: str, listen: str = "", namesrv: str = "") -> Broker:
+            broker = start(store, *flags, listen=listen, namesrv=namesrv)
+            running.callback(broker.kill)
+            return broker
+
+        yield start_one
+
+
 @contextlib.contextmanager
 def serving(store: Path, *flags: str) -> Generator[Broker]:
     """A broker for the length of a block; stopped by SIGTERM at its end."""
-    broker = start(store, *flags)
-    try:
-        yield broker
-    finally:
-        if broker.process.poll() is None:
-            broker.stop()
+    with starting() as start_one:
+        broker = start_one(store, *flags)
+        try:
+            yield broker
+        finally:
+            if broker.process.poll() is None:
+                broker.stop()
 
 
 def _environment() -> dict[str, str]:

@@ -15,7 +15,7 @@ import trio
 
 from broker_rig import Peer
 from bulk_driver import Driver, read
-from interop.serving import Broker, free_port, start
+from interop.serving import Broker, StartBroker
 from timermq.remoting.bulk import JobOpened, JobState, JobStatus, OpenJob, bulk_request
 from timermq.remoting.bulk_block import BulkBlock, BulkColumn
 from timermq.timerstore.message_store import MessageStore
@@ -64,7 +64,7 @@ async def decide(driver: Driver, run: int) -> None:
     assert read(JobStatus, answer).taken
 
 
-async def killed_and_started(broker: Broker, draw: random.Random) -> Broker:
+async def killed_and_started(start: StartBroker, broker: Broker, draw: random.Random) -> Broker:
     """The first broker is killed while parts are staged, the others while rows are adopted."""
     for run in range(KILLS):
         async with connected(broker) as driver:
@@ -77,23 +77,16 @@ async def killed_and_started(broker: Broker, draw: random.Random) -> Broker:
     return broker
 
 
-async def test_bulk_kill(tmp_path: Path) -> None:
+async def test_bulk_kill(tmp_path: Path, start: StartBroker) -> None:
     """Whenever the broker is killed, and however often the driver runs again."""
-    broker = start(
-        tmp_path / "store",
-        listen=f"127.0.0.1:{free_port()}",
-        namesrv=f"127.0.0.1:{free_port()}",
-    )
-    try:
-        broker = await killed_and_started(broker, random.Random(20261121))
-        async with connected(broker) as driver:
-            await decide(driver, KILLS)
-            with trio.fail_after(120):
-                while (await driver.status()).state is not JobState.DONE:  # noqa: ASYNC110 - asked
-                    await trio.sleep(0.05)
-        await trio.sleep(4)
-    finally:
-        code = broker.stop()
+    broker = await killed_and_started(start, start(tmp_path / "store"), random.Random(20261121))
+    async with connected(broker) as driver:
+        await decide(driver, KILLS)
+        with trio.fail_after(120):
+            while (await driver.status()).state is not JobState.DONE:  # noqa: ASYNC110 - asked
+                await trio.sleep(0.05)
+    await trio.sleep(4)
+    code = broker.stop()
     opened = MessageStore.open(
         OsDisk(),
         str(tmp_path / "store"),

@@ -12,7 +12,7 @@ import trio
 
 from interop.conftest import Client
 from interop.consuming import WAIT_SECONDS, Consumers, Delivery, consumers, messages, send, stored
-from interop.serving import serving, start
+from interop.serving import StartBroker, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
@@ -59,7 +59,7 @@ def holders(java: Consumers, bodies: set[str], *names: str) -> dict[str, set[int
     }
 
 
-def test_sharing_and_hand_over(tmp_path: Path, java_client: Client) -> None:
+def test_sharing_and_hand_over(tmp_path: Path, java_client: Client, start: StartBroker) -> None:
     """Three share the queues; one leaves, one is killed, the broker restarts: nothing is missed."""
     command = java_client("ConsumeClient")
     broker = start(tmp_path / "store")

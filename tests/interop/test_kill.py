@@ -18,7 +18,7 @@ import attrs
 import pytest
 import trio
 
-from interop.serving import Broker, free_port, start
+from interop.serving import Broker, StartBroker
 from timermq.client import ClientError, OutgoingMessage, Producer
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk
@@ -74,7 +74,9 @@ async def produce(namesrv: str, ledger: Ledger, draw: random.Random) -> None:
             await trio.sleep(draw.random() * 0.02)
 
 
-async def kill_and_restart(broker: Broker, draw: random.Random, flags: tuple[str, ...]) -> Broker:
+async def kill_and_restart(
+    start: StartBroker, broker: Broker, draw: random.Random, flags: tuple[str, ...]
+) -> Broker:
     """Let it work for a random while, kill it, start it again on the same ports."""
     for _ in range(ROUNDS):
         await trio.sleep(0.4 + draw.random() * 2)
@@ -105,25 +107,18 @@ def delivered(store: Path) -> list[tuple[str, int]]:
 @pytest.mark.parametrize(
     "flags", [(), ("--set", "flush_disk_type=SYNC_FLUSH")], ids=["async", "sync"]
 )
-async def test_kill(tmp_path: Path, flags: tuple[str, ...]) -> None:
+async def test_kill(tmp_path: Path, start: StartBroker, flags: tuple[str, ...]) -> None:
     """Every acknowledged message is on its topic once, and not before its moment."""
     draw = random.Random(SEED)
     ledger = Ledger()
-    broker = start(
-        tmp_path / "store",
-        *flags,
-        listen=f"127.0.0.1:{free_port()}",
-        namesrv=f"127.0.0.1:{free_port()}",
-    )
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(produce, broker.namesrv, ledger, draw)
-            broker = await kill_and_restart(broker, draw, flags)
-            await trio.sleep(0.5)
-            nursery.cancel_scope.cancel()
-        await trio.sleep(6)
-    finally:
-        code = broker.stop()
+    broker = start(tmp_path / "store", *flags)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(produce, broker.namesrv, ledger, draw)
+        broker = await kill_and_restart(start, broker, draw, flags)
+        await trio.sleep(0.5)
+        nursery.cancel_scope.cancel()
+    await trio.sleep(6)
+    code = broker.stop()
     arrived = delivered(tmp_path / "store")
     times = Counter(body for body, _ in arrived)
     moments = ledger.sent

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from interop.java_peer import JavaPeer
-from interop.serving import Broker
-from interop.serving import start as start_broker
+from interop.serving import StartBroker
 from interop.talking import Talking, talking
 from timermq.timerstore.message import NO_HOST
 from timermq.timerstore.message_store import MessageStore
@@ -48,21 +47,6 @@ LONGER_SECONDS = 2.5
 """Two rounds of checks more: whatever is to come twice has come by then."""
 
 
-@pytest.fixture
-def start() -> Iterator[Callable[..., Broker]]:
-    """Starts brokers; what a failed test leaves running is killed."""
-    started: list[Broker] = []
-
-    def start(store: Path, *flags: str, **places: str) -> Broker:
-        started.append(start_broker(store, *flags, **places))
-        return started[-1]
-
-    yield start
-    for broker in started:
-        if broker.process.poll() is None:
-            broker.kill()
-
-
 def sent(client: Talking, name: str, decision: str) -> None:
     """A transaction whose producer decides so at once."""
     client.say(f"send {name} {decision}")
@@ -93,7 +77,7 @@ def arrived(store: Path) -> Counter[str]:
 
 
 def test_java_producer(
-    tmp_path: Path, start: Callable[..., Broker], java_client: Callable[..., list[str]]
+    tmp_path: Path, start: StartBroker, java_client: Callable[..., list[str]]
 ) -> None:
     """Commit, rollback, and unknown across a stop and a kill: each is asked about until it ends."""
     store = tmp_path / "store"
@@ -132,7 +116,7 @@ def test_java_producer(
 
 
 def test_go_producer(
-    tmp_path: Path, start: Callable[..., Broker], go_client: Callable[..., list[str]]
+    tmp_path: Path, start: StartBroker, go_client: Callable[..., list[str]]
 ) -> None:
     """Commit, rollback, and what it decides when it is asked for the second time."""
     store = tmp_path / "store"
@@ -148,7 +132,7 @@ def test_go_producer(
 
 
 def test_a_delay_that_begins_with_the_commit(
-    tmp_path: Path, start: Callable[..., Broker], java_client: Callable[..., list[str]]
+    tmp_path: Path, start: StartBroker, java_client: Callable[..., list[str]]
 ) -> None:
     """Where the operator allows it; it arrives after its delay, once."""
     store = tmp_path / "store"
@@ -169,7 +153,7 @@ def test_a_delay_that_begins_with_the_commit(
 
 def test_over_from_java_and_back(
     tmp_path: Path,
-    start: Callable[..., Broker],
+    start: StartBroker,
     java_client: Callable[..., list[str]],
     java_peer: JavaPeer,
 ) -> None:
