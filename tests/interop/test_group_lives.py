@@ -1,17 +1,17 @@
-"""A group of each real client through its life: alone, two, three, one leaves, the broker dies."""
+"""A group of each real client through its life: members come, leave and die, the broker dies."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from interop.conftest import Client
-from interop.consuming import Consumers, consumers
-from interop.serving import start
+from interop.consuming import Consumers, Delivery, consumers
+from interop.serving import StartBroker
 
 pytestmark = [
     pytest.mark.slow,
@@ -19,11 +19,14 @@ pytestmark = [
     pytest.mark.timeout(900),  # the Go client is built from its sources, once a machine
 ]
 
+Command = Callable[[str], list[str]]
+"""A client's program for a name server."""
+
 TOPIC, GROUP = "T", "G"
 ROUND = 16
 """Messages of a round: two for each queue of the topic."""
 STREAM = 150
-"""Messages of the stream in whose middle the broker dies."""
+"""Messages of the stream in whose middle the broker, or a member, dies."""
 ROUNDS_MAX = 40
 """In which all members have got something; clients look at their group every 20 seconds."""
 RECONNECTED_SECONDS = 120.0
@@ -35,22 +38,43 @@ def send(clients: Consumers, prefix: str, count: int = ROUND, pause_ms: int = 0)
     clients.tell("send", "P", TOPIC, prefix, str(count), str(pause_ms))
 
 
-def wait_for_all(clients: Consumers, prefix: str, count: int = ROUND) -> None:
-    """Wait until all messages of a round were acknowledged and have come to the group."""
+def got(processes: Sequence[Consumers], prefix: str) -> list[Delivery]:
+    """What came of a round to any member."""
+    return [
+        one
+        for clients in processes
+        for one in clients.deliveries()
+        if one.body.startswith(f"{prefix}-")
+    ]
+
+
+def wait_for_all(
+    clients: Consumers, prefix: str, count: int = ROUND, *, also: Sequence[Consumers] = ()
+) -> None:
+    """Wait until all messages of a round were acknowledged and have come to the group.
+
+    Args:
+        clients: Who sends them, with members of the group.
+        prefix: Of the round.
+        count: Messages in it.
+        also: Processes with other members.
+    """
+    sent = {f"SENT {prefix} {number}" for number in range(count)}
     bodies = {f"{prefix}-{number}" for number in range(count)}
-    sent = [f"SENT {prefix} {number}" for number in range(count)]
-    clients.wait_until(lambda: set(sent) <= set(clients.lines), RECONNECTED_SECONDS)
-    clients.wait_until(lambda: bodies <= set(clients.bodies()), RECONNECTED_SECONDS)
+    processes = [clients, *also]
+    clients.wait_until(lambda: sent <= set(clients.lines), RECONNECTED_SECONDS)
+    clients.wait_until(
+        lambda: bodies <= {one.body for one in got(processes, prefix)}, RECONNECTED_SECONDS
+    )
 
 
-def share(clients: Consumers, title: str, *names: str) -> None:
+def share(clients: Consumers, title: str, *names: str, also: Sequence[Consumers] = ()) -> None:
     """Send rounds until one of them comes to all members, each queue to one of them."""
     for number in range(ROUNDS_MAX):
         prefix = f"{title}{number}"
         send(clients, prefix)
-        wait_for_all(clients, prefix)
-        got = [one for one in clients.deliveries() if one.body.startswith(f"{prefix}-")]
-        places = {(one.consumer, one.queue_id) for one in got}
+        wait_for_all(clients, prefix, also=also)
+        places = {(one.consumer, one.queue_id) for one in got([clients, *also], prefix)}
         shared = len({queue_id for _, queue_id in places}) == len(places)
         if shared and {name for name, _ in places} == set(names):
             return
@@ -58,7 +82,7 @@ def share(clients: Consumers, title: str, *names: str) -> None:
     raise AssertionError(f"of {names} not all got something of their own")
 
 
-def check_life(command: Callable[[str], list[str]], folder: Path) -> None:
+def check_life(command: Command, folder: Path, start: StartBroker) -> None:
     """One, two, three members, then two; then a kill in mid-stream: everything comes."""
     broker = start(folder / "store")
     with consumers(command(broker.namesrv), folder) as clients:
@@ -88,17 +112,58 @@ def check_life(command: Callable[[str], list[str]], folder: Path) -> None:
     assert len({one.body for one in behind if one.body.startswith("behind-")}) == ROUND
 
 
-def test_java(tmp_path: Path, java_client: Client) -> None:
-    """Java."""
-    check_life(lambda namesrv: java_client("ConsumeClient", namesrv), tmp_path)
+def check_death(command: Command, folder: Path, start: StartBroker) -> None:
+    """Of two members one is killed in mid-stream: the other gets its queues, and what it left."""
+    broker = start(folder / "store")
+    with (
+        consumers(command(broker.namesrv), folder) as clients,
+        consumers(command(broker.namesrv), folder) as others,
+    ):
+        send(clients, "first")
+        clients.wait_for(f"SENT first {ROUND - 1}")
+        clients.start("stays", "concurrent", GROUP, TOPIC)
+        others.start("dies", "concurrent", GROUP, TOPIC)
+        share(clients, "shared", "stays", "dies", also=[others])
+        of_dead = {one.queue_id for one in others.deliveries()}
+        send(clients, "stream", STREAM, 10)
+        clients.wait_for(f"SENT stream {STREAM // 3}")
+        others.kill()
+        wait_for_all(clients, "stream", STREAM, also=[others])
+        send(clients, "behind")
+        wait_for_all(clients, "behind")
+        behind = {one.queue_id for one in got([clients], "behind")}
+    code = broker.stop()
+
+    assert code == 0
+    assert of_dead
+    assert of_dead <= behind
 
 
-def test_go(tmp_path: Path, go_client: Client) -> None:
-    """Go."""
-    check_life(lambda namesrv: go_client("consuming", namesrv), tmp_path)
+def test_java(tmp_path: Path, java_client: Client, start: StartBroker) -> None:
+    """Java: a member leaves, the broker dies."""
+    check_life(lambda namesrv: java_client("ConsumeClient", namesrv), tmp_path, start)
 
 
-def test_cpp(tmp_path: Path) -> None:
-    """C++."""
-    program = [sys.executable, str(Path(__file__).parent / "cpp_consumer.py")]
-    check_life(lambda namesrv: [*program, namesrv], tmp_path)
+def test_go(tmp_path: Path, go_client: Client, start: StartBroker) -> None:
+    """Go: a member leaves, the broker dies."""
+    check_life(lambda namesrv: go_client("consuming", namesrv), tmp_path, start)
+
+
+def test_go_member_dies(tmp_path: Path, go_client: Client, start: StartBroker) -> None:
+    """Go: a member dies."""
+    check_death(lambda namesrv: go_client("consuming", namesrv), tmp_path, start)
+
+
+def cpp_consumer(namesrv: str) -> list[str]:
+    """The command line of the C++ client's program."""
+    return [sys.executable, str(Path(__file__).parent / "cpp_consumer.py"), namesrv]
+
+
+def test_cpp(tmp_path: Path, start: StartBroker) -> None:
+    """C++: a member leaves, the broker dies."""
+    check_life(cpp_consumer, tmp_path, start)
+
+
+def test_cpp_member_dies(tmp_path: Path, start: StartBroker) -> None:
+    """C++: a member dies."""
+    check_death(cpp_consumer, tmp_path, start)
