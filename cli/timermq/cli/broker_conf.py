@@ -46,7 +46,7 @@ def parse_broker_conf(text: str, known: Collection[str], renamed: Mapping[str, s
         renamed: RocketMQ's name to our key, where the rule does not lead there.
 
     Raises:
-        ConfigurationError: A line has no ``=``.
+        ConfigurationError: A line has no ``=``, or names of one key of ours say different things.
     """
     values: dict[str, str] = {}
     names: dict[str, str] = {}
@@ -61,6 +61,11 @@ def parse_broker_conf(text: str, known: Collection[str], renamed: Mapping[str, s
         key = _our_key(name.strip(), known, renamed)
         if key is None:
             unknown.append(name.strip())
+        elif key in values and names[key] != name.strip() and values[key] != value.strip():
+            raise ConfigurationError(
+                f"line {number}: expected {name.strip()} as {names[key]}, which are one setting "
+                f"here ({key}): {shown(values[key])}, found {shown(value.strip())}"
+            )
         else:
             values[key] = value.strip()
             names[key] = name.strip()

@@ -50,6 +50,17 @@ def test_lines() -> None:
     ) == parse_broker_conf(text, KNOWN, {"home": "store_path_root_dir"})
 
 
+def test_names_of_one_key_say_the_same() -> None:
+    """Which of them would count is not for the order of lines to say; one name may come again."""
+    names = {"home": "store_path_root_dir"}
+    said = r"^line 2: expected storePathRootDir as home, which are one setting here"
+    with pytest.raises(ConfigurationError, match=said):
+        parse_broker_conf("home=/a\nstorePathRootDir=/b\n", KNOWN, names)
+
+    again = parse_broker_conf("home=/a\nhome=/b\nstorePathRootDir=/b\n", KNOWN, names)
+    assert {"store_path_root_dir": "/b"} == again.values
+
+
 def test_a_line_without_a_value() -> None:
     """The line is named by its number."""
     with pytest.raises(ConfigurationError, match=r"^line 2: expected key=value, found 'oops'$"):

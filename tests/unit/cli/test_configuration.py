@@ -181,6 +181,19 @@ def test_broker_conf_that_is_refused(tmp_path: Path) -> None:
     )
 
 
+def test_a_broker_that_asked_who_its_clients_are_goes_on_asking(tmp_path: Path) -> None:
+    """The accounts of RocketMQ 5.3 are not read: without a file of accounts nothing is served."""
+    file = tmp_path / "broker.conf"
+    file.write_text("authenticationEnabled=true\nbrokerName=b\n")
+    layer, ignored = read_file(str(file))
+    with pytest.raises(ConfigurationError, match=r"acl_file: expected the path of plain_acl\.yml"):
+        configure([layer])
+    accounts = flag_layer({}, ["acl_file=/etc/timermq/plain_acl.yml"])
+
+    assert configure([layer, accounts]).broker.acl_enable
+    assert () == ignored
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
