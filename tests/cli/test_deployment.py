@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tomllib
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from cli.program import SMALL_FILES
-from interop.serving import Broker, serving, start
+from interop.serving import Broker, StartBroker, serving
 from timermq.cli.configuration import configure, environment_layer
 from timermq.cli.main import build_parser
 
@@ -41,7 +42,9 @@ def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.
 
 
 @pytest.mark.slow
-def test_a_service_manager_is_told(tmp_path: Path, manager: socket.socket) -> None:
+def test_a_service_manager_is_told(
+    tmp_path: Path, manager: socket.socket, start: StartBroker
+) -> None:
     """Ready when requests are taken, signs of life from then on, and that it stops."""
     broker = start(tmp_path / "store", *SMALL_FILES)
     told = [manager.recv(100) for _ in range(3)]
@@ -120,3 +123,15 @@ def test_container_names_settings_that_there_are(monkeypatch: pytest.MonkeyPatch
     exposed = re.search(r"^EXPOSE (.*)$", text, re.MULTILINE)
     assert exposed is not None
     assert ports == set(map(int, exposed[1].split()))
+
+
+def test_container_is_made_of_what_the_package_is_made_of() -> None:
+    """Every component, and nothing else of a checkout: its environment alone has a gigabyte."""
+    project = tomllib.loads((DEPLOYMENT.parents[1] / "pyproject.toml").read_text())
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    copies = [
+        line.split()[1:-1] for line in CONTAINER.read_text().splitlines() if line[:5] == "COPY "
+    ]
+    copied = {name for names in copies for name in names if not names[0].startswith("--from=")}
+
+    assert {"pyproject.toml", "README.md", *(name.split("/")[0] for name in packages)} == copied

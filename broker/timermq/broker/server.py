@@ -215,7 +215,8 @@ def raise_file_limit(connections: int) -> int:
         connections: How many there are to be, each an open file.
 
     Returns:
-        How many fit beside `OTHER_FILES`, at most ``connections``.
+        How many fit beside `OTHER_FILES`, or beside half of all files where these are few; at most
+        ``connections``.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = connections + OTHER_FILES
@@ -226,7 +227,7 @@ def raise_file_limit(connections: int) -> int:
     if needed > soft:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
         soft = needed
-    return min(connections, max(soft - OTHER_FILES, 1))
+    return min(connections, max(soft - OTHER_FILES, soft // 2))
 
 
 def room_for_connections(wanted: int) -> int:

@@ -1,6 +1,8 @@
 """Tests of the listening side, on real loopback sockets."""
 
 import resource
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -117,9 +119,26 @@ def test_the_limit_of_open_files_bounds_connections() -> None:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1_000), hard))
         assert room_for_connections(100) == 100
-        assert room_for_connections(1 << 30) == max(hard - OTHER_FILES, 1)
+        assert room_for_connections(1 << 30) == max(hard - OTHER_FILES, hard // 2)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_connections_get_half_of_few_files() -> None:
+    """A container with 1,024 of them is a broker for more than one client."""
+    program = """
+import resource
+import subprocess
+import sys
+from timermq.broker.server import raise_file_limit
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 1_024))
+print(raise_file_limit(8_192), *resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert "512 1024 1024" == ran.stdout.strip()
 
 
 def test_the_store_has_its_files_beside_the_connections() -> None:
