@@ -16,12 +16,15 @@ from golden_stores import GoldenStores
 from spark.digests import digests
 from timermq.pipeline.spark.registration import SOURCES
 
+SECONDS_MAX = 240
+"""The other processes take so long at most."""
+
 
 @pytest.mark.slow
 def test_same_as_in_one_process(
     spark: SparkSession, golden_stores: GoldenStores, tmp_path: Path
 ) -> None:
-    """``local-cluster[2,1,2048]`` reads, and audits, a killed store as ``local[2]`` does."""
+    """``local-cluster[2,1,2048]`` reads, audits and reports a killed store as ``local[2]`` does."""
     store = golden_stores["g3"].root
     # Executors work below Spark's home: links keep them out of the installed package.
     home = tmp_path / "spark"
@@ -29,16 +32,17 @@ def test_same_as_in_one_process(
     for entry in Path(pyspark.__file__).parent.iterdir():
         (home / entry.name).symlink_to(entry)
 
-    ran = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, "-m", "spark.digests", "local-cluster[2,1,2048]", store],
         env={**os.environ, "SPARK_HOME": str(home), "PYTHONPATH": str(Path(__file__).parents[1])},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=280,
-        check=False,
-    )
+    ) as cluster:
+        expected = digests(spark, store)  # while executors start
+        out, err = cluster.communicate(timeout=SECONDS_MAX)
 
-    assert ran.returncode == 0, ran.stderr[-4000:]
-    found = json.loads(ran.stdout.splitlines()[-1])  # the log comes before
-    assert digests(spark, store) == found
+    assert cluster.returncode == 0, err[-4000:]
+    found = json.loads(out.splitlines()[-1])  # the log comes before
+    assert expected == found
     assert min(found[source.name()][0] for source in SOURCES) > 0
