@@ -51,9 +51,11 @@ def _digests(frames: Mapping[str, DataFrame]) -> dict[str, list[int]]:
         for name, frame in frames.items()
     ]
     sums = reduce(DataFrame.union, hashes).groupBy("name")
-    found = sums.agg(F.count("*"), F.sum("digest").cast("string")).collect()
+    found = sums.agg(
+        F.count("*").alias("rows"), F.sum("digest").cast("string").alias("total")
+    ).collect()
     return {name: [0, 0] for name in frames} | {
-        str(name): [int(count), int(total)] for name, count, total in found
+        str(row["name"]): [int(str(row["rows"])), int(str(row["total"]))] for row in found
     }
 
 
