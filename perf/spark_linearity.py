@@ -26,7 +26,7 @@ from spark_store import SparkStore
 from timermq.cli.bench.calibration import REFERENCE_MS, calibration
 from timermq.pipeline import TimerOptions
 from timermq.pipeline.spark import register, spark_session
-from timermq.timerlog import TimerCheckpoint, TimerLog, Units
+from timermq.timerlog import UNIT, TimerCheckpoint, TimerLog, Units
 from timermq.timerstore.os_disk import OsDisk
 
 COUNTS = (1_000_000, 10_000_000, 100_000_000)
@@ -78,7 +78,8 @@ def measure(directory: Path, counts: list[int]) -> list[dict[str, object]]:
     """The answers, the fewest units first."""
     store = SparkStore.filled(directory, FILLED)
     log = opened(store)
-    units = np.concatenate([units for _, units in log.scan(0)])
+    # Joining turns the file's byte order into the machine's.
+    units = np.concatenate([units for _, units in log.scan(0)]).astype(UNIT.dtype)
     log.close()
     spark = spark_session(
         master=f"local[{CORES}]", name="linearity", settings={"spark.driver.memory": "2g"}

@@ -131,8 +131,12 @@ async def test_no_room_and_a_clock_that_is_set_back(autojump_clock: MockClock) -
     assert (5, 0) == (sum(after.lateness), after.early)
 
 
-async def test_no_room_and_a_kill(autojump_clock: MockClock) -> None:
-    """What was released and found no room is released again by the next process: none is lost."""
+@pytest.mark.parametrize("jump_ms", [0, 5_000], ids=["on time", "overdue"])
+async def test_no_room_and_a_kill(autojump_clock: MockClock, jump_ms: int) -> None:
+    """What was released and found no room is released again by the next process: none is lost.
+
+    The slot of what is overdue is closed as soon as all of it has left, though nothing arrives.
+    """
     clock = VirtualClock()
     disk = MemoryDisk(now_ms=clock.now_ms)
     files = attrs.evolve(OPTIONS, clean_resource_interval_ms=600_000)  # nothing is removed
@@ -145,6 +149,7 @@ async def test_no_room_and_a_kill(autojump_clock: MockClock) -> None:
         total, disk.total = disk.total, disk.usage(ROOT).used
         for number in range(10):
             put(service, 100 + number, clock.now_ms())
+        clock.step(jump_ms)
         await trio.sleep(6)
         held_up = service.statistics()
     disk.process_kill()
