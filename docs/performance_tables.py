@@ -258,8 +258,24 @@ def spark() -> list[str]:
         f"{schedule['spark_cpu_seconds']} s of CPU in Spark, calibration "
         f"{schedule['calibration_ms']} ms. Timers of another producer meanwhile: p99 at most "
         f"{schedule['lateness_p99_ms']:g} ms late{fails} (floor {share:g} ms).",
+        "",
+        _linearity(kept("spark_linearity")),
     ]
     return lines
+
+
+def _linearity(result: Mapping[str, Any]) -> str:
+    """What a unit costs among few and among many."""
+    costs = [
+        f"{one['normal_cpu_us']} µs among {one['units']:,} ({one['seconds']} s as seen)"
+        for one in result["answers"]
+    ]
+    fails = "" if result["ratio"] <= result["ratio_max"] else " ✗"
+    return (
+        f"Linear: a unit of the timer log costs {', '.join(costs)}: {result['ratio']} times as "
+        f"much among the most as among the fewest{fails} (at most {result['ratio_max']}). Among "
+        f"few the start of a job weighs most. Commit {result['machine']['commit']}."
+    )
 
 
 TABLES: Mapping[str, Callable[[], Sequence[str]]] = {

@@ -2,7 +2,8 @@
 
 Our keys are RocketMQ's in snake case, some with their unit at the end, so most names translate by
 rule; those of addresses and paths stand in a table. Values keep their meaning and unit. What we do
-not know is listed, not refused: such a file has many keys of features that we leave out.
+not know is listed, not refused: such a file has many keys of features that we leave out. Refused is
+what says that the store has other files.
 """
 
 from __future__ import annotations
@@ -16,6 +17,12 @@ from .settings import ConfigurationError, shown
 
 UNIT_SUFFIXES = ("", "_ms", "_sec", "_hours", "_percent", "_count", "_size")
 """What our name may have at its end where RocketMQ's has nothing."""
+
+OTHER_FILES: Mapping[str, tuple[str, str]] = {
+    "storeType": ("default", "queues and offsets that RocketMQ keeps in RocksDB"),
+    "enableDLegerCommitLog": ("false", "a commit log of DLedger"),
+}
+"""RocketMQ's names of what makes other files: the value that we can serve, and what we cannot."""
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -46,7 +53,8 @@ def parse_broker_conf(text: str, known: Collection[str], renamed: Mapping[str, s
         renamed: RocketMQ's name to our key, where the rule does not lead there.
 
     Raises:
-        ConfigurationError: A line has no ``=``, or names of one key of ours say different things.
+        ConfigurationError: A line has no ``=``, or names of one key of ours say different things,
+            or the store is one of other files.
     """
     values: dict[str, str] = {}
     names: dict[str, str] = {}
@@ -58,6 +66,7 @@ def parse_broker_conf(text: str, known: Collection[str], renamed: Mapping[str, s
         name, equals, value = entry.partition("=")
         if not equals:
             raise ConfigurationError(f"line {number}: expected key=value, found {shown(entry)}")
+        _check_files(number, name.strip(), value.strip())
         key = _our_key(name.strip(), known, renamed)
         if key is None:
             unknown.append(name.strip())
@@ -70,6 +79,15 @@ def parse_broker_conf(text: str, known: Collection[str], renamed: Mapping[str, s
             values[key] = value.strip()
             names[key] = name.strip()
     return BrokerConf(values=values, names=names, unknown=tuple(unknown))
+
+
+def _check_files(number: int, name: str, value: str) -> None:
+    served, other = OTHER_FILES.get(name, (value, ""))
+    if value != served:
+        raise ConfigurationError(
+            f"line {number}: {name}: expected {served}: timermq does not read {other}, "
+            f"found {shown(value)}"
+        )
 
 
 def _our_key(name: str, known: Collection[str], renamed: Mapping[str, str]) -> str | None:

@@ -65,3 +65,17 @@ def test_a_line_without_a_value() -> None:
     """The line is named by its number."""
     with pytest.raises(ConfigurationError, match=r"^line 2: expected key=value, found 'oops'$"):
         parse_broker_conf("a=1\noops\n", KNOWN, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "served", "other", "what"),
+    [
+        ("storeType", "default", "defaultRocksDB", "RocksDB"),
+        ("enableDLegerCommitLog", "false", "true", "DLedger"),
+    ],
+)
+def test_a_store_of_other_files(name: str, served: str, other: str, what: str) -> None:
+    """What would be served without its queues, or as an empty store, is refused."""
+    assert (name,) == parse_broker_conf(f"{name} = {served}", KNOWN, {}).unknown
+    with pytest.raises(ConfigurationError, match=f"line 2: {name}: expected {served}: .*{what}"):
+        parse_broker_conf(f"# one\n{name}={other}", KNOWN, {})
