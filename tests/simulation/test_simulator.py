@@ -43,6 +43,11 @@ def test_a_fresh_seed_keeps_every_promise(nth: int) -> None:
     assert () == outcome.faults, f"repeat: timermq simulate --seed {seed} --days {DAYS}"
 
 
+def test_what_a_failed_sync_held_is_gone_seconds_before_the_end() -> None:
+    """A message whose delivery was never synced waits again, though a verdict had told of it."""
+    assert () == simulate(draw_scenario(952578471, days=0.2)).faults
+
+
 @pytest.mark.parametrize("seed", [3, 7, 11])
 def test_the_same_seed_is_the_same_day(seed: int) -> None:
     """Byte for byte, whatever ran before it in the process."""

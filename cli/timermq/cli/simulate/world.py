@@ -43,6 +43,8 @@ from .staged_network import StagedNetwork
 WHO = "world"
 SETTLE_SECONDS = 700.0
 """Longer than a broker may take to notice a step of the clock."""
+FAILED_END_MS = 6_000
+"""A broker whose sync has failed answers what is under way for five seconds, and ends then."""
 LEVEL_MAX_MS = 30_000
 """The longest delay of the levels that plans use."""
 WAIT_WINDOWS = 10
@@ -129,12 +131,15 @@ class World:
         scenario, store = self._scenario, self._scenario.store
         # The history is written by the clock that is disturbed; syncs follow trio's.
         fastest = max([1.0, *(one.rate or 0 for one in scenario.clock_faults)])
+        unsynced_ms = store.flush_interval_commit_log_ms
+        if scenario.disk_faults:
+            unsynced_ms += FAILED_END_MS
         self._events.append(
             Start(
                 at_ms=self._clock.now_ms(),
                 who=WHO,
                 flush=store.flush_disk_type.value,
-                unsynced_ms=int(store.flush_interval_commit_log_ms * fastest),
+                unsynced_ms=int(unsynced_ms * fastest),
                 settings={"seed": scenario.seed},
             )
         )
