@@ -109,7 +109,7 @@ def questions() -> list[str]:
             f"**{row.question}**: {row.asks}",
             f"{answer['floor']:,}",
             row.aim,
-            f"{_number(answer['value'])}{'' if answer['passes'] else ' ✗'}",
+            f"{_number(answer['value'])}{_cross(answer['passes'])}",
             answer["unit"],
             _seen(answer),
             row.limit,
@@ -182,7 +182,7 @@ def door() -> list[str]:
     crowds, access, watch = kept("crowds"), kept("access"), kept("watch")
     lines = _bounded(crowds)
     for what, key in (("small sends", ""), ("pulls of 32 messages", "pull_")):
-        fails = "" if access[f"{key}left"] >= access["floor"] else " ✗"
+        fails = _cross(access[f"{key}left"] >= access["floor"])
         lines.append(
             f"| throughput of {what} that access control leaves | ≥ {access['floor'] * 100:g} | "
             f"{access[f'{key}left'] * 100:.0f}{fails} | %, {access[f'{key}open_us']} µs of CPU a "
@@ -210,7 +210,7 @@ def _bounded(result: Mapping[str, Any]) -> list[str]:
 
 def _bounded_row(answer: Mapping[str, Any], beside: str = "") -> str:
     bound = "" if answer["bound"] is None else f"≤ {answer['bound']:g}"
-    value = f"{_number(answer['value'])}{'' if answer['passes'] else ' ✗'}"
+    value = f"{_number(answer['value'])}{_cross(answer['passes'])}"
     return f"| {answer['question']} | {bound} | {value} | {answer['unit']}{beside} |"
 
 
@@ -241,14 +241,14 @@ def spark() -> list[str]:
         cells = (
             f"**{answer['question']}**: {SPARK_JOBS[answer['question']]}",
             "" if floor is None else f"≤ {floor:g}",
-            f"{answer['normal_cpu_us']}{'' if answer['passes'] else ' ✗'}",
+            f"{answer['normal_cpu_us']}{_cross(answer['passes'])}",
             f"{answer['seconds']} s, {answer['cpu_us']} µs of CPU, calibration "
             f"{answer['calibration_ms']} ms",
             f"{answer['worker_mib']}",
         )
         lines.append(f"| {' | '.join(cells)} |")
     share = schedule["lateness_p99_ms_max"]
-    fails = "" if schedule["lateness_p99_ms"] <= share else " ✗"
+    fails = _cross(schedule["lateness_p99_ms"] <= share)
     lines += [
         "",
         f"`schedule`, {schedule['rows']:,} rows from Parquet into a live broker on the same two "
@@ -270,7 +270,7 @@ def _linearity(result: Mapping[str, Any]) -> str:
         f"{one['normal_cpu_us']} µs among {one['units']:,} ({one['seconds']} s as seen)"
         for one in result["answers"]
     ]
-    fails = "" if result["ratio"] <= result["ratio_max"] else " ✗"
+    fails = _cross(result["ratio"] <= result["ratio_max"])
     return (
         f"Linear: a unit of the timer log costs {', '.join(costs)}: {result['ratio']} times as "
         f"much among the most as among the fewest{fails} (at most {result['ratio_max']}). Among "
@@ -350,6 +350,11 @@ def _askings(answer: Mapping[str, Any]) -> str:
     if answer["floor"] == 0:
         return f"worst of {len(asked)}"
     return f"asked {len(asked)} times: {_number(min(asked))} to {_number(max(asked))}"
+
+
+def _cross(passes: bool) -> str:
+    """What stands behind a figure that misses its bound."""
+    return "" if passes else " ✗"
 
 
 def _number(value: float) -> str:

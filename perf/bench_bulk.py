@@ -22,7 +22,7 @@ import trio
 from front_door import Client, lateness, send_ext
 from served import Server, serving
 
-from timermq.cli.bench.calibration import REFERENCE_MS, calibration
+from timermq.cli.bench.calibration import calibration
 from timermq.remoting import Command, RequestCode
 from timermq.remoting.bulk import (
     AskStatus,
@@ -147,7 +147,7 @@ async def measure(server: Server, args: argparse.Namespace) -> dict[str, float]:
         "seconds": round(took, 2),
         "rows_per_second": round(status.adopted / took),
         "cpu_us": round(used / args.count * 1e6, 2),
-        "normal_cpu_us": round(used / args.count * 1e6 * REFERENCE_MS / calibrated.ms, 2),
+        "normal_cpu_us": round(used / args.count * 1e6 * calibrated.share, 2),
         "calibration_ms": round(calibrated.ms, 2),
         "timers_fired": total,
         "lateness_p99_ms": next(bound for bound, found in counts.items() if found >= 0.99 * total)

@@ -30,7 +30,7 @@ from kept import report as keep_report
 from pyspark.sql import DataFrame, SparkSession
 from spark_store import SparkStore
 
-from timermq.cli.bench.calibration import REFERENCE_MS, calibration
+from timermq.cli.bench.calibration import calibration
 from timermq.cli.bench.standing import SPREAD_MS
 from timermq.pipeline.spark import read_table, register, spark_session
 from timermq.pipeline.spark.jobs.audit import audit as audit_store
@@ -214,7 +214,7 @@ def answer(name: str, spark: SparkSession, store: SparkStore) -> dict[str, objec
     warm_up(question.ask, spark, store)
     with calibration() as calibrated, metered() as meter:
         question.ask(spark, store)
-    share = REFERENCE_MS / calibrated.ms
+    share = calibrated.share
     floor = question.seconds_max and question.seconds_max * CORES * 1e6 / 10_000_000
     cpu_us = meter.cpu_seconds * 1e6 / store.count
     within = floor is None or cpu_us * share <= floor

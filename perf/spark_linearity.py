@@ -23,7 +23,7 @@ from kept import report
 from pyspark.sql import SparkSession
 from spark_store import SparkStore
 
-from timermq.cli.bench.calibration import REFERENCE_MS, calibration
+from timermq.cli.bench.calibration import calibration
 from timermq.pipeline import TimerOptions
 from timermq.pipeline.spark import register, spark_session
 from timermq.timerlog import UNIT, TimerCheckpoint, TimerLog, Units
@@ -62,8 +62,7 @@ def answer(spark: SparkSession, store: SparkStore) -> dict[str, object]:
     for _ in range(ASKINGS):
         with calibration() as calibrated, metered() as meter:
             timerlog(spark, store)
-        share = REFERENCE_MS / calibrated.ms
-        found.append((meter.cpu_seconds * share, meter.cpu_seconds, meter.seconds))
+        found.append((meter.cpu_seconds * calibrated.share, meter.cpu_seconds, meter.seconds))
     normal, cpu, seconds = min(found)
     return {
         "units": store.count,

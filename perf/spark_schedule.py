@@ -26,7 +26,7 @@ from kept import report
 from pyspark.sql import SparkSession
 from served import Server, serving
 
-from timermq.cli.bench.calibration import REFERENCE_MS, calibration
+from timermq.cli.bench.calibration import calibration
 from timermq.pipeline.spark import register, spark_session
 from timermq.pipeline.spark.jobs.schedule import schedule
 from timermq.pipeline.spark.sink import JobReport, SinkOptions
@@ -83,7 +83,7 @@ def measure(spark: SparkSession, server: Server, count: int) -> dict[str, object
         "rows_per_second": round(found.adopted / meter.seconds),
         "rows_per_second_min": ROWS_PER_SECOND_MIN,
         "broker_cpu_us": round(used / count * 1e6, 2),
-        "broker_normal_cpu_us": round(used / count * 1e6 * REFERENCE_MS / calibrated.ms, 2),
+        "broker_normal_cpu_us": round(used / count * 1e6 * calibrated.share, 2),
         "spark_cpu_seconds": round(meter.cpu_seconds - used, 2),
         "worker_mib": round(meter.worker_bytes / (1 << 20)),
         "timers_fired": total,

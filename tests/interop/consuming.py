@@ -18,10 +18,6 @@ from pathlib import Path
 import attrs
 
 from timermq.client import OutgoingMessage, Producer
-from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.os_disk import OsDisk
-from timermq.timerstore.record import Record, decode_record
-from timermq.timerstore.store_options import StoreOptions
 
 WAIT_SECONDS = 100.0
 """How long a test waits for what has to happen at once; a busy machine takes its time."""
@@ -157,17 +153,3 @@ async def send(namesrv: str, messages: Sequence[OutgoingMessage]) -> None:
     async with Producer(namesrv, group="interop-producer") as producer:
         for message in messages:
             await producer.send_batch([message])
-
-
-def stored(store: Path, topic: str) -> list[Record]:
-    """The messages of a topic, read from the files, in the order of the log."""
-    opened = MessageStore.open(
-        OsDisk(), str(store), StoreOptions(), now_ms=lambda: 0, store_host=bytes(8), read_only=True
-    )
-    log = opened.commit_log
-    records = [
-        decode_record(log.read(phy_offset, size))
-        for phy_offset, size in log.scan(log.min_offset, check_crc=True)
-    ]
-    opened.abandon()
-    return [one for one in records if one.topic == topic]

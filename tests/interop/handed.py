@@ -13,10 +13,8 @@ import attrs
 from interop.conftest import Client
 from interop.java_peer import JavaBroker, JavaPeer
 from interop.serving import Broker, serving
-from timermq.timerstore.message import NO_HOST
-from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.os_disk import OsDisk
-from timermq.timerstore.record import Record, decode_record
+from interop.stored_records import stored_records
+from timermq.timerstore.record import Record
 from timermq.timerstore.store_options import StoreOptions
 
 TOPIC, GROUP = "Handed", "Readers"
@@ -166,15 +164,7 @@ class Handed:
 
     def records(self) -> list[Record]:
         """All that stands in the commit log of the store, which nobody serves."""
-        store = MessageStore.open(
-            OsDisk(), str(self.store), FILES, now_ms=now_ms, store_host=NO_HOST, read_only=True
-        )
-        log = store.commit_log
-        found = [
-            decode_record(log.read(*place)) for place in log.scan(log.min_offset, check_crc=True)
-        ]
-        store.abandon()
-        return found
+        return stored_records(self.store, options=FILES)
 
 
 def now_ms() -> int:

@@ -16,12 +16,9 @@ import trio
 from broker_rig import Peer
 from bulk_driver import Driver, read
 from interop.serving import Broker, StartBroker
+from interop.stored_records import stored_records
 from timermq.remoting.bulk import JobOpened, JobState, JobStatus, OpenJob, bulk_request
 from timermq.remoting.bulk_block import BulkBlock, BulkColumn
-from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.os_disk import OsDisk
-from timermq.timerstore.record import decode_record
-from timermq.timerstore.store_options import StoreOptions
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
@@ -87,17 +84,7 @@ async def test_bulk_kill(tmp_path: Path, start: StartBroker) -> None:
                 await trio.sleep(0.05)
     await trio.sleep(4)
     code = broker.stop()
-    opened = MessageStore.open(
-        OsDisk(),
-        str(tmp_path / "store"),
-        StoreOptions(),
-        now_ms=lambda: 0,
-        store_host=bytes(8),
-        read_only=True,
-    )
-    log = opened.commit_log
-    found = (decode_record(log.read(*place)) for place in log.scan(0, check_crc=True))
-    times = Counter(int(one.body) for one in found if one.topic == TOPIC)
+    times = Counter(int(one.body) for one in stored_records(tmp_path / "store", TOPIC))
 
     assert code == 0
     assert broker.log.read_bytes().count(b"bulk job goes on") > 0

@@ -11,8 +11,9 @@ import pytest
 import trio
 
 from interop.conftest import Client
-from interop.consuming import Consumers, consumers, messages, send, stored
+from interop.consuming import Consumers, consumers, messages, send
 from interop.serving import Broker, serving
+from interop.stored_records import stored_records
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
@@ -75,8 +76,8 @@ def test_go(tmp_path: Path, go_client: Client) -> None:
             given_up = [one for one in go.deliveries("one") if one.body == "bad"]
             tries = [one for one in go.deliveries("retry") if one.body == "bad"]
             got = {name: sorted(go.bodies(name)) for name in ("tag", "pull", "sql", "all")}
-    (letter,) = stored(tmp_path / "store", "%DLQ%Retry")
-    (ordered_letter,) = stored(tmp_path / "store", "%DLQ%Order")
+    (letter,) = stored_records(tmp_path / "store", "%DLQ%Retry")
+    (ordered_letter,) = stored_records(tmp_path / "store", "%DLQ%Order")
 
     assert [one.tries for one in given_up] == [0, 1, 2, 3], "Go tries an orderly one once more"
     assert ordered_letter.body == b"bad"
@@ -117,7 +118,7 @@ def test_cpp(tmp_path: Path) -> None:
             got = cpp.deliveries("retry")
             dead = cpp.bodies("dead")
     tries = [one for one in got if one.body == "once"]
-    (letter,) = stored(tmp_path / "store", "%DLQ%Dead")
+    (letter,) = stored_records(tmp_path / "store", "%DLQ%Dead")
 
     assert (letter.body, letter.reconsume_times) == (b"bad", 2)
     assert [one.tries for one in tries] == [0, 1]

@@ -9,8 +9,9 @@ import pytest
 import trio
 
 from interop.conftest import Client
-from interop.consuming import consumers, messages, send, stored
+from interop.consuming import consumers, messages, send
 from interop.serving import serving
+from interop.stored_records import stored_records
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
@@ -27,8 +28,8 @@ def test_retries_and_dead_letters(tmp_path: Path, java_client: Client) -> None:
             short, usual = java.deliveries("short"), java.deliveries("usual")
     tries = [one for one in short if one.body == "bad"]
     again = [one for one in usual if one.body == "once"]
-    (letter,) = stored(tmp_path / "store", "%DLQ%Short")
-    (first,) = [one for one in stored(tmp_path / "store", "T") if one.body == b"bad"]
+    (letter,) = stored_records(tmp_path / "store", "%DLQ%Short")
+    (first,) = [one for one in stored_records(tmp_path / "store", "T") if one.body == b"bad"]
 
     assert [one.tries for one in tries] == [0, 1, 2]
     assert [one.topic for one in tries] == ["T", "T", "T"]  # the client restores it

@@ -11,8 +11,9 @@ import pytest
 import trio
 
 from interop.conftest import Client
-from interop.consuming import WAIT_SECONDS, Consumers, Delivery, consumers, messages, send, stored
+from interop.consuming import WAIT_SECONDS, Consumers, Delivery, consumers, messages, send
 from interop.serving import StartBroker, serving
+from interop.stored_records import stored_records
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
@@ -112,7 +113,7 @@ def test_order(tmp_path: Path, java_client: Client) -> None:
         got = java.deliveries()
     queues = by_queue(got)
     tries = [one.tries for one in got if one.body == "bad"]
-    (letter,) = stored(tmp_path / "store", "%DLQ%G")
+    (letter,) = stored_records(tmp_path / "store", "%DLQ%G")
 
     assert shares["one"].isdisjoint(shares["two"])
     assert shares["one"] | shares["two"] == set(range(QUEUES))

@@ -19,11 +19,8 @@ import pytest
 import trio
 
 from interop.serving import Broker, StartBroker
+from interop.stored_records import stored_records
 from timermq.client import ClientError, OutgoingMessage, Producer
-from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.os_disk import OsDisk
-from timermq.timerstore.record import decode_record
-from timermq.timerstore.store_options import StoreOptions
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
@@ -88,20 +85,7 @@ async def kill_and_restart(
 
 def delivered(store: Path) -> list[tuple[str, int]]:
     """(body, store time) of every record on the topic itself, read from the files."""
-    opened = MessageStore.open(
-        OsDisk(),
-        str(store),
-        StoreOptions(),
-        now_ms=lambda: 0,
-        store_host=bytes(8),
-        read_only=True,
-    )
-    log = opened.commit_log
-    records = (
-        decode_record(log.read(phy_offset, size))
-        for phy_offset, size in log.scan(log.min_offset, check_crc=True)
-    )
-    return [(one.body.decode(), one.store_ms) for one in records if one.topic == TOPIC]
+    return [(one.body.decode(), one.store_ms) for one in stored_records(store, TOPIC)]
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,8 @@ import pytest
 
 from interop.java_peer import JavaPeer
 from interop.serving import StartBroker
+from interop.stored_records import stored_records
 from interop.talking import Talking, talking
-from timermq.timerstore.message import NO_HOST
-from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.os_disk import OsDisk
-from timermq.timerstore.record import decode_record
-from timermq.timerstore.store_options import StoreOptions
 
 pytestmark = [
     pytest.mark.slow,
@@ -60,20 +56,8 @@ def decided(client: Talking, **decisions: str) -> None:
 
 
 def arrived(store: Path) -> Counter[str]:
-    """How often each message stands on the topic, in a store that nobody serves.
-
-    Consumers are no witness: they get again what they had not acknowledged before a kill.
-    """
-    opened = MessageStore.open(
-        OsDisk(), str(store), StoreOptions(), now_ms=lambda: 0, store_host=NO_HOST, read_only=True
-    )
-    log = opened.commit_log
-    records = (
-        decode_record(log.read(phy_offset, size)) for phy_offset, size in log.walk(log.min_offset)
-    )
-    found = Counter(one.body.decode() for one in records if one.topic == TOPIC)
-    opened.abandon()
-    return found
+    """How often each message stands on the topic, in a store that nobody serves."""
+    return Counter(one.body.decode() for one in stored_records(store, TOPIC))
 
 
 def test_java_producer(

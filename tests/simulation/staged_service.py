@@ -34,8 +34,7 @@ SMALL_WHEEL = TimerOptions(
 )
 
 
-SYNCED_FAMILIES = (
-    FileFamily.COMMIT_LOG,
+MADE_FROM_LOG = (
     FileFamily.CONSUME_QUEUE,
     FileFamily.INDEX,
     FileFamily.TIMER_LOG,
@@ -43,6 +42,8 @@ SYNCED_FAMILIES = (
     FileFamily.STORE_CHECKPOINT,
     FileFamily.TIMER_CHECKPOINT,
 )
+"""What can be made again from the commit log."""
+SYNCED_FAMILIES = (FileFamily.COMMIT_LOG, *MADE_FROM_LOG)
 """What is synced while the store is served; JSON tables are written anew each time."""
 
 

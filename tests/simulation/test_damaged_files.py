@@ -12,7 +12,7 @@ import pytest
 
 from simulation.crash_states import CrashState, CrashStates
 from simulation.crash_workloads import WORKLOADS, Outcome
-from simulation.staged_service import SYNCED_FAMILIES
+from simulation.staged_service import MADE_FROM_LOG
 from timermq.timerstore.disk_damage import draw_damage
 from timermq.timerstore.file_family import FileFamily
 
@@ -21,7 +21,7 @@ EXPECTED = [0, 2, 3, 4]
 """All that were sent; 1 was cancelled."""
 
 FAMILIES = [
-    *(family for family in SYNCED_FAMILIES if family is not FileFamily.COMMIT_LOG),
+    *MADE_FROM_LOG,
     FileFamily.ABORT,
 ]
 

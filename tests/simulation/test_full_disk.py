@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from fakes import START_MS, VirtualClock
 from simulation.crash_workloads import FILES, WHEEL, Outcome, message
-from simulation.staged_service import ROOT, SYNCED_FAMILIES, running
+from simulation.staged_service import MADE_FROM_LOG, ROOT, running
 from timermq.pipeline import TimerMessageStore
 from timermq.timerstore.fault_plan import TAKING_SPACE, Fault, FaultRule, FaultRules, Operation
 from timermq.timerstore.faulty_disk import FaultyDisk
@@ -191,7 +191,7 @@ async def test_short_writes(autojump_clock: MockClock, skip: int) -> None:
 @pytest.mark.parametrize(
     "family",
     [
-        *(family for family in SYNCED_FAMILIES if family is not FileFamily.COMMIT_LOG),
+        *MADE_FROM_LOG,
         FileFamily.CONFIG,
     ],
 )

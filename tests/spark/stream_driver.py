@@ -15,7 +15,6 @@ from pyspark.sql.datasource import WriterCommitMessage
 from spark.conftest import SETTINGS
 from timermq.pipeline.spark import spark_session
 from timermq.pipeline.spark.sink import ScheduleSink, SinkOptions
-from timermq.pipeline.spark.sink.schedule_columns import ScheduleColumns
 from timermq.pipeline.spark.sink.schedule_sink import ScheduleStreamWriter
 from timermq.pipeline.spark.sink.sink_options import NAME
 
@@ -57,15 +56,9 @@ def standing(mark: str) -> type[ScheduleSink]:
                 signal.pause()
 
     class StandingSink(ScheduleSink):
-        def streamWriter(
-            self,
-            schema: types.StructType,
-            overwrite: bool,  # noqa: ARG002 - Spark's call
-        ) -> StandingWriter:
-            columns = ScheduleColumns.of(
-                (one.name, one.dataType.simpleString()) for one in schema.fields
-            )
-            return StandingWriter(SinkOptions.parse(self.options), columns)
+        def streamWriter(self, schema: types.StructType, overwrite: bool) -> StandingWriter:
+            columns, options = self._checked(schema, overwrite=overwrite)
+            return StandingWriter(options, columns)
 
     return StandingSink
 

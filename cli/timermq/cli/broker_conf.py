@@ -63,21 +63,21 @@ def parse_broker_conf(text: str, known: Collection[str], renamed: Mapping[str, s
         entry = line.strip()
         if not entry or entry.startswith(("#", "!")):
             continue
-        name, equals, value = entry.partition("=")
+        name, equals, value = map(str.strip, entry.partition("="))
         if not equals:
             raise ConfigurationError(f"line {number}: expected key=value, found {shown(entry)}")
-        _check_files(number, name.strip(), value.strip())
-        key = _our_key(name.strip(), known, renamed)
+        _check_files(number, name, value)
+        key = _our_key(name, known, renamed)
         if key is None:
-            unknown.append(name.strip())
-        elif key in values and names[key] != name.strip() and values[key] != value.strip():
+            unknown.append(name)
+        elif key in values and names[key] != name and values[key] != value:
             raise ConfigurationError(
-                f"line {number}: expected {name.strip()} as {names[key]}, which are one setting "
-                f"here ({key}): {shown(values[key])}, found {shown(value.strip())}"
+                f"line {number}: expected {name} as {names[key]}, which are one setting "
+                f"here ({key}): {shown(values[key])}, found {shown(value)}"
             )
         else:
-            values[key] = value.strip()
-            names[key] = name.strip()
+            values[key] = value
+            names[key] = name
     return BrokerConf(values=values, names=names, unknown=tuple(unknown))
 
 

@@ -35,7 +35,7 @@ RUN_COUNT_MIN = 32
 """Frames of one form that are worth being received as one; fewer cost less one by one."""
 RUN_COUNT_MAX = 256
 RUN_SIZE_MAX = 384 << 10
-"""Bytes of such frames: what is made of them stays small enough for one write."""
+"""Bytes of such frames: 256 sends of a KiB, which a client has on the way, are one run."""
 FORMS_MAX = 8
 """Forms remembered: a new one begins when an opaque has another number of digits."""
 

@@ -32,6 +32,11 @@ class Calibration:
         self.ms = 0.0
         """Milliseconds of CPU for the loop, the median; 0 until the block has ended."""
 
+    @property
+    def share(self) -> float:
+        """CPU time on the reference machine for each second of it here."""
+        return REFERENCE_MS / self.ms
+
 
 def calibrate() -> float:
     """Milliseconds of CPU for the loop, now; the best of five."""

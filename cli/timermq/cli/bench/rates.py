@@ -65,12 +65,13 @@ def burst(
         early = METER_SECONDS + (shot.dialect.delay_step_ms - 1) / 1000
         with multiprocessing.Pool(2) as pool:
             pool.apply_async(send, (shot,)).get()
-            if time.time() > instant_ms / 1000 - early - 0.5:
-                raise RuntimeError("bench: loading took longer than expected, use a smaller count")
-            pulled = pool.apply_async(pull, (shot, "bench", PULL_TIMEOUT))
             with metered(server) as meter:
-                # Behind the start of the calibration, which takes a while on a busy machine.
-                time.sleep(max(instant_ms / 1000 - early - time.time(), 0))
+                if time.time() > instant_ms / 1000 - early - 0.5:
+                    raise RuntimeError(
+                        "bench: loading took longer than expected, use a smaller count"
+                    )
+                pulled = pool.apply_async(pull, (shot, "bench", PULL_TIMEOUT))
+                time.sleep(instant_ms / 1000 - early - time.time())
                 meter.begin()
                 meter.seconds = pulled.get()[1] - instant_ms / 1000
         return [meter.figure("burst", 200_000, shot.count)]
