@@ -56,8 +56,8 @@ def go_client(tmp_path_factory: pytest.TempPathFactory) -> Client:
     def command(program: str, *args: str) -> list[str]:
         built = folder / program
         if not built.exists():
-            source = Path(__file__).parent / "go" / program
-            subprocess.run(["go", "build", "-o", str(built), "."], cwd=source, check=True)
+            source = Path(__file__).parent / "go"
+            subprocess.run(["go", "build", "-o", built, f"./{program}"], cwd=source, check=True)
         return [str(built), *args]
 
     return command

@@ -19,20 +19,15 @@ import (
 	"github.com/apache/rocketmq-client-go/v2/primitive"
 	"github.com/apache/rocketmq-client-go/v2/producer"
 	"github.com/apache/rocketmq-client-go/v2/rlog"
-)
 
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+	"interop/must"
+)
 
 func main() {
 	rlog.SetLogLevel("error")
 	namesrv, topic, another, group := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
 	seconds, err := strconv.Atoi(os.Args[5])
-	check(err)
+	must.Succeed(err)
 	account := primitive.Credentials{AccessKey: os.Getenv("ACCESS_KEY"), SecretKey: os.Getenv("SECRET_KEY")}
 	servers := primitive.NewPassthroughResolver([]string{namesrv})
 
@@ -42,8 +37,8 @@ func main() {
 		producer.WithCredentials(account),
 		producer.WithRetry(0),
 	)
-	check(err)
-	check(p.Start())
+	must.Succeed(err)
+	must.Succeed(p.Start())
 	for _, to := range []string{topic, another} {
 		if _, err := p.SendSync(context.Background(), primitive.NewMessage(to, []byte("hello"))); err != nil {
 			fmt.Println("REFUSED", to, strings.ReplaceAll(err.Error(), " ", "_"))
@@ -62,21 +57,21 @@ func main() {
 		consumer.WithCredentials(account),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 	)
-	check(err)
+	must.Succeed(err)
 	got := make(chan string, 100)
-	check(c.Subscribe(topic, consumer.MessageSelector{}, func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+	must.Succeed(c.Subscribe(topic, consumer.MessageSelector{}, func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
 		for _, m := range messages {
 			got <- string(m.Body)
 		}
 		return consumer.ConsumeSuccess, nil
 	}))
-	check(c.Start())
+	must.Succeed(c.Start())
 	select {
 	case body := <-got:
 		fmt.Println("GOT", body)
 	case <-time.After(time.Duration(seconds) * time.Second):
 	}
-	check(c.Shutdown())
-	check(p.Shutdown())
+	must.Succeed(c.Shutdown())
+	must.Succeed(p.Shutdown())
 	fmt.Println("DONE")
 }

@@ -18,14 +18,9 @@ import (
 	"github.com/apache/rocketmq-client-go/v2/primitive"
 	"github.com/apache/rocketmq-client-go/v2/producer"
 	"github.com/apache/rocketmq-client-go/v2/rlog"
-)
 
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+	"interop/must"
+)
 
 func newProducer(namesrv, group string) rocketmq.Producer {
 	p, err := rocketmq.NewProducer(
@@ -33,15 +28,15 @@ func newProducer(namesrv, group string) rocketmq.Producer {
 		producer.WithGroupName(group),
 		producer.WithInstanceName(group),
 	)
-	check(err)
-	check(p.Start())
+	must.Succeed(err)
+	must.Succeed(p.Start())
 	return p
 }
 
 // answered is the reply to a question; the body is set here because CreateReplyMessage of 2.1.2 takes it for properties.
 func answered(question *primitive.MessageExt) *primitive.Message {
 	answer, err := consumer.CreateReplyMessage(question, nil)
-	check(err)
+	must.Succeed(err)
 	answer.Body = []byte("re " + string(question.Body))
 	return answer
 }
@@ -73,17 +68,17 @@ func main() {
 	rlog.SetLogLevel("error")
 	namesrv, topic := os.Args[1], os.Args[2]
 	count, err := strconv.Atoi(os.Args[3])
-	check(err)
+	must.Succeed(err)
 	replier := newProducer(namesrv, "Replying-P")
 	_, err = replier.SendSync(context.Background(), primitive.NewMessage(topic, []byte("makes the topic")))
-	check(err)
+	must.Succeed(err)
 	replying, err := rocketmq.NewPushConsumer(
 		consumer.WithNsResolver(primitive.NewPassthroughResolver([]string{namesrv})),
 		consumer.WithGroupName("Replying"),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 	)
-	check(err)
-	check(replying.Subscribe(topic, consumer.MessageSelector{Type: consumer.TAG, Expression: "*"},
+	must.Succeed(err)
+	must.Succeed(replying.Subscribe(topic, consumer.MessageSelector{Type: consumer.TAG, Expression: "*"},
 		func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
 			for _, one := range messages {
 				if strings.HasPrefix(string(one.Body), "question") {
@@ -92,14 +87,14 @@ func main() {
 			}
 			return consumer.ConsumeSuccess, nil
 		}))
-	check(replying.Start())
+	must.Succeed(replying.Start())
 	asker := newProducer(namesrv, "Asking")
 	for number := 0; number < count; number++ {
 		ask(asker, topic, fmt.Sprint("question", number), 30*time.Second)
 	}
 	ask(asker, topic, "silence", 2*time.Second)
-	check(asker.Shutdown())
-	check(replying.Shutdown())
-	check(replier.Shutdown())
+	must.Succeed(asker.Shutdown())
+	must.Succeed(replying.Shutdown())
+	must.Succeed(replier.Shutdown())
 	fmt.Println("DONE")
 }

@@ -18,14 +18,9 @@ import (
 	"github.com/apache/rocketmq-client-go/v2/primitive"
 	"github.com/apache/rocketmq-client-go/v2/producer"
 	"github.com/apache/rocketmq-client-go/v2/rlog"
-)
 
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+	"interop/must"
+)
 
 func message(topic, body string) *primitive.Message {
 	return primitive.NewMessage(topic, []byte(body)).WithTag("go")
@@ -42,7 +37,7 @@ func sent(body, id string, moment int64) {
 // send waits for the answer; moment is when the message is to arrive, 0 for now.
 func send(p rocketmq.Producer, m *primitive.Message, moment int64) {
 	result, err := p.SendSync(context.Background(), m)
-	check(err)
+	must.Succeed(err)
 	sent(string(m.Body), result.MsgID, moment)
 }
 
@@ -50,31 +45,31 @@ func main() {
 	rlog.SetLogLevel("error")
 	namesrv, topic, group := os.Args[1], os.Args[2], os.Args[3]
 	count, err := strconv.Atoi(os.Args[4])
-	check(err)
+	must.Succeed(err)
 
 	p, err := rocketmq.NewProducer(
 		producer.WithNsResolver(primitive.NewPassthroughResolver([]string{namesrv})),
 		producer.WithGroupName(group+"-producer"),
 		producer.WithQueueSelector(producer.NewHashQueueSelector()),
 	)
-	check(err)
-	check(p.Start())
+	must.Succeed(err)
+	must.Succeed(p.Start())
 
 	send(p, message(topic, "sync"), 0)
 
 	var answered sync.WaitGroup
 	answered.Add(1)
-	check(p.SendAsync(context.Background(), func(_ context.Context, result *primitive.SendResult, err error) {
-		check(err)
+	must.Succeed(p.SendAsync(context.Background(), func(_ context.Context, result *primitive.SendResult, err error) {
+		must.Succeed(err)
 		sent("async", result.MsgID, 0)
 		answered.Done()
 	}, message(topic, "async")))
 	answered.Wait()
 
-	check(p.SendOneWay(context.Background(), message(topic, "oneway")))
+	must.Succeed(p.SendOneWay(context.Background(), message(topic, "oneway")))
 
 	result, err := p.SendSync(context.Background(), message(topic, "batch0"), message(topic, "batch1"), message(topic, "batch2"))
-	check(err)
+	must.Succeed(err)
 	sent("batch", result.MsgID, 0)
 
 	for number := 0; number < 8; number++ {
@@ -96,15 +91,15 @@ func main() {
 		consumer.WithGroupName(group),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 	)
-	check(err)
+	must.Succeed(err)
 	got := make(chan string, 1000)
-	check(c.Subscribe(topic, consumer.MessageSelector{}, func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+	must.Succeed(c.Subscribe(topic, consumer.MessageSelector{}, func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
 		for _, m := range messages {
 			got <- fmt.Sprintln("GOT", string(m.Body), m.MsgId, time.Now().UnixMilli(), m.StoreTimestamp, m.GetTags(), m.Queue.QueueId, m.QueueOffset)
 		}
 		return consumer.ConsumeSuccess, nil
 	}))
-	check(c.Start())
+	must.Succeed(c.Start())
 	timeout := time.After(40 * time.Second)
 	for count > 0 {
 		select {
@@ -116,7 +111,7 @@ func main() {
 			os.Exit(1)
 		}
 	}
-	check(c.Shutdown())
-	check(p.Shutdown())
+	must.Succeed(c.Shutdown())
+	must.Succeed(p.Shutdown())
 	fmt.Println("DONE")
 }

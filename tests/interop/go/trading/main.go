@@ -18,6 +18,8 @@ import (
 	"github.com/apache/rocketmq-client-go/v2/primitive"
 	"github.com/apache/rocketmq-client-go/v2/producer"
 	"github.com/apache/rocketmq-client-go/v2/rlog"
+
+	"interop/must"
 )
 
 const asksMax = 2
@@ -58,13 +60,6 @@ func (b *books) CheckLocalTransaction(m *primitive.MessageExt) primitive.LocalTr
 	return ends[body]
 }
 
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
 func main() {
 	rlog.SetLogLevel("error")
 	ledger := &books{asked: map[string]int{}, done: make(chan string, 2)}
@@ -73,17 +68,17 @@ func main() {
 		producer.WithNsResolver(primitive.NewPassthroughResolver([]string{os.Args[1]})),
 		producer.WithGroupName(os.Args[3]),
 	)
-	check(err)
-	check(p.Start())
+	must.Succeed(err)
+	must.Succeed(p.Start())
 	for _, body := range []string{"committed", "undone", "late", "never"} {
 		result, err := p.SendMessageInTransaction(context.Background(), primitive.NewMessage(os.Args[2], []byte(body)))
-		check(err)
+		must.Succeed(err)
 		fmt.Println("SENT", body, result.State)
 	}
 	<-ledger.done
 	<-ledger.done
 	// The answers to the last checks are one-way.
 	time.Sleep(time.Second)
-	check(p.Shutdown())
+	must.Succeed(p.Shutdown())
 	fmt.Println("DONE")
 }

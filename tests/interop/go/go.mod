@@ -1,4 +1,4 @@
-module sending
+module interop
 
 go 1.21
 
