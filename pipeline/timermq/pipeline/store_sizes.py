@@ -3,12 +3,15 @@
 Segment sizes are settings, and the files do not record them. RocketMQ's defaults are a gigabyte for
 the commit log and 420 MB for an index; other stores have other sizes. Every file of a row has the
 same length; of a damaged row the length tells that most files have, of equally many the larger one.
+
+Timer files that are not in their places may stand aside: a repair or a rebuild that was killed
+while it put new ones there has left them. They tell the sizes then, the newest first.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import attrs
 
@@ -16,7 +19,7 @@ from timermq.timerlog import TimerCheckpoint
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreError, StoreFormatError
 from timermq.timerstore.index_layout import ENTRY, HEADER, SLOT_SIZE
-from timermq.timerstore.store_files import checkpoint_path
+from timermq.timerstore.store_files import ASIDE, checkpoint_path
 from timermq.timerstore.store_options import StoreOptions
 from timermq.wheel import SLOT
 
@@ -74,7 +77,7 @@ def measure(
         timer,
         mapped_file_size_timer_log=size(
             "mapped_file_size_timer_log",
-            _file_size(disk, [f"{root}/timerlog"]),
+            _timer_log_size(disk, root),
             timer.mapped_file_size_timer_log,
         ),
         slots_total=size("slots_total", _slots_total(disk, root), timer.slots_total),
@@ -123,19 +126,40 @@ def _size(disk: Disk, path: str) -> int:
         file.close()
 
 
+def _timer_log_size(disk: Disk, root: str) -> int:
+    sizes = (_file_size(disk, [f"{one}/timerlog"]) for one in _places(disk, root))
+    return next((size for size in sizes if size), 0)
+
+
 def _slots_total(disk: Disk, root: str) -> int:
-    path = f"{root}/timerwheel"
-    return _size(disk, path) // (2 * SLOT.size) if disk.exists(path) else 0
+    path = _where(disk, root, "timerwheel")
+    return 0 if path is None else _size(disk, path) // (2 * SLOT.size)
 
 
 def _precision_ms(disk: Disk, root: str) -> int:
     """What our checkpoint says; RocketMQ does not record it."""
+    path = _where(disk, root, "config/timercheck")
+    if path is None:
+        return 0
     try:
-        checkpoint = TimerCheckpoint.open(disk, f"{root}/config/timercheck", read_only=True)
+        checkpoint = TimerCheckpoint.open(disk, path, read_only=True)
     except StoreFormatError:
         return 0
     checkpoint.close()
     return 0 if checkpoint.extension is None else checkpoint.extension.precision_ms
+
+
+def _where(disk: Disk, root: str, name: str) -> str | None:
+    """The path of a file that may stand aside; none where it is nowhere."""
+    paths = (f"{one}/{name}" for one in _places(disk, root))
+    return next(filter(disk.exists, paths), None)
+
+
+def _places(disk: Disk, root: str) -> Iterator[str]:
+    """The store's directory, and what stands aside, the newest first."""
+    yield root
+    for moment in reversed(disk.list_dir(f"{root}/{ASIDE}")):
+        yield f"{root}/{ASIDE}/{moment}"
 
 
 def _index_numbers(size: int) -> tuple[int, int]:

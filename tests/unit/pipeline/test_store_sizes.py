@@ -79,15 +79,45 @@ def test_index_of_another_proportion() -> None:
     assert (STORE, TIMER) == measure(disk, "/s", STORE, TIMER, ())
 
 
+def put_checkpoint(disk: Disk, path: str, precision_ms: int) -> None:
+    """A checkpoint of ours."""
+    extension = CheckpointExtension(precision_ms=precision_ms, scan_py=0)
+    page = TimerCheckpoint(extension=extension).encode()
+    put(disk, path, len(page))
+    disk.open(path).write(0, page)
+
+
 def test_precision_of_our_checkpoint() -> None:
     """Our checkpoint says how wide the slots of the wheel are."""
     disk = disk_with({})
-    page = TimerCheckpoint(extension=CheckpointExtension(precision_ms=100, scan_py=0)).encode()
-    put(disk, "/s/config/timercheck", len(page))
-    disk.open("/s/config/timercheck").write(0, page)
+    put_checkpoint(disk, "/s/config/timercheck", 100)
     _, timer = measure(disk, "/s", STORE, TIMER, ())
 
     assert 100 == timer.timer_precision_ms
+
+
+def test_what_stands_aside() -> None:
+    """Timer files that are gone from their places: the newest that stand aside tell the sizes."""
+    disk = disk_with(
+        {
+            "aside/20261121T000000000Z/timerwheel": 640,
+            "aside/20261122T000000000Z/timerwheel": 1280,
+            f"aside/20261121T000000000Z/timerlog/{0:020}": 5200,
+            f"aside/20261122T000000000Z/timerlog/{0:020}": 0,
+        }
+    )
+    put_checkpoint(disk, "/s/aside/20261121T000000000Z/config/timercheck", 100)
+    _, aside = measure(disk, "/s", STORE, TIMER, ())
+    put(disk, "/s/timerwheel", 320)
+    put(disk, "/s/config/timercheck", 4096)  # RocketMQ's own says nothing of the precision
+    _, in_place = measure(disk, "/s", STORE, TIMER, ())
+
+    assert (5200, 20, 100) == (
+        aside.mapped_file_size_timer_log,
+        aside.slots_total,
+        aside.timer_precision_ms,
+    )
+    assert (5, 1000) == (in_place.slots_total, in_place.timer_precision_ms)
 
 
 def test_no_store() -> None:

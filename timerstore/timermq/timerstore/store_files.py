@@ -9,6 +9,9 @@ from .queue_register import QueueRegister
 from .store_checkpoint import StoreCheckpoint
 from .store_options import StoreOptions
 
+ASIDE = "aside"
+"""Directory of what repairs and rebuilds have set aside."""
+
 
 @attrs.define(eq=False, kw_only=True)
 class StoreFiles:

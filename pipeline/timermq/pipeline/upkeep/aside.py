@@ -11,9 +11,9 @@ import datetime
 
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreError
+from timermq.timerstore.store_files import ASIDE
 
 from .segment_row import size_of
-from .table_check import ASIDE
 
 COPY_SIZE = 1 << 20
 """Bytes copied at a time; what is zero stays a hole of the file."""

@@ -12,6 +12,7 @@ from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.store_checkpoint import PAGE, PAGE_SIZE, StoreCheckpoint
+from timermq.timerstore.store_files import ASIDE
 
 from .finding import Finding, Findings, Invariant, Severity, Step
 from .log_check import LogCheck
@@ -34,9 +35,6 @@ BROKER_TABLES = ("consumerOffset.json", "subscriptionGroup.json", "topics.json",
 
 DERIVED_TABLES = ("consumeQueues.json", "queueLocks.json", "timermetrics")
 """Tables that are made anew when they are lost; locks are for a minute."""
-
-ASIDE = "aside"
-"""Directory of what repairs have set aside."""
 
 KNOWN_NAMES = frozenset(
     (

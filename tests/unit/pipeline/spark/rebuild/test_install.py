@@ -13,15 +13,18 @@ from trio.testing import MockClock
 
 from damaged_stores import LATER_MS, clock_at, small_image
 from rebuild_by_hand import pack, pending_rows, rebuild_by_hand, unpack, without_timers
-from simulation.staged_service import ROOT, SMALL_FILES, arrivals_everywhere, running
+from simulation.staged_service import ROOT, SMALL_FILES, SMALL_WHEEL, arrivals_everywhere, running
 from timermq.pipeline import TIMER_TOPIC
 from timermq.pipeline.spark.rebuild.install import install
+from timermq.pipeline.store_sizes import measure
+from timermq.pipeline.timer_options import TimerOptions
 from timermq.pipeline.upkeep.aside import Aside
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.disk_damage import Image, write_image
 from timermq.timerstore.fault_plan import Access, Fault, Operation
 from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.store_options import StoreOptions
 
 STAGED = f"{ROOT}/timers.new"
 CHANGING = frozenset(Operation) - {Operation.OPEN, Operation.READ}
@@ -89,6 +92,20 @@ def test_what_waits_stays_the_same(image: Image, end: Callable[[MemoryDisk], Non
     assert len(disks) > 20
     for disk in disks:
         assert expected == pending_rows(disk)
+
+
+def test_sizes_stay_known(image: Image) -> None:
+    """Wherever it ends, who opens the store next finds the sizes that its files were made with."""
+    original = MemoryDisk(now_ms=lambda: LATER_MS)
+    write_image(original, image)
+
+    def sizes(disk: Disk) -> tuple[StoreOptions, TimerOptions]:
+        return measure(disk, ROOT, StoreOptions(), TimerOptions(), ())
+
+    disks = all_ends(image, MemoryDisk.process_kill)
+
+    assert SMALL_WHEEL.slots_total == sizes(original)[1].slots_total
+    assert all(sizes(disk) == sizes(original) for disk in disks)
 
 
 def everything(disk: Disk) -> Counter[str]:
