@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock
@@ -19,6 +20,7 @@ from simulation.staged_service import (
 from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.cancel_verdict import CancelError, Verdict, Wanted
 from timermq.pipeline.cancellation import CancelResult
+from timermq.timerstore import index_file
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message, pack_host
 
@@ -333,6 +335,27 @@ async def test_a_key_of_very_many_is_refused(autojump_clock: MockClock) -> None:
             service.put([with_properties(message, "KEYS\x01many\x02")])
         with pytest.raises(CancelError, match="CANCEL_KEY_TOO_COMMON: 64 messages"):
             service.cancellation.cancel(Wanted("T", "many", is_unique_key=False))
+
+
+@pytest.mark.parametrize("wanted", [Wanted("T", "a"), Wanted("T", "k", is_unique_key=False)])
+async def test_a_message_behind_a_cut_walk_of_the_index_is_not_denied(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, wanted: Wanted
+) -> None:
+    """Where so many share a slot of the index that it cannot tell, it is refused, not not found."""
+    monkeypatch.setattr(index_file, "WALK_COUNT_MAX", 50)
+    files = attrs.evolve(SMALL_FILES, max_hash_slot_num=1, max_index_num=1_000)
+    async with running(MemoryDisk(), VirtualClock(), store_options=files) as service:
+        service.put([with_properties(timed("a", START_MS + 9_000), "KEYS\x01k\x02")])
+        assert cancel(service, "none") is Verdict.NOT_FOUND
+        for number in range(100):
+            sent(service, f"n{number}", START_MS + 15_000)
+        text = "CANCEL_KEY_TOO_COMMON: more than 50 entries of the index may have the key"
+        with pytest.raises(CancelError, match=text):
+            service.cancellation.cancel(wanted)
+        with pytest.raises(CancelError, match=text):
+            service.cancellation.reschedule(wanted, START_MS + 18_000)
+        await trio.sleep(30)
+        assert bodies(service) == ["a", *(f"n{number}" for number in range(100))]
 
 
 async def test_a_key_too_long_for_a_delete_is_refused(autojump_clock: MockClock) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 import attrs
 
+from timermq.timerstore.index_file import CutWalkError
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import KEYS_NAME, KEYS_SEPARATOR, find
 from timermq.timerstore.record import record_properties
@@ -45,16 +46,21 @@ class KeyRecords:
         """Position and bytes of each record, as far as they are asked for.
 
         Raises:
-            CancelError: The request has looked at as much as it may.
+            CancelError: The request has looked at as much as it may, or the index cannot tell
+                whether there are more.
         """
-        for phy_offset, record in self.store.newest_first(topic, key, unique=is_unique_key):
-            self._count += 1
-            self._size += len(record)
-            if self._count > RECORDS_MAX:
-                raise too_common(key, f"more than {RECORDS_MAX} records")
-            if self._size > SIZE_MAX:
-                raise too_common(key, f"records of more than {SIZE_MAX} bytes")
-            yield phy_offset, record
+        try:
+            for phy_offset, record in self.store.newest_first(topic, key, unique=is_unique_key):
+                self._count += 1
+                self._size += len(record)
+                if self._count > RECORDS_MAX:
+                    raise too_common(key, f"more than {RECORDS_MAX} records")
+                if self._size > SIZE_MAX:
+                    raise too_common(key, f"records of more than {SIZE_MAX} bytes")
+                yield phy_offset, record
+        except CutWalkError as error:
+            what = f"more than {error.count} entries of the index may"
+            raise too_common(key, what) from error
 
 
 @attrs.define(eq=False)

@@ -12,7 +12,7 @@ from golden_vectors import INDEX_ENTRY, INDEX_HEADER
 from timermq.timerstore import index_file
 from timermq.timerstore.disk import File
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.index_file import IndexFile
+from timermq.timerstore.index_file import CutWalkError, IndexFile
 from timermq.timerstore.index_layout import ENTRY, HEADER, IndexHeader, key_hash
 from timermq.timerstore.memory_disk import MemoryDisk, MemoryFile
 
@@ -352,12 +352,17 @@ def test_chains_that_do_not_descend_end() -> None:
 
 
 def test_walks_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A query looks at no more than a number of entries."""
+    """Behind a number of entries it is said that there are more, not that there is nothing."""
     monkeypatch.setattr(index_file, "WALK_COUNT_MAX", 2)
     file = create(MemoryDisk())
-    append(file, (4, 10, STORE_MS), (8, 20, STORE_MS), (8, 30, STORE_MS))
+    append(file, (8, 20, STORE_MS), (8, 30, STORE_MS))
+    assert find(file, 8) == [30, 20]
+    append(file, (4, 40, STORE_MS))
+    walk = file.find(4, begin_ms=0, end_ms=1 << 60)
 
-    assert find(file, 4) == []
+    assert next(walk) == 40
+    with pytest.raises(CutWalkError, match="expected at most 2 entries in one slot, found more"):
+        next(walk)
 
 
 def test_newest_hashes() -> None:

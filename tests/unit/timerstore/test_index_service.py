@@ -9,8 +9,9 @@ import trio
 
 from fakes import START_MS, ManualClock
 from index_entries import IndexEntry, add_batch
-from timermq.timerstore import index_service
+from timermq.timerstore import index_file, index_service
 from timermq.timerstore.errors import StoreFormatError
+from timermq.timerstore.index_file import CutWalkError
 from timermq.timerstore.index_layout import file_size
 from timermq.timerstore.index_service import QUERY_COUNT_MAX, IndexService
 from timermq.timerstore.memory_disk import MemoryDisk
@@ -143,6 +144,19 @@ def test_queries_are_limited() -> None:
         99, 98, 97, 96, 95, 94,
     ]  # fmt: skip
     assert QUERY_COUNT_MAX == len(query(index, "a"))
+
+
+def test_a_cut_walk_is_told_unless_it_may_be_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who must know of all positions hears that there may be more; a query goes on with what is."""
+    monkeypatch.setattr(index_file, "WALK_COUNT_MAX", 2)
+    index = opened(MemoryDisk())
+    add_batch(index, [entry(at, "a") for at in range(7)])
+    positions = index.positions("T", "a", begin_ms=0, end_ms=FOREVER_MS)
+
+    assert query(index, "a") == [6, 5, 3, 2]
+    assert [next(positions), next(positions)] == [6, 5]
+    with pytest.raises(CutWalkError):
+        list(positions)
 
 
 def test_each_position_is_returned_once() -> None:

@@ -17,7 +17,7 @@ import trio
 from numpy.typing import NDArray
 
 from .disk import Disk, File, is_full
-from .errors import StoreFormatError
+from .errors import StoreError, StoreFormatError
 from .index_layout import (
     ENTRY,
     ENTRY_DTYPE,
@@ -33,6 +33,18 @@ from .index_slots import SlotTable
 
 WALK_COUNT_MAX = 1 << 20
 """Entries of one chain that a query looks at: about a second."""
+
+
+class CutWalkError(StoreError):
+    """A chain has more entries than are looked at: what stands behind them nobody knows.
+
+    Attributes:
+        count: Entries that were looked at.
+    """
+
+    def __init__(self, path: str, count: int) -> None:
+        super().__init__(f"{path}: expected at most {count} entries in one slot, found more")
+        self.count = count
 
 
 class IndexFile:
@@ -202,7 +214,10 @@ class IndexFile:
         """Positions of messages with this hash whose entry's time is in [begin, end], newest first.
 
         Hashes collide: the caller compares the real key. A chain ends where a link does not
-        descend, at the first entry before ``begin_ms``, and after ``WALK_COUNT_MAX`` entries.
+        descend, and at the first entry before ``begin_ms``.
+
+        Raises:
+            CutWalkError: The chain goes on behind ``WALK_COUNT_MAX`` entries.
 
         Source: Java ``IndexFile.selectPhyOffset``.
         """
@@ -211,9 +226,11 @@ class IndexFile:
         view, unpack, base = self.file.map(), ENTRY.struct.unpack_from, self._entry_at(0)
         file_begin_ms, above = self.header.begin_timestamp, self.header.index_count
         number = self._newest_of(wanted_hash % self.slot_count)
-        for _ in range(WALK_COUNT_MAX):
-            if not 0 < number < above:
-                break
+        count = 0
+        while 0 < number < above:
+            if count == WALK_COUNT_MAX:
+                raise CutWalkError(self.file.path, count)
+            count += 1
             entry_hash, offset_py, time_diff, previous = unpack(view, base + number * ENTRY.size)
             entry_ms = file_begin_ms + time_diff * 1000
             if time_diff < 0 or entry_ms < begin_ms:

@@ -221,6 +221,10 @@ class IndexFollower:
             topic: Topic.
             key: Unique key, or one of the user's keys.
             unique: Only messages whose unique key this is.
+
+        Raises:
+            CutWalkError: So many stand in the key's slot that there may be more of them; where
+                the next record is asked for.
         """
         self._come_up()
         indexed = self._index.positions(topic, key, begin_ms=0, end_ms=(1 << 63) - 1)

@@ -21,7 +21,7 @@ import attrs
 import numpy as np
 
 from .disk import Disk
-from .index_file import IndexFile
+from .index_file import CutWalkError, IndexFile
 from .index_keys import STEP_KEYS_MAX, KeyHashes
 from .index_layout import IndexHeader, key_hash
 
@@ -156,12 +156,16 @@ class IndexService:
     ) -> list[int]:
         """The first ``count_max`` of ``positions``, never more than ``QUERY_COUNT_MAX``.
 
+        Of a file in which too many share the key's slot only the newest ones are looked at.
+
         Source: Java ``IndexService.queryOffset``.
         """
-        found = self.positions(topic, key, begin_ms=begin_ms, end_ms=end_ms)
+        found = self.positions(topic, key, begin_ms=begin_ms, end_ms=end_ms, may_be_cut=True)
         return list(islice(found, min(count_max, QUERY_COUNT_MAX)))
 
-    def positions(self, topic: str, key: str, *, begin_ms: int, end_ms: int) -> Iterator[int]:
+    def positions(
+        self, topic: str, key: str, *, begin_ms: int, end_ms: int, may_be_cut: bool = False
+    ) -> Iterator[int]:
         """Positions of messages that may have this key, newest first, each once.
 
         They are looked up as they are asked for; nothing may be added meanwhile.
@@ -174,16 +178,24 @@ class IndexService:
             key: A key, or a unique key.
             begin_ms: Earliest store time.
             end_ms: Latest store time.
+            may_be_cut: A file that has too many entries in the key's slot gives some of them.
+
+        Raises:
+            CutWalkError: A file has too many entries in the key's slot; ``may_be_cut`` is false.
         """
         wanted_hash = key_hash(f"{topic}#{key}")
         found: set[int] = set()
         for file in reversed(self._files):
-            for offset_py in file.find(
-                wanted_hash, begin_ms=begin_ms - TIME_STEP_MS, end_ms=end_ms
-            ):
-                if offset_py not in found:
-                    found.add(offset_py)
-                    yield offset_py
+            try:
+                for offset_py in file.find(
+                    wanted_hash, begin_ms=begin_ms - TIME_STEP_MS, end_ms=end_ms
+                ):
+                    if offset_py not in found:
+                        found.add(offset_py)
+                        yield offset_py
+            except CutWalkError:
+                if not may_be_cut:
+                    raise
 
     async def flush(self) -> bool:
         """Make everything added before the call durable, file after file.
