@@ -139,6 +139,44 @@ def test_settings_that_block(
     assert rows_of(ran, "timers")
 
 
+NEAR = ("--listen", "127.0.0.1:0", "--namesrv-listen", "127.0.0.1:0")
+
+
+def test_a_commit_log_elsewhere(
+    timermq: RunProgram, golden_stores: GoldenStores, tmp_path: Path
+) -> None:
+    """Plan and serve refuse the file that names it, and serve the store without one: unchanged."""
+    store, conf = golden_stores.unpack_copy("g2", tmp_path), tmp_path / "broker.conf"
+    Path(f"{store}/commitlog").rename(tmp_path / "elsewhere")
+    conf.write_text(f"storePathRootDir={store}\nstorePathCommitLog={tmp_path}/elsewhere\n")
+    before = digest(store)
+    sizes = tuple(flags(*SMALL))
+    planned = timermq("store", "plan", store, "--config", str(conf), *sizes)
+    served = timermq("serve", "--store", store, "--config", str(conf), *NEAR, *sizes)
+    without = timermq("serve", "--store", store, *NEAR, *sizes)
+
+    said = f"store_path_commit_log: expected {store}/commitlog, found '{tmp_path}/elsewhere'"
+    assert (2, 2, 1) == (planned.code, served.code, without.code)
+    assert said in planned.err
+    assert said in served.err
+    assert f"timermq: {store}/commitlog: at 0: expected the commit log, for " in without.err
+    assert before == digest(store)
+
+
+def test_a_linked_commit_log(
+    timermq: RunProgram, golden_stores: GoldenStores, tmp_path: Path
+) -> None:
+    """What the refusal advises works: the file is right, and what waits is found."""
+    store, conf = golden_stores.unpack_copy("g2", tmp_path), tmp_path / "broker.conf"
+    Path(f"{store}/commitlog").rename(tmp_path / "elsewhere")
+    Path(f"{store}/commitlog").symlink_to(tmp_path / "elsewhere")
+    conf.write_text(f"storePathRootDir={store}\nstorePathCommitLog={tmp_path}/elsewhere\n")
+    ran = timermq("store", "plan", store, "--config", str(conf), "--json", *flags(*SMALL))
+
+    assert 0 == ran.code
+    assert rows_of(ran, "level")
+
+
 def test_a_store_that_is_served(
     timermq: RunProgram, golden_stores: GoldenStores, tmp_path: Path
 ) -> None:

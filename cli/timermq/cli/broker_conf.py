@@ -3,7 +3,7 @@
 Our keys are RocketMQ's in snake case, some with their unit at the end, so most names translate by
 rule; those of addresses and paths stand in a table. Values keep their meaning and unit. What we do
 not know is listed, not refused: such a file has many keys of features that we leave out. Refused is
-what says that the store has other files.
+what says that the store has other files, or that the broker is a slave.
 """
 
 from __future__ import annotations
@@ -18,11 +18,38 @@ from .settings import ConfigurationError, shown
 UNIT_SUFFIXES = ("", "_ms", "_sec", "_hours", "_percent", "_count", "_size")
 """What our name may have at its end where RocketMQ's has nothing."""
 
-OTHER_FILES: Mapping[str, tuple[str, str]] = {
-    "storeType": ("default", "queues and offsets that RocketMQ keeps in RocksDB"),
-    "enableDLegerCommitLog": ("false", "a commit log of DLedger"),
+
+@attrs.frozen
+class Served:
+    """The values of a key that we can serve."""
+
+    values: tuple[str, ...]
+    reason: str
+    """Why no others."""
+
+
+def _no_other(what: str) -> str:
+    return f"timermq does not read {what}"
+
+
+_MASTERS_ALONE = "timermq serves as a master; to serve a slave's store as one, change the line"
+
+REFUSED: Mapping[str, Served] = {
+    "storeType": Served(
+        ("default",), _no_other("queues and offsets that RocketMQ keeps in RocksDB")
+    ),
+    "configManagerVersion": Served(
+        ("v1",), _no_other("topics and offsets that RocketMQ keeps in RocksDB")
+    ),
+    "timerRocksDBEnable": Served(("false",), _no_other("timers that RocketMQ keeps in RocksDB")),
+    "transRocksDBEnable": Served(
+        ("false",), _no_other("transactions that RocketMQ keeps in RocksDB")
+    ),
+    "enableDLegerCommitLog": Served(("false",), _no_other("a commit log of DLedger")),
+    "brokerRole": Served(("ASYNC_MASTER", "SYNC_MASTER"), _MASTERS_ALONE),
+    "brokerId": Served(("0",), _MASTERS_ALONE),
 }
-"""RocketMQ's names of what makes other files: the value that we can serve, and what we cannot."""
+"""RocketMQ's names of what we cannot pass over: it makes other files, or another broker."""
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -54,7 +81,7 @@ def parse_broker_conf(text: str, known: Collection[str], renamed: Mapping[str, s
 
     Raises:
         ConfigurationError: A line has no ``=``, or names of one key of ours say different things,
-            or the store is one of other files.
+            or one asks for what we cannot serve.
     """
     values: dict[str, str] = {}
     names: dict[str, str] = {}
@@ -66,7 +93,7 @@ def parse_broker_conf(text: str, known: Collection[str], renamed: Mapping[str, s
         name, equals, value = map(str.strip, entry.partition("="))
         if not equals:
             raise ConfigurationError(f"line {number}: expected key=value, found {shown(entry)}")
-        _check_files(number, name, value)
+        _check_served(number, name, value)
         key = _our_key(name, known, renamed)
         if key is None:
             unknown.append(name)
@@ -81,11 +108,11 @@ def parse_broker_conf(text: str, known: Collection[str], renamed: Mapping[str, s
     return BrokerConf(values=values, names=names, unknown=tuple(unknown))
 
 
-def _check_files(number: int, name: str, value: str) -> None:
-    served, other = OTHER_FILES.get(name, (value, ""))
-    if value != served:
+def _check_served(number: int, name: str, value: str) -> None:
+    served = REFUSED.get(name)
+    if served is not None and value not in served.values:
         raise ConfigurationError(
-            f"line {number}: {name}: expected {served}: timermq does not read {other}, "
+            f"line {number}: {name}: expected {' or '.join(served.values)}: {served.reason}, "
             f"found {shown(value)}"
         )
 

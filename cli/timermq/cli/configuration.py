@@ -23,7 +23,7 @@ from timermq.broker.broker import STOP_TIMEOUT_MS
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.timerstore.store_options import StoreOptions
 
-from .broker_conf import parse_broker_conf
+from .broker_conf import BrokerConf, parse_broker_conf
 from .client_access import VARIABLES as CLIENT_VARIABLES
 from .log_output import LogFormat
 from .settings import (
@@ -57,9 +57,21 @@ class ServeOptions:
 
     store_path_root_dir: str = attrs.field(factory=default_store_directory)
     """The store's directory."""
+    store_path_commit_log: str | None = None
+    """RocketMQ's. The commit log stands in ``commitlog`` of the store's directory: a file that says
+    so is right, one that names another place would have an empty store served."""
     log_format: LogFormat = LogFormat.AUTO
     stop_timeout_ms: int = attrs.field(default=STOP_TIMEOUT_MS, validator=attrs.validators.ge(1))
     """How long a graceful stop may take before what is left is cut off."""
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse a commit log elsewhere; a link in its place may lead there."""
+        named, place = self.store_path_commit_log, f"{self.store_path_root_dir}/commitlog"
+        if named is not None and os.path.realpath(named) != os.path.realpath(place):
+            raise ValueError(
+                f"store_path_commit_log: expected {place}, found {shown(named)}: the commit log is "
+                "part of the store; move it there, or put a link to it there"
+            )
 
 
 SECTIONS: Sections = {
@@ -98,6 +110,11 @@ class Configuration:
     def configured(self) -> list[str]:
         """The keys that somebody has named."""
         return [one.key for one in self.settings if one.source is not Source.DEFAULT]
+
+
+def directory_flag(directory: str) -> Mapping[str, tuple[str, str | None]]:
+    """The store's directory, as the argument of a verb that names it."""
+    return {"store_path_root_dir": ("DIR", directory)}
 
 
 def add_configuration_flags(parser: argparse.ArgumentParser) -> None:
@@ -264,5 +281,12 @@ def _broker_conf_layer(path: str, text: str) -> tuple[Layer, tuple[str, ...]]:
     values = {
         key: Raw(value=value, where=f"{path}: {conf.names[key]}", is_text=True)
         for key, value in conf.values.items()
+        if key != "store_path_commit_log" or not _is_in_its_place(conf)
     }
     return Layer(source=Source.FILE, values=values), conf.unknown
+
+
+def _is_in_its_place(conf: BrokerConf) -> bool:
+    """Whether the commit log is part of the store as the file itself says: of a copy it is then."""
+    root, named = conf.values.get("store_path_root_dir"), conf.values["store_path_commit_log"]
+    return root is not None and os.path.normpath(f"{root}/commitlog") == os.path.normpath(named)

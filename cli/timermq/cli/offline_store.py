@@ -18,7 +18,7 @@ from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_options import StoreOptions
 
 from .config import warn_of_ignored
-from .configuration import add_configuration_flags, load_configuration
+from .configuration import add_configuration_flags, directory_flag, load_configuration
 
 
 def add_store_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def measured_options(
         NoStoreError: There is none.
         ConfigurationError: A setting is unknown or refused.
     """
-    configuration = load_configuration(args, {})
+    configuration = load_configuration(args, directory_flag(root))
     warn_of_ignored(configuration)
     return measure(disk, root, configuration.store, configuration.timer, configuration.configured())
 

@@ -12,7 +12,7 @@ from timermq.timerstore.errors import StoreError
 from timermq.timerstore.os_disk import OsDisk
 
 from .arguments import OneLineParser, add_json
-from .configuration import load_configuration
+from .configuration import directory_flag, load_configuration
 from .offline_store import add_store_arguments, open_offline
 from .output import print_json, print_table
 from .takeover_plan import Planned, content_rows, end_rows, file_rows, setting_rows
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _plan(args: argparse.Namespace) -> Iterator[Planned]:
     disk, root = OsDisk(), os.path.normpath(args.directory)
-    configuration = load_configuration(args, {})
+    configuration = load_configuration(args, directory_flag(root))
     settings = list(setting_rows(disk, root, configuration))
     yield from end_rows(disk, root)
     yield from settings

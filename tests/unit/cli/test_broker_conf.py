@@ -70,8 +70,11 @@ def test_a_line_without_a_value() -> None:
 @pytest.mark.parametrize(
     ("name", "served", "other", "what"),
     [
-        ("storeType", "default", "defaultRocksDB", "RocksDB"),
-        ("enableDLegerCommitLog", "false", "true", "DLedger"),
+        ("storeType", "default", "defaultRocksDB", "queues and offsets that RocketMQ keeps in"),
+        ("configManagerVersion", "v1", "v2", "topics and offsets that RocketMQ keeps in RocksDB"),
+        ("timerRocksDBEnable", "false", "true", "timers that RocketMQ keeps in RocksDB"),
+        ("transRocksDBEnable", "false", "true", "transactions that RocketMQ keeps in RocksDB"),
+        ("enableDLegerCommitLog", "false", "true", "a commit log of DLedger"),
     ],
 )
 def test_a_store_of_other_files(name: str, served: str, other: str, what: str) -> None:
@@ -79,3 +82,25 @@ def test_a_store_of_other_files(name: str, served: str, other: str, what: str) -
     assert (name,) == parse_broker_conf(f"{name} = {served}", KNOWN, {}).unknown
     with pytest.raises(ConfigurationError, match=f"line 2: {name}: expected {served}: .*{what}"):
         parse_broker_conf(f"# one\n{name}={other}", KNOWN, {})
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [("brokerRole=SLAVE", "ASYNC_MASTER or SYNC_MASTER"), ("brokerId=1", "0")],
+)
+def test_a_slave_is_refused(line: str, expected: str) -> None:
+    """It would register as the master of its name, beside the real one."""
+    name = line.partition("=")[0]
+    masters = "brokerRole=ASYNC_MASTER\nbrokerRole=SYNC_MASTER\nbrokerId=0"
+
+    assert {"brokerRole", "brokerId"} == set(parse_broker_conf(masters, KNOWN, {}).unknown)
+    with pytest.raises(ConfigurationError, match=f"line 1: {name}: expected {expected}: timermq"):
+        parse_broker_conf(line, KNOWN, {})
+
+
+def test_paths_that_rocketmq_itself_passes_over() -> None:
+    """They stand in many such files, and name no setting of RocketMQ 5: no reason to refuse."""
+    paths = "storePathConsumeQueue=/q\nstorePathIndex=/i\nstoreCheckpoint=/c\nabortFile=/a"
+    names = ("storePathConsumeQueue", "storePathIndex", "storeCheckpoint", "abortFile")
+
+    assert names == parse_broker_conf(paths, KNOWN, {}).unknown

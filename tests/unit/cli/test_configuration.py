@@ -194,6 +194,40 @@ def test_a_broker_that_asked_who_its_clients_are_goes_on_asking(tmp_path: Path) 
     assert () == ignored
 
 
+def commit_log_of(file: Path, conf: str, store: str | None = None) -> str | None:
+    """What a broker.conf says of the commit log when it is given with a store."""
+    file.write_text(conf)
+    layers = [read_file(str(file))[0], flag_layer({"store_path_root_dir": ("--store", store)})]
+    return configure(layers).serve.store_path_commit_log
+
+
+def test_a_commit_log_in_its_place(tmp_path: Path) -> None:
+    """The store's own, also of a copy of the store, and one that a link leads to."""
+    file, elsewhere = tmp_path / "broker.conf", tmp_path / "fast"
+    (tmp_path / "linked").mkdir()
+    elsewhere.mkdir()
+    (tmp_path / "linked" / "commitlog").symlink_to(elsewhere)
+    own = f"storePathRootDir={tmp_path}\nstorePathCommitLog={tmp_path}/commitlog/\n"
+
+    assert commit_log_of(file, own) is None
+    assert commit_log_of(file, own, "/copy") is None
+    assert commit_log_of(file, "storePathCommitLog=/copy/commitlog", "/copy") == "/copy/commitlog"
+    assert commit_log_of(file, f"storePathCommitLog={elsewhere}", f"{tmp_path}/linked") == str(
+        elsewhere
+    )
+
+
+@pytest.mark.parametrize(
+    "place", ["/fast/commitlog", "/data/commitlog,/fast/commitlog", "commitlog"]
+)
+def test_a_commit_log_elsewhere_is_refused(tmp_path: Path, place: str) -> None:
+    """The store would be served as an empty one."""
+    conf = f"storePathRootDir=/data\nstorePathCommitLog={place}\n"
+    expected = f"store_path_commit_log: expected /data/commitlog, found '{place}': .* a link to it"
+    with pytest.raises(ConfigurationError, match=expected):
+        commit_log_of(tmp_path / "broker.conf", conf)
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

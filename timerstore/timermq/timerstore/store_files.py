@@ -17,6 +17,8 @@ ASIDE = "aside"
 class StoreFiles:
     """The parts of a store that recovery looks at."""
 
+    disk: Disk
+    root: str
     log: CommitLog
     queues: ConsumeQueueTable
     checkpoint: StoreCheckpoint
@@ -37,6 +39,8 @@ class StoreFiles:
             StoreFormatError: The checkpoint is none.
         """
         return cls(
+            disk=disk,
+            root=root,
             log=CommitLog(
                 disk,
                 f"{root}/commitlog",

@@ -36,6 +36,7 @@ from .consume_queue import SCAN_COUNT, ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 from .errors import StoreFormatError
 from .log_record import STORE_MS_END, is_cut_short, is_torn, read_log_record, store_ms_of
+from .lost_log import check_log_is_there
 from .record import BLANK_SIZE, MAGIC_V1, MAGIC_V2
 from .record_check import CheckKind
 from .redispatch import QueueKey, Redispatch
@@ -86,11 +87,12 @@ def plan_recovery(store: StoreFiles) -> RecoveryPlan:
 
     Raises:
         StoreFormatError: The files are not those of a store with these settings, or the log is
-            damaged before its end.
+            damaged before its end, or gone.
     """
     store.log.load()
     store.queues.recover()
     store.register.load()
+    check_log_is_there(store)
     scan_from, dispatch_from = _scan_start(store)
     scan = store.log.scan(scan_from, check_crc=store.options.check_crc_on_recover)
     count, newest = 0, None

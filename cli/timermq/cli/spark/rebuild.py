@@ -14,7 +14,7 @@ import shtab
 
 from ..arguments import OneLineParser
 from ..config import warn_of_ignored
-from ..configuration import add_configuration_flags, load_configuration
+from ..configuration import add_configuration_flags, directory_flag, load_configuration
 from ..output import print_json, print_table
 from .session import add_session_flags, add_store, session_for
 
@@ -34,7 +34,7 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Rebuild, and say what waits."""
-    configuration = load_configuration(args, {})
+    configuration = load_configuration(args, directory_flag(args.store))
     warn_of_ignored(configuration)
     with session_for(args, "rebuild") as spark:
         from timermq.pipeline.spark.jobs.rebuild import rebuild
