@@ -29,11 +29,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: SLOWEST_FIRST.index(item.path.relative_to(TESTS).parts[0]))
 
 
+SPARK_SESSIONS = ("tests/spark/drivers", "tests/spark")
+"""Tests that share a session of Spark; those with more processes of Spark's take longest."""
+
+
 class ModulesTogether(LoadFileScheduling):  # type: ignore[misc]  # xdist says nothing of its types
-    """A module runs in one worker; all tests with Spark do, for they share its session."""
+    """A module runs in one worker; so do all tests with one session of Spark."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "tests/spark" if nodeid.startswith("tests/spark/") else nodeid.split("::")[0]
+        module = nodeid.split("::")[0]
+        return next((one for one in SPARK_SESSIONS if module.startswith(f"{one}/")), module)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -70,10 +70,12 @@ def run(args: argparse.Namespace) -> int:
     begin_ms = SystemClock().now_ms() if args.begin is None else args.begin
     drawn: dict[str, str] = {}
     with session_for(args, "report") as spark:
-        from timermq.pipeline.spark.jobs.report import report, write_frames
+        from timermq.pipeline.spark.jobs.report import check_places, report, write_frames
         from timermq.pipeline.spark.jobs.report_pictures import drawable, pictures
         from timermq.pipeline.spark.jobs.report_summary import summary
 
+        if args.out:
+            check_places(args.out, store=args.store)  # refused before anything is read
         found = report(
             spark,
             args.store,

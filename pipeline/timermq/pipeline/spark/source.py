@@ -25,6 +25,7 @@ from .declaration import Table
 from .file_part import numbers
 from .options import ReadOptions
 from .store_view import StoreView
+from .worker import keep_imports
 
 Span = TypeVar("Span")
 """A piece of the work; small, and goes to an executor by pickle."""
@@ -59,6 +60,7 @@ class TableReader(DataSourceReader, Generic[Span]):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a piece."""
+        keep_imports()
         if partition.value is not None:
             yield from self.batches(partition.value)
 
@@ -107,6 +109,7 @@ class TableSource(DataSource):
 
     def schema(self) -> str:
         """All columns, or those of the option ``columns``."""
+        keep_imports()
         return self.reader_type.table.ddl(self.read_options.columns)
 
     def reader(self, schema: types.StructType) -> DataSourceReader:

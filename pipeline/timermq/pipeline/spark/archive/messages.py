@@ -23,6 +23,7 @@ from ..record_chunks import RecordChunk
 from ..record_columns import Arrays
 from ..source import wanted
 from ..store_view import StoreView
+from ..worker import keep_imports
 
 SOURCE = "timermq.archive"
 INTERNAL_PREFIX = b"rmq_sys_"
@@ -104,6 +105,7 @@ class ArchiveSource(DataSource):
 
     def schema(self) -> str:
         """That of ``timermq.delivered``."""
+        keep_imports()
         return TABLE.ddl()
 
     def reader(self, schema: types.StructType) -> DataSourceReader:

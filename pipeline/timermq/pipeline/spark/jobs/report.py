@@ -38,6 +38,17 @@ FORECAST_DAYS = 31
 """How far a forecast looks: 2.7 million seconds, 65 MB on the driver."""
 HOT_SECONDS = 20
 """The fullest seconds that are shown."""
+TABLES = (
+    "backlog",
+    "backlog_by_hour",
+    "backlog_by_topic",
+    "hot_slots",
+    "rolls",
+    "delays",
+    "lateness",
+    "forecast",
+)
+"""What may be written; the last one where the rate is known."""
 
 
 @attrs.frozen(kw_only=True)
@@ -173,22 +184,32 @@ def write_frames(spark: SparkSession, found: Report, out: str, *, store: str) ->
     Raises:
         SparkJobError: A table's place is somebody else's; nothing is written.
     """
-    frames = {
-        "backlog": found.minutes,
-        "backlog_by_hour": found.hours,
-        "backlog_by_topic": found.topics,
-        "hot_slots": found.hot_slots,
-        "rolls": found.rolls,
-        "delays": found.delays,
-        "lateness": found.lateness,
-    }
+    frames = [
+        found.minutes,
+        found.hours,
+        found.topics,
+        found.hot_slots,
+        found.rolls,
+        found.delays,
+        found.lateness,
+    ]
     if found.forecast is not None:
-        frames["forecast"] = spark.createDataFrame(pa.table(found.forecast.columns()))
-    for name in frames:
-        write_mode(f"{out}/{name}.parquet", store=store)
-    for name, frame in frames.items():
+        frames.append(spark.createDataFrame(pa.table(found.forecast.columns())))
+    written = dict(zip(TABLES, frames, strict=False))
+    check_places(out, store=store)
+    for name, frame in written.items():
         write_table(frame.coalesce(1), f"{out}/{name}.parquet", store=store)
-    return list(frames)
+    return list(written)
+
+
+def check_places(out: str, *, store: str) -> None:
+    """Whether the tables of a report may be written: before it is made, and before the first one.
+
+    Raises:
+        SparkJobError: As of ``write_frames``.
+    """
+    for name in TABLES:
+        write_mode(f"{out}/{name}.parquet", store=store)
 
 
 def backlog(cells: DataFrame, name: str, span_ms: int) -> DataFrame:

@@ -42,6 +42,7 @@ from timermq.timerstore.record_block import RecordBlock
 
 from ..errors import SparkJobError
 from ..record_chunks import Damage, RecordChunk, chunks, damaged
+from ..worker import keep_imports
 from .plan import RebuildPlan, RebuildSpan
 from .rows import DONE, UNITS
 from .unit_sink import UnitSink
@@ -77,6 +78,7 @@ class EntryReader(DataSourceReader):
         Raises:
             SparkJobError: The log is damaged there.
         """
+        keep_imports()
         span: RebuildSpan | None = partition.value
         if span is None:
             return
@@ -248,6 +250,7 @@ class RebuildSource(DataSource):
 
     def schema(self) -> str:
         """That of the rows asked for."""
+        keep_imports()
         return TABLES[self.options["what"]].ddl()
 
     def reader(self, schema: types.StructType) -> DataSourceReader:  # noqa: ARG002 - Spark's call

@@ -15,6 +15,8 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from ..worker import keep_imports
+
 LIST_NAME = "parts.json"
 
 
@@ -50,6 +52,7 @@ class UnitSink(DataSourceArrowWriter):
         self, iterator: Iterator[pa.RecordBatch]
     ) -> WriterCommitMessage:
         """Stage the units of one task, in the order in which they come."""
+        keep_imports()
         path = Path(self.directory, f"units-{uuid.uuid4().hex}")
         first_slot_ms: int | None = None
         first_left: int | None = None

@@ -24,6 +24,7 @@ from pyspark.sql.datasource import (
 from timermq.remoting.bulk import JobState
 
 from ..errors import SparkJobError
+from ..worker import keep_imports
 from .broker_link import BrokerLink
 from .bulk_job import BulkJob
 from .job_commit import abort_job, commit_job
@@ -161,6 +162,7 @@ class ScheduleSink(DataSource):
 
 
 def _task() -> TaskContext:
+    keep_imports()
     context = TaskContext.get()
     if context is None:
         raise SparkJobError(f"{NAME}: expected to run in a task of Spark, found none")

@@ -1,6 +1,6 @@
 """A driver of a stream into a broker, which stands still behind a hand-over to be killed there.
 
-``python -m spark.stream_driver BROKER DIRECTORY``; it makes the file ``DIRECTORY/mark`` then.
+``python -m spark.drivers.stream_driver BROKER DIRECTORY``: then it makes ``DIRECTORY/mark``.
 """
 
 from __future__ import annotations

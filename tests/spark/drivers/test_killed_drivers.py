@@ -22,7 +22,7 @@ from golden_stores import GoldenStores
 from interop.serving import Broker
 from rebuild_by_hand import pending_rows, unpack
 from spark.conftest import SETTINGS
-from spark.stream_driver import JOB, KILLED_BATCH, stream
+from spark.drivers.stream_driver import JOB, KILLED_BATCH, stream
 from spark.test_rebuild import SMALL, served
 from spark.waiting import waiting_keys
 from timermq.cli import main
@@ -46,7 +46,7 @@ def killed(argv: list[str], is_time: Callable[[], bool]) -> None:
     """Run a module in processes of its own, and kill them all as soon as it is time."""
     driver = subprocess.Popen(
         [sys.executable, "-m", *argv],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,
@@ -126,7 +126,7 @@ def test_stream(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
             "'Streamed' topic", "string(id) body", "3600000L delay_ms", "string(id) key"
         ).write.mode("append").parquet(str(source))
 
-    killed(["spark.stream_driver", broker.listen, str(tmp_path)], mark.exists)
+    killed(["spark.drivers.stream_driver", broker.listen, str(tmp_path)], mark.exists)
     noted = {path.name for path in (checkpoint / "commits").glob("[0-9]*")}
     state = job_report(options.of_batch(KILLED_BATCH)).state
     stream(spark, options, str(source), str(checkpoint))
