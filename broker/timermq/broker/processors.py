@@ -136,6 +136,7 @@ class Processors:
                 long_polling=tables.long_polling,
                 resets=tables.resets,
                 got=tables.rates.got,
+                got_size=tables.rates.got_size,
             ),
             client=ClientProcessor(
                 options=options, topics=topics, groups=groups, clients=tables.clients

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 import trio
 from prometheus_client.parser import text_string_to_metric_families
@@ -40,6 +42,20 @@ async def samples_of(broker: Broker) -> dict[tuple[str, str], float]:
     }
 
 
+def labels_in(topic: str) -> str:
+    """Of what came to a topic that declares nothing."""
+    return f"is_system=false,message_type=unspecified,topic={topic}"
+
+
+def came_in(page: Mapping[tuple[str, str], float]) -> dict[str, float]:
+    """What came to each topic that is named."""
+    return {
+        labels.rpartition("topic=")[2]: value
+        for (name, labels), value in page.items()
+        if name == "rocketmq_messages_in_total"
+    }
+
+
 async def test_one_message_is_seen_all_the_way(autojump_clock: MockClock) -> None:
     """What waits, what was delivered and how late, and what a group has still to consume."""
     async with running_broker() as running:
@@ -56,8 +72,8 @@ async def test_one_message_is_seen_all_the_way(autojump_clock: MockClock) -> Non
         commit = {"topic": "T", "queueId": "0", "consumerGroup": "G", "commitOffset": "0"}
         await peer.call(15, commit)
         delivered = await samples(running)
-        assert delivered["rocketmq_messages_in_total", "topic=T"] == 1
-        lag = "consumer_group=G,is_retry=false,topic=T"
+        assert delivered["rocketmq_messages_in_total", labels_in("T")] == 1
+        lag = "consumer_group=G,is_retry=false,is_system=false,topic=T"
         assert delivered["rocketmq_consumer_lag_messages", lag] == 1
         assert delivered["timermq_lateness_seconds_count", ""] == 1
         assert delivered["timermq_lateness_seconds_bucket", "le=0.001"] == 1
@@ -82,8 +98,8 @@ async def test_what_a_group_was_given(autojump_clock: MockClock) -> None:
         }
 
         assert found == {
-            "consumer_group=G,is_retry=false,topic=T": 2,
-            "consumer_group=G,is_retry=true,topic=%RETRY%G": 1,
+            "consumer_group=G,is_retry=false,is_system=false,topic=T": 2,
+            "consumer_group=G,is_retry=true,is_system=false,topic=%RETRY%G": 1,
         }
 
 
@@ -96,7 +112,8 @@ async def test_what_a_group_gave_up(autojump_clock: MockClock) -> None:
         await peer.call(10, send_ext("%RETRY%G", reconsumeTimes="17"), b"x")
         page = await samples(running)
 
-        assert page["rocketmq_send_to_dlq_messages_total", "consumer_group=G"] == 2
+        given_up = "consumer_group=G,is_system=false"
+        assert page["rocketmq_send_to_dlq_messages_total", given_up] == 2
 
 
 async def test_who_is_connected_is_counted_by_language(autojump_clock: MockClock) -> None:
@@ -114,7 +131,7 @@ async def test_who_is_connected_is_counted_by_language(autojump_clock: MockClock
 
         client = "language=JAVA,version=479"
         assert page["rocketmq_producer_connections", client] == 1
-        member = f"consume_mode=CONSUME_PASSIVELY,consumer_group=G,{client}"
+        member = f"consume_mode=CONSUME_PASSIVELY,consumer_group=G,is_system=false,{client}"
         assert page["rocketmq_consumer_connections", member] == 1
 
 
@@ -126,13 +143,67 @@ async def test_what_is_beyond_the_limit_is_added_up(autojump_clock: MockClock) -
             for _ in range(count):
                 await peer.call(10, send_ext(topic), b"x")
         page = await samples(running)
-        found = {
-            labels: value
-            for (name, labels), value in page.items()
-            if name == "rocketmq_messages_in_total"
+
+        assert came_in(page) == {"B": 3, "C": 2}
+        assert page["timermq_unnamed", "counter=rocketmq_messages_in_total"] == 2
+        assert page["timermq_unnamed", "counter=rocketmq_messages_out_total"] == 0
+
+
+async def test_no_counter_falls_when_a_topic_is_deleted(autojump_clock: MockClock) -> None:
+    """A fall is a restart for who reads, and what is left would be counted once more."""
+    async with running_broker(options=attrs.evolve(BROKER, metrics_series_max=1)) as running:
+        peer = running.connect()
+        for topic, count in (("A", 3), ("B", 2), ("C", 1)):
+            for _ in range(count):
+                await peer.call(10, send_ext(topic), b"x")
+        before = await samples(running)
+        await peer.call(215, {"topic": "A"})
+        await trio.sleep(FRESH)
+        after = await samples(running)
+        falls = {key[0] for key, value in before.items() if after.get(key, value) < value}
+
+        assert (came_in(before), came_in(after)) == ({"A": 3}, {"B": 2})
+        assert [name for name in falls if name.endswith(("_total", "_bucket", "_count"))] == []
+        assert "timermq_unnamed" in falls
+
+
+async def test_rocketmqs_own_topics_can_be_left_out(autojump_clock: MockClock) -> None:
+    """By the label that RocketMQ's dashboards ask for; and by what a topic declares."""
+    async with running_broker() as running:
+        peer = running.connect()
+        for topic in ("D", "BenchmarkTest"):
+            await peer.call(10, send_ext(topic), b"x")
+        topics = running.broker.tables.topics
+        topics.put(attrs.evolve(topics.existing("D"), attributes={"message.type": "DELAY"}))
+        for group in ("G", "CID_RMQ_SYS_G"):
+            await peer.call(11, {**pull_ext("D"), "consumerGroup": group})
+        page = await samples(running)
+        systems = {
+            labels
+            for (name, labels) in page
+            if name in ("rocketmq_messages_in_total", "rocketmq_messages_out_total")
         }
 
-        assert found == {"topic=B": 3, "topic=C": 2, "topic=*": 2}
+        assert systems == {
+            "is_system=false,message_type=delay,topic=D",
+            "is_system=true,message_type=unspecified,topic=BenchmarkTest",
+            "consumer_group=G,is_retry=false,is_system=false,topic=D",
+            "consumer_group=CID_RMQ_SYS_G,is_retry=false,is_system=true,topic=D",
+        }
+
+
+async def test_bytes_that_a_group_was_given(autojump_clock: MockClock) -> None:
+    """As long as the records are that its pulls brought."""
+    async with running_broker() as running:
+        peer = running.connect()
+        for body in (b"x" * 100, b"y" * 1_000):
+            await peer.call(10, send_ext("T"), body)
+        pulled = await peer.call(11, pull_ext("T"))
+        page = await samples(running)
+
+        given = "consumer_group=G,is_retry=false,is_system=false,topic=T"
+        assert len(pulled.body) > 1_100
+        assert page["rocketmq_throughput_out_total", given] == len(pulled.body)
 
 
 async def test_a_page_is_given_again_for_a_second(autojump_clock: MockClock) -> None:
@@ -159,7 +230,7 @@ async def test_a_consumer_that_has_all_has_no_lag(autojump_clock: MockClock) -> 
             await peer.call(15, commit)
             await trio.sleep(FRESH)
             page = await samples(running)
-            lag = "consumer_group=G,is_retry=false,topic=T"
+            lag = "consumer_group=G,is_retry=false,is_system=false,topic=T"
             assert page["rocketmq_consumer_lag_messages", lag] == 0
 
 

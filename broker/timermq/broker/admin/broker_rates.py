@@ -61,6 +61,8 @@ class BrokerRates:
         """The counters as they are now."""
         self.got: Counter[TopicGroup] = Counter()
         """Messages given to consumers since the start, by topic and group; pulls count here."""
+        self.got_size: Counter[TopicGroup] = Counter()
+        """Bytes of them."""
         self._now_ms = now_ms
         self._current_time = current_time
         self._looks: deque[tuple[float, Totals]] = deque(maxlen=LOOKS_MAX)

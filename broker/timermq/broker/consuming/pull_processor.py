@@ -79,6 +79,8 @@ class PullProcessor:
     resets: OffsetResets
     got: Counter[tuple[str, str]]
     """Messages given so far, by topic and group."""
+    got_size: Counter[tuple[str, str]]
+    """Bytes of them."""
 
     def handle(self, session: Session, command: Command) -> Command | None:
         """The answer, or None when the pull is held."""
@@ -255,6 +257,7 @@ class PullProcessor:
         result = self._read_messages(pull)
         if result.count:
             self.got[pull.topic, pull.group] += result.count
+            self.got_size[pull.topic, pull.group] += result.size
         return result
 
     def _read_messages(self, pull: HeldPull) -> GetResult:

@@ -12,6 +12,7 @@ from timermq.timerstore.consume_queue import ConsumeQueue
 from ..broker_statistics import BrokerStatistics
 from ..client_registry import ClientRegistry
 from ..consumer_offset import ConsumerOffsetTable
+from ..topic_config import TopicConfig
 
 TIMER_BOUNDS_S = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
 """RocketMQ's bounds of ``timer_message_snapshot``, seconds ahead of now."""
@@ -35,7 +36,7 @@ class MetricsLook:
     version: str
     permission: int
     series_max: int
-    """Label values of a family; the rest is added up."""
+    """Rows of a family; the rest is added up."""
     statistics: BrokerStatistics
     cpu_ms: int
     memory_size: int
@@ -44,8 +45,12 @@ class MetricsLook:
     """Age of the oldest message in the store."""
     stored_by_topic: Mapping[str, int]
     """Ends of each topic's queues, added up."""
+    message_types: Mapping[str, str]
+    """Topic to the type of its messages, of those that declare one."""
     pulled: Mapping[tuple[str, str], int]
     """Messages that consumers were given since the start, by topic and group."""
+    pulled_size: Mapping[tuple[str, str], int]
+    """Bytes of them."""
     lags: Iterable[GroupLag]
     due_within: Mapping[int, int]
     """Messages in the wheel by `TIMER_BOUNDS_S`: ahead of the bound, not of the one before."""
@@ -64,6 +69,15 @@ def stored_by_topic(queues: Iterable[ConsumeQueue]) -> dict[str, int]:
     for queue in queues:
         stored[queue.topic] += queue.max_offset
     return dict(stored)
+
+
+def message_types(topics: Iterable[TopicConfig]) -> dict[str, str]:
+    """What the topics declare of their messages, in RocketMQ's words for metrics."""
+    return {
+        config.topic_name: config.attributes["message.type"].lower()
+        for config in topics
+        if "message.type" in config.attributes
+    }
 
 
 def group_lags(

@@ -30,6 +30,7 @@ from .metrics_look import (
     MetricsLook,
     connections,
     group_lags,
+    message_types,
     stored_by_topic,
 )
 
@@ -91,7 +92,9 @@ class MetricsPage:
             memory_own_size=memory_own_size,
             message_reserve_ms=0 if oldest_ms is None else max(0, timer.now_ms - oldest_ms),
             stored_by_topic=stored_by_topic(queues),
+            message_types=message_types(self.tables.topics.all()),
             pulled=dict(self.tables.rates.got),
+            pulled_size=dict(self.tables.rates.got_size),
             lags=list(group_lags(self.tables.offsets, ends)),
             due_within=_due_within(occupancy, timer.now_ms),
             enqueue_lag_ms=_enqueue_lag_ms(store, timer),
