@@ -104,18 +104,26 @@ class TimerAdmission:
         self._congested = congested
         self.counts = AdmissionCounts()
 
-    def admit(self, message: Message, now_ms: int) -> Admitted | Refusal:
+    def admit(self, message: Message, now_ms: int, *, is_retry: bool = False) -> Admitted | Refusal:
         """Decide what becomes of ``message`` at ``now_ms``; plain and without side effects on disk.
+
+        Args:
+            message: As it came.
+            now_ms: The time that delays count from.
+            is_retry: The delay is that before a group's next try, and no producer's: the wheel
+                takes it even where it is switched off for them.
 
         Returns:
             The message to store, or the refusal with its rule.
         """
         try:
-            return self._admit(message, now_ms)
+            return self._admit(message, now_ms, is_retry=is_retry)
         except _RefusedError as error:
             return self._refused(error)
 
-    def admit_all(self, messages: Sequence[Message], now_ms: int) -> list[Admitted | Refusal]:
+    def admit_all(
+        self, messages: Sequence[Message], now_ms: int, *, is_retry: bool = False
+    ) -> list[Admitted | Refusal]:
         """What ``admit`` decides on each of ``messages``.
 
         Where nothing unusual stands in the properties of all messages together, what ``admit``
@@ -126,7 +134,7 @@ class TimerAdmission:
         usual = [True] * len(texts) if are_usual(texts) else [are_usual([one]) for one in texts]
         return [
             (self._admit_usual(message, now_ms, latest_ms) if is_usual else None)
-            or self.admit(message, now_ms)
+            or self.admit(message, now_ms, is_retry=is_retry)
             for message, is_usual in zip(messages, usual, strict=True)
         ]
 
@@ -181,13 +189,13 @@ class TimerAdmission:
             return self._refused(error)
 
     def latest_ms(self, now_ms: int) -> int:
-        """The last moment that may be asked for, other than by a level; 0 without a wheel."""
+        """The last moment that may be asked for, other than by a level; 0 with the wheel off."""
         options = self._options
         if not options.timer_wheel_enable:
             return 0
         return min(now_ms + options.timer_max_delay_sec * 1000, EPOCH_MS_MAX)
 
-    def _admit(self, message: Message, now_ms: int) -> Admitted:
+    def _admit(self, message: Message, now_ms: int, *, is_retry: bool) -> Admitted:
         if message.topic == TIMER_TOPIC:
             raise _RefusedError("INTERNAL_TOPIC", f"{TIMER_TOPIC} takes no messages from outside")
         fault = validate(message.properties)
@@ -210,6 +218,12 @@ class TimerAdmission:
             deliver_ms = asked
         if deliver_ms <= now_ms:
             return self._due_now(message, steering, deliver_ms)
+        if not (level or is_retry or self._options.timer_wheel_enable):
+            raise _RefusedError(
+                "TIMER_WHEEL_DISABLED",
+                "timerWheelEnable is false on this broker",
+                PutStatus.WHEEL_TIMER_NOT_ENABLE,
+            )
         return self._on_the_wheel(message, deliver_ms, now_ms, by_level=bool(level))
 
     def _level(self, steering: dict[bytes, bytes]) -> int:
@@ -255,14 +269,7 @@ class TimerAdmission:
     def _on_the_wheel(
         self, message: Message, deliver_ms: int, now_ms: int, *, by_level: bool
     ) -> Admitted:
-        options = self._options
-        if not options.timer_wheel_enable:
-            raise _RefusedError(
-                "TIMER_WHEEL_DISABLED",
-                "timerWheelEnable is false on this broker",
-                PutStatus.WHEEL_TIMER_NOT_ENABLE,
-            )
-        delay_max_ms = options.timer_max_delay_sec * 1000
+        delay_max_ms = self._options.timer_max_delay_sec * 1000
         if (not by_level and deliver_ms - now_ms > delay_max_ms) or deliver_ms > EPOCH_MS_MAX:
             raise _RefusedError(
                 "TIMER_DELAY_TOO_LONG",

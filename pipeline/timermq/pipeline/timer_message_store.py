@@ -148,17 +148,18 @@ class TimerMessageStore:
         store.on_arrival(self._arrived)
         store.pinned_from = self.oldest_pending_py
 
-    def put(self, messages: Sequence[Message]) -> list[TimerPutResult]:
+    def put(self, messages: Sequence[Message], *, is_retry: bool = False) -> list[TimerPutResult]:
         """Store messages, each now or for its moment: the one door of the service.
 
         Args:
             messages: As they came from a producer; at most what one batch of the store may hold.
+            is_retry: They are a group's, for another try: see ``TimerAdmission.admit``.
 
         Returns:
             One result a message, in order. A refused message does not stop the others.
         """
         now_ms = self.clock.now_ms()
-        decisions = self.admission.admit_all(messages, now_ms)
+        decisions = self.admission.admit_all(messages, now_ms, is_retry=is_retry)
         moments = [one.deliver_ms for one in decisions if isinstance(one, Admitted)]
         waiting = [moment for moment in moments if moment is not None]
         if waiting:

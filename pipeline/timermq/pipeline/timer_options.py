@@ -32,7 +32,8 @@ class TimerOptions:
     """How the timer service works; values outside their range are refused with ``ValueError``."""
 
     timer_wheel_enable: bool = True
-    """False: delay requests are refused, everything else works."""
+    """False: what producers ask for by TIMER_ properties is refused. Levels and the tries of groups
+    work, as RocketMQ's do without a wheel; here they go by the wheel all the same."""
     timer_precision_ms: int = attrs.field(default=1000, validator=_precision)
     """Width of a slot. Delivery is exact to the millisecond whatever it is."""
     timer_roll_window_slot: int = attrs.field(

@@ -184,11 +184,38 @@ def test_exactly_the_maximum_is_allowed() -> None:
     assert admitted(props(TIMER_DELAY_SEC="259200")).deliver_ms == NOW_MS + 259_200_000
 
 
-def test_wheel_disabled() -> None:
+@pytest.mark.parametrize(
+    "properties",
+    [
+        props(TIMER_DELAY_MS="5"),
+        props(TIMER_DELAY_SEC="5"),
+        props(TIMER_DELIVER_MS=str(NOW_MS + 5)),
+        props(DELAY="0", TIMER_DELAY_MS="5"),
+    ],
+)
+def test_wheel_disabled(properties: bytes) -> None:
     """With the wheel switched off a delay is refused by a status of its own."""
-    refusal = refused(props(TIMER_DELAY_MS="5"), wheel=False)
+    refusal = refused(properties, wheel=False)
 
     assert refusal.status == PutStatus.WHEEL_TIMER_NOT_ENABLE
+
+
+def test_levels_need_no_wheel_to_be_enabled() -> None:
+    """RocketMQ's levels do not go by its wheel; a level wins over the timer properties here too."""
+    plain = admit(props(DELAY="3"), wheel=False)
+    both = admit(props(DELAY="3", TIMER_DELAY_MS="5"), wheel=False)
+
+    for decision in (plain, both):
+        assert isinstance(decision, Admitted)
+        assert (decision.deliver_ms, decision.by_level) == (NOW_MS + 10_000, True)
+
+
+def test_what_is_due_needs_no_wheel_to_be_enabled() -> None:
+    """It is stored as any other message."""
+    decision = admit(props(TIMER_DELIVER_MS=str(NOW_MS)), wheel=False)
+
+    assert isinstance(decision, Admitted)
+    assert decision.out_ms is None
 
 
 def test_a_delete_for_a_congested_slot() -> None:

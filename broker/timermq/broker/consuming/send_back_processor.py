@@ -144,7 +144,7 @@ class SendBackProcessor:
 
     def _put(self, message: Message) -> int:
         """Store it; where the log has to be durable before that is told."""
-        (timer_result,) = self.timer_store.put([message])
+        (timer_result,) = self.timer_store.put([message], is_retry=True)
         result = timer_result.result
         if not result.status.is_stored:
             code = RESPONSE_CODES[result.status]

@@ -8,6 +8,7 @@ from trio.testing import MockClock
 from broker_rig import (
     BROKER,
     STORE,
+    TIMER,
     Peer,
     RecordingSession,
     Rig,
@@ -187,6 +188,22 @@ async def test_a_policy_of_the_group(
     rig.send("T")
     send_back(rig, delayLevel=level)
 
+    assert asks_for_ms(rig) == waits_ms
+
+
+@pytest.mark.parametrize(
+    ("policy", "waits_ms"), [(None, 10_000), (ExponentialRetryPolicy(initial=250), 250)]
+)
+async def test_a_retry_with_a_disabled_wheel(
+    policy: ExponentialRetryPolicy | None, waits_ms: int
+) -> None:
+    """Groups try again whatever producers may ask for, by level or by their policy."""
+    rig = Rig(timer_options=attrs.evolve(TIMER, timer_wheel_enable=False))
+    groups = rig.broker.tables.groups
+    groups.put(attrs.evolve(groups.find("g"), retry_policy=policy))
+    rig.send("T")
+
+    assert send_back(rig).code == 0
     assert asks_for_ms(rig) == waits_ms
 
 

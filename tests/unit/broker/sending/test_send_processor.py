@@ -111,6 +111,16 @@ async def test_a_disabled_wheel_says_so() -> None:
     )
 
 
+async def test_a_level_with_a_disabled_wheel() -> None:
+    """It is taken and waits for its moment: levels do not need RocketMQ's wheel either."""
+    rig = Rig(timer_options=attrs.evolve(TIMER, timer_wheel_enable=False))
+    answer = rig.send("T", properties="DELAY\x013\x02")
+    (waiting,) = rig.records("rmq_sys_wheel_timer")
+
+    assert answer.code == 0
+    assert waiting.properties_dict()["TIMER_DELIVER_MS"] == str(rig.clock.now_ms() + 10_000)
+
+
 async def test_a_closed_store_is_not_available() -> None:
     """Sends are refused with SERVICE_NOT_AVAILABLE (14) and the reason."""
     rig = Rig()
