@@ -120,6 +120,8 @@ def test_address_in_use(timermq: RunProgram, tmp_path: Path) -> None:
             "serve: argument --listen: expected HOST:PORT, found '127.0.0.1:99999'",
         ),
         (("--listen", "0.0.0.0:0"), "section broker: advertised_host: expected an address"),
+        (("--set", "advertised_host=192.0.2.1"), "section broker: listen_host (bindAddress): "),
+        (("--namesrv", "192.0.2.9:9876"), "section broker: advertised_host (brokerIP1): "),
         (("--set", "nothing=1"), "--set: nothing is not a known setting"),
         (("--set", "timer_precision_ms=7"), "--set timer_precision_ms: expected 100, 200"),
     ],

@@ -139,6 +139,16 @@ def test_settings_that_block(
     assert rows_of(ran, "timers")
 
 
+def test_an_address_that_blocks(timermq: RunProgram, golden_stores: GoldenStores) -> None:
+    """The store is looked at all the same."""
+    store, address = golden_stores["g3"].root, "advertised_host=192.0.2.1"
+    ran = timermq("store", "plan", store, "--json", *flags(*SMALL, TIMER_LOG, address))
+    blocking = [row["name"] for row in ran.rows if row["blocks"]]
+
+    assert (1, ["address"]) == (ran.code, blocking)
+    assert rows_of(ran, "timers")
+
+
 NEAR = ("--listen", "127.0.0.1:0", "--namesrv-listen", "127.0.0.1:0")
 
 

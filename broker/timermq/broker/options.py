@@ -7,6 +7,7 @@ every limit of the server, with its unit.
 from __future__ import annotations
 
 import enum
+import ipaddress
 import re
 
 import attrs
@@ -88,6 +89,15 @@ def _set_live(_: object, attribute: attrs.Attribute[object], value: object) -> o
     if attribute.name not in LIVE_SETTINGS:
         raise attrs.exceptions.FrozenAttributeError
     return value
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether only this machine reaches it, as far as the text tells."""
+    host = host.strip("[]").lower()
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def _check_addresses(_: object, attribute: attrs.Attribute[str], value: str | None) -> None:
@@ -273,6 +283,29 @@ class BrokerOptions:
                 "advertised_host: expected an address that clients can connect to, "
                 f"found {self.advertised_host!r} with listen_host {self.listen_host!r}"
             )
+
+    def address_fault(self) -> str | None:
+        """Why clients that are told this broker's address would not reach it; None if they may.
+
+        For whoever is about to serve: a store can be looked at whatever its broker's address is.
+        """
+        host = self.advertised_host or self.listen_host
+        if _is_loopback(self.listen_host) and not _is_loopback(host):
+            return (
+                f"listen_host (bindAddress): expected an address that {host}, which is advertised "
+                f"(advertised_host, brokerIP1), leads to, such as {host} or 0.0.0.0, "
+                f"found {self.listen_host!r}, which only this machine reaches"
+            )
+        far = [one for one in self.namesrv_addresses if not _is_loopback(one.rpartition(":")[0])]
+        # Loopback that somebody has named is meant: name server and broker in containers, their
+        # ports handed on to a machine of a developer's.
+        if far and self.advertised_host is None and _is_loopback(host):
+            return (
+                "advertised_host (brokerIP1): expected an address at which clients of the name "
+                f"server {far[0]} reach this broker, and listen_host (bindAddress) to match, "
+                f"found none, and listen_host {host!r}, which only this machine reaches"
+            )
+        return None
 
     @property
     def serves_namesrv(self) -> bool:

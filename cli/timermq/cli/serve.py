@@ -24,6 +24,7 @@ from .arguments import OneLineParser, address
 from .configuration import Configuration, add_configuration_flags, load_configuration
 from .log_output import configure_logs
 from .service_manager import ServiceManager
+from .settings import ConfigurationError
 
 log = structlog.get_logger("timermq.cli.serve")
 
@@ -72,6 +73,9 @@ def prepare_parser(parser: OneLineParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal; one that comes later cuts the graceful stop off."""
     configuration = load_configuration(args, _flags(args))
+    fault = configuration.broker.address_fault()
+    if fault is not None:
+        raise ConfigurationError(f"section broker: {fault}")
     configure_logs(configuration.serve.log_format)
     if configuration.ignored:
         log.warning("broker.conf has keys that are not known here", keys=configuration.ignored)

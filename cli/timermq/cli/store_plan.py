@@ -49,6 +49,9 @@ def _plan(args: argparse.Namespace) -> Iterator[Planned]:
     settings = list(setting_rows(disk, root, configuration))
     yield from end_rows(disk, root)
     yield from settings
+    fault = configuration.broker.address_fault()
+    if fault is not None:
+        yield Planned(part="setting", name="address", what=fault, blocks=True)
     # As the files are, whatever is set: what is wrong with the settings is said already.
     args.set = [*args.set, *(f"{one.name}={one.count}" for one in settings)]
     try:

@@ -29,6 +29,41 @@ def test_a_wildcard_is_never_advertised(host: str) -> None:
     assert BrokerOptions(listen_host=host, advertised_host="192.0.2.1").listen_host == host
 
 
+@pytest.mark.parametrize("listen", ["127.0.0.1", "localhost", "::1"])
+def test_an_address_that_nobody_listens_on_is_not_advertised(listen: str) -> None:
+    """As of a broker.conf with brokerIP1 alone: RocketMQ listens everywhere by default."""
+    fault = BrokerOptions(advertised_host="192.0.2.1", listen_host=listen).address_fault()
+
+    assert fault == (
+        "listen_host (bindAddress): expected an address that 192.0.2.1, which is advertised "
+        "(advertised_host, brokerIP1), leads to, such as 192.0.2.1 or 0.0.0.0, "
+        f"found {listen!r}, which only this machine reaches"
+    )
+    for here in ("127.0.0.2", None):
+        assert BrokerOptions(listen_host=listen, advertised_host=here).address_fault() is None
+
+
+@pytest.mark.parametrize("name_server", ["192.0.2.9:9876", "names:9876", "localhost.example:9876"])
+def test_loopback_is_not_registered_elsewhere(name_server: str) -> None:
+    """Clients of a name server on another machine would look for the broker on their own."""
+    fault = BrokerOptions(namesrv_addr=f"127.0.0.1:9876;{name_server}").address_fault()
+
+    assert fault == (
+        "advertised_host (brokerIP1): expected an address at which clients of the name server "
+        f"{name_server} reach this broker, and listen_host (bindAddress) to match, "
+        "found none, and listen_host '127.0.0.1', which only this machine reaches"
+    )
+    reached = BrokerOptions(namesrv_addr=name_server, listen_host="192.0.2.1")
+    meant = BrokerOptions(namesrv_addr=name_server, advertised_host="127.0.0.1")
+    assert reached.address_fault() is meant.address_fault() is None
+
+
+@pytest.mark.parametrize("name_server", ["127.0.0.1:9876", "localhost:9876", "[::1]:9876"])
+def test_a_cluster_on_one_machine(name_server: str) -> None:
+    """Loopback is registered with name servers that are there too."""
+    assert BrokerOptions(namesrv_addr=name_server).address_fault() is None
+
+
 @pytest.mark.parametrize("name", ["", "a/b", "..", "x" * 128, "naïve"])
 def test_names_that_become_topics_are_checked(name: str) -> None:
     """Broker and cluster name two topics, and topics name directories."""
