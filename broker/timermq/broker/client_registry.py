@@ -11,7 +11,7 @@ Source: Java ``ConsumerManager``, ``ConsumerGroupInfo``, ``ProducerManager``,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 import attrs
 import structlog
@@ -132,6 +132,20 @@ class ClientRegistry:
         """The connection of a client that produces; None when it is not connected."""
         return self._producer_sessions.get(client_id)
 
+    def groups_with(
+        self, session: Session, producer_groups: Iterable[str], consumer_groups: Iterable[str]
+    ) -> int:
+        """How many groups a connection is in once it has joined these too."""
+        now = self._memberships.get(session, _Memberships())
+        return len(now.producer_groups.union(producer_groups)) + len(
+            now.consumer_groups.union(consumer_groups)
+        )
+
+    def client_ids_with(self, session: Session, client_id: str) -> int:
+        """How many ids a connection has as a producer once it has used this one too."""
+        now = self._memberships.get(session, _Memberships())
+        return len(now.client_ids | {client_id})
+
     def register_producer(self, session: Session, client_id: str, group: str) -> None:
         """A heartbeat named ``group`` among its producer groups."""
         self._producers.setdefault(group, {})[session] = self._channel_info(session, client_id)
@@ -180,6 +194,9 @@ class ClientRegistry:
 
     def unregister_producer(self, session: Session, group: str) -> None:
         """The client leaves a producer group."""
+        memberships = self._memberships.get(session)
+        if memberships is not None:
+            memberships.producer_groups.discard(group)
         members = self._producers.get(group)
         if members is not None:
             members.pop(session, None)
@@ -188,6 +205,9 @@ class ClientRegistry:
 
     def unregister_consumer(self, session: Session, group: str) -> None:
         """The client leaves a consumer group; the others are told."""
+        memberships = self._memberships.get(session)
+        if memberships is not None:
+            memberships.consumer_groups.discard(group)
         info = self._consumers.get(group)
         if info is None:
             return

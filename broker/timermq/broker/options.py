@@ -219,7 +219,8 @@ class BrokerOptions:
     queue_locks_max: int = attrs.field(default=262_144, validator=_positive)
     """Queues locked by orderly consumers; a lock takes some 300 bytes."""
     client_groups_max: int = attrs.field(default=256, validator=_positive)
-    """Producer and consumer groups of one client."""
+    """Producer and consumer groups of one connection, over all of its heartbeats; and ids that it
+    gives as a producer."""
     transactions_max: int = attrs.field(default=100_000, validator=_positive)
     """Open transactions; one more is refused with SYSTEM_BUSY. Each takes some 150 bytes."""
     batch_count_max: int = attrs.field(default=4_096, validator=_positive)

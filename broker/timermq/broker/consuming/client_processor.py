@@ -34,14 +34,12 @@ class ClientProcessor:
     def heartbeat(self, session: Session, command: Command) -> Command:
         """Register what the client says it is; its consumer groups get their retry topics."""
         data = HeartbeatData.decode(command.body)
-        names = [*data.producer_groups, *(one.group_name for one in data.consumers)]
-        if len(names) > self.options.client_groups_max:
-            raise RefusedError(
-                ResponseCode.INVALID_PARAMETER,
-                "CLIENT_GROUPS_MAX",
-                f"expected at most {self.options.client_groups_max} groups, found {len(names)}",
-            )
-        for name in names:
+        consumer_groups = [one.group_name for one in data.consumers]
+        self._check_count(
+            "groups", self.clients.groups_with(session, data.producer_groups, consumer_groups)
+        )
+        self._check_count("client ids", self.clients.client_ids_with(session, data.client_id))
+        for name in (*data.producer_groups, *consumer_groups):
             fault = group_fault(name)
             if fault is not None:
                 raise RefusedError(ResponseCode.INVALID_PARAMETER, "GROUP_NAME", fault)
@@ -50,6 +48,16 @@ class ClientProcessor:
         for consumer in data.consumers:
             self._register(session, data, consumer)
         return command.answer(ResponseCode.SUCCESS)
+
+    def _check_count(self, what: str, found: int) -> None:
+        """Refuse a heartbeat that would give its connection too many of something."""
+        most = self.options.client_groups_max
+        if found > most:
+            raise RefusedError(
+                ResponseCode.INVALID_PARAMETER,
+                "CLIENT_GROUPS_MAX",
+                f"expected at most {most} {what}, found {found}",
+            )
 
     def unregister(self, session: Session, command: Command) -> Command:
         """Forget the groups that the client names."""

@@ -160,6 +160,35 @@ async def test_groups_of_one_client_are_bounded() -> None:
     )
 
 
+async def test_groups_of_one_connection_are_bounded() -> None:
+    """Over all of its heartbeats: what it is in counts, not what it has left, nor a name twice."""
+    rig = Rig(options=BrokerOptions(client_groups_max=2))
+
+    def beat(key: str, *names: str, peer: RecordingSession | None = None) -> int:
+        groups = [{"groupName": name} for name in names]
+        return rig.call(34, body=body({"clientID": "c", key: groups}), peer=peer).code
+
+    assert beat("producerDataSet", "a") == beat("consumerDataSet", "b") == 0
+    assert beat("producerDataSet", "a", "a") == beat("consumerDataSet", "b") == 0
+    assert beat("producerDataSet", "b") == beat("consumerDataSet", "a") == 29
+    assert sorted(rig.broker.tables.clients.producer_groups()) == ["a"]
+    assert beat("producerDataSet", "c", "d", peer=RecordingSession()) == 0
+    rig.call(35, {"clientID": "c", "producerGroup": "a", "consumerGroup": "b"})
+    assert beat("producerDataSet", "e", "f") == 0
+
+
+async def test_ids_of_one_connection_are_bounded() -> None:
+    """Each id that produces is remembered, for replies to it."""
+    rig = Rig(options=BrokerOptions(client_groups_max=2))
+    groups = [{"groupName": "g"}]
+    answers = [
+        rig.call(34, body=body({"clientID": one, "producerDataSet": groups})) for one in "abca"
+    ]
+
+    assert [one.code for one in answers] == [0, 0, 29, 0]
+    assert answers[2].remark == "CLIENT_GROUPS_MAX: expected at most 2 client ids, found 3"
+
+
 @pytest.mark.parametrize(
     ("subscription", "code"),
     [
