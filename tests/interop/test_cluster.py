@@ -71,7 +71,7 @@ def cluster(
 def test_one_cluster(
     tmp_path: Path, java_peer: JavaPeer, java_client: Callable[..., list[str]], java_ns: bool
 ) -> None:
-    """Producers and consumers use all three; who stops or is killed is left out at once."""
+    """Producers and consumers use all three (103); who stops (104) or is killed is left out."""
     with cluster(tmp_path, java_peer, java_client, java_ns=java_ns) as all_of_it:
         all_of_it.wait_brokers("ours-a", "ours-b", "java")
         addresses = all_of_it.brokers()

@@ -1,4 +1,7 @@
-"""The Java client's consumers: retries and dead letters, filters, broadcasting, seeking."""
+"""The Java client's consumers: retries and dead letters, filters, broadcasting, seeking.
+
+They ask by PULL_MESSAGE, in Java's lite consumer by LITE_PULL_MESSAGE.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
 
 def test_retries_and_dead_letters(tmp_path: Path, java_client: Client) -> None:
-    """A failed message comes again after its level, two times, and is a dead letter then."""
+    """A failed message comes again after its level, two times, and is a dead letter then (36)."""
     with serving(tmp_path / "store") as broker:
         trio.run(send, broker.namesrv, messages("T", "good", "bad", "once"))
         with consumers(java_client("ConsumeClient", broker.namesrv), tmp_path) as java:
@@ -44,7 +47,7 @@ def test_retries_and_dead_letters(tmp_path: Path, java_client: Client) -> None:
 
 
 def test_filters(tmp_path: Path, java_client: Client) -> None:
-    """By tag and by SQL92; an expression that is none does not let the consumer start."""
+    """By tag and by SQL92; an expression that is none does not let the consumer start (46)."""
     with serving(tmp_path / "store") as broker:
         for number in range(8):
             tag = "even" if number % 2 == 0 else "odd"

@@ -61,7 +61,7 @@ def holders(java: Consumers, bodies: set[str], *names: str) -> dict[str, set[int
 
 
 def test_sharing_and_hand_over(tmp_path: Path, java_client: Client, start: StartBroker) -> None:
-    """Three share the queues; one leaves, one is killed, the broker restarts: nothing is missed."""
+    """Three share the queues (38); one leaves, one is killed, the broker restarts: all comes."""
     command = java_client("ConsumeClient")
     broker = start(tmp_path / "store")
     with consumers([*command, broker.namesrv], tmp_path) as java:
@@ -93,7 +93,7 @@ def test_sharing_and_hand_over(tmp_path: Path, java_client: Client, start: Start
 
 
 def test_order(tmp_path: Path, java_client: Client) -> None:
-    """Each queue has one of two orderly consumers, and its order, also through a hand-over."""
+    """Each queue has one of two orderly consumers (41), and its order, through a hand-over (42)."""
     with (
         serving(tmp_path / "store") as broker,
         consumers(java_client("ConsumeClient", broker.namesrv), tmp_path) as java,

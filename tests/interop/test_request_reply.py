@@ -20,7 +20,7 @@ COUNT = 5
 
 
 def test_questions_are_answered(tmp_path: Path, java_client: Client) -> None:
-    """Each gets its own answer; the replier is told that it was taken; silence ends in time."""
+    """Each gets its own answer (325, 326); the replier is told so; silence ends in time."""
     with serving(tmp_path / "store") as broker:
         with talking(java_client("Asking", broker.namesrv, "Questions", str(COUNT))) as program:
             program.hear("DONE")

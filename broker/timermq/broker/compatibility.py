@@ -20,7 +20,9 @@ class Row:
     what: str
     """What it does, or how that differs from RocketMQ."""
     shown_by: str
-    """A module of tests, without ``tests/`` and ``.py``."""
+    """A module of tests that names the code, without ``tests/`` and ``.py``."""
+    how: str = "yes"
+    """``yes``, or the response code with which it is refused, always."""
 
 
 SERVED: Mapping[RequestCode, Row] = {
@@ -114,7 +116,7 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.CONSUME_MESSAGE_DIRECTLY: Row("asks the client", "interop/test_mqadmin"),
     RequestCode.SEND_MESSAGE_V2: Row("", "interop/test_real_clients"),
     RequestCode.CLONE_GROUP_OFFSET: Row(
-        "refused while the group has members", "interop/test_mqadmin"
+        "refused while the group has members", "unit/broker/admin/test_offset_reset_processor"
     ),
     RequestCode.VIEW_BROKER_STATS_DATA: Row(
         "TOPIC_PUT_NUMS; GROUP_GET_NUMS of the last minute", "interop/test_mqadmin"
@@ -123,7 +125,7 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.GET_BROKER_CONSUME_STATS: Row("", "interop/test_mqadmin"),
     RequestCode.SEND_BATCH_MESSAGE: Row(
         "a delay on a part is honoured, one on the batch by every part without its own",
-        "unit/broker/sending/test_send_processor",
+        "unit/broker/sending/test_send_reader",
     ),
     RequestCode.GET_ALL_PRODUCER_INFO: Row("", "interop/test_mqadmin"),
     RequestCode.DELETE_EXPIRED_COMMITLOG: Row(
@@ -136,7 +138,7 @@ SERVED: Mapping[RequestCode, Row] = {
         "", "unit/broker/admin/test_connection_list_processor"
     ),
     RequestCode.GET_TOPIC_CONFIG: Row("", "interop/test_mqadmin"),
-    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: Row("", "interop/test_mqadmin"),
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: Row("", "unit/broker/admin/test_group_processor"),
     RequestCode.LITE_PULL_MESSAGE: Row("", "interop/test_java_consumers"),
     RequestCode.END_TRANSACTION: Row(
         "once, whichever half message of it is named; another ending is refused; see below",
@@ -147,7 +149,7 @@ SERVED: Mapping[RequestCode, Row] = {
     ),
     RequestCode.SEND_MESSAGES: Row(
         "ours: messages of any topics in CBOR, each succeeds or fails on its own",
-        "unit/remoting/test_send_batch",
+        "unit/broker/sending/test_send_reader",
     ),
     RequestCode.LIST_PENDING: Row(
         "ours: what waits, page by page, in CBOR: `rows` in the order of slots, and `next`, which "
@@ -171,14 +173,16 @@ SERVED: Mapping[RequestCode, Row] = {
     ),
     RequestCode.BULK_STAGE: Row(
         "ours: a block of columns; the last one of a part is answered when it is on the disk",
-        "unit/broker/bulk/test_bulk_jobs",
+        "unit/broker/bulk/test_bulk_processor",
     ),
-    RequestCode.BULK_HAND_OVER: Row("ours: decides a job, once", "simulation/test_bulk_crashes"),
+    RequestCode.BULK_HAND_OVER: Row(
+        "ours: decides a job, once", "unit/broker/bulk/test_bulk_processor"
+    ),
     RequestCode.BULK_STATUS: Row(
         "ours: rows adopted and refused", "unit/broker/bulk/test_bulk_processor"
     ),
     RequestCode.BULK_DROP: Row(
-        "ours: parts that nobody hands over", "unit/broker/bulk/test_bulk_jobs"
+        "ours: parts that nobody hands over", "unit/broker/bulk/test_bulk_processor"
     ),
     RequestCode.CLOCK: Row(
         "ours: the broker's wall clock; with `accept=true` it is taken as right; see below",
@@ -205,7 +209,7 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.REGISTER_TOPIC_IN_NAMESRV: Row("", "unit/broker/names/test_name_server_processor"),
     RequestCode.GET_KVLIST_BY_NAMESPACE: Row("", "unit/broker/names/test_name_server_processor"),
     RequestCode.UPDATE_NAMESRV_CONFIG: Row(
-        "refused: no settings of its own", "unit/broker/names/test_name_server_processor"
+        "refused: no settings of its own", "unit/broker/names/test_name_server_processor", how="29"
     ),
     RequestCode.GET_NAMESRV_CONFIG: Row(
         "the broker's settings", "unit/broker/names/test_name_server_processor"
@@ -223,7 +227,7 @@ SERVED: Mapping[RequestCode, Row] = {
         "handed to the client that asked; no copy is stored", "interop/test_request_reply"
     ),
 }
-"""Answered for real."""
+"""Codes that have a handler: answered for real, but for what says otherwise."""
 
 ASKED: Mapping[RequestCode, Row] = {
     RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: Row("", "interop/test_request_reply"),
@@ -310,7 +314,7 @@ REFUSED: Mapping[int, tuple[str, str]] = {
 
 def compatibility_rows() -> Iterator[tuple[int, str, str, str, str]]:
     """Code, name, how, what, shown by; in the order of codes."""
-    rows = [(int(code), code.name, "yes", row.what, row.shown_by) for code, row in SERVED.items()]
+    rows = [(int(code), code.name, row.how, row.what, row.shown_by) for code, row in SERVED.items()]
     rows += [(int(code), code.name, "asks", row.what, row.shown_by) for code, row in ASKED.items()]
     rows += [(code, name, "3", why, "") for code, (name, why) in REFUSED.items()]
     yield from sorted(rows)

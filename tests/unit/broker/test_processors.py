@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,21 @@ async def test_refused_codes() -> None:
 
 
 @pytest.mark.parametrize("shown_by", sorted({row[4] for row in compatibility_rows() if row[4]}))
-def test_rows_name_tests_that_are_there(shown_by: str) -> None:
-    """What a row is shown by can be run."""
-    assert (TESTS / f"{shown_by}.py").is_file()
+def test_rows_are_shown_by_tests_that_name_the_code(shown_by: str) -> None:
+    """By its name or its number; what a row is shown by can be run."""
+    text = (TESTS / f"{shown_by}.py").read_text()
+    codes = {row[1]: row[0] for row in compatibility_rows() if row[4] == shown_by}
+
+    assert [] == [
+        name
+        for name, code in codes.items()
+        if re.search(rf"(?<!\w)({name}|{code})(?!\w)", text) is None
+    ]
+
+
+async def test_what_a_row_says_is_refused_is_refused() -> None:
+    """A code that has a handler for nothing but its refusal is not told as served."""
+    refused = {code: row.how for code, row in SERVED.items() if row.how != "yes"}
+
+    assert refused == {code: str(Rig().call(code, body=b"a=b").code) for code in refused}
+    assert refused == {RequestCode.UPDATE_NAMESRV_CONFIG: "29"}

@@ -1,4 +1,7 @@
-"""The conversation of a job, with the broker that runs."""
+"""The conversation of a job, with the broker that runs.
+
+BULK_OPEN, BULK_STAGE, BULK_HAND_OVER, BULK_STATUS and BULK_DROP, as `Driver` asks them.
+"""
 
 from __future__ import annotations
 
