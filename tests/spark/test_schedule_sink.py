@@ -205,6 +205,31 @@ def test_a_refused_row(spark: SparkSession, broker: Broker) -> None:
     assert ("open", 0) == (job_report(options).state, job_report(options).handed_over)
 
 
+def test_a_window_beyond_the_broker(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Rows that the broker would refuse when it is too late to say so never get there."""
+    most = 72 * HOUR_MS
+    usual = sink_driver.options_for("window", str(tmp_path), broker.listen)
+    fits = attrs.evolve(usual, window_ms=most, rejects=None)
+    wide = attrs.evolve(fits, window_ms=most + 1)
+    frame = spark.range(0, 2, 1, 1).selectExpr(
+        "'Window' topic", "'b' body", f"{most} + id delay_ms", "string(id) key"
+    )
+    error = (
+        f"window: expected at most {most} ms, the broker's timer_max_delay_sec, found {most + 1}"
+    )
+
+    assert error == refusal(frame, wide)
+    with pytest.raises(SparkJobError, match=error):
+        ScheduleTask(wide, sink_driver.COLUMNS, 0, "").run(iter(()))
+
+    assert ("open", 0) == (job_report(wide).state, job_report(wide).handed_over)
+    assert not (tmp_path / "far").exists()
+    save(frame, fits)
+    report = job_report(fits)
+    assert (1, 0, 1) == (report.adopted, report.refused_late, report.far)
+    assert Counter("0") == waiting_keys(broker, "Window")
+
+
 def test_no_broker(spark: SparkSession) -> None:
     """Nobody is there: the address is named."""
     frame = rows_of(spark, 1, "Nobody")

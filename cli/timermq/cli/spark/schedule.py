@@ -42,7 +42,10 @@ def prepare_parser(parser: OneLineParser) -> None:
     )
     far.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
     parser.add_argument(
-        "--window", type=duration, metavar="DURATION", help="such as 2d; goes with --far"
+        "--window",
+        type=duration,
+        metavar="DURATION",
+        help="such as 2d, no more than the broker takes; with --far",
     )
     add_job(parser, "the content of the files and the query")
     add_sink_flags(parser)

@@ -29,7 +29,7 @@ from ..errors import SparkJobError
 from ..sink import JobReport, SinkOptions, job_report
 from ..sink.broker_link import BrokerLink
 from ..sink.bulk_job import BulkJob
-from ..sink.parquet_files import DAY_MS
+from ..sink.near_window import check_window
 from ..sink.published_files import sync_directory
 from .schedule import content_name, one_line, schedule
 
@@ -126,11 +126,7 @@ def _promote_file(
 ) -> JobReport:
     with BrokerLink.of(options) as link:
         opened = BulkJob(link, options.job).open()
-    if window_ms + DAY_MS > opened.limits.delay_max_ms:
-        raise SparkJobError(
-            f"window: expected at most {opened.limits.delay_max_ms - DAY_MS} ms, a day less than "
-            f"the broker's timer_max_delay_sec, found {window_ms}"
-        )
+    check_window(window_ms, opened.limits, whole_days=True)
     _check_mark(mark, opened.job_ms)
     _write_mark(mark, {"file": str(file.path), "job_ms": opened.job_ms, "done": False})
     if opened.state is JobState.OPEN:

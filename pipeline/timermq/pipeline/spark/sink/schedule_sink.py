@@ -21,13 +21,14 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from timermq.remoting.bulk import JobState
+from timermq.remoting.bulk import BulkLimits, JobState
 
 from ..errors import SparkJobError
 from ..worker import keep_imports
 from .broker_link import BrokerLink
 from .bulk_job import BulkJob
 from .job_commit import abort_job, commit_job
+from .near_window import check_window
 from .published_files import PublishedFiles
 from .schedule_columns import ScheduleColumns
 from .schedule_task import ScheduleTask, StagedRows
@@ -127,18 +128,14 @@ class ScheduleSink(DataSource):
         """The job, open at the broker.
 
         Raises:
-            SparkJobError: A column or an option is wrong, or there is no broker.
+            SparkJobError: A column or an option is wrong, the window is wider than what the broker
+                takes, or there is no broker.
         """
         columns, options = self._checked(schema, overwrite=overwrite)
         with BrokerLink.of(options) as link:
-            state = BulkJob(link, options.job).open().state
-        for root in options.roots:
-            published = PublishedFiles(root, options.job).published
-            if state is JobState.OPEN and published.exists():
-                raise SparkJobError(
-                    f"{NAME}: {published}: expected nothing of job {options.job}, found what an "
-                    "earlier job of this name has left: name this one differently"
-                )
+            opened = BulkJob(link, options.job).open()
+        if opened.state is JobState.OPEN:
+            _check_new(options, opened.limits)
         return ScheduleWriter(options, columns)
 
     def streamWriter(self, schema: types.StructType, overwrite: bool) -> ScheduleStreamWriter:
@@ -159,6 +156,19 @@ class ScheduleSink(DataSource):
         if overwrite:
             raise SparkJobError(f'{NAME}: mode: expected "append", found "overwrite"')
         return columns, SinkOptions.parse(self.options)
+
+
+def _check_new(options: SinkOptions, limits: BulkLimits) -> None:
+    """Refuse a job that is not handed over yet where the broker, or what lies there, forbids it."""
+    if options.window_ms is not None:
+        check_window(options.window_ms, limits)
+    for root in options.roots:
+        published = PublishedFiles(root, options.job).published
+        if published.exists():
+            raise SparkJobError(
+                f"{NAME}: {published}: expected nothing of job {options.job}, found what an "
+                "earlier job of this name has left: name this one differently"
+            )
 
 
 def _task() -> TaskContext:

@@ -14,6 +14,7 @@ from timermq.remoting.bulk import JobState
 from ..errors import BulkRefusedError, SparkJobError
 from .broker_link import BrokerLink
 from .bulk_job import BulkJob
+from .near_window import check_window
 from .parquet_files import ParquetFiles, far_tables, refused_table
 from .part_writer import Part, PartWriter, new_attempt
 from .property_columns import narrow_batches
@@ -83,6 +84,7 @@ class ScheduleTask:
             )
             latest_ms = None
             if self._options.window_ms is not None:
+                check_window(self._options.window_ms, opened.limits)
                 latest_ms = opened.job_ms + self._options.window_ms
             parts = PartWriter(job, self._attempt, opened.limits)
             try:
