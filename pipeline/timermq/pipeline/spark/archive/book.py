@@ -8,9 +8,11 @@
     DIR.staging/                       those of the batch that is being written
 
 A batch counts from the moment its entry is there. Its files are then renamed into their places, by
-this process or, if it dies, by the next one. So whoever reads the Parquet files, with Spark or
-without, never sees a message twice, and sees all of them once the job has ended. (Spark's own
-Parquet sink leaves files of tries that died among the others, and a log that only Spark reads.)
+this process or, if it dies, by the next one; the entry says when that is done, and from then on
+they may be removed or rewritten. A file that is lost before is told, not passed over. So whoever
+reads the Parquet files, with Spark or without, never sees a message twice, and sees all of them
+once the job has ended. (Spark's own Parquet sink leaves files of tries that died among the others,
+and a log that only Spark reads.)
 """
 
 from __future__ import annotations
@@ -53,6 +55,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Where it ends, and the next one begins."""
     rows: int
     files: list[ArchivedFile]
+    is_published: bool = False
+    """They have been in their places, durably; an entry of an older version does not say so."""
 
 
 class About(msgspec.Struct, frozen=True):
@@ -84,7 +88,7 @@ class Book:
                 f"{self.directory}: expected an archive or a directory without Parquet files, "
                 "found such files and no _archive/about.json"
             )
-        self._entries.mkdir(parents=True, exist_ok=True)
+        _make(self._entries)
         try:
             self._lock = OsDisk().lock(f"{self._entries}/lock")
         except StoreLockedError:
@@ -119,10 +123,14 @@ class Book:
         return msgspec.json.decode(paths[-1].read_bytes(), type=Batch) if paths else None
 
     def begin(self) -> Batch | None:
-        """Finish what a process that died had begun, and clear its staging; the newest entry."""
+        """Finish what a process that died had begun, and clear its staging; the newest entry.
+
+        Raises:
+            SparkJobError: A file of the newest batch is lost.
+        """
         last = self.last()
-        if last is not None:
-            self._publish(last)
+        if last is not None and not last.is_published:
+            last = self._publish(last)
         shutil.rmtree(self.staging, ignore_errors=True)
         return last
 
@@ -132,6 +140,7 @@ class Book:
         Raises:
             OSError: The disk refused, or staging is on another file system; the batch counts if its
                 entry is there.
+            SparkJobError: A file that was staged is lost.
         """
         last = self.last()
         number = 0 if last is None else last.number + 1
@@ -142,23 +151,51 @@ class Book:
             name = f"{low:020d}-{at:05d}{SUFFIX}"
             files.append(ArchivedFile(str(place), str(place.with_name(name))))
         _sync(staged)
-        _sync({path.parent for path in staged})
+        # Up to the name of the staging directory: an entry never stands without its files.
+        _sync(_folders(staged, self.staging.parent))
         batch = Batch(number=number, low=low, high=high, rows=rows, files=files)
-        _write(self._entries / f"batch-{number:08d}.json", msgspec.json.encode(batch))
-        self._publish(batch)
+        self._write_entry(batch)
+        batch = self._publish(batch)
         shutil.rmtree(self.staging, ignore_errors=True)
         return batch
 
-    def _publish(self, batch: Batch) -> None:
-        """Put the files of a batch in their places; those that are there stay."""
-        folders: set[Path] = set()
-        for file in batch.files:
-            source, target = self.staging / file.staged, self.directory / file.path
+    def _publish(self, batch: Batch) -> Batch:
+        """Put the files of a batch in their places, those that are there stay; the new entry."""
+        self._check_files(batch)
+        targets = [self.directory / file.path for file in batch.files]
+        for file, target in zip(batch.files, targets, strict=True):
+            source = self.staging / file.staged
             if source.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 source.rename(target)
-                folders |= {target.parent, target.parent.parent, self.directory}
-        _sync(folders)
+        _sync(_folders(targets, self.directory))
+        published = msgspec.structs.replace(batch, is_published=True)
+        self._write_entry(published)
+        return published
+
+    def _check_files(self, batch: Batch) -> None:
+        """Refuse to go on behind a batch that has lost files."""
+        lost = [
+            file
+            for file in batch.files
+            if not (self.staging / file.staged).exists()
+            and not (self.directory / file.path).exists()
+        ]
+        if lost:
+            entry = self._entry_path(batch.number)
+            raise SparkJobError(
+                f"{entry}: expected its files in {self.staging}, or in their places already, found "
+                f"neither of {len(lost)} out of {len(batch.files)}, the first {lost[0].path}: put "
+                "them back; or remove the entry and all files */*/"
+                f"{batch.low:020d}-*{SUFFIX}, and the batch is archived again; or, if they were "
+                'removed on purpose, write "is_published":true into the entry'
+            )
+
+    def _write_entry(self, batch: Batch) -> None:
+        _write(self._entry_path(batch.number), msgspec.json.encode(batch))
+
+    def _entry_path(self, number: int) -> Path:
+        return self._entries / f"batch-{number:08d}.json"
 
 
 def place_of(directory: str) -> Path:
@@ -197,6 +234,18 @@ def _entry_paths(directory: Path) -> list[Path]:
 
 def _shown(about: About) -> str:
     return f"{about.what} messages{' with internal topics' if about.internal else ''}"
+
+
+def _make(path: Path) -> None:
+    """Make a directory and what is missing above it, durably."""
+    missing = [one for one in (path, *path.parents) if not one.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    _sync(one.parent for one in missing)
+
+
+def _folders(files: Iterable[Path], root: Path) -> set[Path]:
+    """The directories of some files, and those above them up to a root, which is one of them."""
+    return {folder for path in files for folder in path.parents if folder.is_relative_to(root)}
 
 
 def _write(path: Path, data: bytes) -> None:
