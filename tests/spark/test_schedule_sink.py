@@ -15,6 +15,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession, types
 from pyspark.sql.datasource import WriterCommitMessage
 
@@ -24,9 +25,10 @@ from interop.serving import Broker, free_port, serving
 from spark.waiting import waiting_keys
 from timermq.pipeline.spark import SparkJobError, cause_of
 from timermq.pipeline.spark.sink import ScheduleSink, SinkOptions, job_report
+from timermq.pipeline.spark.sink.bulk_job import BulkJob
 from timermq.pipeline.spark.sink.job_commit import commit_job
 from timermq.pipeline.spark.sink.schedule_sink import ScheduleWriter
-from timermq.pipeline.spark.sink.schedule_task import ScheduleTask
+from timermq.pipeline.spark.sink.schedule_task import ScheduleTask, StagedRows
 
 HOUR_MS = 3_600_000
 
@@ -84,27 +86,49 @@ def test_a_job(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
 
 
 def test_attempts_that_fail(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """One is killed amid its rows, the next raises: the third has them all, and they count once."""
-    marks = [tmp_path / "killed", tmp_path / "raised"]
+    """Killed between two blocks, raising, killed with all staged: others come, and count once.
+
+    One partition loses two attempts, the first when the broker has two of its blocks and not the
+    third. The other loses one that was complete, rejects and all, before Spark heard of it.
+    """
+    amid, raised, complete = marks = [tmp_path / name for name in ("amid", "raised", "complete")]
 
     class DyingWriter(ScheduleWriter):
         def write(  # type: ignore[override]  # as in the sink
             self, iterator: Iterator[pa.RecordBatch]
         ) -> WriterCommitMessage:
-            def some() -> Iterator[pa.RecordBatch]:
+            context = TaskContext.get()
+            is_first_partition = context is not None and context.partitionId() == 0
+            stage = BulkJob.stage
+
+            def dying(
+                job: BulkJob, part: str, block: int, topic: str, data: bytes, *, is_last: bool
+            ) -> int:
+                rows = stage(job, part, block, topic, data, is_last=is_last)
+                if is_first_partition and block == 1 and is_new(amid, rows):
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return rows
+
+            def halves() -> Iterator[pa.RecordBatch]:
                 for batch in iterator:
                     yield batch.slice(0, batch.num_rows // 2)
-                    if is_first(marks[0]):
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    if is_first(marks[1]):
+                    if is_first_partition and is_new(raised, 0):
                         raise ValueError("this attempt fails")
                     yield batch.slice(batch.num_rows // 2)
 
-            return super().write(some())
+            BulkJob.stage = dying  # type: ignore[assignment,method-assign]  # until it ends
+            try:
+                staged = cast("StagedRows", super().write(halves()))
+            finally:
+                BulkJob.stage = stage  # type: ignore[method-assign]  # as it was
+            if not is_first_partition and is_new(complete, sum(rows for _, rows in staged.parts)):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return staged
 
-    def is_first(mark: Path) -> bool:
+    def is_new(mark: Path, rows: int) -> bool:
         try:
-            os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+            with mark.open("x") as out:
+                out.write(str(rows))
         except FileExistsError:
             return False
         return True
@@ -119,13 +143,24 @@ def test_attempts_that_fail(spark: SparkSession, broker: Broker, tmp_path: Path)
             return DyingWriter(usual.options, usual.columns)
 
     spark.dataSource.register(DyingSink)
-    options = SinkOptions(broker=broker.listen, job="attempts")
+    options = SinkOptions(broker=broker.listen, job="attempts", rejects=str(tmp_path / "rejects"))
+    frame = rows_of(spark, 400, "Attempts").selectExpr(
+        "concat('Attempts', key % 3) topic", "if(key % 50 = 7, '', body) body", "delay_ms", "key"
+    )
 
-    save(rows_of(spark, 400, "Attempts"), options, "timermq.dying")
+    save(frame, options, "timermq.dying")
 
-    assert all(mark.exists() for mark in marks)
-    assert Counter(str(n) for n in range(400)) == waiting_keys(broker, "Attempts")
-    assert 400 == job_report(options).adopted
+    good = [n for n in range(400) if n % 50 != 7]
+    two_blocks = [n for n in good if n < 100 and n % 3 != 2]
+    of_second = [n for n in good if n >= 200]
+    assert [len(two_blocks), 0, len(of_second)] == [int(mark.read_text()) for mark in marks]
+    for turn in range(3):
+        expected = Counter(str(n) for n in good if n % 3 == turn)
+        assert expected == waiting_keys(broker, f"Attempts{turn}")
+    report = job_report(options)
+    assert (len(good), {"BODY_EMPTY": 8}) == (report.adopted, report.refused)
+    assert 8 == parquet_rows(tmp_path / "rejects" / "job=attempts")
+    assert not list((tmp_path / "rejects" / "_staging").glob("*"))
 
 
 def test_drivers_that_die(broker: Broker, tmp_path: Path) -> None:
