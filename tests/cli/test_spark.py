@@ -1,4 +1,4 @@
-"""``timermq spark`` on a machine that lacks something."""
+"""``timermq spark`` without Spark: what is said and refused before it starts."""
 
 from __future__ import annotations
 
@@ -34,3 +34,21 @@ def test_settings_of_spark(timermq: RunProgram) -> None:
 
     assert ran.code == 2
     assert "expected spark.KEY=VALUE, found 'memory=4g'" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("job", "whether"),
+    [
+        ("table", "it may be served"),
+        ("report", "it may be served"),
+        ("audit", "it may be served"),
+        ("archive", "it may be served"),
+        ("rebuild", "one that is served is refused"),
+    ],
+)
+def test_help_on_the_store(timermq: RunProgram, job: str, whether: str) -> None:
+    """Each job says whether a broker may be at work on it meanwhile."""
+    ran = timermq("spark", job, "--help")
+
+    assert 0 == ran.code
+    assert f"the store's directory; {whether}" in " ".join(ran.out.split())

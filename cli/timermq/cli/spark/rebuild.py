@@ -21,7 +21,7 @@ from .session import add_session_flags, add_store, session_for
 
 def prepare_parser(parser: OneLineParser) -> None:
     """The store, where the new files go, and settings that the files do not tell."""
-    add_store(parser)
+    add_store(parser, is_read=False)
     where = parser.add_mutually_exclusive_group(required=True)
     out = where.add_argument("--out", metavar="DIR", help="write the new files into this directory")
     out.complete = shtab.DIRECTORY  # type: ignore[attr-defined]

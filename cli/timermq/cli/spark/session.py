@@ -41,10 +41,16 @@ def add_session_flags(parser: OneLineParser) -> None:
     add_json(parser)
 
 
-def add_store(parser: OneLineParser) -> None:
-    """The store, as the executors see it."""
+def add_store(parser: OneLineParser, *, is_read: bool = True) -> None:
+    """The store, as the executors see it.
+
+    Args:
+        parser: Of the job.
+        is_read: And no more than that; a job that writes wants it for itself.
+    """
+    whether = "it may be served" if is_read else "one that is served is refused"
     store = parser.add_argument(
-        "--store", required=True, metavar="DIR", help="the store's directory; it may be served"
+        "--store", required=True, metavar="DIR", help=f"the store's directory; {whether}"
     )
     store.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
 
