@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import lz4.frame
 import pytest
@@ -125,22 +126,40 @@ def test_the_far_future(run: Run, broker: Broker, spark: SparkSession, tmp_path:
         *(scheduled.rows[0][name] for name in ("rows", "scheduled", "far")),
     )
     assert Counter(["near"]) == waiting_keys(broker, "Far")
-    for before, now_promoted in ((0, 1), (1, 0)):
-        ran = run("promote", "--from", str(far))
+    for before, promoted in ((0, 1), (1, 0)):
+        ran = run("promote", "--from", str(far), "--json")
+        *jobs, summary = ran.rows
         assert (0, "") == (ran.code, ran.err)
-        assert ran.out.startswith(
-            f"1 files within the window: {before} promoted before, {now_promoted} now"
-        )
+        assert [("job", "done", 1)] * promoted == [
+            (job["row"], job["state"], job["scheduled"]) for job in jobs
+        ]
+        assert isinstance(summary.pop("seconds"), float)
+        assert summary == {
+            "row": "summary",
+            "files": 1,
+            "before": before,
+            "promoted": promoted,
+            "scheduled": promoted,
+            "failed": [],
+        }
         assert Counter(["near", "soon"]) == waiting_keys(broker, "Far")
     late = datetime.fromtimestamp((now + DAY_MS) // 1000, UTC).date()
     frame.where("key = 'soon'").withColumnRenamed("key", "tag").selectExpr(
         "topic", "body", "deliver_at", "'late' key"
     ).write.parquet(str(far / f"due_day={late}"))
-    assert run("promote", "--from", str(far)).code == 0
+    ran = run("promote", "--from", str(far))
+    assert ran.code == 0
+    assert ran.out.startswith("2 files within the window: 1 promoted before, 1 now (1 messages in ")
     assert Counter(["near", "soon", "late"]) == waiting_keys(broker, "Far")
-    wide = run("promote", "--from", str(far), "--window", "50d")
-    assert 1 == wide.code
-    assert "window: expected at most 172800000 ms, a day less than" in wide.err
+    wide = run("promote", "--from", str(far), "--window", "50d", "--json")
+    (summary,) = wide.rows
+    (failed,) = cast("list[str]", summary["failed"])
+    assert (1, 3, 2, 0) == (
+        wide.code,
+        *(summary[name] for name in ("files", "before", "promoted")),
+    )
+    for said in (wide.err, failed):
+        assert "window: expected at most 172800000 ms, a day less than" in said
 
 
 def test_a_forgotten_job(run: Run, spark: SparkSession, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 import shtab
 
@@ -17,6 +18,9 @@ from ..arguments import OneLineParser, duration
 from ..output import print_json
 from .session import add_session_flags, session_for
 from .sink_flags import add_sink_flags, job_row, sink_options, timed
+
+if TYPE_CHECKING:
+    from timermq.pipeline.spark.jobs.promote import Promoted
 
 WINDOW_MS = 2 * 86_400_000
 """With the day at its end it is RocketMQ's default of the maximum delay."""
@@ -56,14 +60,36 @@ def run(args: argparse.Namespace) -> int:
         )
     for text in done.failed:
         print(f"timermq: spark promote: {text}", file=sys.stderr)
+    print_promoted(done, seconds, as_json=args.json)
+    late = any(report.refused_late for report in done.reports)
+    return 1 if done.failed or late else 0
+
+
+def print_promoted(done: Promoted, seconds: float, *, as_json: bool) -> None:
+    """What became of the files: a line for people; for programs one a job, and a summary.
+
+    Args:
+        done: What the run has done.
+        seconds: That it took.
+        as_json: For programs.
+    """
     scheduled = sum(report.adopted for report in done.reports)
-    if args.json:
-        print_json(job_row(report, seconds=seconds, was_done=False) for report in done.reports)
-    else:
+    if not as_json:
         print(
             f"{done.files} files within the window: {done.before} promoted before, "
             f"{len(done.reports)} now ({scheduled} messages in {seconds:.1f} s), "
             f"{len(done.failed)} failed"
         )
-    late = any(report.refused_late for report in done.reports)
-    return 1 if done.failed or late else 0
+        return
+    jobs = (job_row(report, seconds=None, was_done=False) for report in done.reports)
+    print_json({"row": "job", **job} for job in jobs)
+    summary: dict[str, object] = {
+        "row": "summary",
+        "files": done.files,
+        "before": done.before,
+        "promoted": len(done.reports),
+        "scheduled": scheduled,
+        "failed": done.failed,
+        "seconds": round(seconds, 3),
+    }
+    print_json([summary])

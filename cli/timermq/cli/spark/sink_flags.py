@@ -88,15 +88,15 @@ def timed(work: Callable[[], _Done]) -> tuple[_Done, float]:
     return done, time.monotonic() - begin
 
 
-def job_row(report: JobReport, *, seconds: float, was_done: bool) -> dict[str, object]:
+def job_row(report: JobReport, *, seconds: float | None, was_done: bool) -> dict[str, object]:
     """A job for the summary.
 
     Args:
         report: Of the job.
-        seconds: That it took.
+        seconds: That it took; None where only several jobs together were timed.
         was_done: An earlier run has handed it over.
     """
-    return {
+    row: dict[str, object] = {
         "job": report.job,
         "state": report.state,
         "handed_over_before": was_done,
@@ -105,9 +105,11 @@ def job_row(report: JobReport, *, seconds: float, was_done: bool) -> dict[str, o
         "refused": dict(report.refused),
         "far": report.far,
         "held_up": report.held_up,
-        "seconds": round(seconds, 3),
-        "rows_per_second": 0 if was_done else round(report.rows / seconds),
     }
+    if seconds is not None:
+        row["seconds"] = round(seconds, 3)
+        row["rows_per_second"] = 0 if was_done else round(report.rows / seconds)
+    return row
 
 
 def print_job(row: dict[str, object], *, as_json: bool) -> None:
