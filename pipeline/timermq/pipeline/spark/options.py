@@ -56,13 +56,16 @@ def _number(low: int, high: int) -> Read:
 _moment = _number(0, INT64_MAX)
 
 OPTIONS: Mapping[str, Option] = {
-    "path": Option(_directory, "the store's directory, as the executors see it"),
+    "path": Option(_directory, "the store's directory, as driver and executors see it"),
     "columns": Option(_names, "only these, separated by commas; what is left out is not read"),
     "partitions": Option(_number(1, PARTITIONS_MAX), "how many tasks read; by size otherwise"),
     "timer_precision_ms": Option(
         _number(1, 1000), "width of a slot, where RocketMQ was set to another one than a second"
     ),
-    "topics": Option(_names, "only these, separated by commas"),
+    "topics": Option(
+        _names,
+        "only these, separated by commas; of `timerlog` by hash, which another topic may have too",
+    ),
     "due_from": Option(_moment, "moments from here on, epoch milliseconds"),
     "due_to": Option(_moment, "moments before this one, epoch milliseconds"),
     "stored_from": Option(_moment, "store times from here on, epoch milliseconds"),

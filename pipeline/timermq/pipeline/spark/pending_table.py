@@ -17,7 +17,6 @@ import pyarrow as pa
 from timermq.pipeline.already_done import contains
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, slot_times
 from timermq.timerlog.unit import UNIT, Units, unpack_exact
-from timermq.timerstore.java_hash import java_hash
 
 from .byte_arrays import Flags, Places
 from .declaration import Column, Table
@@ -30,6 +29,7 @@ from .record_gathering import gathered
 from .source import TableReader, TableSource, cut
 from .store_view import LogView, StoreView
 from .timer_arrays import TimerArrays, read_timers
+from .topic_names import may_be_of
 
 ENTRIES_PER_SPAN = 100_000
 
@@ -130,8 +130,7 @@ class PendingReader(TableReader[PendingSpan]):
         offsets = units["offset_py"].astype(np.int64)
         wanted = ((units["magic"] & MAGIC_DELETE) == 0) & ~span.handled.hold(offsets)
         if self.options.topics:
-            hashes = np.array(list(map(java_hash, self.options.topics)), np.int64)
-            wanted &= np.isin(units["topic_hash"], hashes)
+            wanted &= may_be_of(units["topic_hash"], self.options.topics)
         units = only(units, wanted)
         slots = slot_times(units)
         order, behind, are_exact = unpack_exact(units["reserved"])

@@ -22,6 +22,7 @@ from .file_part import FilePart, column, only
 from .options import INT64_MAX
 from .source import TableReader, TableSource, cut
 from .store_view import StoreView
+from .topic_names import may_be_of
 
 CHUNK_UNITS = 65_536
 """Units of a batch: 3.4 MB."""
@@ -66,11 +67,12 @@ class TimerLogReader(TableReader[UnitSpan]):
     """Reads units; the moments asked for bound ``deliver_ms``.
 
     What RocketMQ wrote does not tell it: its slot is compared, and it may be due up to a precision
-    later. What only rolls in its slot may be due any time after.
+    later. What only rolls in its slot may be due any time after. Topics are compared by their
+    hashes, which is all that a unit has of them.
     """
 
     table = TABLE
-    takes: ClassVar[tuple[str, ...]] = ("due_from", "due_to")
+    takes: ClassVar[tuple[str, ...]] = ("topics", "due_from", "due_to")
 
     def spans(self, view: StoreView) -> list[UnitSpan]:
         """Runs of units within a segment."""
@@ -95,6 +97,8 @@ class TimerLogReader(TableReader[UnitSpan]):
         # In a slot on the way the milliseconds are those of the slot asked for, which it hides.
         tells = is_exact & ~rolls
         due = np.where(tells, slots + 1 + behind, slots)
+        if self.options.topics:
+            kept &= may_be_of(units["topic_hash"], self.options.topics)
         if self.options.wants_due():
             last = np.where(tells, due, due + precision_ms)
             last[rolls] = INT64_MAX

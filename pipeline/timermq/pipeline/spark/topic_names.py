@@ -10,6 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from timermq.timerstore.config_file import load_json
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.java_hash import java_hash
@@ -44,3 +47,8 @@ def by_hash(names: Iterable[str]) -> dict[int, str]:
     for name in sorted(names):
         found[java_hash(name)].append(name)
     return {value: " or ".join(sharing) for value, sharing in found.items()}
+
+
+def may_be_of(hashes: NDArray[np.int32], topics: Iterable[str]) -> NDArray[np.bool_]:
+    """Which of some hashes are those of topics; another topic may have the same one."""
+    return np.isin(hashes, np.array(list(map(java_hash, topics)), np.int64))

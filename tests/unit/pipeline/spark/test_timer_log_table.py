@@ -6,6 +6,7 @@ from pathlib import Path
 
 from timermq.pipeline.spark.commit_log_table import CommitLogReader
 from timermq.pipeline.spark.timer_log_table import TimerLogReader
+from timermq.timerstore.java_hash import java_hash
 from unit.pipeline.crashed_store import make_checkpoint_javas
 from unit.pipeline.spark.store_directories import crashed_directory, rows_of
 
@@ -34,3 +35,18 @@ def test_a_roll_may_be_due_any_time(tmp_path: Path) -> None:
     kept = rows_of(TimerLogReader, root, due_from=latest + 1)
 
     assert [unit for unit in units if unit["is_roll"]] == kept
+
+
+def test_topics_by_hash(tmp_path: Path) -> None:
+    """Asked for topics, all units come that have their hashes, and no other ones."""
+    _, root = crashed_directory(tmp_path)
+    units = rows_of(TimerLogReader, root)
+    topics = {row["real_topic"] for row in rows_of(CommitLogReader, root)} - {None}
+
+    found = {topic: rows_of(TimerLogReader, root, topics=(topic,)) for topic in topics}
+
+    assert len(units) == sum(map(len, found.values()))
+    for topic, some in found.items():
+        assert [unit for unit in units if unit["topic_hash"] == java_hash(topic)] == some
+    assert units == rows_of(TimerLogReader, root, topics=tuple(topics))
+    assert [] == rows_of(TimerLogReader, root, topics=("nobody's",))

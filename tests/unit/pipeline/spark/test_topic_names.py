@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from golden_stores import GoldenStores
-from timermq.pipeline.spark.topic_names import by_hash, topic_names
+from timermq.pipeline.spark.topic_names import by_hash, may_be_of, topic_names
 from timermq.timerstore.java_hash import java_hash
 
 
@@ -15,6 +17,14 @@ def test_names_that_share_a_hash_stand_together() -> None:
     assert {java_hash("Aa"): "Aa or BB", java_hash("orders"): "orders"} == by_hash(
         ["orders", "BB", "Aa"]
     )
+
+
+def test_what_shares_a_hash_is_taken_too() -> None:
+    """Asked for one topic, a unit of another one with its hash cannot be told apart."""
+    hashes = np.array([java_hash("Aa"), java_hash("orders"), java_hash("BB")], np.int32)
+
+    assert [True, False, True] == may_be_of(hashes, ["BB"]).tolist()
+    assert [False] * 3 == may_be_of(hashes, []).tolist()
 
 
 def test_names_of_queues_and_of_the_table(golden_stores: GoldenStores) -> None:
