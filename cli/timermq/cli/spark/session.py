@@ -42,7 +42,7 @@ def add_session_flags(parser: OneLineParser) -> None:
 
 
 def add_store(parser: OneLineParser, *, is_read: bool = True) -> None:
-    """The store, as the executors see it.
+    """The store, as driver and executors see it.
 
     Args:
         parser: Of the job.

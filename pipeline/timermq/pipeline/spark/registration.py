@@ -43,7 +43,8 @@ def read_table(
     Args:
         spark: A session that the tables are registered in.
         name: ``timermq.…``.
-        store: The directory, as the executors see it; a relative one is below this process's own.
+        store: The directory, as driver and executors see it; a relative one is below this process's
+            own.
         options: As in docs/pipeline.md; None is as not given.
     """
     # Java stays in the directory where the session began.

@@ -81,7 +81,7 @@ def rebuild(
 
     Args:
         spark: A session.
-        store: The store's directory, as the executors see it.
+        store: The store's directory, as driver and executors see it.
         out: Where the new files go; a directory with nothing in it, or none yet.
         install_files: They take the places of the store's own instead.
         options: The broker's settings, and the keys of those that count more than the files.

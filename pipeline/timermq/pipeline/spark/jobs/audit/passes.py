@@ -82,7 +82,7 @@ def audit(
 
     Args:
         spark: A session that the tables are registered in.
-        store: The directory, as the executors see it; it may be served.
+        store: The directory, as driver and executors see it; it may be served.
         late_ms: A delivery is late beyond so many milliseconds; None: lateness is not judged.
         in_order: Also look at the order of messages of one moment and queue.
         bodies: Compare bodies with their checksums.
