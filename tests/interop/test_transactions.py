@@ -63,7 +63,7 @@ def arrived(store: Path) -> Counter[str]:
 def test_java_producer(
     tmp_path: Path, start: StartBroker, java_client: Callable[..., list[str]]
 ) -> None:
-    """Commit, rollback (37), and unknown across a stop and a kill: asked about until it ends (39)."""
+    """Commit, rollback (37), unknown, asked about until it ends (39) across a stop and a kill."""
     store = tmp_path / "store"
     broker = start(store, *FAST)
     with talking(java_client("TransactionClient", broker.namesrv, TOPIC, GROUP)) as client:
