@@ -293,6 +293,7 @@ class Broker:
                 await services.start(self._run_timers, name="timers")
                 await services.start(self.tables.durable.run, name="durable answers")
                 await services.start(self.tables.long_polling.run, self.processors.pull.run_again)
+                services.start_soon(self.tables.clients.notices.run, name="group notices")
                 await services.start(self._saver.run, name="config saver")
                 services.start_soon(self.processors.watch.run, name="watchers")
                 services.start_soon(self.tls.run, name="certificates")

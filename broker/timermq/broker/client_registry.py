@@ -16,12 +16,10 @@ from collections.abc import Callable, Collection, Iterable
 import attrs
 import structlog
 
-from timermq.remoting.codes import FLAG_ONEWAY, LanguageCode, RequestCode
-from timermq.remoting.command import Command
+from timermq.remoting.codes import LanguageCode
 
+from .group_notices import GroupNotices
 from .session import Session
-
-OPAQUE_MAX = 2**31 - 1
 
 log = structlog.get_logger("timermq.broker.client_registry")
 
@@ -110,7 +108,8 @@ class ClientRegistry:
         self._memberships: dict[Session, _Memberships] = {}
         self._producer_sessions: dict[str, Session] = {}
         """Client id to the connection of its newest heartbeat as a producer."""
-        self._opaque = 0
+        self.notices = GroupNotices(self._sharing, current_time=current_time)
+        """Tells the members of a group that it has changed."""
 
     def consumer_group(self, group: str) -> ConsumerGroupInfo | None:
         """The group's members and subscriptions; None when nobody is connected."""
@@ -189,7 +188,7 @@ class ClientRegistry:
                 remote=session.remote_address,
             )
         if changed:
-            self._notify(info)
+            self.notices.changed(info.group)
         return changed
 
     def unregister_producer(self, session: Session, group: str) -> None:
@@ -221,7 +220,7 @@ class ClientRegistry:
             remote=session.remote_address,
         )
         if info.members:
-            self._notify(info)
+            self.notices.changed(info.group)
         else:
             del self._consumers[group]
 
@@ -257,20 +256,12 @@ class ClientRegistry:
             last_update=self._current_time(),
         )
 
-    def _notify(self, info: ConsumerGroupInfo) -> None:
-        """Tell every member that the group has changed; broadcasting members share nothing."""
-        if not info.notify or info.message_model == "BROADCASTING":
-            return
-        for session in list(info.members):
-            self._opaque = self._opaque % OPAQUE_MAX + 1
-            session.send(
-                Command(
-                    code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
-                    opaque=self._opaque,
-                    flag=FLAG_ONEWAY,
-                    ext={"consumerGroup": info.group},
-                )
-            )
+    def _sharing(self, group: str) -> list[Session]:
+        """Those whom a change of the group concerns: broadcasting members share nothing."""
+        info = self._consumers.get(group)
+        if info is None or not info.notify or info.message_model == "BROADCASTING":
+            return []
+        return list(info.members)
 
 
 def _update_subscriptions(info: ConsumerGroupInfo, wanted: Collection[Subscription]) -> bool:

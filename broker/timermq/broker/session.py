@@ -16,6 +16,8 @@ from timermq.timerstore.message import pack_host
 
 from .answers import Answer
 
+OPAQUE_MAX = 2**31 - 1
+"""The highest number of a request that we send ourselves."""
 _NO_ADDRESS = "0.0.0.0"  # noqa: S104 - what an address without an IPv4 form is written as
 _LOOPBACK = "127.0.0.1"
 

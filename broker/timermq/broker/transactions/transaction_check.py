@@ -23,10 +23,10 @@ from timermq.remoting.codes import FLAG_ONEWAY, LanguageCode, RequestCode
 from timermq.remoting.command import Command
 from timermq.timerstore.message_id import offset_message_id
 
-from ..client_registry import OPAQUE_MAX, ClientRegistry
+from ..client_registry import ClientRegistry
 from ..consuming.zlib_bodies import with_zlib_bodies
 from ..options import BrokerOptions
-from ..session import Session
+from ..session import OPAQUE_MAX, Session
 from ..topic_config import TopicConfig, TopicConfigTable
 from ..topic_validator import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC
 from .half_message import HalfMessage, asked_about
