@@ -188,9 +188,13 @@ class LanguageCode(enum.IntEnum):
     @classmethod
     def of_name(cls, name: str) -> LanguageCode:
         """The code of a name; unknown names are OTHER."""
-        return cls.__members__.get(name, cls.OTHER)
+        return _LANGUAGES.get(name, cls.OTHER)
 
     @classmethod
     def of_number(cls, number: int) -> LanguageCode:
         """The code of a number; unknown numbers are OTHER."""
         return cls(number) if 0 <= number <= cls.NODE_JS else cls.OTHER
+
+
+_LANGUAGES = dict(LanguageCode.__members__)
+"""By name, looked at by every header: an enumeration makes its own table anew each time."""

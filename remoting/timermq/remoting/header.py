@@ -33,6 +33,7 @@ _CBOR_ARRAY = b"\x87"
 """How a CBOR array of seven items begins."""
 _INT32 = range(-(2**31), 2**31)
 _INT32_DIGITS_MAX = 10
+_TEXT_ALONE = frozenset({str})
 
 
 _Scalar = str | int | float | bool | None
@@ -130,8 +131,6 @@ def _decode_json(data: bytes) -> Command:
     ext = header.extFields or {}
     if len(ext) > EXT_COUNT_MAX:
         raise _malformed(f"expected at most {EXT_COUNT_MAX} parameters, found {len(ext)}")
-    if float in map(type, ext.values()):
-        ext |= _fractions_as_written(data, ext)
     return Command(
         code=header.code,
         opaque=header.opaque,
@@ -139,12 +138,22 @@ def _decode_json(data: bytes) -> Command:
         language=_language(header.language),
         version=header.version,
         remark=header.remark,
-        ext={
-            name: value if type(value) is str else _as_text(value)
-            for name, value in ext.items()
-            if value is not None
-        },
+        ext=_as_texts(data, ext),
     )
+
+
+def _as_texts(data: bytes, ext: dict[str, _Scalar]) -> dict[str, str]:
+    """The parameters as texts, which is what clients write; those that are null are left out."""
+    types = set(map(type, ext.values()))
+    if types <= _TEXT_ALONE:
+        return cast("dict[str, str]", ext)
+    if float in types:
+        ext |= _fractions_as_written(data, ext)
+    return {
+        name: value if type(value) is str else _as_text(value)
+        for name, value in ext.items()
+        if value is not None
+    }
 
 
 def _fractions_as_written(data: bytes, ext: Mapping[str, _Scalar]) -> dict[str, str]:
