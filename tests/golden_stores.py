@@ -51,9 +51,14 @@ class SentMessage(msgspec.Struct, rename="camel"):
 
     kind: str
     topic: str
+    queue_id: int | None
+    """None of one that was sent one way: nothing was answered."""
     msg_id: str
     keys: str | None
     tags: str | None
+    flag: int
+    body_sha256: str
+    properties: dict[str, str]
     state: str
     held: list[HeldRecord]
     deliver_ms: int | None = None

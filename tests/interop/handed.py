@@ -56,6 +56,8 @@ class Handed:
     """More lines for the settings files of both."""
     due_ms: dict[str, int] = attrs.Factory(dict[str, int])
     """Body to its moment."""
+    ids: dict[str, str] = attrs.Factory(dict[str, str])
+    """Body to the unique id that its producer gave it."""
     recalled: set[str] = attrs.Factory(set[str])
     consumed: list[str] = attrs.Factory(list[str])
     running_ms: list[tuple[int, int]] = attrs.Factory(list[tuple[int, int]])
@@ -102,7 +104,10 @@ class Handed:
     def send(self, namesrv: str, **asked: str) -> None:
         """Send with the Java client; what is asked, by body: see StoreClient.java."""
         lines = self._run("send", namesrv, TOPIC, *(f"{body}={how}" for body, how in asked.items()))
-        for _, body, due_ms in (line.split() for line in lines if line.startswith("SENT")):
+        for _, body, due_ms, unique_id in (
+            line.split() for line in lines if line.startswith("SENT")
+        ):
+            self.ids[body] = unique_id
             how, _, number = asked[body].partition(":")
             level_ms = LEVELS_MS[int(number) - 1] if how == "level" else 0
             self.due_ms[body] = int(due_ms) + level_ms
@@ -131,16 +136,19 @@ class Handed:
         time.sleep(max(max(self.due_ms[body] for body in bodies) - now_ms(), 0) / 1000 + 3)
 
     def check(self, again: Mapping[str, int] | None = None) -> None:
-        """Each message stands on its topic once, not before its moment, late only by an outage.
+        """Each message stands on its topic once and as it was sent, never early, late by an outage.
 
         Args:
             again: Body to how often more it may stand there.
         """
         more = again or {}
         times: dict[str, list[int]] = {}
+        changed: list[object] = []
         for one in self.records():
             if one.topic == TOPIC and one.body != b"warm-up":
                 times.setdefault(one.body.decode(), []).append(one.store_ms)
+                if _as_delivered(one) != self._as_sent(one.body.decode()):
+                    changed.append((_as_delivered(one), one.properties))
         expected = self.due_ms.keys() - self.recalled
         wrong = {
             body: (due_ms, times.get(body))
@@ -155,8 +163,14 @@ class Handed:
         consumed = set(self.consumed) - {"warm-up"}
 
         assert {} == wrong, wrong
+        assert [] == changed
         assert expected == times.keys(), expected ^ times.keys()
         assert expected == consumed, expected ^ consumed
+
+    def _as_sent(self, body: str) -> tuple[object, ...]:
+        """What StoreClient.java says of a message with this body."""
+        keys, colour = f"key-{body} too", f"grün = {body}"
+        return self.ids.get(body), "a", keys, len(body), colour, body, True
 
     def _served_from(self, due_ms: int) -> int:
         """When a broker could deliver what is due at a moment."""
@@ -165,6 +179,13 @@ class Handed:
     def records(self) -> list[Record]:
         """All that stands in the commit log of the store, which nobody serves."""
         return stored_records(self.store, options=FILES)
+
+
+def _as_delivered(one: Record) -> tuple[object, ...]:
+    """The same of its record, and whether it stands in a queue that the topic has."""
+    colour = one.properties_dict().get("colour of it")
+    is_in_queue = 0 <= one.queue_id < int(SETTINGS["defaultTopicQueueNums"])
+    return one.unique_id, one.tags, one.keys, one.flag, colour, one.body.decode(), is_in_queue
 
 
 def now_ms() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import defaultdict
 from pathlib import Path
@@ -10,14 +11,16 @@ import pytest
 import trio
 
 from fakes import VirtualClock
-from golden_stores import GoldenStore, GoldenStores
+from golden_stores import GoldenStore, GoldenStores, SentMessage
 from simulation.staged_service import HOST, ROOT, Arrival, arrivals_everywhere, running
 from timermq.pipeline import TIMER_TOPIC, TimerOptions
 from timermq.pipeline.system_topics import QUARANTINE_TOPIC
+from timermq.timerstore.body_codec import decompress_body
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.record import decode_record
 from timermq.timerstore.store_options import StoreOptions
 
 DAY_MS = 86_400_000
@@ -63,6 +66,43 @@ JAVAS_TIMERS = TimerOptions(
 )
 
 
+def said(
+    topic: str, queue_id: int | None, flag: int, body_sha256: str, own: dict[str, str]
+) -> object:
+    """What a consumer can tell of a message; of its properties those that do not steer timers."""
+    kept = {name: text for name, text in own.items() if not name.startswith(("TIMER_", "DELAY"))}
+    return topic, queue_id, flag, body_sha256, kept
+
+
+def as_sent(one: SentMessage) -> object:
+    """The message as its producer sent it."""
+    return said(one.topic, one.queue_id, one.flag, one.body_sha256, one.properties)
+
+
+def as_delivered(store: MessageStore, arrival: Arrival, sent: SentMessage) -> object:
+    """The same of its record, of the properties those that the producer sent."""
+    log = store.commit_log
+    (at, size) = next(iter(log.scan(arrival.phy_offset, check_crc=True)))
+    record = decode_record(log.read(at, size))
+    found = record.properties_dict()
+    return said(
+        record.topic,
+        record.queue_id,
+        record.flag,
+        hashlib.sha256(decompress_body(record)).hexdigest(),
+        {name: found.get(name, "gone") for name in sent.properties},
+    )
+
+
+def changed_on_the_way(
+    store: MessageStore, found: list[Arrival], sent: list[SentMessage]
+) -> list[tuple[object, object]]:
+    """Messages that did not arrive as they were sent: topic, queue, flag, body, properties."""
+    arrived = {one.unique_id: one for one in found}
+    pairs = [(as_sent(one), as_delivered(store, arrived[one.msg_id], one)) for one in sent]
+    return [(before, after) for before, after in pairs if before != after]
+
+
 def poison(disk: MemoryDisk, clock: VirtualClock) -> int:
     """Messages that a client of Java's sent straight into its timer topic; how many."""
     texts = [
@@ -88,9 +128,10 @@ async def test_killed_java_store(
     outage_ms: int,
     is_poisoned: bool,
 ) -> None:
-    """What was pending arrives at its moment, once, also what Java's recovery delivers twice.
+    """What was pending arrives at its moment, once, as it was sent.
 
-    Messages without a real topic in front of it are set aside; Java stops at the first of them.
+    So does what Java's recovery delivers twice. Messages without a real topic in front of it are
+    set aside; Java stops at the first of them.
     """
     store = golden_stores["g3"]
     manifest = store.manifest
@@ -112,10 +153,12 @@ async def test_killed_java_store(
             if one.phy_offset >= end_py and one.topic not in (TIMER_TOPIC, QUARANTINE_TOPIC)
         ]
         statistics = service.statistics()
+        waited = [one for one in manifest.messages if one.state.startswith("pending")]
+        changed = changed_on_the_way(service.store, found, waited)
     arrived: defaultdict[str, list[Arrival]] = defaultdict(list)
     for one in found:
         arrived[one.unique_id].append(one)
-    pending = {one.msg_id: one for one in manifest.messages if one.state.startswith("pending")}
+    pending = {one.msg_id: one for one in waited}
     expected_ms = {
         key: max(one.deliver_ms or 0, start_ms) for key, one in pending.items() if one.deliver_ms
     }
@@ -127,6 +170,7 @@ async def test_killed_java_store(
         for key, moment in expected_ms.items()
         if arrived[key][0].stored_ms != moment
     }
+    assert [] == changed
     assert (0, poisons) == (statistics.early, statistics.quarantined)
 
 
@@ -148,6 +192,8 @@ async def test_classic_levels(
             and one.topic not in (TIMER_TOPIC, QUARANTINE_TOPIC)
         ]
         statistics = service.statistics()
+        pending = [one for one in manifest.messages if one.state == "pending"]
+        changed = changed_on_the_way(service.store, found, pending)
     units = [
         unit
         for queue in manifest.state.queues
@@ -155,7 +201,6 @@ async def test_classic_levels(
         for unit in queue.units
     ]
     due_ms = {position: moment for _, position, _, moment in units}
-    pending = [one for one in manifest.messages if one.state == "pending"]
     expected = sorted(
         (one.msg_id, one.topic, max(due_ms[one.held[-1].phy_offset], start_ms))
         for one in pending
@@ -169,4 +214,5 @@ async def test_classic_levels(
         if one.unique_id in {msg_id for msg_id, _, _ in expected}
     )
     assert sorted(one.msg_id for one in pending) == sorted(one.unique_id for one in found)
+    assert [] == changed
     assert (0, 0, 0) == (statistics.early, statistics.quarantined, statistics.levels_left)

@@ -13,10 +13,10 @@ import org.apache.rocketmq.common.message.MessageQueue;
 /**
  * The unmodified Java client in small steps, for stores that change hands:
  *
- *   send NAMESRV TOPIC body=plain|level:N|delay:MS|recall:MS ...    prints SENT body due-ms
+ *   send NAMESRV TOPIC body=plain|level:N|delay:MS|recall:MS ...    prints SENT body due-ms id
  *   consume NAMESRV TOPIC GROUP COUNT                               prints GOT body, commits what it took
  *
- * A delay is counted from the start of the sending, and of a level the due time is when it was sent; what is to
+ * Tags, keys, flag and a property of a message follow from its body. A delay is counted from the start of the sending, and of a level the due time is when it was sent; what is to
  * be recalled is taken back at once.
  */
 public final class StoreClient {
@@ -56,7 +56,7 @@ public final class StoreClient {
             if (how[0].equals("recall")) {
                 producer.recallMessage(topic, result.getRecallHandle());
             }
-            System.out.println("SENT " + asked[0] + " " + due);
+            System.out.println("SENT " + asked[0] + " " + due + " " + result.getMsgId());
         }
         producer.shutdown();
     }
@@ -87,6 +87,9 @@ public final class StoreClient {
     }
 
     private static Message message(String topic, String body) {
-        return new Message(topic, "a", "key-" + body, body.getBytes(StandardCharsets.UTF_8));
+        Message message = new Message(topic, "a", "key-" + body + " too", body.getBytes(StandardCharsets.UTF_8));
+        message.setFlag(body.length());
+        message.putUserProperty("colour of it", "grün = " + body);
+        return message;
     }
 }
