@@ -139,9 +139,48 @@ def check_death(command: Command, folder: Path, start: StartBroker) -> None:
     assert of_dead <= behind
 
 
+def check_orderly_death(command: Command, folder: Path, start: StartBroker) -> None:
+    """Of two orderly members one is killed in mid-stream: its locks expire, the other goes on.
+
+    Each queue in its order, from what the dead one committed last: nothing is left out.
+    """
+    broker = start(folder / "store")
+    with (
+        consumers(command(broker.namesrv), folder) as clients,
+        consumers(command(broker.namesrv), folder) as others,
+    ):
+        send(clients, "first")
+        clients.wait_for(f"SENT first {ROUND - 1}")
+        clients.start("stays", "orderly", GROUP, TOPIC)
+        others.start("dies", "orderly", GROUP, TOPIC)
+        share(clients, "shared", "stays", "dies", also=[others])
+        send(clients, "stream", STREAM, 10)
+        clients.wait_for(f"SENT stream {STREAM // 3}")
+        others.kill()
+        before = len(clients.deliveries())
+        wait_for_all(clients, "stream", STREAM, also=[others])
+        send(clients, "behind")
+        wait_for_all(clients, "behind")
+        left, taken = got([others], "stream"), clients.deliveries()[before:]
+    code = broker.stop()
+
+    assert code == 0
+    assert left
+    for queue_id in {one.queue_id for one in left}:
+        last = max(one.queue_offset for one in left if one.queue_id == queue_id)
+        offsets = [one.queue_offset for one in taken if one.queue_id == queue_id]
+        assert offsets[0] <= last + 1
+        assert offsets == list(range(offsets[0], offsets[0] + len(offsets)))
+
+
 def test_java(tmp_path: Path, java_client: Client, start: StartBroker) -> None:
     """Java: a member leaves, the broker dies."""
     check_life(lambda namesrv: java_client("ConsumeClient", namesrv), tmp_path, start)
+
+
+def test_java_orderly_member_dies(tmp_path: Path, java_client: Client, start: StartBroker) -> None:
+    """Java: a member dies that has its queues to itself."""
+    check_orderly_death(lambda namesrv: java_client("ConsumeClient", namesrv), tmp_path, start)
 
 
 def test_go(tmp_path: Path, go_client: Client, start: StartBroker) -> None:

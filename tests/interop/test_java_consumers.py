@@ -110,3 +110,29 @@ def test_lite_pull_with_seek(tmp_path: Path, java_client: Client) -> None:
             java.wait_until(lambda: java.bodies() == [*seen, "new"])
 
     assert committed == "COMMITTED lite 6"
+
+
+def test_lite_pull_by_subscription(tmp_path: Path, java_client: Client) -> None:
+    """As a member of its group it gets what it subscribes to, and shares the queues."""
+    with serving(tmp_path / "store") as broker:
+        for number in range(8):
+            tag = "even" if number % 2 == 0 else "odd"
+            trio.run(send, broker.namesrv, messages("T", f"m{number}", tag=tag))
+        with consumers(java_client("ConsumeClient", broker.namesrv), tmp_path) as java:
+            java.start("one", "subscribed", "G", "T", "even")
+            java.wait_until(lambda: len(java.bodies("one")) >= 4)
+            first = sorted(java.bodies())
+            java.start("two", "subscribed", "G", "T", "even")
+            rounds = itertools.count()
+
+            def both_have_some() -> bool:
+                """Of a round that went to all queues, once the second one has its share."""
+                bodies = [f"r{next(rounds)}-{queue_id}" for queue_id in range(8)]
+                trio.run(send, broker.namesrv, messages("T", *bodies, tag="even"))
+                java.wait_until(lambda: set(bodies) <= set(java.bodies()))
+                got = [one for one in java.deliveries() if one.body in bodies]
+                return {one.consumer for one in got} == {"one", "two"} and len(got) == len(bodies)
+
+            java.wait_until(both_have_some)
+
+    assert first == ["m0", "m2", "m4", "m6"]

@@ -29,8 +29,8 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
  *   seek name queue offset          committed name queue offset-to-wait-for          stop name
  *   send producer-group topic prefix count pause-ms
  *
- * kind: concurrent, orderly, broadcasting, lite. Options: tries, level (delay level of a failure), type (SQL92). A
- * message whose body begins with "bad" always fails, with "once" the first time. A line out for each thing that
+ * kind: concurrent, orderly, broadcasting; lite, which takes all queues for itself, and subscribed, the same as a
+ * member of its group. Options: tries, level (delay level of a failure), type (SQL92). A message whose body begins with "bad" always fails, with "once" the first time. A line out for each thing that
  * happened:
  *
  *   READY name      GOT name body topic queue offset tries receivedMs storedMs
@@ -68,8 +68,8 @@ public final class ConsumeClient {
                     options.put(words[at].substring(0, words[at].indexOf('=')),
                         words[at].substring(words[at].indexOf('=') + 1));
                 }
-                if (words[2].equals("lite")) {
-                    startLite(nameServer, name, words[3], words[4]);
+                if (words[2].equals("lite") || words[2].equals("subscribed")) {
+                    startLite(nameServer, name, words[2], words[3], words[4], words[5]);
                 } else {
                     startPush(nameServer, name, words[2], words[3], words[4], words[5], options);
                 }
@@ -132,13 +132,20 @@ public final class ConsumeClient {
         STOPS.put(name, consumer::shutdown);
     }
 
-    private static void startLite(String nameServer, String name, String group, String topic) throws Exception {
+    private static void startLite(String nameServer, String name, String kind, String group, String topic,
+        String expression) throws Exception {
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group);
         consumer.setNamesrvAddr(nameServer);
         consumer.setInstanceName(name + "-" + System.nanoTime());
         consumer.setAutoCommit(false);
-        consumer.start();
-        consumer.assign(consumer.fetchMessageQueues(topic));
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        if (kind.equals("subscribed")) {
+            consumer.subscribe(topic, expression);
+            consumer.start();
+        } else {
+            consumer.start();
+            consumer.assign(consumer.fetchMessageQueues(topic));
+        }
         AtomicBoolean goesOn = new AtomicBoolean(true);
         Thread polling = new Thread(() -> {
             while (goesOn.get()) {
