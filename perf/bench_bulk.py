@@ -19,8 +19,9 @@ from collections.abc import Iterator
 import attrs
 import numpy as np
 import trio
-from front_door import Client, lateness, send_ext
+from door_client import Client, send_ext
 from served import Server, serving
+from storm import lateness
 
 from timermq.cli.bench.calibration import calibration
 from timermq.remoting import Command, RequestCode

@@ -21,10 +21,10 @@ from pathlib import Path
 import trio
 from bench_bulk import LATE_ENOUGH_MS, Sent, cpu, timers
 from bench_spark import metered
-from front_door import lateness
 from kept import report
 from pyspark.sql import SparkSession
 from served import Server, serving
+from storm import lateness
 
 from timermq.cli.bench.calibration import calibration
 from timermq.pipeline.spark import register, spark_session

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import sys
 from types import ModuleType
 
@@ -123,11 +124,12 @@ def test_held_pulls_that_are_renewed_have_a_row_of_their_own(
 ) -> None:
     """Beside the quiet ones and without a bound; what was kept before has no such row."""
     monkeypatch.setattr(sys, "path", [str(ROOT / "perf"), *sys.path])
-    front_door = importlib.import_module("front_door")
+    parked = importlib.import_module("parked")
+    kept_answer = importlib.import_module("served").kept_answer
     module = docs_script("performance_tables")
-    took = [1.0] * front_door.WAKE_COUNT
-    figures = front_door.parked_figures(10_000, 0.006, 0.0587, 83.5, [took, took])
-    new = [front_door.kept_answer(one) for one in figures]
+    took = [1.0] * parked.WAKE_COUNT
+    figures = parked.parked_figures(10_000, 0.006, 0.0587, 83.5, [took, took])
+    new = [kept_answer(one) for one in figures]
     old = [one for one in new if "each asked again" not in one["question"]]
     rows: list[list[str]] = []
     for answers in (new, old):
@@ -138,7 +140,7 @@ def test_held_pulls_that_are_renewed_have_a_row_of_their_own(
             rows.append([row for row in module.door() if "asked again" in row or "held" in row])
 
     assert [
-        "| 10,000 held pulls | ≤ 2 | 0.6 | % of a core |",
+        "| 10,000 held pulls, before one is asked again | ≤ 2 | 0.6 | % of a core |",
         "| the same, each asked again after 15 s |  | 5.9 | % of a core |",
         "| one of them asked again, after 15 s |  | 83.5 | µs of CPU |",
     ] == rows[0]
@@ -176,3 +178,21 @@ def test_crowds_and_access_stand_at_the_door(monkeypatch: pytest.MonkeyPatch) ->
     assert "≥ 60 | 59 ✗ | %, 7.5 µs of CPU a message become 12.7;" in access
     assert "≥ 60 | 90 | %, 1.8 µs of CPU a message become 2.0;" in pulls
     assert f"| looking | ≤ 3 | 3.5 ✗ | %; commit {machine['commit']} |" == watch
+
+
+def test_a_storm_is_over_when_the_last_has_rebalanced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that does not end is beyond its bound; the queues are shared as Java shares them."""
+    monkeypatch.setattr(sys, "path", [str(ROOT / "perf"), *sys.path])
+    storm = importlib.import_module("storm")
+    crowd = storm.Crowd(None, 2_000, 200)
+
+    def settled(settled_s: float | None) -> tuple[float, bool]:
+        figures = storm.storm_figures(crowd, 2.0, settled_s, {0.02: 10.0, math.inf: 10.0})
+        (one,) = [figure for figure in figures if "rebalanced" in figure.question]
+        return one.value, one.passes
+
+    assert settled(4.0) == (4.0, True)
+    assert settled(None) == (storm.GIVEN_UP_S, False)
+    shares = [storm.allocated(place, 3) for place in range(3)]
+    assert shares == [(0, 1), (2,), (3,)]
+    assert [storm.allocated(place, 10) for place in (3, 4)] == [(3,), ()]
