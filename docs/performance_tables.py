@@ -138,18 +138,25 @@ def pending() -> list[str]:
     lines = [
         _of(result),
         "",
-        "| pending | CPU a message, µs | broker's own memory, MiB | ready after start, s |",
-        "| ---: | ---: | ---: | ---: |",
+        "| pending | CPU a message, µs | of a cancel | … that finds nothing | "
+        "broker's own memory, MiB | ready after start, s |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for point in result["points"]:
         cells = (
             f"{point['pending']:,}",
             f"{point['cpu_us']:.1f}",
+            *(_measured(point.get(key)) for key in ("cancel_us", "cancel_nothing_us")),
             f"{point['own_memory_mib']:.1f}",
             f"{point['ready_seconds']:.1f}",
         )
         lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def _measured(value: float | None) -> str:
+    """A figure that a result has only since its question is asked."""
+    return "–" if value is None else f"{value:.1f}"
 
 
 def promises() -> list[str]:

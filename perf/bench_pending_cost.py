@@ -3,7 +3,9 @@
 Timers are appended to a log and linked into slots, so it should not: expected is a flat line from
 ten thousand to ten million, in CPU a message as in memory. At each point the same store is filled
 up, a broker opened on it, and 20,000 messages with a delay of a second sent and pulled; the median
-of the rounds is kept, scaled to the reference machine.
+of the rounds is kept, scaled to the reference machine. Then a thousand of those that wait,
+spread over all of them, are cancelled by their unique keys, and as many keys asked for that no
+message has.
 
 Run: ``python perf/bench_pending_cost.py [--most N] [--count N] [--keep]``; what is kept
 ``pictures.py`` draws. Ten million take five minutes to fill and 8 GB of disk.
@@ -13,22 +15,30 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import socket
 import statistics
 import sys
 import time
+from collections.abc import Iterable
 
 import trio
 from kept import report
+from served import answered
 
 from timermq.cli.bench.broker_process import BrokerProcess, broker_process
 from timermq.cli.bench.load import pull, send
 from timermq.cli.bench.measure import own_memory
 from timermq.cli.bench.rates import PULL_TIMEOUT, STEADY_DELAY_MS, metered
 from timermq.cli.bench.standing import PENDING, fill
+from timermq.remoting import Command, RequestCode
+from timermq.remoting.connection import encode_frame
 
 FEWEST = 10_000
 MESSAGES = 20_000
 ROUNDS = 5
+CANCELS = 1_000
+NO_MESSAGE = 1 << 40
+"""From here on no message has the number."""
 
 
 def measure(most: int, count: int) -> list[dict[str, object]]:
@@ -46,6 +56,10 @@ def measure(most: int, count: int) -> list[dict[str, object]]:
                     "pending": pending,
                     "cpu_us": round(statistics.median(rounds), 2),
                     "rounds": [round(one, 2) for one in rounds],
+                    "cancel_us": round(_cancel_us(broker, _spread(pending), "cancelled"), 2),
+                    "cancel_nothing_us": round(
+                        _cancel_us(broker, range(NO_MESSAGE, NO_MESSAGE + CANCELS), "not_found"), 2
+                    ),
                     "own_memory_mib": round(own_memory(broker.process_id) / (1 << 20), 1),
                     "ready_seconds": round(broker.ready_seconds, 2),
                 }
@@ -64,6 +78,28 @@ def _cpu_us(broker: BrokerProcess, topic: str, count: int) -> float:
         pool.apply_async(send, (shot,)).get()
         meter.seconds = pulled.get()[1] - started
     return float(meter.figure(topic, 0, count).facts["normal_cpu_us"])
+
+
+def _spread(pending: int) -> range:
+    """Numbers of messages that wait, none of which was taken at a point before."""
+    first = len(str(pending))
+    step = pending // CANCELS
+    return range(first, first + step * CANCELS, step)
+
+
+def _cancel_us(broker: BrokerProcess, numbers: Iterable[int], verdict: str) -> float:
+    """CPU of the broker for the cancel of a message, one after another, at the reference speed."""
+    with metered(broker) as meter, socket.create_connection(broker.address) as client:
+        started = time.time()
+        for opaque, number in enumerate(numbers):
+            ext = {"topic": "BenchPending", "uniqueKey": f"{number:032X}"}
+            command = Command(RequestCode.CANCEL_MESSAGE, opaque=opaque, ext=ext)
+            answer = answered(client, encode_frame(command))
+            found = answer.ext.get("verdict", answer.remark)
+            if found != verdict:
+                raise RuntimeError(f"message {number}: expected {verdict}, found {found}")
+        meter.seconds = time.time() - started
+    return float(meter.figure("cancel", 0, CANCELS).facts["normal_cpu_us"])
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 import attrs
 import psutil
 
-from timermq.remoting import FrameConnection
+from timermq.remoting import Command, FrameConnection
 
 READY_SECONDS = 60.0
 OPEN_FILES = 16_384
@@ -60,15 +60,21 @@ class Server:
         return socket.create_connection(("127.0.0.1", self.port), timeout=30)
 
 
-def call(connection: socket.socket, frame: bytes) -> tuple[int, float]:
-    """Code of the answer to one request, and how long it took."""
-    begun = time.monotonic()
+def answered(connection: socket.socket, frame: bytes) -> Command:
+    """The answer to one request."""
     connection.sendall(frame)
     frames = FrameConnection()
     while True:
         frames.receive_data(connection.recv(65_536))
         for answer in frames.events():
-            return answer.code, time.monotonic() - begun
+            return answer
+
+
+def call(connection: socket.socket, frame: bytes) -> tuple[int, float]:
+    """Code of the answer to one request, and how long it took."""
+    begun = time.monotonic()
+    code = answered(connection, frame).code
+    return code, time.monotonic() - begun
 
 
 def kept_answer(figure: Figure) -> dict[str, object]:

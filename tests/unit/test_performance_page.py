@@ -119,6 +119,20 @@ def test_what_promises_cost_is_what_they_add(monkeypatch: pytest.MonkeyPatch) ->
     assert sorted(bench.PIECES) == sorted(name for names in bench.ALTERNATING for name in names)
 
 
+def test_a_cancel_stands_beside_what_is_pending(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was kept before it was asked for has a dash there."""
+    module = docs_script("performance_tables")
+    point = {"pending": 10_000, "cpu_us": 13.3, "own_memory_mib": 84.7, "ready_seconds": 1.8}
+    asked = {**point, "cancel_us": 210.0, "cancel_nothing_us": 61.0}
+    result = {**module.kept("pending_cost"), "points": [point, asked]}
+    monkeypatch.setattr(module, "kept", {"pending_cost": result}.__getitem__)
+
+    assert [
+        "| 10,000 | 13.3 | – | – | 84.7 | 1.8 |",
+        "| 10,000 | 13.3 | 210.0 | 61.0 | 84.7 | 1.8 |",
+    ] == module.pending()[-2:]
+
+
 def test_held_pulls_that_are_renewed_have_a_row_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
