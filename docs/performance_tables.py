@@ -218,7 +218,8 @@ def _bounded(result: Mapping[str, Any]) -> list[str]:
 def _bounded_row(answer: Mapping[str, Any], beside: str = "") -> str:
     bound = "" if answer["bound"] is None else f"≤ {answer['bound']:g}"
     value = f"{_number(answer['value'])}{_cross(answer['passes'])}"
-    return f"| {answer['question']} | {bound} | {value} | {answer['unit']}{beside} |"
+    settings = f"; `{answer['settings']}`" if answer.get("settings") else ""
+    return f"| {answer['question']} | {bound} | {value} | {answer['unit']}{settings}{beside} |"
 
 
 SPARK_JOBS: Mapping[str, str] = {

@@ -2,8 +2,9 @@
 
 Each question is asked of a broker in a process of its own: two thousand idle connections, two
 hundred that send a byte a second, a consumer that asks and never reads, a flood of topics. Beside
-them a well-behaved client sends, and its slowest answer is a figure. Last, a slot with a million
-timers: memory while it drains, and how late its last message is.
+them a well-behaved client sends, and its slowest answer is a figure. The last two are asked of a
+broker with its defaults, and of one with small limits, which a short flood reaches. At last, a slot
+with a million timers: memory while it drains, and how late its last message is.
 
 Run: ``python perf/overload.py [--keep]``, which writes results/overload.json.
 """
@@ -20,6 +21,7 @@ import attrs
 import kept
 from served import Figure, Server, call, kept_answer, raise_file_limit, report, serving
 
+from timermq.broker.options import BrokerOptions
 from timermq.cli.bench.broker_process import broker_process
 from timermq.cli.bench.load import pull, send
 from timermq.cli.bench.measure import own_memory
@@ -27,8 +29,10 @@ from timermq.remoting import Command, RequestCode
 from timermq.remoting.connection import encode_frame
 
 IDLE, SLOW, FLOOD = 2_000, 200, 5_000
-TOPICS_MAX = 200
-UNREAD_MAX = 1 << 20
+FLOOD_MB_MAX = 60
+SMALL = {"topics_max": 200, "unread_output_size_max": 1 << 20}
+"""Limits that are reached soon."""
+DEFAULTS = BrokerOptions()
 PULL_FRAMES = 4_000
 SLOT_TIMERS = 1_000_000
 SLOT_LOAD_RATE = 15_000
@@ -57,6 +61,27 @@ def slowest(server: Server, seconds: float, meanwhile: Callable[[], None]) -> fl
             meanwhile()
             time.sleep(0.01)
     return worst * 1000
+
+
+@attrs.frozen
+class Limits:
+    """What a broker is told to take, and how it is told."""
+
+    topics_max: int = DEFAULTS.topics_max
+    unread_output_size_max: int = DEFAULTS.unread_output_size_max
+
+    def set_flags(self) -> list[str]:
+        """For its command line; what is a default is not said."""
+        return [f"--set={name}={value}" for name, value in self._other().items()]
+
+    def label(self, name: str) -> str:
+        """How a figure that hangs on a setting tells it; nothing for a default."""
+        value = self._other().get(name)
+        return "" if value is None else f"{name}={value}"
+
+    def _other(self) -> dict[str, int]:
+        mine: dict[str, int] = attrs.asdict(self)
+        return {name: value for name, value in mine.items() if value != getattr(DEFAULTS, name)}
 
 
 def idle(server: Server) -> list[Figure]:
@@ -97,7 +122,7 @@ def slow(server: Server) -> list[Figure]:
     ]
 
 
-def never_reads(server: Server) -> list[Figure]:
+def never_reads(server: Server, limits: Limits) -> list[Figure]:
     """A peer that asks for 32 records again and again and takes no answer."""
     with server.connect() as client:
         assert [call(client, send_command("Well", at))[0] for at in range(64)] == [0] * 64
@@ -125,24 +150,27 @@ def never_reads(server: Server) -> list[Figure]:
     peak = max(peak, server.own_size())
     peer.close()
     print(f"# never reads: {asked} pulls asked, {'stalled' if stalled else 'all taken'}")
+    bound, label = 2 * limits.unread_output_size_max / 1e6, limits.label("unread_output_size_max")
+    grown = (peak - before) / 1e6
     return [
-        Figure(
-            "a consumer that never reads", (peak - before) / 1e6, "MB", 2 * UNREAD_MAX / 1e6 + 20
-        ),
-        Figure("slowest answer beside it", worst, "ms", 1_000),
+        Figure("a consumer that never reads", grown, "MB", bound + 20, label),
+        Figure("slowest answer beside it", worst, "ms", 1_000, label),
     ]
 
 
-def flood(server: Server) -> list[Figure]:
+def flood(server: Server, limits: Limits) -> list[Figure]:
     """Sends to ever new topics: from the limit on they are refused."""
     before, refused = server.own_size(), 0
     with server.connect() as client:
         for at in range(FLOOD):
             refused += call(client, send_command(f"Flood{at}", at))[0] == 1
-    grown = server.own_size() - before
+    grown, label = server.own_size() - before, limits.label("topics_max")
+    let_in = FLOOD - refused
+    each = grown / max(let_in, 1) / 1000
     return [
-        Figure(f"of {FLOOD} topics in a flood let in", FLOOD - refused, "topics", TOPICS_MAX),
-        Figure("memory of the flood", grown / 1e6, "MB", 60),
+        Figure(f"of {FLOOD} topics in a flood let in", let_in, "topics", limits.topics_max, label),
+        Figure("memory of the flood", grown / 1e6, "MB", FLOOD_MB_MAX, label),
+        Figure("… of each topic let in", each, "kB", None, label),
     ]
 
 
@@ -174,11 +202,13 @@ def main() -> int:
     args = parser.parse_args()
     raise_file_limit()
     figures: list[Figure] = []
-    for question in (idle, slow, never_reads, flood):
-        with serving(
-            f"--set=topics_max={TOPICS_MAX}", f"--set=unread_output_size_max={UNREAD_MAX}"
-        ) as server:
-            figures += question(server)
+    for quiet in (idle, slow):
+        with serving() as server:
+            figures += quiet(server)
+    for question in (never_reads, flood):
+        for limits in (Limits(), Limits(**SMALL)):
+            with serving(*limits.set_flags()) as server:
+                figures += question(server, limits)
     figures += crowded_slot()
     if args.keep:
         kept.report("overload", {"answers": [kept_answer(one) for one in figures]}, keep=True)

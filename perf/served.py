@@ -31,6 +31,8 @@ class Figure:
     unit: str
     bound: float | None
     """It must not be more; None: it is only told."""
+    settings: str = ""
+    """Of the broker, where they are not its defaults."""
 
     @property
     def passes(self) -> bool:

@@ -161,6 +161,26 @@ def test_held_pulls_that_are_renewed_have_a_row_of_their_own(
     assert [rows[0][0], rows[0][2]] == rows[1]
 
 
+def test_settings_stand_beside_what_was_measured_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing stands beside a figure of a broker with its defaults."""
+    monkeypatch.setattr(sys, "path", [str(ROOT / "perf"), *sys.path])
+    overload = importlib.import_module("overload")
+    served = importlib.import_module("served")
+    module = docs_script("performance_tables")
+    answers = [
+        served.kept_answer(served.Figure("Q", 1.0, "MB", 2, limits.label("topics_max")))
+        for limits in (overload.Limits(), overload.Limits(**overload.SMALL))
+    ]
+    result = {**module.kept("overload"), "answers": answers}
+    monkeypatch.setattr(module, "kept", {"overload": result}.__getitem__)
+
+    assert ["| Q | ≤ 2 | 1.0 | MB |", "| Q | ≤ 2 | 1.0 | MB; `topics_max=200` |"] == (
+        module.overload()[-2:]
+    )
+    assert overload.Limits().set_flags() == []
+    assert overload.Limits(topics_max=7).set_flags() == ["--set=topics_max=7"]
+
+
 def test_crowds_and_access_stand_at_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each figure beside its bound; what is beyond it is marked, what has none is only told."""
     module = docs_script("performance_tables")
