@@ -21,16 +21,65 @@ WAIT_SECONDS = 30.0
 """A screen that does not show within this what it should is wrong."""
 
 
-class PtyScreen:
-    """A running program, its terminal, and the emulator that reads it."""
+class PtyTerminal:
+    """A terminal, and the emulator that reads it; whoever writes to it has ``child_fd``."""
 
-    def __init__(self, argv: Sequence[str], *, columns: int, lines: int) -> None:
+    def __init__(self, *, columns: int = 80, lines: int = 24) -> None:
         self.fd, self.child_fd = pty.openpty()
         self.screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self.screen)
         self.output = bytearray()
         """All that was written to the terminal."""
         self._set_size(columns, lines)
+
+    def resize(self, columns: int, lines: int) -> None:
+        """Another size of the window."""
+        self.screen.resize(lines, columns)
+        self._set_size(columns, lines)
+
+    def lines(self) -> list[str]:
+        """What the screen shows."""
+        return [line.rstrip() for line in self.screen.display]
+
+    def text(self) -> str:
+        """What the screen shows, in one piece."""
+        return "\n".join(self.lines())
+
+    def wait_for(self, what: str | Callable[[str], bool], seconds: float = WAIT_SECONDS) -> str:
+        """Read until the screen shows a text, or satisfies a condition; gives the screen."""
+        deadline = time.monotonic() + seconds
+        while not (what in self.text() if isinstance(what, str) else what(self.text())):
+            left = deadline - time.monotonic()
+            assert left > 0, f"the screen never showed {what!r}:\n{self.text()}"
+            self._read(left)
+        return self.text()
+
+    def modes(self) -> list[object]:
+        """The modes of the terminal."""
+        return termios.tcgetattr(self.child_fd)
+
+    def close(self) -> None:
+        """End the terminal."""
+        os.close(self.child_fd)
+        os.close(self.fd)
+
+    def _read(self, timeout: float) -> bool:
+        ready, _, _ = select.select([self.fd], [], [], timeout)
+        if ready:
+            data = os.read(self.fd, 65_536)
+            self.output += data
+            self._stream.feed(data)
+        return bool(ready)
+
+    def _set_size(self, columns: int, lines: int) -> None:
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+
+class PtyScreen(PtyTerminal):
+    """A running program, and its terminal."""
+
+    def __init__(self, argv: Sequence[str], *, columns: int, lines: int) -> None:
+        super().__init__(columns=columns, lines=lines)
         environment = {**os.environ, "TERM": "xterm-256color", "TZ": "UTC"}
         for name in ("COLUMNS", "LINES", "NO_COLOR"):
             environment.pop(name, None)
@@ -49,28 +98,6 @@ class PtyScreen:
         """Type on the keyboard."""
         os.write(self.fd, text.encode())
 
-    def resize(self, columns: int, lines: int) -> None:
-        """Another size of the window."""
-        self.screen.resize(lines, columns)
-        self._set_size(columns, lines)
-
-    def lines(self) -> list[str]:
-        """What the screen shows."""
-        return [line.rstrip() for line in self.screen.display]
-
-    def text(self) -> str:
-        """What the screen shows, in one piece."""
-        return "\n".join(self.lines())
-
-    def wait_for(self, what: str | Callable[[str], bool]) -> str:
-        """Read until the screen shows a text, or satisfies a condition; gives the screen."""
-        deadline = time.monotonic() + WAIT_SECONDS
-        while not (what in self.text() if isinstance(what, str) else what(self.text())):
-            left = deadline - time.monotonic()
-            assert left > 0, f"the screen never showed {what!r}:\n{self.text()}"
-            self._read(left)
-        return self.text()
-
     def wait_end(self) -> int:
         """Read until the program ends; gives its exit code."""
         deadline = time.monotonic() + WAIT_SECONDS
@@ -81,28 +108,12 @@ class PtyScreen:
             pass
         return self.process.returncode
 
-    def modes(self) -> list[object]:
-        """The modes of the terminal."""
-        return termios.tcgetattr(self.child_fd)
-
     def close(self) -> None:
         """End the program and the terminal."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
-        os.close(self.child_fd)
-        os.close(self.fd)
-
-    def _read(self, timeout: float) -> bool:
-        ready, _, _ = select.select([self.fd], [], [], timeout)
-        if ready:
-            data = os.read(self.fd, 65_536)
-            self.output += data
-            self._stream.feed(data)
-        return bool(ready)
-
-    def _set_size(self, columns: int, lines: int) -> None:
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        super().close()
 
     def _take_terminal(self) -> None:
         """Make the terminal the controlling one: Ctrl-C and SIGWINCH go to the program."""
