@@ -15,6 +15,7 @@ import trio
 
 from timermq.cli.check_history.broken import Rule
 from timermq.cli.simulate.draw import draw_scenario
+from timermq.cli.simulate.far_steps import SIZES_MS
 from timermq.cli.simulate.run import simulate
 from timermq.cli.simulate.scenario import FaultKind
 from timermq.cli.simulate.staged_time import StagedTime
@@ -46,6 +47,15 @@ def test_a_fresh_seed_keeps_every_promise(nth: int) -> None:
 def test_what_a_failed_sync_held_is_gone_seconds_before_the_end() -> None:
     """A message whose delivery was never synced waits again, though a verdict had told of it."""
     assert () == simulate(draw_scenario(952578471, days=0.2)).faults
+
+
+@pytest.mark.parametrize("seed", [5, 53, 78, 178, 218, 228])
+def test_a_clock_wrong_by_years_breaks_no_promise(seed: int) -> None:
+    """Back and ahead, held back and believed, set right again or not, around ends of processes."""
+    scenario = draw_scenario(seed, days=DAYS)
+
+    assert [one for one in scenario.clock_faults if abs(one.step_ms) >= min(SIZES_MS)]
+    assert () == simulate(scenario).faults
 
 
 @pytest.mark.parametrize("seed", [3, 7, 11])

@@ -18,6 +18,7 @@ from timermq.remoting.command import Coding
 from timermq.timerstore.fault_plan import Operation
 from timermq.timerstore.store_options import FlushDiskType, StoreOptions
 
+from .far_steps import with_far_steps
 from .process_disk import Place
 from .scenario import (
     QUEUES,
@@ -86,7 +87,8 @@ def draw_scenario(
         days: Virtual days; the last life goes on until everything has arrived.
         faults: What may go wrong.
     """
-    return _Drawing(seed, int(days * DAY_MS), frozenset(faults)).scenario()
+    scenario = _Drawing(seed, int(days * DAY_MS), frozenset(faults)).scenario()
+    return with_far_steps(scenario) if FaultKind.CLOCK in faults else scenario
 
 
 @attrs.frozen
@@ -376,9 +378,12 @@ class _Drawing:
         )
 
     def _draw_clock_step(self) -> int:
-        """From a millisecond to years; so far only that what waits does not roll for ever."""
-        window_ms = self._timer.roll_window_ms
-        largest_ms = min(ROLLS_MAX * window_ms, 3 * 365 * DAY_MS)
-        sizes = (1, 10, 999, 1_000, 7_000, 60_000, 3_600_000, 40 * DAY_MS, 3 * 365 * DAY_MS)
+        """From a millisecond to an hour, and at most so far that what waits does not roll for ever.
+
+        A message for a moment of a clock that was wrong by days is taken, and rolls through them.
+        Steps longer than any delay are drawn in ``far_steps``.
+        """
+        largest_ms = ROLLS_MAX * self._timer.roll_window_ms
+        sizes = (1, 10, 999, 1_000, 7_000, 60_000, 3_600_000)
         size_ms = self._draw.choice([one for one in sizes if one <= largest_ms])
         return self._draw.choice((-1, 1)) * size_ms

@@ -268,7 +268,11 @@ class World:
             await trio.sleep(RESTART_SECONDS)
 
     def _last_ms(self) -> int:
-        """The last moment that anybody has asked for, or was promised."""
+        """The last moment that anybody has asked for, was promised, or may have believed in.
+
+        A broker that believed a clock years ahead stands there; what has left that slot counts
+        until it is over.
+        """
         moments = [
             event.deliver_ms or 0
             for event in self._events
@@ -280,7 +284,12 @@ class World:
             for event in self._events
             if isinstance(event, Send)
         ]
-        return max([*moments, *delays], default=0)
+        believed = [
+            event.at_ms
+            for event in self._events
+            if isinstance(event, ClockStep) and -event.by_ms > SETTLE_MAX * SETTLE_SECONDS * 1000
+        ]
+        return max([*moments, *delays, *believed], default=0)
 
     def _wait_max_ms(self) -> int:
         """How long is waited for what comes late; then the clock is set forward to it."""

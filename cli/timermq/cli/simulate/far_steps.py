@@ -1,0 +1,113 @@
+"""Steps of the wall clock by weeks and years, back and ahead.
+
+A clock that is back by years makes all wait in the slot that the broker stands at, so it may be set
+right at any time, with kills in between. One that is ahead is held back as wrong: what asks for a
+moment by it is beyond the longest delay, and refused. Once it is believed the broker has to pass
+the years; what is sent by the new time meanwhile would roll through them, a window at a time, for
+hours of the processor. So such a step comes while nobody sends and no process ends.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import attrs
+
+from .scenario import SAVING_MS, ClockFault, Scenario
+
+DAY_MS = 86_400_000
+SIZES_MS = (40 * DAY_MS, 365 * DAY_MS, 3 * 365 * DAY_MS)
+"""Beyond the longest delay of any plan, and within the time that files are kept."""
+SHARE = 0.3
+"""Of the plans: they have such a step, if there is room for it."""
+BEGUN_MS = 4 * SAVING_MS
+"""By then a broker has written down what time it is."""
+LATE_MS = 90_000
+"""By so much steps of clients and ends of processes come later than planned at most."""
+SPANS_MS = (1, 50, 3_000, 60_000, 500_000, 3_600_000)
+"""From a step to the one that takes it back."""
+
+
+def with_far_steps(scenario: Scenario) -> Scenario:
+    """The plan, mostly as it is, else with a step by years and mostly the one that takes it back.
+
+    They are drawn from a generator of their own: the rest of a seed's plan is what it was.
+    """
+    draw = Random(f"far steps of {scenario.seed}")  # noqa: S311 - a plan, not a secret
+    if draw.random() >= SHARE:
+        return scenario
+    size_ms = draw.choice(SIZES_MS)
+    way = draw.choice((_step_back, _step_back, _step_that_is_held, _step_that_is_believed))
+    found = way(draw, scenario)
+    if found is None:
+        return scenario
+    at_ms, until_ms = found
+    step_ms = -size_ms if way is _step_back else size_ms
+    steps = [*scenario.clock_faults, ClockFault(at_ms=at_ms, step_ms=step_ms)]
+    if until_ms < scenario.duration_ms:
+        # Else it is set right behind the last life, as all clocks are.
+        steps.append(ClockFault(at_ms=until_ms, step_ms=-step_ms))
+    steps.sort(key=lambda one: one.at_ms)
+    return attrs.evolve(scenario, clock_faults=tuple(steps))
+
+
+Span = tuple[int, int]
+"""When a clock goes wrong, and when it is set right."""
+
+
+def _step_back(draw: Random, scenario: Scenario) -> Span | None:
+    """In the midst of requests, or around the end of a process."""
+    ends_ms = [life.end_ms for life in scenario.lives]
+    at_ms = _draw_moment(draw, scenario)
+    if ends_ms and draw.random() < 0.5:
+        life = draw.choice(scenario.lives)
+        about_ms = (-3_000, -100, -1, 0, life.down_ms // 2, life.down_ms, 1_000)
+        at_ms = life.end_ms + draw.choice(about_ms)
+    is_begun = min([at_ms, *ends_ms]) >= BEGUN_MS
+    return (at_ms, at_ms + draw.choice(SPANS_MS)) if is_begun else None
+
+
+def _step_that_is_held(draw: Random, scenario: Scenario) -> Span | None:
+    """In the midst of requests; a process that starts meanwhile would believe it."""
+    at_ms = _draw_moment(draw, scenario)
+    until_ms = at_ms + draw.choice(SPANS_MS)
+    is_calm = all(
+        until_ms < life.end_ms or life.end_ms + life.down_ms + LATE_MS < at_ms
+        for life in scenario.lives
+    )
+    is_held = until_ms - at_ms < scenario.timer.clock_doubt_ms
+    return (at_ms, until_ms) if is_held and is_calm and not _may_fail(scenario) else None
+
+
+def _step_that_is_believed(draw: Random, scenario: Scenario) -> Span | None:
+    """While nothing else happens, until the broker has passed the years and written that down."""
+    options = scenario.timer
+    needed_ms = options.clock_doubt_ms + options.clock_check_interval_ms + BEGUN_MS
+    busy_ms = sorted(
+        [
+            *(step.at_ms for client in scenario.clients for step in client.steps),
+            *(fault.at_ms for fault in scenario.clock_faults),
+            *(ms for life in scenario.lives for ms in (life.end_ms, life.end_ms + life.down_ms)),
+            scenario.duration_ms,
+        ]
+    )
+    quiet = [
+        (first_ms + LATE_MS, next_ms - needed_ms)
+        for first_ms, next_ms in zip([0, *busy_ms], busy_ms, strict=False)
+        if first_ms + LATE_MS < next_ms - needed_ms
+    ]
+    if not quiet or _may_fail(scenario):
+        return None
+    at_ms = draw.randint(*draw.choice(quiet))
+    return at_ms, at_ms + needed_ms + draw.choice((0, 3_600_000, scenario.duration_ms))
+
+
+def _draw_moment(draw: Random, scenario: Scenario) -> int:
+    """When a client does something."""
+    moments = [step.at_ms for client in scenario.clients for step in client.steps]
+    return draw.choice(moments or [0])
+
+
+def _may_fail(scenario: Scenario) -> bool:
+    """Whether processes may end that no plan ends, or cannot write down how far they are."""
+    return bool(scenario.disk_faults or scenario.full_disks)
