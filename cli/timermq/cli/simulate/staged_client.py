@@ -43,24 +43,15 @@ from .scenario import (
     key_of,
     unique_key,
 )
+from .seen_messages import SeenMessages
 from .staged_clock import StagedClock
 from .staged_link import StagedLink
-from .staged_message import body_of, damage_of, properties_of
+from .staged_message import LETTERS, body_of, damage_of, properties_of
 from .staged_network import StagedNetwork
 
 PULL_COUNT = 32
 _SUSPEND, _SUBSCRIPTION = 2, 4
-_LETTERS = {
-    "producerGroup": "a",
-    "topic": "b",
-    "defaultTopic": "c",
-    "defaultTopicQueueNums": "d",
-    "queueId": "e",
-    "sysFlag": "f",
-    "bornTimestamp": "g",
-    "flag": "h",
-    "properties": "i",
-}
+_FOUND_OR_NOT = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
 
 
 class StagedClient:
@@ -72,6 +63,7 @@ class StagedClient:
         clock: The wall clock.
         tell: Takes events for the history.
         complain: Takes what must not happen.
+        seen: What any client has received, and the log still holds.
     """
 
     def __init__(
@@ -82,11 +74,13 @@ class StagedClient:
         clock: StagedClock,
         tell: Callable[[Event], None],
         complain: Callable[[str], None],
+        seen: SeenMessages,
     ) -> None:
         self._plan = plan
         self._clock = clock
         self._tell = tell
         self._complain = complain
+        self._seen = seen
         self._who = f"client-{plan.number}"
         self._group = f"G{plan.number}"
         self._ops = itertools.count(1)
@@ -197,7 +191,7 @@ class StagedClient:
         if item.number % 4:
             code, ext = (
                 RequestCode.SEND_MESSAGE_V2,
-                {_LETTERS[name]: value for name, value in ext.items()},
+                {LETTERS[name]: value for name, value in ext.items()},
             )
         return self._command(code, ext, body_of(item))
 
@@ -318,7 +312,15 @@ class StagedClient:
             "endTimestamp": str(2**62),
             "_UNIQUE_KEY_QUERY": "true",
         }
-        await self._link.ask([self._command(RequestCode.QUERY_MESSAGE, ext)])
+        wanted = step.topic, unique_key(step.number)
+        must_be_found = self._seen.places(*wanted)
+        answers = await self._link.ask([self._command(RequestCode.QUERY_MESSAGE, ext)])
+        answer = answers[0] if answers else None
+        if answer is None or answer.code not in _FOUND_OR_NOT:
+            return
+        found = decode_messages(answer.body) if answer.code == ResponseCode.SUCCESS else []
+        for fault in self._seen.faults_of(found, wanted, must_be_found):
+            self._complain(fault)
 
     async def _pull(self, topic: str, queue_id: int, hold_ms: int) -> None:
         place = (topic, queue_id)
@@ -334,13 +336,16 @@ class StagedClient:
             "subscription": "*",
             "expressionType": "TAG",
         }
+        power_cuts = self._seen.power_cuts
         answers = await self._link.ask([self._command(RequestCode.PULL_MESSAGE, ext)])
         answer = answers[0] if answers else None
         if answer is None or "nextBeginOffset" not in answer.ext:
             return
         if answer.code == ResponseCode.SUCCESS:
             for message in decode_messages(answer.body):
-                self._tell(self._received(message))
+                arrival = self._received(message)
+                self._tell(arrival)
+                self._seen.add(arrival, power_cuts)
                 damage = damage_of(message)
                 if damage is not None:
                     self._complain(f"a damaged message arrived: {damage}")
@@ -351,10 +356,7 @@ class StagedClient:
         command = self._command(RequestCode.QUERY_CONSUMER_OFFSET, self._place(place))
         answers = await self._link.ask([command])
         answer = answers[0] if answers else None
-        if answer is None or answer.code not in (
-            ResponseCode.SUCCESS,
-            ResponseCode.QUERY_NOT_FOUND,
-        ):
+        if answer is None or answer.code not in _FOUND_OR_NOT:
             return False
         self._offsets[place] = int(answer.ext.get("offset", "0"))
         return True

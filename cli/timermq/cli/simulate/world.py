@@ -36,6 +36,7 @@ from ..check_history.broken import Broken, Rule
 from ..check_history.check import check
 from .process import DISK_SIZE, Process, Surroundings
 from .scenario import QUEUES, TOPICS, ClientPlan, DiskFault, FullDisk, Life, Scenario
+from .seen_messages import SeenMessages
 from .staged_client import StagedClient
 from .staged_clock import START_MS, StagedClock
 from .staged_network import StagedNetwork
@@ -96,6 +97,7 @@ class World:
         self._disk = MemoryDisk(now_ms=self._clock.now_ms, total=DISK_SIZE)
         self._disk_faults = FaultRules()
         self._events: list[Event] = []
+        self._seen = SeenMessages(scenario.store.is_sync_flush)
         self._network = StagedNetwork(
             Random(scenario.seed),  # noqa: S311 - a plan, not a secret
             delay_max=scenario.network.delay_max_ms / 1000,
@@ -107,7 +109,7 @@ class World:
             disk=self._disk,
             disk_faults=self._disk_faults if scenario.disk_faults else None,
             network=self._network,
-            tell=self._events.append,
+            tell=self._tell,
             complain=self.complain,
         )
         self._process: Process | None = None
@@ -119,6 +121,10 @@ class World:
     def complain(self, fault: str) -> None:
         """Something happened that must not."""
         self.faults.append(f"at {trio.current_time():.3f} s: {fault}")
+
+    def _tell(self, event: Event) -> None:
+        self._events.append(event)
+        self._seen.hear(event)
 
     @property
     def is_dying(self) -> bool:
@@ -313,8 +319,9 @@ class World:
             plan,
             network=self._network,
             clock=self._clock,
-            tell=self._events.append,
+            tell=self._tell,
             complain=self.complain,
+            seen=self._seen,
         )
 
 

@@ -1,0 +1,78 @@
+"""What has been received and must be found by its key from then on.
+
+A look-up brings the index up to date first, so a message that stands in a queue is found, whatever
+of the index was durable. Only a power cut can take it back, of a broker that does not sync first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from timermq.client.history import Crash, Deliver, Event
+from timermq.remoting.stored_message import StoredMessage
+
+from .staged_message import damage_of
+
+Place = tuple[int, int]
+"""Queue and offset."""
+
+
+@attrs.define(eq=False)
+class SeenMessages:
+    """Of one simulation.
+
+    Args:
+        is_sync: Queues show only what is on the disk.
+    """
+
+    is_sync: bool
+    power_cuts: int = attrs.field(default=0, init=False)
+    """So far."""
+    _places: dict[tuple[str, str], set[Place]] = attrs.field(
+        factory=dict[tuple[str, str], set[Place]], init=False
+    )
+
+    def add(self, arrival: Deliver, power_cuts: int) -> None:
+        """Remember a message.
+
+        Args:
+            arrival: Where it stands.
+            power_cuts: How many there had been when it was asked for; it may be older than the
+                last one, and gone.
+        """
+        if self.is_sync or power_cuts == self.power_cuts:
+            name = arrival.topic, arrival.message_id
+            self._places.setdefault(name, set()).add((arrival.queue, arrival.offset))
+
+    def hear(self, event: Event) -> None:
+        """Take an event of the history: after a power cut nothing is certain."""
+        if isinstance(event, Crash) and event.kind == "power":
+            self.power_cuts += 1
+            if not self.is_sync:
+                self._places.clear()
+
+    def places(self, topic: str, message_id: str) -> set[Place]:
+        """Where a message must be found."""
+        return set(self._places.get((topic, message_id), ()))
+
+    def faults_of(
+        self, found: Sequence[StoredMessage], wanted: tuple[str, str], asked_for: set[Place]
+    ) -> Iterator[str]:
+        """What is wrong with the answer to a look-up by topic and unique key.
+
+        Args:
+            found: The messages in it.
+            wanted: Topic and unique key.
+            asked_for: ``places`` as the request left.
+        """
+        for message in found:
+            name = message.topic, message.properties.get("UNIQ_KEY", "")
+            damage = damage_of(message)
+            if name != wanted or damage is not None:
+                yield f"a look-up of {wanted} found {name}, {damage or 'whole'}"
+        places = {(message.queue_id, message.queue_offset) for message in found}
+        missing = asked_for & self.places(*wanted) - places
+        if missing:
+            yield f"a look-up of {wanted} did not find what stands at {sorted(missing)}"

@@ -1,0 +1,61 @@
+"""What a look-up by key must find."""
+
+from __future__ import annotations
+
+import pytest
+
+from timermq.cli.simulate.draw import draw_scenario
+from timermq.cli.simulate.run import simulate
+from timermq.cli.simulate.seen_messages import SeenMessages
+from timermq.client.history import Crash, Deliver
+from timermq.timerstore.index_follower import IndexFollower
+
+CUT = Crash(at_ms=5, who="broker", kind="power")
+
+
+def arrival(offset: int) -> Deliver:
+    """A message at some place of queue 1."""
+    return Deliver(
+        at_ms=1,
+        who="c",
+        message_id="M1",
+        topic="A",
+        queue=1,
+        offset=offset,
+        stored_ms=1,
+        deliver_ms=None,
+        received_ms=1,
+        group="G",
+    )
+
+
+@pytest.mark.parametrize(
+    ("is_sync", "expected"), [(True, {(1, 3), (1, 4), (1, 5)}), (False, {(1, 5)})]
+)
+def test_a_power_cut_may_take_what_was_not_synced(
+    is_sync: bool, expected: set[tuple[int, int]]
+) -> None:
+    """What was received before it, or asked for before and received later; a kill takes none."""
+    seen = SeenMessages(is_sync)
+    seen.add(arrival(3), 0)
+    seen.hear(CUT)
+    seen.add(arrival(4), 0)
+    seen.add(arrival(5), 1)
+    seen.hear(Crash(at_ms=6, who="broker", kind="kill"))
+
+    assert expected == seen.places("A", "M1")
+    assert set() == seen.places("B", "M1")
+
+
+def nothing(*_: object, **__: object) -> list[bytes]:
+    """What an index that has lost everything finds."""
+    return []
+
+
+def test_an_index_that_hides_messages_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a look-up for what has been received."""
+    scenario = draw_scenario(1, days=0.2)
+    assert () == simulate(scenario).faults
+    monkeypatch.setattr(IndexFollower, "query", nothing)
+
+    assert [one for one in simulate(scenario).faults if "did not find" in one]
