@@ -517,6 +517,32 @@ async def test_a_full_disk_is_seen_and_asked_less_and_less_often(autojump_clock:
         assert only_entry(service).reason == "refused"
 
 
+@pytest.mark.parametrize("stop", [True, False])
+async def test_what_cannot_be_set_aside_yet_is_not_passed(
+    autojump_clock: MockClock, stop: bool
+) -> None:
+    """No timer can be made of it and the disk is full: it is kept as soon as there is room."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    files = attrs.evolve(QUIET_FILES, mapped_file_size_commit_log=4_096)
+    async with running(disk, clock, store_options=files, stop=stop) as service:
+        put_poison(service, poison("A=1", body=b"p" * 2_500))
+        disk.total = disk.usage(ROOT).used
+        await trio.sleep(60)
+        assert entries(service) == []
+        assert service.statistics().enqueue_held_up.count == 1
+        if stop:
+            disk.total = 1 << 40
+            await trio.sleep(15)
+            assert only_entry(service).reason == "no_moment"
+    disk.total = 1 << 40
+    if not stop:
+        disk.process_kill()
+    async with running(disk, clock, store_options=files) as service:
+        await trio.sleep(15)
+        assert only_entry(service).reason == "no_moment"
+
+
 async def test_a_limit_that_is_lowered_holds_nothing_back(autojump_clock: MockClock) -> None:
     """What was taken is delivered, also the long way, when new messages must be smaller."""
     disk, clock = MemoryDisk(), VirtualClock()

@@ -234,6 +234,24 @@ def test_an_index_file_beyond_the_log_is_removed() -> None:
     assert [["a"], [], ["new"]] == [found(store, key) for key in ("a", "lost", "new")]
 
 
+def test_files_that_tell_of_lost_records_are_removed() -> None:
+    """Of two that were lost: what is stored before the place of the second is found as well."""
+    disk = MemoryDisk()
+    store = open_store(disk, options=OPTIONS)
+    put_keys(store, "a")
+    trio.run(store.flush)
+    put_keys(store, "lost", "gone")
+    index = follower(store, disk)
+    index.catch_up()
+    trio.run(index.flush)
+    disk.power_cut()
+
+    store = open_store(disk, options=OPTIONS)
+    put_keys(store, "new")
+
+    assert [["a"], [], ["new"]] == [found(store, key) for key in ("a", "gone", "new")]
+
+
 def test_a_full_disk_does_not_hide_messages() -> None:
     """What is not in the index is looked through."""
     disk = MemoryDisk()

@@ -64,6 +64,19 @@ async def test_the_log_is_durable_after_half_a_second(autojump_clock: MockClock)
     await rig.serve(body)
 
 
+async def test_with_sync_flush_queues_show_only_what_is_synced(autojump_clock: MockClock) -> None:
+    """What a consumer has seen no power cut takes back."""
+    rig = Rig(SYNC_OPTIONS)
+
+    async def body() -> None:
+        put_bodies(rig.store, "a")
+        assert [] == read_bodies(rig.store)
+        await trio.sleep(1)
+        assert ["a"] == read_bodies(rig.store)
+
+    await rig.serve(body)
+
+
 async def test_queues_and_checkpoint_follow_after_a_second(autojump_clock: MockClock) -> None:
     """Recovery will begin there."""
     rig = Rig()

@@ -59,6 +59,20 @@ async def test_an_arrival_wakes_the_pulls_of_its_queue(autojump_clock: MockClock
     assert peer.session.held_pulls == 1
 
 
+async def test_an_arrival_wakes_a_pull_that_is_waited_with(autojump_clock: MockClock) -> None:
+    """It is answered as soon as something arrives, not when its time is up."""
+    polling, peer = LongPolling(held_max=10, held_per_session_max=10), RecordingSession()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(polling.run, answers(ResponseCode.SUCCESS))
+        polling.hold(make_pull(peer), 15)
+        await trio.sleep(1)
+        assert peer.sent == []
+        polling.notify_message_arriving(queue())
+        await trio.testing.wait_all_tasks_blocked()
+        assert [one.opaque for one in peer.sent] == [1]
+        nursery.cancel_scope.cancel()
+
+
 async def test_time_up_is_answered_in_time(autojump_clock: MockClock) -> None:
     """A pull that nothing arrives for is answered within the time it allowed, not before."""
     polling, peer = LongPolling(held_max=10, held_per_session_max=10), RecordingSession()
