@@ -12,6 +12,8 @@ from structlog.testing import capture_logs
 from broker_rig import TIMER, RecordingSession, Rig, commands_in, pull_ext, send_ext
 from timermq.remoting import Coding, Command, FrameConnection
 from timermq.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
+from timermq.remoting.bulk import AskStatus, DropParts, HandOver, OpenJob, StageBlock
+from timermq.remoting.bulk_block import BulkBlock, BulkColumn
 from timermq.remoting.connection import Received, encode_frame, one_by_one
 from timermq.remoting.errors import RemoteProtocolError
 from timermq.remoting.lock_body import LockBatch, MessageQueue
@@ -38,6 +40,11 @@ def seeds() -> list[bytes]:
     lookup = {"topic": "T", "key": "k", "maxNum": "9", "beginTimestamp": "0", "endTimestamp": "9"}
     place = {"consumerGroup": "G", "topic": "T", "queueId": "0"}
     recall = {"topic": "T", "producerGroup": "P", "recallHandle": "djEgVCBicm9rZXItYSAxIEs="}
+    job = {"job": "J"}
+    ending = {"producerGroup": "P", "tranStateTableOffset": "0", "commitLogOffset": "0"}
+    entry = cbor2.dumps({"id": 0})
+    stage = StageBlock(job="J", part="p", block=0, is_last=True, topic="T")
+    block = BulkBlock.of("T", BulkColumn.of([b"x"]), properties={"KEYS": BulkColumn.of([b"k"])})
     requests: list[tuple[int, dict[str, str], bytes]] = [
         (10, send_ext("T"), b"hello"),
         (310, plain.to_v2(), b"hello"),
@@ -56,10 +63,21 @@ def seeds() -> list[bytes]:
         (33, {"offset": "-9223372036854775808"}, b""),
         (105, {"topic": "T"}, b""),
         (370, recall, b""),
+        (37, {**ending, "commitOrRollback": "8", "msgId": "U", "transactionId": "U"}, b""),
         (9001, {}, encode_items([SendItem("T", -1, 0, b"DELAY\x013\x02", b"x")])),
         (9002, {}, cbor2.dumps({"limit": 3, "between": [0, 2**62]})),
         (9003, {}, b""),
         (9005, {"topic": "T", "key": "k", "deliverMs": "1700000005000"}, b""),
+        (9007, {"accept": "true"}, b""),
+        (9010, {}, cbor2.dumps({"limit": 3, "after": -1})),
+        (9011, {}, entry),
+        (9012, {}, entry),
+        (9013, {}, cbor2.dumps({"id": 0, "by": "somebody"})),
+        (9020, job, OpenJob(owner="o", topics=("T",)).encode()),
+        (9021, stage.to_ext(), block.encode()),
+        (9022, job, HandOver(parts=(("p", 1),)).encode()),
+        (9023, job, AskStatus().encode()),
+        (9024, job, DropParts(parts=("p",)).encode()),
     ]
     return [
         encode_frame(Command(code, opaque=1, ext=ext, body=body, coding=coding))

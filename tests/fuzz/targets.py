@@ -8,10 +8,13 @@ from pathlib import Path
 import attrs
 
 from fuzz import (
+    access_files,
     batches,
+    blocks,
     cbor_bodies,
     frames,
     headers,
+    histories,
     json_bodies,
     json_files,
     packed_bodies,
@@ -51,6 +54,9 @@ TARGETS = {
         cbor_bodies,
         packed_bodies,
         texts,
+        blocks,
+        access_files,
+        histories,
         requests,
     )
 }
