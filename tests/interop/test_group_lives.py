@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 
 from interop.conftest import Client
@@ -112,8 +113,20 @@ def check_life(command: Command, folder: Path, start: StartBroker) -> None:
     assert len({one.body for one in behind if one.body.startswith("behind-")}) == ROUND
 
 
-def check_death(command: Command, folder: Path, start: StartBroker) -> None:
-    """Of two members one is killed in mid-stream: the other gets its queues, and what it left."""
+@attrs.frozen
+class Death:
+    """What two members got, of whom one was killed in mid-stream; the other goes on."""
+
+    of_dead: list[Delivery]
+    """All that the one got that was killed."""
+    shared: int
+    """So many of them before the stream."""
+    taken: list[Delivery]
+    """What the other got from then on, to the end of a round that was sent to it alone."""
+
+
+def one_of_two_dies(command: Command, folder: Path, start: StartBroker, kind: str) -> Death:
+    """Everything comes, whoever gets it; the broker goes on."""
     broker = start(folder / "store")
     with (
         consumers(command(broker.namesrv), folder) as clients,
@@ -121,20 +134,30 @@ def check_death(command: Command, folder: Path, start: StartBroker) -> None:
     ):
         send(clients, "first")
         clients.wait_for(f"SENT first {ROUND - 1}")
-        clients.start("stays", "concurrent", GROUP, TOPIC)
-        others.start("dies", "concurrent", GROUP, TOPIC)
+        clients.start("stays", kind, GROUP, TOPIC)
+        others.start("dies", kind, GROUP, TOPIC)
         share(clients, "shared", "stays", "dies", also=[others])
-        of_dead = {one.queue_id for one in others.deliveries()}
+        shared = len(others.deliveries())
         send(clients, "stream", STREAM, 10)
         clients.wait_for(f"SENT stream {STREAM // 3}")
         others.kill()
+        before = len(clients.deliveries())
         wait_for_all(clients, "stream", STREAM, also=[others])
         send(clients, "behind")
         wait_for_all(clients, "behind")
-        behind = {one.queue_id for one in got([clients], "behind")}
+        death = Death(others.deliveries(), shared, clients.deliveries()[before:])
     code = broker.stop()
 
     assert code == 0
+    return death
+
+
+def check_death(command: Command, folder: Path, start: StartBroker) -> None:
+    """Of two members one is killed in mid-stream: the other gets its queues, and what it left."""
+    death = one_of_two_dies(command, folder, start, "concurrent")
+    of_dead = {one.queue_id for one in death.of_dead[: death.shared]}
+    behind = {one.queue_id for one in death.taken if one.body.startswith("behind-")}
+
     assert of_dead
     assert of_dead <= behind
 
@@ -144,31 +167,13 @@ def check_orderly_death(command: Command, folder: Path, start: StartBroker) -> N
 
     Each queue in its order, from what the dead one committed last: nothing is left out.
     """
-    broker = start(folder / "store")
-    with (
-        consumers(command(broker.namesrv), folder) as clients,
-        consumers(command(broker.namesrv), folder) as others,
-    ):
-        send(clients, "first")
-        clients.wait_for(f"SENT first {ROUND - 1}")
-        clients.start("stays", "orderly", GROUP, TOPIC)
-        others.start("dies", "orderly", GROUP, TOPIC)
-        share(clients, "shared", "stays", "dies", also=[others])
-        send(clients, "stream", STREAM, 10)
-        clients.wait_for(f"SENT stream {STREAM // 3}")
-        others.kill()
-        before = len(clients.deliveries())
-        wait_for_all(clients, "stream", STREAM, also=[others])
-        send(clients, "behind")
-        wait_for_all(clients, "behind")
-        left, taken = got([others], "stream"), clients.deliveries()[before:]
-    code = broker.stop()
+    death = one_of_two_dies(command, folder, start, "orderly")
+    left = [one for one in death.of_dead if one.body.startswith("stream-")]
 
-    assert code == 0
     assert left
     for queue_id in {one.queue_id for one in left}:
         last = max(one.queue_offset for one in left if one.queue_id == queue_id)
-        offsets = [one.queue_offset for one in taken if one.queue_id == queue_id]
+        offsets = [one.queue_offset for one in death.taken if one.queue_id == queue_id]
         assert offsets[0] <= last + 1
         assert offsets == list(range(offsets[0], offsets[0] + len(offsets)))
 

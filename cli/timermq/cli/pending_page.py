@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-import msgspec
-
-from timermq.client.errors import MalformedAnswerError
-from timermq.remoting.connection import FRAME_SIZE_MAX
-from timermq.remoting.plain_cbor import PlainCborError, decode_plain
+from .answer_body import decode_answer
 
 
 class PendingRow(TypedDict):
@@ -41,7 +37,4 @@ def decode_page(body: bytes, address: str) -> PendingPage:
     Raises:
         MalformedAnswerError: It is no page.
     """
-    try:
-        return msgspec.convert(decode_plain(body, size_max=FRAME_SIZE_MAX), PendingPage)
-    except (PlainCborError, msgspec.ValidationError) as error:
-        raise MalformedAnswerError(f"{address}: pending timers: {error}") from error
+    return decode_answer(body, PendingPage, f"{address}: pending timers")

@@ -17,14 +17,12 @@ import shtab
 import trio
 
 from timermq.broker.waiting.quarantine_processor import entry_row
-from timermq.client.errors import MalformedAnswerError
 from timermq.remoting import Command, RequestCode
-from timermq.remoting.connection import FRAME_SIZE_MAX
-from timermq.remoting.plain_cbor import PlainCborError, decode_plain
 from timermq.timerstore.errors import StoreError
 from timermq.timerstore.message import format_host
 from timermq.timerstore.record import RecordError, decode_record
 
+from .answer_body import decode_answer
 from .arguments import OneLineParser, UsageError, add_json
 from .broker_link import BrokerLink, call_brokers
 from .client_access import ClientAccess, add_client_access
@@ -195,13 +193,7 @@ async def _holder(brokers: list[BrokerLink], origin_py: int) -> tuple[BrokerLink
 
 async def _ask(broker: BrokerLink, code: RequestCode, **fields: object) -> dict[str, object]:
     answer = await broker.call(Command(code, body=cbor2.dumps(fields)))
-    try:
-        found = decode_plain(answer.body, size_max=FRAME_SIZE_MAX)
-    except PlainCborError as error:
-        raise MalformedAnswerError(f"{broker.address}: quarantine: {error}") from error
-    if not isinstance(found, dict):
-        raise MalformedAnswerError(f"{broker.address}: quarantine: expected a map")
-    return cast("dict[str, object]", found)
+    return decode_answer(answer.body, dict[str, object], f"{broker.address}: quarantine")
 
 
 def _record_fields(record: bytes) -> dict[str, object]:

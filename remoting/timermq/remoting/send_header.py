@@ -14,7 +14,7 @@ from .field import FieldError, boolean, integer
 
 DEFAULT_TOPIC = "TBW102"
 
-_LETTERS = {
+LETTERS = {
     "producerGroup": "a",
     "topic": "b",
     "defaultTopic": "c",
@@ -30,7 +30,8 @@ _LETTERS = {
     "batch": "m",
     "brokerName": "n",
 }
-_WORDS = {name: name for name in _LETTERS}
+"""How codes 310 and 320 name the parameters of code 10."""
+_WORDS = {name: name for name in LETTERS}
 
 _SMALL = {str(number): number for number in range(1024)}
 """Flags, queue ids and queue counts as text: looked up in a third of the time of reading them."""
@@ -74,7 +75,7 @@ class SendHeader:
         Raises:
             FieldError: A parameter is missing or malformed.
         """
-        return _read(command, _LETTERS)
+        return _read(command, LETTERS)
 
     def to_v2(self) -> dict[str, str]:
         """The parameters of codes 310 and 320."""
@@ -92,7 +93,7 @@ class SendHeader:
             "unitMode": "false",
             "batch": "true" if self.batch else "false",
         }
-        return {_LETTERS[name]: value for name, value in values.items()}
+        return {LETTERS[name]: value for name, value in values.items()}
 
 
 def _read(command: Command, names: Mapping[str, str]) -> SendHeader:

@@ -24,6 +24,7 @@ from timermq.client.history import Send as Sending
 from timermq.client.history import Verdict as VerdictGiven
 from timermq.remoting import Coding, Command, RequestCode, ResponseCode
 from timermq.remoting.send_batch import SendItem, decode_results, encode_items
+from timermq.remoting.send_header import LETTERS
 from timermq.remoting.stored_message import StoredMessage, decode_messages
 
 from .scenario import (
@@ -46,7 +47,7 @@ from .scenario import (
 from .seen_messages import SeenMessages
 from .staged_clock import StagedClock
 from .staged_link import StagedLink
-from .staged_message import LETTERS, body_of, damage_of, properties_of
+from .staged_message import body_of, damage_of, properties_of
 from .staged_network import StagedNetwork
 
 PULL_COUNT = 32

@@ -20,19 +20,6 @@ _ARRIVING = frozenset(
 )
 """The producer's properties, those that a broker adds, and the moment."""
 
-LETTERS = {
-    "producerGroup": "a",
-    "topic": "b",
-    "defaultTopic": "c",
-    "defaultTopicQueueNums": "d",
-    "queueId": "e",
-    "sysFlag": "f",
-    "bornTimestamp": "g",
-    "flag": "h",
-    "properties": "i",
-}
-"""How the second way of sending names the fields of the first."""
-
 
 def properties_of(item: Item, now_ms: int) -> bytes:
     """The property text of a message that is sent at ``now_ms``."""

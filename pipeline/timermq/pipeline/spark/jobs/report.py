@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import attrs
@@ -38,17 +38,6 @@ FORECAST_DAYS = 31
 """How far a forecast looks: 2.7 million seconds, 65 MB on the driver."""
 HOT_SECONDS = 20
 """The fullest seconds that are shown."""
-TABLES = (
-    "backlog",
-    "backlog_by_hour",
-    "backlog_by_topic",
-    "hot_slots",
-    "rolls",
-    "delays",
-    "lateness",
-    "forecast",
-)
-"""What may be written; the last one where the rate is known."""
 
 
 @attrs.frozen(kw_only=True)
@@ -88,6 +77,20 @@ class Report:
         """Let Spark forget what it keeps; the frames would be made from the files again."""
         for frame in self.cells:
             frame.unpersist()
+
+
+FRAMES: Mapping[str, Callable[[Report], DataFrame]] = {
+    "backlog": lambda found: found.minutes,
+    "backlog_by_hour": lambda found: found.hours,
+    "backlog_by_topic": lambda found: found.topics,
+    "hot_slots": lambda found: found.hot_slots,
+    "rolls": lambda found: found.rolls,
+    "delays": lambda found: found.delays,
+    "lateness": lambda found: found.lateness,
+}
+"""The tables that are always written."""
+FORECAST = "forecast"
+"""That which is written where the rate is known."""
 
 
 def report(
@@ -184,22 +187,13 @@ def write_frames(spark: SparkSession, found: Report, out: str, *, store: str) ->
     Raises:
         SparkJobError: A table's place is somebody else's; nothing is written.
     """
-    frames = [
-        found.minutes,
-        found.hours,
-        found.topics,
-        found.hot_slots,
-        found.rolls,
-        found.delays,
-        found.lateness,
-    ]
+    frames = {name: frame_of(found) for name, frame_of in FRAMES.items()}
     if found.forecast is not None:
-        frames.append(spark.createDataFrame(pa.table(found.forecast.columns())))
-    written = dict(zip(TABLES, frames, strict=False))
+        frames[FORECAST] = spark.createDataFrame(pa.table(found.forecast.columns()))
     check_places(out, store=store)
-    for name, frame in written.items():
+    for name, frame in frames.items():
         write_table(frame.coalesce(1), f"{out}/{name}.parquet", store=store)
-    return list(written)
+    return list(frames)
 
 
 def check_places(out: str, *, store: str) -> None:
@@ -208,7 +202,7 @@ def check_places(out: str, *, store: str) -> None:
     Raises:
         SparkJobError: As of ``write_frames``.
     """
-    for name in TABLES:
+    for name in (*FRAMES, FORECAST):
         write_mode(f"{out}/{name}.parquet", store=store)
 
 

@@ -1,0 +1,30 @@
+"""Bodies of answers in CBOR, read with their limits."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from timermq.client.errors import MalformedAnswerError
+from timermq.remoting.connection import FRAME_SIZE_MAX
+from timermq.remoting.plain_cbor import PlainCborError, decode_plain
+
+_Body = TypeVar("_Body")
+
+
+def decode_answer(body: bytes, kind: type[_Body], what: str) -> _Body:
+    """Read the body of an answer.
+
+    Args:
+        body: All of it.
+        kind: What it must be.
+        what: The broker's address and what was asked for, for the error.
+
+    Raises:
+        MalformedAnswerError: It is something else.
+    """
+    try:
+        return msgspec.convert(decode_plain(body, size_max=FRAME_SIZE_MAX), kind)
+    except (PlainCborError, msgspec.ValidationError) as error:
+        raise MalformedAnswerError(f"{what}: {error}") from error
