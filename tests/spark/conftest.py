@@ -14,13 +14,16 @@ from timermq.pipeline.spark import register, spark_session
 SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
-    # Tests are short: the first compiler alone, which is ready sooner.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    # Tests are short: the first compiler alone, which is ready sooner, and no threads that collect
+    # garbage beside them.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     # ... and few: to compile a query takes longer than to interpret it.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
+    # A hash table of ten rows takes a page; a broadcast one keeps it until garbage is collected.
+    "spark.buffer.pageSize": "1m",
 }
 
 

@@ -49,6 +49,9 @@ LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     # Each of the 200 that Spark takes costs a task, of small tables more than their rows do.
     "spark.sql.shuffle.partitions": str(max(8, 2 * (os.cpu_count() or 1))),
+    # Over TCP every task waits 40 ms for a delayed acknowledgement. Not on a cluster, whose
+    # temporary directories may have longer names than a socket can.
+    "spark.python.unix.domain.socket.enabled": "true",
 }
 """Of a session that has no cluster."""
 
