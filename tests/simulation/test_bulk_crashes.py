@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from fakes import VirtualClock
-from simulation.bulk_workloads import ASYNC, BULK_WORKLOADS, Rows, arrived, desk
+from simulation.bulk_workloads import ASYNC, BULK_WORKLOADS, JOB, Rows, arrived, desk
 from simulation.crash_selection import different_states, selected
 from simulation.crash_states import CrashState, CrashStates
 from simulation.recording_disk import Recording, Synced
@@ -64,6 +64,31 @@ async def test_a_log_that_a_power_cut_made_shorter(autojump_clock: MockClock) ->
 
         assert arrived(one.service.store) == dict.fromkeys(rows.all, 1)
         assert (job.status().adopted, job.was_found) == (5, False)
+
+
+async def test_a_kill_among_rows_that_a_kill_left(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A progress amid rows of the process before still leads to those behind it."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    rows = Rows(parts=(tuple((row,) for row in range(0, 80, 2)),))
+    async with desk(disk, clock, ASYNC, None) as one:
+        await one.run_job(rows, "run")
+        while one.scheduling.adopter.adopted < 30:
+            await trio.lowlevel.checkpoint()
+    disk.process_kill()
+    monkeypatch.setattr("timermq.broker.bulk.adopter.NOTE_INTERVAL_S", 0)
+    async with desk(disk, clock, ASYNC, None) as one:
+        job = one.jobs.get(JOB)
+        while job.progress is None or not job.progress.row:
+            await trio.lowlevel.checkpoint()
+        assert job.progress.row < 30
+    disk.process_kill()
+    async with desk(disk, clock, ASYNC, None) as one:
+        await one.done()
+
+        assert arrived(one.service.store) == dict.fromkeys(rows.all, 1)
 
 
 def test_a_broker_that_does_not_sync_is_found_out() -> None:

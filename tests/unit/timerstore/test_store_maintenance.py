@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -12,7 +13,9 @@ from fakes import START_MS, VirtualClock
 from small_store import ROOT, SYNC_OPTIONS, message, put_bodies, read_bodies, small_options
 from timermq.timerstore.cleaning import HOUR_MS
 from timermq.timerstore.commit_log import StoreFailedError
+from timermq.timerstore.index_follower import IndexFollower
 from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 from timermq.timerstore.store_options import StoreOptions
@@ -115,6 +118,49 @@ async def test_the_index_follows_and_is_synced_now_and_then(autojump_clock: Mock
     rig.store = rig.open()
 
     assert rig.store.statistics().indexed_to > 0
+
+
+def large(count: int) -> list[Message]:
+    """Messages that are more than a mebibyte together."""
+    return [message("x" * ((1 << 20) // count), properties=b"KEYS\x01k\x02")] * count
+
+
+async def test_a_mebibyte_is_indexed_at_once(autojump_clock: MockClock) -> None:
+    """A bulk job, which waits for the index, is not held to that much in 200 ms."""
+    rig = Rig(small_options(mapped_file_size_commit_log=1 << 22))
+
+    async def body() -> None:
+        rig.store.put([message(properties=b"KEYS\x01k\x02")])
+        await trio.sleep(0.1)
+        assert rig.store.statistics().indexed_to == 0
+        rig.store.put(large(4))
+        await trio.sleep(0.01)
+        assert rig.store.statistics().indexed_to == rig.store.commit_log.max_offset
+
+    await rig.serve(body)
+
+
+async def test_an_index_without_room_rests_between_two_tries(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much has gathered: everything else has its turn."""
+    rig = Rig(small_options(mapped_file_size_commit_log=1 << 22))
+    tried = 0
+
+    def no_room(_: IndexFollower) -> None:
+        nonlocal tried
+        tried += 1
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(IndexFollower, "index_slice", no_room)
+
+    async def body() -> None:
+        rig.store.put(large(4))
+        await trio.sleep(1.1)
+
+    await rig.serve(body)
+
+    assert tried == 6
 
 
 async def test_an_idle_store_does_nothing_but_measure_its_disk(autojump_clock: MockClock) -> None:

@@ -8,6 +8,7 @@ task             does                                                           
 flush_log        syncs the log; with SYNC_FLUSH at once                                 500 ms
 flush_queues     syncs log and queues, writes the checkpoint                            1 s
 follow_index     indexes new records in slices; syncs the index now and then            200 ms, 10 s
+                 (sooner when a mebibyte has gathered)
 clean            removes old segments, measures the disk                                10 s
 ===============  =====================================================================  ============
 
@@ -36,6 +37,9 @@ from .store_options import StoreOptions
 
 INDEX_INTERVAL_MS = 200
 """Time in which records gather for the index, whose hashing works on many at once."""
+INDEX_GATHERED = 1 << 20
+"""Bytes of the log that are enough of them: what gathers further may have to be read again
+(``FRESH_COUNT_MAX``), and a bulk job waits for the index."""
 
 INDEX_CLOSE_TIMEOUT = 5.0
 """Seconds at closing for bringing the index up to date; the rest follows when the store is
@@ -89,6 +93,8 @@ class StoreMaintenance:
         self._checkpointed_to = log.max_offset if is_checkpointed else -1
         """End of the log that the checkpoint on the disk speaks of."""
         self._appended = trio.lowlevel.ParkingLot()
+        self._gathering = trio.lowlevel.ParkingLot()
+        """Where follow_index waits for more records."""
         self.files_lock = trio.Lock()
         """Held while files of queues and index are synced or removed: never both at once."""
 
@@ -97,6 +103,8 @@ class StoreMaintenance:
         self.try_dispatch()
         if self._appended:
             self._appended.unpark_all()
+        if self._gathering and self._has_gathered():
+            self._gathering.unpark_all()
 
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
         """Serve until cancelled.
@@ -258,21 +266,33 @@ class StoreMaintenance:
         while True:
             while not index.is_behind:
                 await self._appended.park()
-            await trio.sleep(INDEX_INTERVAL_MS / 1000)
-            await self._index_new_records(index)
+            if not self._has_gathered():
+                with trio.move_on_after(INDEX_INTERVAL_MS / 1000):
+                    await self._gathering.park()
+            if not await self._index_new_records(index):
+                await trio.sleep(INDEX_INTERVAL_MS / 1000)
             if trio.current_time() >= flush_time:
                 await self._flush_index(index)
                 flush_time = trio.current_time() + self._options.index_flush_interval_ms / 1000
 
-    async def _index_new_records(self, index: IndexFollower) -> None:
+    def _has_gathered(self) -> bool:
+        """Whether so much is not indexed yet that it is time."""
+        index = self._index
+        return index is not None and self._log.max_offset - index.position >= INDEX_GATHERED
+
+    async def _index_new_records(self, index: IndexFollower) -> bool:
+        """Bring the index up to date; False without room for it.
+
+        The messages are safe then; it is tried again next time.
+        """
         while index.is_behind:
             try:
                 index.index_slice()
             except OSError as error:
-                # No room for the index. The messages are safe; it is tried again next time.
                 self._fail_unless_full(error)
-                return
+                return False
             await trio.lowlevel.checkpoint()
+        return True
 
     async def _flush_index(self, index: IndexFollower) -> None:
         # The index must not tell of records that a power cut takes from the log.

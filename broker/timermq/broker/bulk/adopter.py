@@ -79,7 +79,8 @@ class _Work:
     refused: int
     known: Numbers
     """Rows beyond the progress that the process before has stored, ascending."""
-    noted_at: float
+    reached: ProgressNote
+    """What a progress may say: every row below it is decided, no other one is before its place."""
 
 
 @attrs.define(eq=False)
@@ -184,22 +185,36 @@ class Adopter:
             row=progress.row,
             refused=progress.refused,
             known=known,
-            noted_at=trio.current_time(),
+            reached=progress,
         )
         if job.progress is None:
             # Before the first row: without it none is in the log, whatever a power cut took there.
-            await self._note(work, must=True)
-        first = 0
-        for name, rows in note.parts:
-            if first + rows > work.row:
-                await self._adopt_part(work, name, first, rows)
-            first += rows
-        await self._note(work, must=True, is_done=True)
+            self._reach(work)
+            await self._note(work, work.reached)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._note_now_and_then, work)
+            await self._adopt_parts(work)
+            nursery.cancel_scope.cancel()
+        self._reach(work)
+        done = attrs.evolve(
+            work.reached,
+            done_ms=self._timer_store.clock.now_ms(),
+            parts_digest=parts_digest(note.parts),
+            topics=note.topics,
+        )
+        await self._note(work, done)
         self._go_on(work)
         self._work = None
         job.handed_over, job.was_found = None, False
         job.clean(self._store.disk)
         log.info("bulk job done", job=job.name, rows=work.row, refused=work.refused)
+
+    async def _adopt_parts(self, work: _Work) -> None:
+        first = 0
+        for name, rows in work.note.parts:
+            if first + rows > work.row:
+                await self._adopt_part(work, name, first, rows)
+            first += rows
 
     async def _adopt_part(self, work: _Work, name: str, first: int, rows: int) -> None:
         """The rows of a part that are left; ``first`` is the number of its first row in the job."""
@@ -208,6 +223,7 @@ class Adopter:
             with closing(self._store.disk.open(part.file_path, read_only=True)) as file:
                 for place, block in _blocks(file, work.row - first):
                     await self._adopt_block(work, name, first, place.first_row, block)
+                    await trio.lowlevel.checkpoint()
         except (BulkBlockError, FileNotFoundError) as error:
             # Every byte was good at the hand-over: the disk has lost them since.
             remark = f"BULK_PART_DAMAGED: part {name}: {error}"
@@ -236,8 +252,7 @@ class Adopter:
         if self._store.options.is_sync_flush:
             # Its queues show what is synced; nobody else would ask for it.
             await self._store.wait_flushed(self._store.commit_log.max_offset)
-        if trio.current_time() - work.noted_at >= NOTE_INTERVAL_S:
-            await self._note(work)
+        self._reach(work)
 
     async def _try(self, work: _Work, first: int, block: BulkBlock, left: Numbers) -> _Tried:
         """Put rows of a block, as many as the store takes now."""
@@ -327,25 +342,31 @@ class Adopter:
             work.refused += len(found)
             found = []
 
-    async def _note(self, work: _Work, *, must: bool = False, is_done: bool = False) -> None:
-        """Write the progress of what is durable; one that ``must`` be is tried until it is."""
-        log_py = self._store.commit_log.max_offset
-        note = ProgressNote(
+    def _reach(self, work: _Work) -> None:
+        """Rows up to here are decided: to be called where none of a later block is stored.
+
+        As long as rows follow that the process before has stored, the log is to be read from
+        where it was: they stand before its end.
+        """
+        is_known_later = bool(len(work.known)) and int(work.known[-1]) >= work.row
+        end_py = self._store.commit_log.max_offset
+        work.reached = ProgressNote(
             row=work.row,
-            log_py=log_py,
+            log_py=work.reached.log_py if is_known_later else end_py,
             refused=work.refused,
             refused_size=work.refused_rows.size,
         )
-        if is_done:
-            note = attrs.evolve(
-                note,
-                done_ms=self._timer_store.clock.now_ms(),
-                parts_digest=parts_digest(work.note.parts),
-                topics=work.note.topics,
-            )
-        while not await self._save(work, note) and must:
+
+    async def _note_now_and_then(self, work: _Work) -> None:
+        """Write the progress beside the adoption, which does not wait for the disk meanwhile."""
+        while True:
+            await trio.sleep(NOTE_INTERVAL_S)
+            await self._save(work, work.reached)
+
+    async def _note(self, work: _Work, note: ProgressNote) -> None:
+        """Write a progress that nothing goes on without: it is tried until it is written."""
+        while not await self._save(work, note):
             await self._hold_up(work, 0, "the progress of the job cannot be written")
-        work.noted_at = trio.current_time()
 
     async def _save(self, work: _Work, note: ProgressNote) -> bool:
         """Whether the note is written, behind what it says."""
