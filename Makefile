@@ -65,7 +65,7 @@ clean:           ## remove what make made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .fuzz
 
 ASKS ?= 3
-figures: $(STAMP)  ## measure all that docs/performance.md shows: three quarters of an hour, 8 GB of disk
+figures: $(STAMP)  ## measure all that docs/performance.md shows: an hour and a half, 12 GB of disk
 	$(BIN)/python perf/record.py questions --asks $(ASKS) --keep
 	$(BIN)/python perf/record.py peers --keep
 	$(BIN)/python perf/bench_burst_lateness.py --keep
@@ -75,6 +75,9 @@ figures: $(STAMP)  ## measure all that docs/performance.md shows: three quarters
 	$(BIN)/python perf/overload.py --keep
 	$(BIN)/python perf/bench_access.py --keep
 	$(BIN)/python perf/bench_watch.py --keep
+	$(BIN)/python perf/bench_spark.py --count 10000000 --keep
+	$(BIN)/python perf/spark_linearity.py --keep
+	$(BIN)/python perf/spark_schedule.py --keep
 	$(MAKE) docs
 
 docs: $(STAMP)   ## tables of docs/ from declarations and kept results, and pictures of these

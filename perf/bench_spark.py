@@ -5,7 +5,8 @@ if a directory is named; for `rebuild` every tenth is marked as delivered, for `
 Each question has a session with two cores and 2 GB for Java, and is asked until Java is warm; the
 next asking counts. CPU is that of all processes, Java's too, and judged as on the reference
 machine; memory is the largest resident set of one Python worker. Kept answers of questions that are
-not asked stay.
+not asked stay. What Spark wrote to its disk because the memory did not hold it is told too;
+`audit_spilling` has so few partitions that it must.
 
 Run: ``python perf/bench_spark.py [QUESTION …] [--count N] [--store DIR] [--keep]``; 1 GB of disk a
 million. Exit code 1: a floor was missed.
@@ -22,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
+from typing import Any
 
 import attrs
 import psutil
@@ -34,6 +36,7 @@ from timermq.cli.bench.calibration import calibration
 from timermq.cli.bench.standing import SPREAD_MS
 from timermq.pipeline.spark import read_table, register, spark_session
 from timermq.pipeline.spark.jobs.audit import audit as audit_store
+from timermq.pipeline.spark.jobs.audit import facts
 from timermq.pipeline.spark.jobs.rebuild import rebuild as rebuild_store
 from timermq.pipeline.spark.jobs.report import report as report_store
 from timermq.timerlog import UNIT
@@ -41,6 +44,7 @@ from timermq.timerlog import UNIT
 COUNT = 1_000_000
 CORES = 2
 WORKER_MEMORY_MAX = 1 << 30
+JAVA_MEMORY = "2g"
 SAMPLE_SECONDS = 0.2
 WARM_SECONDS = 40
 """For so long a question is asked before it counts."""
@@ -106,6 +110,16 @@ def audit(spark: SparkSession, store: SparkStore) -> None:
     assert found.counts["delivered"] == store.count
 
 
+def audit_spilling(spark: SparkSession, store: SparkStore) -> None:
+    """The same, a partition of it a core."""
+    usual = facts.FACTS_PER_PARTITION
+    facts.FACTS_PER_PARTITION = 3 * store.count // CORES
+    try:
+        audit(spark, store)
+    finally:
+        facts.FACTS_PER_PARTITION = usual
+
+
 @attrs.frozen
 class Question:
     """A job, and how long it may take."""
@@ -131,6 +145,7 @@ QUESTIONS: Mapping[str, Question] = {
     "report": Question(report, 15, none),
     "rebuild": Question(rebuild, 60, lambda store: store.some),
     "audit": Question(audit, 60, lambda store: store.count),
+    "audit_spilling": Question(audit_spilling, None, lambda store: store.count),
 }
 """In the order in which one store can answer them."""
 
@@ -189,7 +204,7 @@ def measure(names: list[str], directory: Path, count: int) -> list[dict[str, obj
         if delivered is not None:
             store.bring_to(delivered(store))
         spark = spark_session(
-            master=f"local[{CORES}]", name="bench", settings={"spark.driver.memory": "2g"}
+            master=f"local[{CORES}]", name="bench", settings={"spark.driver.memory": JAVA_MEMORY}
         )
         register(spark)
         found.append(answer(name, spark, store))
@@ -208,10 +223,22 @@ def warm_up(
         ask(spark, store)
 
 
+def spilled(spark: SparkSession) -> int:
+    """Bytes that this session has written to its disk because they did not fit the memory."""
+    # PySpark does not tell these counts; the store behind Spark's web pages does, without types.
+    gateway: Any = spark.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
+    context: Any = spark.sparkContext._jsc  # pyright: ignore[reportPrivateUsage]
+    nothing = gateway.jvm.java.util.ArrayList()
+    quantiles = gateway.new_array(gateway.jvm.double, 0)
+    stages = context.sc().statusStore().stageList(None, False, False, quantiles, nothing)
+    return sum(stages.apply(at).diskBytesSpilled() for at in range(stages.size()))
+
+
 def answer(name: str, spark: SparkSession, store: SparkStore) -> dict[str, object]:
     """What a question costs when Java is warm."""
     question = QUESTIONS[name]
     warm_up(question.ask, spark, store)
+    spilled_before = spilled(spark)
     with calibration() as calibrated, metered() as meter:
         question.ask(spark, store)
     share = calibrated.share
@@ -222,12 +249,15 @@ def answer(name: str, spark: SparkSession, store: SparkStore) -> dict[str, objec
         "question": name,
         "rows": store.count,
         "seconds": round(meter.seconds, 2),
+        "normal_seconds": round(meter.seconds * share, 2),
         "rows_per_second": round(store.count / meter.seconds),
         "cpu_us": round(cpu_us, 2),
         "normal_cpu_us": round(cpu_us * share, 2),
         "normal_cpu_us_max": floor and round(floor, 2),
         "worker_mib": round(meter.worker_bytes / (1 << 20)),
         "worker_mib_max": WORKER_MEMORY_MAX >> 20,
+        "java_memory": JAVA_MEMORY,
+        "spilled_mib": (spilled(spark) - spilled_before) >> 20,
         "calibration_ms": round(calibrated.ms, 2),
         "passes": within and meter.worker_bytes <= WORKER_MEMORY_MAX,
     }

@@ -33,12 +33,12 @@ from timermq.timerstore.put_status import PutStatus
 from ..refusal import RefusedError
 from ..sending.message_stamp import MessageStamp
 from .adopted_rows import adopted_rows
+from .adoption import Adoption
 from .block_rows import BlockRows, Numbers, RowsOrigin
 from .bulk_job import BulkJob
 from .bulk_jobs import BulkJobs
 from .durable_note import save_note
-from .job_notes import PROGRESS, HandedOverNote, ProgressNote, parts_digest
-from .refused_rows import RefusedRows
+from .job_notes import PROGRESS, ProgressNote, parts_digest
 from .staged_part import PlacedBlock, StagedPart, blocks_in
 from .topic_gate import TopicGate
 
@@ -65,22 +65,6 @@ HOPELESS = frozenset(
 """The same row again can only be refused again; anything else is for a while."""
 
 log = structlog.get_logger("timermq.broker.bulk.adopter")
-
-
-@attrs.define(eq=False)
-class _Work:
-    """The job in hand."""
-
-    job: BulkJob
-    note: HandedOverNote
-    refused_rows: RefusedRows
-    row: int
-    """Rows of the job below it are stored or refused."""
-    refused: int
-    known: Numbers
-    """Rows beyond the progress that the process before has stored, ascending."""
-    reached: ProgressNote
-    """What a progress may say: every row below it is decided, no other one is before its place."""
 
 
 @attrs.define(eq=False)
@@ -129,7 +113,7 @@ class Adopter:
         self._own_names = frozenset(name.decode() for name in stamp.keys)
         self._pinned_from = self._store.pinned_from
         self._store.pinned_from = self.pinned_from
-        self._work: _Work | None = None
+        self._work: Adoption | None = None
 
     def pinned_from(self) -> int | None:
         """Lowest position of the log that the job in hand, or anything else, needs; None without.
@@ -178,7 +162,7 @@ class Adopter:
                 first=progress.row,
             )
             log.info("bulk job goes on", job=job.name, row=progress.row, found=len(known))
-        self._work = work = _Work(
+        self._work = work = Adoption(
             job=job,
             note=note,
             refused_rows=job.refused_rows(self._store.disk),
@@ -189,13 +173,13 @@ class Adopter:
         )
         if job.progress is None:
             # Before the first row: without it none is in the log, whatever a power cut took there.
-            self._reach(work)
+            work.reach(self._store.commit_log.max_offset)
             await self._note(work, work.reached)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._note_now_and_then, work)
             await self._adopt_parts(work)
             nursery.cancel_scope.cancel()
-        self._reach(work)
+        work.reach(self._store.commit_log.max_offset)
         done = attrs.evolve(
             work.reached,
             done_ms=self._timer_store.clock.now_ms(),
@@ -209,14 +193,14 @@ class Adopter:
         job.clean(self._store.disk)
         log.info("bulk job done", job=job.name, rows=work.row, refused=work.refused)
 
-    async def _adopt_parts(self, work: _Work) -> None:
+    async def _adopt_parts(self, work: Adoption) -> None:
         first = 0
         for name, rows in work.note.parts:
             if first + rows > work.row:
                 await self._adopt_part(work, name, first, rows)
             first += rows
 
-    async def _adopt_part(self, work: _Work, name: str, first: int, rows: int) -> None:
+    async def _adopt_part(self, work: Adoption, name: str, first: int, rows: int) -> None:
         """The rows of a part that are left; ``first`` is the number of its first row in the job."""
         part = work.job.parts.get(name) or StagedPart(path=work.job.path(name), is_whole=True)
         try:
@@ -234,7 +218,7 @@ class Adopter:
             work.row = first + rows
 
     async def _adopt_block(
-        self, work: _Work, name: str, part_first: int, at: int, block: BulkBlock
+        self, work: Adoption, name: str, part_first: int, at: int, block: BulkBlock
     ) -> None:
         """All rows of a block that begins with row ``at`` of its part."""
         first, rows = part_first + at, np.arange(len(block), dtype=np.int64)
@@ -252,9 +236,9 @@ class Adopter:
         if self._store.options.is_sync_flush:
             # Its queues show what is synced; nobody else would ask for it.
             await self._store.wait_flushed(self._store.commit_log.max_offset)
-        self._reach(work)
+        work.reach(self._store.commit_log.max_offset)
 
-    async def _try(self, work: _Work, first: int, block: BulkBlock, left: Numbers) -> _Tried:
+    async def _try(self, work: Adoption, first: int, block: BulkBlock, left: Numbers) -> _Tried:
         """Put rows of a block, as many as the store takes now."""
         tried = _Tried()
         try:
@@ -327,7 +311,9 @@ class Adopter:
         now = self._store.statistics()
         return now.max_phy_offset - now.indexed_to > INDEX_LAG_MAX
 
-    async def _refuse(self, work: _Work, part: str, rows: Sequence[tuple[int, str, str]]) -> None:
+    async def _refuse(
+        self, work: Adoption, part: str, rows: Sequence[tuple[int, str, str]]
+    ) -> None:
         """Write refused rows down; they are durable with the next progress."""
         found: list[RefusedRow] = [(part, *row) for row in sorted(rows)]
         while found:
@@ -342,33 +328,18 @@ class Adopter:
             work.refused += len(found)
             found = []
 
-    def _reach(self, work: _Work) -> None:
-        """Rows up to here are decided: to be called where none of a later block is stored.
-
-        As long as rows follow that the process before has stored, the log is to be read from
-        where it was: they stand before its end.
-        """
-        is_known_later = bool(len(work.known)) and int(work.known[-1]) >= work.row
-        end_py = self._store.commit_log.max_offset
-        work.reached = ProgressNote(
-            row=work.row,
-            log_py=work.reached.log_py if is_known_later else end_py,
-            refused=work.refused,
-            refused_size=work.refused_rows.size,
-        )
-
-    async def _note_now_and_then(self, work: _Work) -> None:
+    async def _note_now_and_then(self, work: Adoption) -> None:
         """Write the progress beside the adoption, which does not wait for the disk meanwhile."""
         while True:
             await trio.sleep(NOTE_INTERVAL_S)
             await self._save(work, work.reached)
 
-    async def _note(self, work: _Work, note: ProgressNote) -> None:
+    async def _note(self, work: Adoption, note: ProgressNote) -> None:
         """Write a progress that nothing goes on without: it is tried until it is written."""
         while not await self._save(work, note):
             await self._hold_up(work, 0, "the progress of the job cannot be written")
 
-    async def _save(self, work: _Work, note: ProgressNote) -> bool:
+    async def _save(self, work: Adoption, note: ProgressNote) -> bool:
         """Whether the note is written, behind what it says."""
         if not await self._store.wait_flushed(note.log_py):
             return False
@@ -384,13 +355,13 @@ class Adopter:
         work.job.progress = note
         return True
 
-    def _go_on(self, work: _Work) -> None:
+    def _go_on(self, work: Adoption) -> None:
         """What held the job up is over, if anything did."""
         if work.job.held_up is not None:
             self.held_up.over()
             work.job.held_up = None
 
-    async def _hold_up(self, work: _Work, count: int, error: str) -> None:
+    async def _hold_up(self, work: Adoption, count: int, error: str) -> None:
         """The store takes nothing just now: say so, and pause."""
         self.held_up.again(count, self._timer_store.clock.now_ms(), error)
         work.job.held_up = error
