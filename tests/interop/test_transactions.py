@@ -196,4 +196,5 @@ def test_over_from_java_and_back(
         ["crossed", "noted-too-late", "java0", "java2", "java3", "ours0", "ours1"]
     )
     assert {"crossed", "noted-too-late"}.isdisjoint(line.split()[0] for line in ours)
-    assert names == {"java3", "java4", "java5", "ours1", "ours2"}
+    # On a busy machine RocketMQ asks about its own one as well, before it has noted its end.
+    assert names - {"back"} == {"java3", "java4", "java5", "ours1", "ours2"}
