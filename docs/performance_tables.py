@@ -279,12 +279,13 @@ def spark() -> list[str]:
 def _linearity(result: Mapping[str, Any]) -> str:
     """What a unit costs among few and among many."""
     costs = [
-        f"{one['normal_cpu_us']} µs among {one['units']:,} ({one['seconds']} s as seen)"
+        f"{one['normal_cpu_us']} µs among {one['units']:,} "
+        f"({one['seconds']} s, {one['cpu_us']} µs as seen)"
         for one in result["answers"]
     ]
     return (
         f"Linear: a unit of the timer log costs {', '.join(costs)}{_cross(result['passes'])}: at "
-        f"most {result['ratio_max']} times as much among ten times as many, and at most "
+        f"most {result['ratio_max']} times as much, as seen, among ten times as many, and at most "
         f"{result['normal_cpu_us_max']} µs. Among few the start of a job weighs most. Commit "
         f"{result['machine']['commit']}."
     )

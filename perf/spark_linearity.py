@@ -2,7 +2,8 @@
 
 A small store's timer log is written on with the units that it has, shuffled anew each time round,
 and read as a table when it has a million, ten million and a hundred million. CPU is that of all
-processes, Java's too, judged as on the reference machine; the least of some askings counts.
+processes, Java's too; the least of some askings counts. One count is judged beside another as seen,
+and the floor as on the reference machine.
 
 Run: ``python perf/spark_linearity.py [--counts N …] [--keep]``; 5 GB of disk and some minutes.
 Exit code 1: somewhere a unit costs more than a quarter beyond what it does among ten times fewer,

@@ -29,6 +29,7 @@ from timermq.remoting.bulk import RefusedRow
 from timermq.remoting.bulk_block import BulkBlock, BulkBlockError
 from timermq.timerstore.disk import File, is_full
 from timermq.timerstore.put_status import PutStatus
+from timermq.timerstore.store_maintenance import INDEX_GATHERED
 
 from ..refusal import RefusedError
 from ..sending.message_stamp import MessageStamp
@@ -46,9 +47,9 @@ NOTE_INTERVAL_S = 1.0
 """Between two writings of the progress: what a start after a kill has to look for in the log."""
 BACKLOG_MAX = 8_192
 """Messages of the timer topic that have no place in the wheel yet: some 50 ms of its time."""
-INDEX_LAG_MAX = 2 << 20
+INDEX_LAG_MAX = 2 * INDEX_GATHERED
 """Bytes of the log that are not indexed yet: what falls further behind has to be read again, at ten
-times the cost of a row."""
+times the cost of a row. The index begins at half of it."""
 BACKLOG_PAUSE_S = 0.005
 MESSAGES_MAX = 128
 """Single messages stored together."""
