@@ -125,7 +125,7 @@ class Broker:
             options, self._connect, self.tables.clients, at_sweep=self.tables.rates.look
         )
         self.store.on_arrival(self.tables.long_polling.notify_message_arriving)
-        self.store.on_arrival(self._adopt_topic)
+        self.store.on_arrival(self._let_read)
 
     @classmethod
     async def open(
@@ -360,10 +360,10 @@ class Broker:
         self._saver.changed()
         self.name_servers.changed()
 
-    def _adopt_topic(self, queue: ConsumeQueue) -> None:
-        """Bring back a topic that was deleted while a message was on its way to it."""
-        if self.tables.topics.get(queue.topic) is None and queue.topic != QUARANTINE_TOPIC:
-            self.tables.topics.adopt(queue.topic, queue.queue_id + 1)
+    def _let_read(self, queue: ConsumeQueue) -> None:
+        """See to it that what arrives can be read: its topic may be gone, or have fewer queues."""
+        if queue.topic != QUARANTINE_TOPIC:
+            self.tables.topics.let_read(queue.topic, queue.queue_id)
 
     def _load_tables(self) -> ConfigSaver:
         """Read the tables' files, and add the topics that only the store knows."""

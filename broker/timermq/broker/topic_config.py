@@ -254,15 +254,31 @@ class TopicConfigTable:
         """Make a topic that the store has messages of, unless it is there.
 
         A kill between the first message of a topic and the save of this table would otherwise leave
-        the message where nobody can read it.
+        the message where nobody can read it. Others may wait for queues that have none yet, so it
+        gets no fewer than topics have that producers make.
+
+        Args:
+            topic: Its name.
+            queue_nums: Behind the last queue that has messages.
         """
-        if topic not in self._topics and topic_fault(topic) is None:
-            log.warning("topic found in the store only", topic=topic, queues=queue_nums)
-            self.put(
-                TopicConfig(
-                    topic_name=topic, read_queue_nums=queue_nums, write_queue_nums=queue_nums
-                )
-            )
+        if topic in self._topics or topic_fault(topic) is not None:
+            return
+        nums = max(queue_nums, self._options.default_topic_queue_nums)
+        log.warning("topic found in the store only", topic=topic, queues=nums)
+        self.put(TopicConfig(topic_name=topic, read_queue_nums=nums, write_queue_nums=nums))
+
+    def let_read(self, topic: str, queue_id: int) -> None:
+        """Let consumers read a queue at which a message has arrived.
+
+        What waited for it while the topic was deleted, got fewer queues or was adopted with fewer
+        would otherwise stand where nobody can read it.
+        """
+        config = self._topics.get(topic)
+        if config is None:
+            self.adopt(topic, queue_id + 1)
+        elif queue_id >= config.read_queue_nums:
+            log.warning("topic has a further queue to read", topic=topic, queue_id=queue_id)
+            self.put(attrs.evolve(config, read_queue_nums=queue_id + 1))
 
     def settings_changed(self) -> None:
         """Follow a change of settings that say how topics may be used or come to be."""

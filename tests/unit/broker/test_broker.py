@@ -140,7 +140,38 @@ async def test_a_topic_that_only_the_store_knows_is_adopted() -> None:
 
     assert load_json(disk, f"{ROOT}/config/topics.json") is None
     assert topic is not None
-    assert topic.read_queue_nums == 3
+    assert topic.read_queue_nums == 8
+
+
+@pytest.mark.parametrize("queue_id", [3, 11])
+async def test_what_waits_for_a_topic_that_a_kill_forgot(
+    autojump_clock: MockClock, queue_id: int
+) -> None:
+    """Acknowledged before its topic's table was on the disk: it can be read when it arrives.
+
+    Another queue of the topic has a message already, so that the topic is known by it alone.
+    """
+    disk, clock = MemoryDisk(), VirtualClock()
+    disk.sync_seconds = lambda: 0.05
+    broker = open_broker(clock, disk=disk)
+    nums = {"defaultTopicQueueNums": "4"} if queue_id < 4 else {"defaultTopic": "DefaultCluster"}
+    nums = {"defaultTopicQueueNums": "16", **nums}
+    with pytest.RaisesGroup(OSError, flatten_subgroups=True):  # of the sync that is under way
+        async with trio.open_nursery() as nursery:
+            await nursery.start(broker.run)
+            peer = RunningBroker(broker, clock, nursery).connect()
+            await peer.call(10, send_ext("T", **nums), b"now")
+            delay = "TIMER_DELAY_MS\x0160000\x02"
+            await peer.call(10, send_ext("T", delay, queueId=str(queue_id), **nums), b"later")
+            disk.process_kill()
+            broker.abort()
+            nursery.cancel_scope.cancel()
+    assert load_json(disk, f"{ROOT}/config/topics.json") is None
+    async with running_broker(disk=disk) as running:
+        await trio.sleep(70)
+        answer = await running.connect().call(11, pull_ext("T", queueId=str(queue_id)))
+
+    assert [decode_record(data).body for data in split_records(answer.body)] == [b"later"]
 
 
 async def test_a_stop_answers_what_is_under_way(autojump_clock: MockClock) -> None:

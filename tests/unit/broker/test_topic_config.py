@@ -161,14 +161,33 @@ def test_a_damaged_file_is_not_guessed_at() -> None:
 
 
 def test_topics_of_the_store_are_adopted() -> None:
-    """A topic that has messages but no entry gets one; an entry stays as it is."""
+    """A topic that has messages but no entry gets one; an entry stays as it is.
+
+    No fewer queues than topics have that producers make: messages may wait for any of them.
+    """
     table = make_table()
     table.adopt("T", 3)
+    table.adopt("U", 12)
     table.adopt("TBW102", 1)
     table.adopt("../x", 1)
 
-    assert table.get("T") == TopicConfig(topic_name="T", read_queue_nums=3, write_queue_nums=3)
+    assert table.get("T") == TopicConfig(topic_name="T", read_queue_nums=8, write_queue_nums=8)
+    assert table.get("U") == TopicConfig(topic_name="U", read_queue_nums=12, write_queue_nums=12)
     template = table.get("TBW102")
     assert template is not None
     assert template.queue_nums == 8
     assert table.get("../x") is None
+
+
+def test_a_queue_at_which_something_arrives_is_read() -> None:
+    """Whether its topic was forgotten or has fewer queues; producers get no further ones."""
+    table = make_table()
+    table.put(TopicConfig(topic_name="T", read_queue_nums=2, write_queue_nums=1))
+    before = table.changes
+    table.let_read("T", 1)
+    assert table.changes == before
+    table.let_read("T", 4)
+    table.let_read("U", 9)
+
+    assert table.get("T") == TopicConfig(topic_name="T", read_queue_nums=5, write_queue_nums=1)
+    assert table.get("U") == TopicConfig(topic_name="U", read_queue_nums=10, write_queue_nums=10)

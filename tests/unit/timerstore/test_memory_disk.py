@@ -144,6 +144,43 @@ async def test_a_cancelled_sync_does_nothing() -> None:
     assert content(disk, "f") == b""
 
 
+async def test_a_sync_that_takes_time(autojump_clock: trio.abc.Clock) -> None:
+    """Until its end nothing is durable; who waits cannot leave, and what came meanwhile waits."""
+    disk = new_disk()
+    disk.sync_seconds = lambda: 0.5
+    early, late = create(disk, "early", b"abc"), create(disk, "late", b"abc" * 3_000)
+    begin = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(disk.sync, late)
+        await trio.sleep(0.1)
+        late.write(BLOCK_SIZE, b"xyz")
+        with trio.move_on_after(0.1) as left:
+            await disk.sync(early)
+    disk.power_cut()
+
+    assert left.cancelled_caught is False
+    assert trio.current_time() - begin == pytest.approx(0.6)
+    assert (content(disk, "early"), content(disk, "late")) == (b"abc", b"abc" * 3_000)
+
+
+async def test_a_sync_of_names_whose_process_dies(autojump_clock: trio.abc.Clock) -> None:
+    """A power cut before its end: the name is not there."""
+    disk = new_disk()
+    disk.sync_seconds = lambda: 0.5
+    disk.open("/d/f", create=True)
+
+    async def cut_the_power() -> None:
+        await trio.sleep(0.1)
+        disk.power_cut()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(cut_the_power)
+        with pytest.raises(OSError, match="the process was killed"):
+            await disk.sync_dir("/d")
+
+    assert disk.list_dir("/d") == []
+
+
 def test_a_failed_sync_is_never_tried_again() -> None:
     """Later syncs of the handle fail too; what is written again lasts with a sync of another."""
     disk = new_disk()

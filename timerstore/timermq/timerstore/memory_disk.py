@@ -168,6 +168,8 @@ class MemoryDisk:
         self.total = total
         self.fail_syncs_of: Callable[[str], bool] = lambda _: False
         """Paths whose syncs fail with EIO; to be set by tests."""
+        self.sync_seconds: Callable[[], float] = lambda: 0.0
+        """How long the next sync takes, by trio's clock; to be set by tests."""
         self.process = 0
         """Counts kills: handles of an earlier process are closed."""
         self.journal = MemoryJournal()
@@ -252,15 +254,25 @@ class MemoryDisk:
         return lock
 
     async def sync(self, *files: File) -> None:
-        """Make durable what was written before the call; a checkpoint stands for the time."""
+        """Make durable what was written before the call, at the end of the time that it takes."""
+        await trio.lowlevel.checkpoint_if_cancelled()
         syncs = _begin_syncs(files)
-        await trio.lowlevel.checkpoint()
+        await self._wait_for_sync()
         _end_syncs(syncs)
 
     async def sync_dir(self, path: str) -> None:
-        """A checkpoint, then the names are durable."""
-        await trio.lowlevel.checkpoint()
+        """The names are durable at the end of the time that it takes."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        process = self.process
+        await self._wait_for_sync()
+        if process != self.process:
+            raise OSError(errno.EBADF, "the process was killed", path)
         self.sync_dir_now(path)
+
+    async def _wait_for_sync(self) -> None:
+        """Whoever waits for a sync that has begun cannot leave before its end."""
+        with trio.CancelScope(shield=True):
+            await trio.sleep(self.sync_seconds())
 
     def sync_now(self, *files: File) -> None:
         """Contents are durable."""

@@ -130,6 +130,7 @@ class _Drawing:
             clock_faults=self._draw_clock(bursts),
             disk_faults=self._draw_disk_faults(bursts),
             full_disks=self._draw_full_disks(bursts),
+            sync_max_ms=self._draw.choice((0, 2, 20, 20)),
         )
 
     def _draw_timer(self) -> TimerOptions:

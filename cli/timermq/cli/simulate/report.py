@@ -40,6 +40,8 @@ def plan_lines(scenario: Scenario) -> Iterator[str]:
     yield f"store: {_fields(scenario.store, StoreOptions())}"
     yield f"timer: {_fields(scenario.timer, TimerOptions())}"
     yield f"network: {_fields(scenario.network)}"
+    if scenario.sync_max_ms:
+        yield f"syncs: up to {scenario.sync_max_ms} ms"
     for life in scenario.lives:
         yield f"life: {_fields(life)}"
     for fault in scenario.clock_faults:

@@ -257,6 +257,8 @@ class Scenario:
     clock_faults: tuple[ClockFault, ...] = ()
     disk_faults: tuple[DiskFault, ...] = ()
     full_disks: tuple[FullDisk, ...] = ()
+    sync_max_ms: int = 0
+    """How long a sync takes at most; 0: no time at all."""
 
 
 def unique_key(number: int) -> str:

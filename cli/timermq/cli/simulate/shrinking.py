@@ -64,6 +64,8 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
         yield attrs.evolve(scenario, duration_ms=last_ms + 1)
     if scenario.network != NetworkPlan():
         yield attrs.evolve(scenario, network=NetworkPlan())
+    if scenario.sync_max_ms:
+        yield attrs.evolve(scenario, sync_max_ms=0)
     for clients in _without(scenario.clients):
         yield attrs.evolve(scenario, clients=clients)
     for lives in _without(scenario.lives):

@@ -46,6 +46,9 @@ SETTLE_SECONDS = 700.0
 """Longer than a broker may take to notice a step of the clock."""
 FAILED_END_MS = 6_000
 """A broker whose sync has failed answers what is under way for five seconds, and ends then."""
+SYNCS_MAX = 10
+"""Syncs, of files and of their names, from the one under way to the one that has a record on the
+disk."""
 LEVEL_MAX_MS = 30_000
 """The longest delay of the levels that plans use."""
 WAIT_WINDOWS = 10
@@ -95,6 +98,9 @@ class World:
         self._scenario = scenario
         self._clock = StagedClock()
         self._disk = MemoryDisk(now_ms=self._clock.now_ms, total=DISK_SIZE)
+        if scenario.sync_max_ms:
+            draw = Random(f"syncs of {scenario.seed}")  # noqa: S311 - a plan, not a secret
+            self._disk.sync_seconds = lambda: draw.uniform(0, scenario.sync_max_ms) / 1000
         self._disk_faults = FaultRules()
         self._events: list[Event] = []
         self._seen = SeenMessages(scenario.store.is_sync_flush)
@@ -137,7 +143,7 @@ class World:
         scenario, store = self._scenario, self._scenario.store
         # The history is written by the clock that is disturbed; syncs follow trio's.
         fastest = max([1.0, *(one.rate or 0 for one in scenario.clock_faults)])
-        unsynced_ms = store.flush_interval_commit_log_ms
+        unsynced_ms = store.flush_interval_commit_log_ms + SYNCS_MAX * scenario.sync_max_ms
         if scenario.disk_faults:
             unsynced_ms += FAILED_END_MS
         self._events.append(

@@ -54,7 +54,7 @@ def nothing(*_: object, **__: object) -> list[bytes]:
 
 def test_an_index_that_hides_messages_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a look-up for what has been received."""
-    scenario = draw_scenario(1, days=0.2)
+    scenario = draw_scenario(10, days=0.2)
     assert () == simulate(scenario).faults
     monkeypatch.setattr(IndexFollower, "query", nothing)
 
