@@ -81,6 +81,27 @@ def test_an_archive_that_grows(
     assert third.out.startswith(f"{count} batches in the range: {count} replayed before, 0 now (0 ")
 
 
+def test_an_archive_of_nothing(run: Run, spark: SparkSession, store: str, tmp_path: Path) -> None:
+    """No message had been delivered when it was made: there is none in any range.
+
+    Other tables that have no files are refused, and so is it under a name, which would be used up.
+    """
+    directory, empty = tmp_path / "archive", tmp_path / "empty"
+    archive_up_to(spark, store, directory, 0)
+    empty.mkdir()
+    span = ("--from", "0", "--to", "1", "--shift", "1h")
+
+    ran = run("replay", str(directory), *span)
+    named = run("replay", str(directory), *span, "--job", "once")
+    other = run("replay", str(empty), *span)
+
+    assert (0, "") == (ran.code, ran.err)
+    assert ran.out.startswith("0 batches in the range: 0 replayed before, 0 now (0 messages")
+    assert [(1, ""), (1, "")] == [(named.code, named.out), (other.code, other.out)]
+    assert f"{directory}: expected files to read, found none" in named.err
+    assert f"{empty}: expected files to read, found none" in other.err
+
+
 def test_an_archive_elsewhere(run: Run) -> None:
     """What this machine does not see has no content here: the user names the job."""
     ran = run("replay", "hdfs://a/b", "--from", "0", "--to", "1", "--shift", "1h")

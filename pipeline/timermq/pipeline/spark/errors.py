@@ -45,6 +45,8 @@ _FROM_PYTHON = re.compile(
     r"^(?:[\w.]+\.)?(?:SparkJobError|BulkRefusedError|NoStoreError|Store\w*Error): (.+)$", re.M
 )
 """How an error of ours ends the trace of a Python process."""
+_NO_FILES = "UNABLE_TO_INFER_SCHEMA"
+"""Spark's condition for a directory of nothing; it would have a schema named by hand."""
 
 
 def cause_of(error: BaseException) -> str | None:
@@ -60,6 +62,8 @@ def cause_of(error: BaseException) -> str | None:
     found: list[str] = _FROM_PYTHON.findall(str(error))
     if found:
         return found[-1].strip()
-    if isinstance(error, PySparkException) and error.getCondition():
+    if isinstance(error, PySparkException) and (condition := error.getCondition()):
+        if condition == _NO_FILES:
+            return "expected files to read, found none"
         return str(error).strip().partition("\n")[0]
     return None

@@ -104,7 +104,7 @@ def format_of(paths: Sequence[str]) -> str:
     Raises:
         SparkJobError: They have none that is known, or several.
     """
-    names = [one.name if isinstance(one, Path) else one for path in paths for one in _files(path)]
+    names = [one.name if isinstance(one, Path) else one for path in paths for one in files_of(path)]
     found = {FORMATS.get(_ending(name), "") for name in names}
     if len(found) != 1 or not (only := found.pop()):
         raise SparkJobError(
@@ -130,7 +130,7 @@ def content_name(verb: str, paths: Iterable[str], said: Mapping[str, object]) ->
     """
     digest = hashlib.blake2b(json.dumps(dict(said), sort_keys=True).encode(), digest_size=10)
     for path in paths:
-        files = [one for one in _files(path) if isinstance(one, Path)]
+        files = [one for one in files_of(path) if isinstance(one, Path)]
         if not files:
             raise SparkJobError(
                 f"{path}: expected files of this machine, found none: say by --job what makes this "
@@ -165,14 +165,12 @@ def one_line() -> Generator[None]:
         raise SparkJobError(cause) from None
 
 
-def _malformed(text: str) -> str | None:
-    """What is said about a line that is none of its format; it comes in errors of several kinds."""
-    found = _MALFORMED.search(text)
-    return None if found is None else found[0].strip()
+def files_of(path: str) -> list[Path | str]:
+    """The files of a path, in order, without Spark's own; what is not here is left as it is.
 
-
-def _files(path: str) -> list[Path | str]:
-    """The files of a path, in order, without Spark's own; what is not here is left as it is."""
+    Args:
+        path: Of a file or a directory.
+    """
     root = Path(path)
     if not root.is_dir():
         return [root if root.is_file() else path]
@@ -182,6 +180,12 @@ def _files(path: str) -> list[Path | str]:
         if one.is_file()
         and not any(part.startswith(("_", ".")) for part in one.relative_to(root).parts)
     )
+
+
+def _malformed(text: str) -> str | None:
+    """What is said about a line that is none of its format; it comes in errors of several kinds."""
+    found = _MALFORMED.search(text)
+    return None if found is None else found[0].strip()
 
 
 def _ending(name: str) -> str:
