@@ -81,10 +81,15 @@ def bodies(whole: dict[int, bytes], left: dict[int, bytes]) -> set[str]:
 
 
 async def check_repair(disk: MemoryDisk, whole: dict[int, bytes], label: object) -> None:
-    """Repair a damaged store: it is clean then, stays so, and delivers what survived, once."""
+    """Repair a damaged store: it is clean then, stays so, and delivers what survived, once.
+
+    What was wrong is told once, however many rounds of the repair met it.
+    """
     survivors = {one for one in bodies(whole, records(disk)) if one.startswith("m")}
     report = await repair(checked(disk))
     assert report.is_mended, (label, report.left)
+    told = Counter(tuple(finding.row().items()) for finding in report.findings)
+    assert {1} >= set(told.values()), label
     assert [] == mendable(damage_of(checked(disk))), label
     assert () == (await repair(checked(disk))).kept, label
     arrived = await serve_on(disk)

@@ -63,7 +63,10 @@ class StoreRepair:
 
     store: CheckedStore
     now_ms: Callable[[], int]
-    _findings: list[Finding] = attrs.field(factory=list[Finding], init=False)
+    _findings: dict[tuple[str, int, str, str], Finding] = attrs.field(
+        factory=dict[tuple[str, int, str, str], Finding], init=False
+    )
+    """By file, offset, expected and found: what a later round finds still is told once."""
     _first: dict[QueueKey, int] = attrs.field(factory=dict[QueueKey, int], init=False)
     """Queues that begin behind a gap."""
 
@@ -92,7 +95,7 @@ class StoreRepair:
         finally:
             lock.release()
         return RepairReport(
-            findings=tuple(self._findings),
+            findings=tuple(self._findings.values()),
             left=left,
             aside=aside.directory,
             kept=tuple(aside.kept),
@@ -100,7 +103,8 @@ class StoreRepair:
 
     def _note(self, findings: Iterable[Finding]) -> list[Finding]:
         found = [one for one in findings if is_damage(one)]
-        self._findings += found
+        for one in found:
+            self._findings.setdefault((one.file, one.offset, one.expected, one.found), one)
         return found
 
     def _mend_log(self, aside: Aside) -> tuple[LogCheck, list[Finding]]:
