@@ -317,7 +317,7 @@ def read_history(path: str | os.PathLike[str]) -> Iterator[tuple[int, Event]]:
         place = f"{os.fspath(path)}:1"
         try:
             found = _decode_header(header)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise HistoryError(f"{place}: expected the header of a history: {error}") from error
         if (found.format, found.version) != (FORMAT, VERSION):
             raise HistoryError(
@@ -331,5 +331,5 @@ def read_history(path: str | os.PathLike[str]) -> Iterator[tuple[int, Event]]:
                 continue
             try:
                 yield number, _decode_event(line)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise HistoryError(f"{os.fspath(path)}:{number}: {error}") from error

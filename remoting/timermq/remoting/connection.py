@@ -215,7 +215,7 @@ class FrameConnection:
         Returns:
             Without a run, where the next one may begin.
         """
-        if word >> 24:
+        if word >> 24 or not word:  # another coding, or headers of nothing
             return None, at
         starts, run_end = self._alike(data, at, word)
         header_size = word

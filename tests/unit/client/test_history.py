@@ -123,6 +123,8 @@ def test_a_second_header_is_no_event(tmp_path: Path) -> None:
             b'{"event":"crash","at_ms":1,"who":"p","kind":"kill","more":1}\n',
             "h.jsonl:2: Object contains unknown field `more`",
         ),
+        (b'{"format":"\xcf"}\n', "h.jsonl:1: expected the header of a history"),
+        (b'{"format":"timermq-history","version":1}\n{"event":"\xcfend"}\n', "h.jsonl:2: "),
     ],
 )
 def test_what_is_no_history_is_refused_by_line(tmp_path: Path, content: bytes, found: str) -> None:

@@ -112,6 +112,16 @@ def test_commands_before_an_error_are_given_out() -> None:
         connection.events()
 
 
+def test_headers_of_nothing() -> None:
+    """However many frames come without a header, they are no run of sends: an error that stays."""
+    connection = FrameConnection(run_count_min=1)
+    connection.receive_data(struct.pack(">iI", 4, 0) * 100)
+    with pytest.raises(RemoteProtocolError) as caught:
+        connection.requests()
+
+    assert caught.value is connection.failure
+
+
 def test_read_frames_are_forgotten() -> None:
     """A connection keeps nothing of what it has given out, however it is asked."""
     frame = encode_frame(Command(code=1, body=bytes(1 << 18)))

@@ -74,7 +74,7 @@ class QueueLockTable:
         """
         try:
             file = msgspec.convert(data, _LockFile)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, UnicodeEncodeError) as error:
             raise ConfigTableError(f"{self.path}: {error}") from None
         expires_at = self._current_time() + LOCK_SECONDS
         for group, clients in file.lock_table.items():

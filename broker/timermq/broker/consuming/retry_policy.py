@@ -71,7 +71,7 @@ def read_retry_policy(where: str, value: object) -> RetryPolicy | None:
         return None
     try:
         policy = msgspec.convert(value, _GroupRetryPolicy)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise ConfigTableError(f"{where}: groupRetryPolicy: {error}") from None
     if policy.type == "EXPONENTIAL":
         return policy.exponential_retry_policy

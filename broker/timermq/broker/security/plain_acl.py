@@ -213,8 +213,14 @@ def _white(where: str, text: str) -> WhiteAddress:
 def _check_keys(where: str, fields: Mapping[str, object], known: frozenset[str]) -> None:
     for key in fields:
         if key not in known:
+            # A secret stands there when `secretKey:` lacks its blank, or is left out.
+            shown = (
+                _shown(key)
+                if key.isalpha()
+                else "of another kind, not shown since it may be secret"
+            )
             raise PlainAclError(
-                f"{where}: expected {', '.join(sorted(known))}, found the key {_shown(key)}"
+                f"{where}: expected {', '.join(sorted(known))}, found a key {shown}"
             )
 
 

@@ -121,7 +121,9 @@ def test_renewals_are_no_changes() -> None:
     assert told == [2, 3]
 
 
-@pytest.mark.parametrize("data", [[], {}, {"lockTable": {"G": {"c": [{"topic": "T"}]}}}])
+@pytest.mark.parametrize(
+    "data", [[], {}, {"lockTable": {"G": {"c": [{"topic": "T"}]}}}, {"\udc8d": 1}]
+)
 def test_a_file_of_something_else(data: object) -> None:
     """It is an error that names the file."""
     with pytest.raises(ConfigTableError, match=r"^config/queueLocks\.json: "):

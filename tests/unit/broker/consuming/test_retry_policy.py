@@ -66,6 +66,7 @@ def test_reading(value: object, policy: object) -> None:
         ({"customizedRetryPolicy": {"next": [0] * 1001}}, "Expected `array` of length <= 1000"),
         ({"exponentialRetryPolicy": {"multiplier": 0}}, "Expected `int` >= 1"),
         ({"exponentialRetryPolicy": {"max": "9"}}, "Expected `int`, got `str`"),
+        ({"\udc8d": 1}, "'utf-8' codec can't encode character '\\udc8d'"),
     ],
 )
 def test_what_is_no_policy(value: object, reason: str) -> None:
