@@ -188,13 +188,26 @@ class Connection:
         requests: Sequence[Received] = ()
         if self._frames.failure is None:
             self._frames.receive_data(data)
-            with contextlib.suppress(RemoteProtocolError):
-                requests = self._frames.requests()
+            requests = self._read_requests()
         failure = self._frames.failure
         if failure is not None:
             log.warning("broken frame", remote=self.session.remote_address, reason=failure.remark)
             self._end(failure.remark)
         return requests, len(data)
+
+    def _read_requests(self) -> Sequence[Received]:
+        """What has come as requests. The task that reads this connection reads all others, too.
+
+        So a mistake of ours in reading ends the connection alone.
+        """
+        try:
+            return self._frames.requests()
+        except RemoteProtocolError:
+            return ()
+        except Exception:
+            log.exception("connection failed", remote=self.session.remote_address)
+            self._end("failed")
+            return ()
 
     def _read_ready(self, file_number: int) -> bytes:
         """At most ``READS_MAX`` reads, as long as each fills its buffer.

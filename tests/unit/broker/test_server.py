@@ -9,12 +9,15 @@ from contextlib import asynccontextmanager
 import attrs
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 from broker_rig import BROKER, STORE, TIMER, Peer
 from timermq.broker.broker import Broker
 from timermq.broker.options import BrokerOptions
 from timermq.broker.server import OTHER_FILES, bind, raise_file_limit, room_for_connections
 from timermq.pipeline import SystemClock
+from timermq.remoting import Command
+from timermq.remoting.connection import FrameConnection, Received
 from timermq.timerstore.memory_disk import MemoryDisk
 
 
@@ -63,6 +66,31 @@ async def test_the_name_server_s_port_can_be_left_out() -> None:
         peer = await connect(broker.endpoint.listen)
         assert (await peer.call(105, {"topic": "TBW102"})).code == 0
         await peer.stream.aclose()
+
+
+async def test_a_mistake_in_reading_ends_its_connection_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of ours, whatever a peer has sent: it is logged, and all others are served on."""
+    read = FrameConnection.requests
+
+    def requests(frames: FrameConnection) -> list[Received]:
+        found = read(frames)
+        if any(isinstance(one, Command) and one.code == 9_998 for one in found):
+            raise ValueError("a mistake")
+        return found
+
+    monkeypatch.setattr(FrameConnection, "requests", requests)
+    async with listening_broker() as broker:
+        good, bad = [await connect(broker.endpoint.listen) for _ in range(2)]
+        with capture_logs() as logs:
+            await bad.send(Command(9_998))
+            assert await bad.receive() is None
+        assert (await good.call(30, {"topic": "T", "queueId": "0"})).code == 0
+        for peer in (good, bad):
+            await peer.stream.aclose()
+
+    assert ["connection failed"] == [one["event"] for one in logs if one["log_level"] == "error"]
 
 
 async def test_one_connection_too_many_is_turned_away() -> None:

@@ -186,13 +186,13 @@ def _account(where: str, value: object) -> Account:
 def _perms(where: str, fields: Mapping[str, object], name: str) -> dict[str, int]:
     """``TopicA=PUB|SUB`` lines."""
     perms: dict[str, int] = {}
-    for text in _texts(where, fields, name):
+    for number, text in enumerate(_texts(where, fields, name), start=1):
         resource, equals, word = (part.strip() for part in text.partition("="))
         if not (resource and equals and word):
             raise PlainAclError(f"{where}: {name}: expected NAME=RIGHT, found {_shown(text)}")
         if resource in perms:
             raise PlainAclError(f"{where}: {name}: expected {_shown(resource)} once, found twice")
-        perms[resource] = _right(where, f"{name}: {_shown(resource)}", word)
+        perms[resource] = _right(where, f"{name} {number}", word)
     return perms
 
 
@@ -213,14 +213,8 @@ def _white(where: str, text: str) -> WhiteAddress:
 def _check_keys(where: str, fields: Mapping[str, object], known: frozenset[str]) -> None:
     for key in fields:
         if key not in known:
-            # A secret stands there when `secretKey:` lacks its blank, or is left out.
-            shown = (
-                _shown(key)
-                if key.isalpha()
-                else "of another kind, not shown since it may be secret"
-            )
             raise PlainAclError(
-                f"{where}: expected {', '.join(sorted(known))}, found a key {shown}"
+                f"{where}: expected {', '.join(sorted(known))}, found {_shown(key)}"
             )
 
 
@@ -256,4 +250,9 @@ def _texts(where: str, fields: Mapping[str, object], name: str) -> list[str]:
 
 
 def _shown(text: str) -> str:
-    return ascii(text)[:100]
+    """A text of the file for an error, unless a secret that stands in a wrong place looks like it.
+
+    One does when the blank behind ``secretKey:`` is missing, or the whole name.
+    """
+    is_plain = all(letter.isalpha() or letter in "|=" for letter in text)
+    return ascii(text)[:100] if is_plain else "a text that is not shown, since it may be a secret"
