@@ -7,10 +7,13 @@ names the place: to guess would mean to overwrite what the operator has.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TypeVar, cast
+
+import msgspec
 
 _INT64 = range(-(2**63), 2**63)
 _DIGITS_MAX = 10
+_S = TypeVar("_S", bound=msgspec.Struct)
 
 
 class ConfigTableError(ValueError):
@@ -84,6 +87,23 @@ class ConfigFields:
 
     def _error(self, name: str, expected: str, value: object) -> ConfigTableError:
         return ConfigTableError(f"{self.where}: {name}: expected {expected}, found {_shown(value)}")
+
+
+def read_struct(where: str, value: object, struct: type[_S]) -> _S:
+    """A whole object at once, all its fields known; those of other versions are passed over.
+
+    Args:
+        where: Names the object in errors.
+        value: As the JSON reader gave it.
+        struct: What it must be.
+
+    Raises:
+        ConfigTableError: It is something else, or a text in it holds half a character.
+    """
+    try:
+        return msgspec.convert(value, struct)
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        raise ConfigTableError(f"{where}: {error}") from None
 
 
 def _is_number(key: str) -> bool:

@@ -236,6 +236,7 @@ _encoder = msgspec.json.Encoder()
 _HEADER = _encoder.encode(_Header(FORMAT, VERSION)) + b"\n"
 _decode_header = msgspec.json.Decoder(_Header).decode
 _decode_event: Callable[[bytes], Event] = msgspec.json.Decoder(Event).decode
+_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError)
 
 
 class HistoryWriter:
@@ -317,7 +318,7 @@ def read_history(path: str | os.PathLike[str]) -> Iterator[tuple[int, Event]]:
         place = f"{os.fspath(path)}:1"
         try:
             found = _decode_header(header)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except _NO_JSON as error:
             raise HistoryError(f"{place}: expected the header of a history: {error}") from error
         if (found.format, found.version) != (FORMAT, VERSION):
             raise HistoryError(
@@ -331,5 +332,5 @@ def read_history(path: str | os.PathLike[str]) -> Iterator[tuple[int, Event]]:
                 continue
             try:
                 yield number, _decode_event(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except _NO_JSON as error:
                 raise HistoryError(f"{os.fspath(path)}:{number}: {error}") from error

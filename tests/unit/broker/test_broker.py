@@ -143,9 +143,15 @@ async def test_a_topic_that_only_the_store_knows_is_adopted() -> None:
     assert topic.read_queue_nums == 8
 
 
-@pytest.mark.parametrize("queue_id", [3, 11])
+@pytest.mark.parametrize(
+    ("queue_id", "nums"),
+    [
+        (3, {"defaultTopicQueueNums": "4"}),
+        (11, {"defaultTopicQueueNums": "16", "defaultTopic": "DefaultCluster"}),
+    ],
+)
 async def test_what_waits_for_a_topic_that_a_kill_forgot(
-    autojump_clock: MockClock, queue_id: int
+    autojump_clock: MockClock, queue_id: int, nums: dict[str, str]
 ) -> None:
     """Acknowledged before its topic's table was on the disk: it can be read when it arrives.
 
@@ -154,8 +160,6 @@ async def test_what_waits_for_a_topic_that_a_kill_forgot(
     disk, clock = MemoryDisk(), VirtualClock()
     disk.sync_seconds = lambda: 0.05
     broker = open_broker(clock, disk=disk)
-    nums = {"defaultTopicQueueNums": "4"} if queue_id < 4 else {"defaultTopic": "DefaultCluster"}
-    nums = {"defaultTopicQueueNums": "16", **nums}
     with pytest.RaisesGroup(OSError, flatten_subgroups=True):  # of the sync that is under way
         async with trio.open_nursery() as nursery:
             await nursery.start(broker.run)

@@ -21,7 +21,7 @@ import structlog
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.lock_body import MessageQueue
 
-from ..config_fields import ConfigTableError
+from ..config_fields import read_struct
 from ..refusal import RefusedError
 
 LOCK_SECONDS = 60.0
@@ -72,10 +72,7 @@ class QueueLockTable:
         Raises:
             ConfigTableError: It is something else than locks.
         """
-        try:
-            file = msgspec.convert(data, _LockFile)
-        except (msgspec.ValidationError, UnicodeEncodeError) as error:
-            raise ConfigTableError(f"{self.path}: {error}") from None
+        file = read_struct(self.path, data, _LockFile)
         expires_at = self._current_time() + LOCK_SECONDS
         for group, clients in file.lock_table.items():
             locks = self._groups.setdefault(group, {})

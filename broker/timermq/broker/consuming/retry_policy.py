@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from ..config_fields import ConfigTableError
+from ..config_fields import read_struct
 
 STEPS_MAX = 1_000
 """Delays in one list."""
@@ -69,10 +69,7 @@ def read_retry_policy(where: str, value: object) -> RetryPolicy | None:
     """
     if value is None:
         return None
-    try:
-        policy = msgspec.convert(value, _GroupRetryPolicy)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        raise ConfigTableError(f"{where}: groupRetryPolicy: {error}") from None
+    policy = read_struct(f"{where}: groupRetryPolicy", value, _GroupRetryPolicy)
     if policy.type == "EXPONENTIAL":
         return policy.exponential_retry_policy
     return policy.customized_retry_policy

@@ -214,7 +214,7 @@ def _check_keys(where: str, fields: Mapping[str, object], known: frozenset[str])
     for key in fields:
         if key not in known:
             raise PlainAclError(
-                f"{where}: expected {', '.join(sorted(known))}, found {_shown(key)}"
+                f"{where}: expected {', '.join(sorted(known))}, found the key {_shown(key)}"
             )
 
 

@@ -98,9 +98,8 @@ class World:
         self._scenario = scenario
         self._clock = StagedClock()
         self._disk = MemoryDisk(now_ms=self._clock.now_ms, total=DISK_SIZE)
-        if scenario.sync_max_ms:
-            draw = Random(f"syncs of {scenario.seed}")  # noqa: S311 - a plan, not a secret
-            self._disk.sync_seconds = lambda: draw.uniform(0, scenario.sync_max_ms) / 1000
+        draw = Random(f"syncs of {scenario.seed}")  # noqa: S311 - a plan, not a secret
+        self._disk.sync_seconds = lambda: draw.uniform(0, scenario.sync_max_ms) / 1000
         self._disk_faults = FaultRules()
         self._events: list[Event] = []
         self._seen = SeenMessages(scenario.store.is_sync_flush)

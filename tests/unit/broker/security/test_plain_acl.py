@@ -123,7 +123,7 @@ def test_truths_of_yaml(word: str) -> None:
     [
         ("accounts: 7", "accounts: expected a list, found something else"),
         ("- a", "expected a mapping of names to values, found something else"),
-        ("account: []", "found 'account'"),
+        ("account: []", "found the key 'account'"),
         ("accounts: [7]", "account 1: expected a mapping"),
         ("accounts: [{accessKey: RocketMQ}]", "secretKey: expected at least 7 characters, found 0"),
         (
@@ -135,7 +135,7 @@ def test_truths_of_yaml(word: str) -> None:
             "secretKey: expected at least 7 characters, found 6",
         ),
         ("accounts: [{accessKey: [a], secretKey: 12345678}]", "accessKey: expected a text"),
-        (ACCOUNT + "  topicPerm: []", "found 'topicPerm'"),
+        (ACCOUNT + "  topicPerm: []", "found the key 'topicPerm'"),
         (ACCOUNT + "  admin: perhaps", "admin: expected true or false, found 'perhaps'"),
         (ACCOUNT + "  defaultTopicPerm: ANY", "defaultTopicPerm: expected DENY, PUB, SUB"),
         (ACCOUNT + "  defaultGroupPerm: sub", "expected DENY, PUB, SUB, PUB|SUB, SUB|PUB, found"),
@@ -147,7 +147,7 @@ def test_truths_of_yaml(word: str) -> None:
         (ACCOUNT + "  whiteRemoteAddress: name", "whiteRemoteAddress: expected an address"),
         ("globalWhiteRemoteAddresses: [name]", "globalWhiteRemoteAddresses: expected an address"),
         ("a: [", "line 1: expected YAML, found something else"),
-        ("a: !!python/object:os.system {}", "found 'a'"),
+        ("a: !!python/object:os.system {}", "found the key 'a'"),
         (ACCOUNT + "- accessKey: RocketMQ\n  secretKey: 87654321", "expected each key once"),
         (" " * (1 << 20) + " ", "expected at most 1048576 bytes, found 1048577"),
     ],

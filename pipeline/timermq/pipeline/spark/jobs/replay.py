@@ -26,7 +26,7 @@ from ..archive.portions import known_batches, portions
 from ..errors import SparkJobError
 from ..sink import JobReport, SinkOptions
 from ..sink.job_report import was_handed_over
-from .schedule import files_of, one_line, read_input, schedule
+from .schedule import one_line, read_input, schedule
 
 NEEDED = ("topic", "body", "properties", "deliver_ms", "stored_ms")
 OWN_NAMES = (
@@ -96,7 +96,7 @@ def replay(
             "makes this replay another one than the last"
         )
     known, done = known_batches(local), list[Replayed]()
-    if known and not files_of(str(root)):
+    if known and not any(batch.files for batch in known):
         return done  # of a store that had delivered nothing yet
     archive = read_input(spark, [str(root)], "parquet")
     with one_line():
