@@ -1,4 +1,7 @@
-"""`timermq serve` on a disk that fails: it says so, ends with 1, and starts again without loss."""
+"""`timermq serve` on a disk that fails: it says so, ends with 1, and starts again without loss.
+
+A log that cannot be written is no such failure.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cli.program import SMALL_FILES, RunProgram
-from interop.serving import serving
+from interop.serving import free_port, serving
 
 pytestmark = pytest.mark.slow
 
@@ -71,3 +74,32 @@ def test_a_failed_sync_ends_the_broker(
     assert "nput/output error" in told
     assert [path in one for one in reasons] == [True]
     assert 1 == len(waiting.rows)
+
+
+def test_a_reader_of_logs_that_goes_does_not_end_the_broker(
+    timermq: RunProgram, tmp_path: Path
+) -> None:
+    """What it would have written is lost; it serves, and ends in order when it is asked to."""
+    listen, namesrv = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "timermq.cli", "serve", "--store", str(tmp_path / "store")),
+            *("--listen", listen, "--namesrv-listen", namesrv, *SMALL_FILES),
+        ],
+        stderr=subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    with process, process.stderr:
+        try:
+            while b"broker ready" not in process.stderr.readline():
+                assert process.poll() is None
+            process.stderr.close()
+            # A line for the topic that is made, and one for each end of a consumer.
+            sent = timermq("send", "T", "x", "--at", "in 100ms", "--namesrv", namesrv)
+            got = timermq("consume", "T", "--group=G", "--count=1", "--json", "--namesrv", namesrv)
+        finally:
+            process.terminate()
+
+    assert 0 == sent.code
+    assert 1 == len(got.rows)
+    assert 0 == process.returncode

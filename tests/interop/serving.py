@@ -46,14 +46,17 @@ class Broker:
         return self.process.wait(timeout=15)
 
 
-def start(store: Path, *flags: str, listen: str = "", namesrv: str = "") -> Broker:
+def start(
+    store: Path, *flags: str, listen: str = "", namesrv: str = "", log: Path | None = None
+) -> Broker:
     """Start ``timermq serve`` on ``store`` and wait until it says that it is ready.
 
-    Whoever starts a broker ends it, whatever happens in between: tests do by ``starting``.
+    Its log is beside the store, unless it is to be elsewhere. Whoever starts a broker ends it,
+    whatever happens in between: tests do by ``starting``.
     """
     listen = listen or f"127.0.0.1:{free_port()}"
     namesrv = namesrv or f"127.0.0.1:{free_port()}"
-    log = store.parent / f"{store.name}.log"
+    log = log or store.parent / f"{store.name}.log"
     command = [sys.executable, "-m", "timermq.cli", "serve", "--store", str(store)]
     command += ["--listen", listen, "--namesrv-listen", namesrv, *flags]
     with log.open("ab") as output:

@@ -60,11 +60,13 @@ async def run_episode(
 
     Raises:
         NotDrainedError: Not everything could be read.
+        BrokerEndedError: A broker ended as nobody had asked it to.
     """
     draw = random.Random(seed)
     store = (directory if disk is None else disk.root) / "store"
     with HistoryWriter(directory / "trouble.jsonl", who="trouble") as history:
-        trouble = Trouble(store, history, draw, disk)
+        log = directory / "broker.log"
+        trouble = Trouble(store, history, draw, log=log, disk=disk)
         load = Load(trouble.namesrv, directory)
         try:
             await trouble.start()

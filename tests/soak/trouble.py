@@ -39,6 +39,10 @@ FULL_SECONDS = (1.0, 5.0)
 PAUSE_SECONDS = (0.5, 5.0)
 
 
+class BrokerEndedError(Exception):
+    """A broker ended by itself, or not in order when it was asked to."""
+
+
 class Trouble:
     """A broker and everything that happens to it.
 
@@ -46,11 +50,18 @@ class Trouble:
         store: Its directory.
         history: Takes what is done.
         draw: Decides it.
+        log: Takes what the brokers say; not on the disk that is filled.
         disk: The disk of the store, if it can be filled.
     """
 
     def __init__(
-        self, store: Path, history: HistoryWriter, draw: random.Random, disk: SmallDisk | None
+        self,
+        store: Path,
+        history: HistoryWriter,
+        draw: random.Random,
+        *,
+        log: Path,
+        disk: SmallDisk | None,
     ) -> None:
         self._history = history
         self._draw = draw
@@ -61,6 +72,7 @@ class Trouble:
             "namesrv": f"127.0.0.1:{free_port()}",
         }
         self._store = store
+        self._log = log
         self._broker: Broker | None = None
 
     @property
@@ -69,18 +81,15 @@ class Trouble:
         return self._ports["namesrv"]
 
     async def start(self) -> None:
-        """Start the broker; on a full disk, which may hinder it, after room is made."""
+        """Start the broker; on a full disk it may wait until there is room again."""
         flush = next(self._flushes)
         flags = [f"--set={name}={value}" for name, value in SETTINGS.items()]
-        begin = partial(start, self._store, *flags, f"--set=flush_disk_type={flush}", **self._ports)
-        try:
+        flags.append(f"--set=flush_disk_type={flush}")
+        begin = partial(start, self._store, *flags, **self._ports, log=self._log)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._make_room)
             self._broker = await trio.to_thread.run_sync(begin)
-        except AssertionError as error:
-            if self._disk is None or not self._is_full():
-                raise
-            self._fault("not_ready", str(error)[-2_000:])
-            self._free()
-            self._broker = await trio.to_thread.run_sync(begin)
+            nursery.cancel_scope.cancel()
         self._history.write(
             Start(at_ms=self._history.clock_ms(), who=self._history.who, flush=flush)
         )
@@ -97,11 +106,10 @@ class Trouble:
     async def settle(self) -> None:
         """The broker runs, and nothing more is done to it."""
         self._free()
-        broker = self._running()
-        if broker.process.poll() is None:
-            broker.process.send_signal(signal.SIGCONT)
-        else:
+        if self._broker is None:
             await self.start()
+        else:
+            self._running().process.send_signal(signal.SIGCONT)
 
     def finish(self) -> int:
         """End it in order; returns the exit code."""
@@ -116,6 +124,7 @@ class Trouble:
 
     async def _kill(self) -> None:
         self._running().kill()
+        self._broker = None
         self._history.write(
             Crash(at_ms=self._history.clock_ms(), who=self._history.who, kind="kill")
         )
@@ -134,7 +143,10 @@ class Trouble:
 
     async def _end(self) -> None:
         code = await trio.to_thread.run_sync(self._running().stop)
-        self._fault("end" if code == 0 else f"ended with {code}")
+        if code != 0:
+            raise BrokerEndedError(f"asked to stop it ended with {code}: {self._last_line()}")
+        self._broker = None
+        self._fault("end")
         await self.start()
 
     async def _fill(self) -> None:
@@ -149,6 +161,10 @@ class Trouble:
             await self._kill()
         self._free()
 
+    async def _make_room(self) -> None:
+        await trio.sleep(self._draw.uniform(*FULL_SECONDS))
+        self._free()
+
     def _free(self) -> None:
         if self._is_full():
             assert self._disk is not None
@@ -160,7 +176,13 @@ class Trouble:
 
     def _running(self) -> Broker:
         assert self._broker is not None, "started"
+        code = self._broker.process.poll()
+        if code is not None:
+            raise BrokerEndedError(f"it ended by itself with {code}: {self._last_line()}")
         return self._broker
+
+    def _last_line(self) -> str:
+        return self._log.read_text().strip().rpartition("\n")[2]
 
     def _fault(self, kind: str, text: str = "") -> None:
         at_ms, who = self._history.clock_ms(), self._history.who

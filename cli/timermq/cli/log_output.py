@@ -9,6 +9,8 @@ import sys
 import structlog
 from structlog.typing import Processor
 
+_log = structlog.get_logger("timermq.cli.log_output")
+
 
 class LogFormat(enum.Enum):
     """How a log line looks."""
@@ -20,13 +22,32 @@ class LogFormat(enum.Enum):
 
 
 class _StandardError:
-    """Writes to what ``sys.stderr`` is at that moment: it may be replaced while we run."""
+    """Writes to what ``sys.stderr`` is at that moment: it may be replaced while we run.
+
+    Neither a disk that is full of logs nor a reader of them that has gone may end a broker: what
+    cannot be written is late, as far as the stream's buffer goes, and then lost. The next line that
+    can be written says how many did not go out at once.
+    """
+
+    def __init__(self) -> None:
+        self._lost = 0
 
     def msg(self, message: str) -> None:
-        sys.stderr.write(message + "\n")
-        sys.stderr.flush()
+        if self._lost:
+            lost, self._lost = self._lost, 0
+            _log.warning("log lines were late or lost", count=lost)
+            if self._lost:
+                self._lost += lost - 1
+        try:
+            sys.stderr.write(message + "\n")
+            sys.stderr.flush()
+        except OSError:
+            self._lost += 1
 
     debug = info = warning = warn = error = critical = fatal = failure = exception = log = msg
+
+
+_standard_error = _StandardError()
 
 
 def configure_logs(log_format: LogFormat, level: int = logging.INFO) -> None:
@@ -42,7 +63,7 @@ def configure_logs(log_format: LogFormat, level: int = logging.INFO) -> None:
     structlog.configure(
         processors=_console() if as_console else _json(),
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=lambda *_: _StandardError(),
+        logger_factory=lambda *_: _standard_error,
         cache_logger_on_first_use=False,
     )
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import logging
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -71,3 +74,32 @@ def test_errors_keep_their_traceback(capsys: pytest.CaptureFixture[str]) -> None
     line = json.loads(capsys.readouterr().err)
 
     assert line["exception"][0]["exc_value"] == "odd"
+
+
+class FullDisk(io.StringIO):
+    """Takes nothing while it is full."""
+
+    is_full = True
+
+    def write(self, text: str) -> int:
+        """Refuse, or take."""
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(text)
+
+
+def test_lines_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They raise nothing, and the next one that can be written is told how many they were."""
+    disk = FullDisk()
+    monkeypatch.setattr(sys, "stderr", disk)
+    configure_logs(LogFormat.JSON)
+    log = structlog.get_logger()
+    for _ in range(3):
+        log.info("early")
+    disk.is_full = False
+    for _ in range(2):
+        log.info("late")
+    lines = [json.loads(line) for line in disk.getvalue().splitlines()]
+
+    assert ["log lines were late or lost", "late", "late"] == [line["event"] for line in lines]
+    assert 3 == lines[0]["count"]
