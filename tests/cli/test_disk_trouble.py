@@ -5,15 +5,21 @@ A log that cannot be written is no such failure.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
+import attrs
 import pytest
+import trio
 
 from cli.program import SMALL_FILES, RunProgram
 from interop.serving import free_port, serving
+from timermq.client import OutgoingMessage, Producer
+from timermq.client.errors import BrokerRefusedError
 
 pytestmark = pytest.mark.slow
 
@@ -76,30 +82,103 @@ def test_a_failed_sync_ends_the_broker(
     assert 1 == len(waiting.rows)
 
 
+LIMITED = """
+import resource, sys
+from timermq.cli.main import main
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+sys.exit(main(sys.argv[1:]))
+"""
+"""The program, where few files may be open."""
+
+
+@attrs.define
+class Told:
+    """A broker that tells its log to whoever started it."""
+
+    process: subprocess.Popen[bytes]
+    namesrv: str
+
+    def stop_listening(self) -> None:
+        """What it says has no reader any more."""
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+
+@contextlib.contextmanager
+def telling(store: Path, *program: str) -> Generator[Told]:
+    """One for the length of a block, from when it is ready; stopped by SIGTERM at its end."""
+    namesrv = f"127.0.0.1:{free_port()}"
+    command = [*program, "serve", "--store", str(store), "--listen", f"127.0.0.1:{free_port()}"]
+    command += ["--namesrv-listen", namesrv, "--set=log_format=JSON", *SMALL_FILES]
+    with subprocess.Popen([sys.executable, *command], stderr=subprocess.PIPE) as process:
+        try:
+            assert process.stderr is not None
+            while b"broker ready" not in (line := process.stderr.readline()):
+                assert line
+            yield Told(process, namesrv)
+        finally:
+            process.terminate()
+
+
+async def flood(namesrv: str) -> set[str]:
+    """Send to more topics than there are files; the rules of what was refused."""
+    refused = set[str]()
+    async with Producer(namesrv, group="flood") as producer:
+        for number in range(64):
+            for queue_id in range(4):
+                one = OutgoingMessage(topic=f"T{number}", body=b"x", queue_id=queue_id)
+                try:
+                    await producer.send_batch([one])
+                except BrokerRefusedError as error:
+                    refused.add(error.rule)
+    return refused
+
+
+def test_a_flood_of_topics_leaves_the_store_its_files(timermq: RunProgram, tmp_path: Path) -> None:
+    """What would take the last ones is refused; the broker serves on, and starts again."""
+    with telling(tmp_path / "store", "-c", LIMITED) as broker:
+        refused = trio.run(flood, broker.namesrv)
+        sent = timermq("send", "T0", "x", "--at", "in 1h", "--namesrv", broker.namesrv)
+    with telling(tmp_path / "store", "-c", LIMITED) as again:
+        waiting = timermq("pending", "--json", "--namesrv", again.namesrv)
+
+    assert {"QUEUES_MAX"} == refused
+    assert 0 == sent.code
+    assert 1 == len(waiting.rows)
+    assert [0, 0] == [one.process.returncode for one in (broker, again)]
+
+
+def test_a_reader_of_logs_that_is_stuck_does_not_hold_the_broker(
+    timermq: RunProgram, tmp_path: Path
+) -> None:
+    """It serves while the pipe is full, and ends in order when it is asked to."""
+    with telling(tmp_path / "store", "-m", "timermq.cli") as broker:
+        trio.run(make_topics, broker.namesrv, 600)  # a line each: together more than a pipe takes
+        sent = timermq("send", "T0", "x", "--at", "in 100ms", "--namesrv", broker.namesrv)
+
+    assert 0 == sent.code
+    assert 0 == broker.process.returncode
+
+
+async def make_topics(namesrv: str, count: int) -> None:
+    """By sending to each."""
+    async with Producer(namesrv, group="topics") as producer:
+        for number in range(count):
+            await producer.send_batch([OutgoingMessage(topic=f"T{number}", body=b"x")])
+
+
 def test_a_reader_of_logs_that_goes_does_not_end_the_broker(
     timermq: RunProgram, tmp_path: Path
 ) -> None:
     """What it would have written is lost; it serves, and ends in order when it is asked to."""
-    listen, namesrv = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "timermq.cli", "serve", "--store", str(tmp_path / "store")),
-            *("--listen", listen, "--namesrv-listen", namesrv, *SMALL_FILES),
-        ],
-        stderr=subprocess.PIPE,
-    )
-    assert process.stderr is not None
-    with process, process.stderr:
-        try:
-            while b"broker ready" not in process.stderr.readline():
-                assert process.poll() is None
-            process.stderr.close()
-            # A line for the topic that is made, and one for each end of a consumer.
-            sent = timermq("send", "T", "x", "--at", "in 100ms", "--namesrv", namesrv)
-            got = timermq("consume", "T", "--group=G", "--count=1", "--json", "--namesrv", namesrv)
-        finally:
-            process.terminate()
+    with telling(tmp_path / "store", "-m", "timermq.cli") as broker:
+        broker.stop_listening()
+        # A line for the topic that is made, and one for each end of a consumer.
+        sent = timermq("send", "T", "x", "--at", "in 100ms", "--namesrv", broker.namesrv)
+        got = timermq(
+            "consume", "T", "--group=G", "--count=1", "--json", "--namesrv", broker.namesrv
+        )
 
     assert 0 == sent.code
     assert 1 == len(got.rows)
-    assert 0 == process.returncode
+    assert 0 == broker.process.returncode

@@ -18,6 +18,13 @@ def refusal_answer(command: Command, error: RefusedError | RemoteProtocolError) 
     return command.answer(error.code, remark=error.remark)
 
 
+def failed_answer(command: Command) -> Command:
+    """The answer to a request that met a mistake of ours (1); the log tells which."""
+    return command.answer(
+        ResponseCode.SYSTEM_ERROR, remark="SYSTEM_ERROR: the broker failed, see its log"
+    )
+
+
 def unsupported_answer(command: Command) -> Command:
     """The answer to a request code that nobody here serves (3): with its name and why, if known."""
     name, why = REFUSED.get(command.code, ("", ""))

@@ -15,7 +15,7 @@ import trio
 from timermq.pipeline.signal import Signal
 from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.config_file import DataVersion, fastjson, load_json, save_json
-from timermq.timerstore.disk import Disk, is_full
+from timermq.timerstore.disk import Disk, is_for_a_while
 
 from .config_fields import ConfigFields
 from .refusal import RefusedError
@@ -187,7 +187,7 @@ class ConfigSaver:
                 try:
                     await save_json(self._disk, path, fastjson(table.to_json()))
                 except OSError as error:
-                    if not is_full(error):
+                    if not is_for_a_while(error):
                         raise
                     log.warning("no room for a table, saved later", path=path, error=str(error))
                     continue

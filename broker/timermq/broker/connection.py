@@ -22,7 +22,7 @@ import structlog
 import trio
 
 from timermq.remoting.connection import DecodeSend, FrameConnection, Received
-from timermq.remoting.errors import LocalProtocolError, RemoteProtocolError
+from timermq.remoting.errors import RemoteProtocolError
 from timermq.remoting.plain_send import decode_plain_send
 
 from .answers import Answer
@@ -297,8 +297,9 @@ class Connection:
             return
         try:
             data = answer if isinstance(answer, bytes) else self._frames.encode(answer)
-        except (LocalProtocolError, UnicodeError):
-            # Whoever sends from another connection's task must not fall over it.
+        except Exception:
+            # Whatever it is: who sends from another connection's task, or from that of all
+            # connections, must not fall over it.
             log.exception("answer not encoded", remote=self.session.remote_address)
             self.close("an answer could not be encoded")
             return

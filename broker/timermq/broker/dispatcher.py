@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
-from timermq.remoting.codes import FLAG_RESPONSE, ResponseCode
+from timermq.remoting.codes import FLAG_RESPONSE
 from timermq.remoting.command import Command
 from timermq.remoting.connection import Received, Request, one_by_one
 from timermq.remoting.errors import RemoteProtocolError
@@ -23,7 +23,7 @@ from timermq.remoting.plain_send import PlainSend
 from timermq.remoting.send_form import SendRun
 
 from .admin.client_calls import ClientCalls
-from .answers import Answer, refusal_answer, unsupported_answer
+from .answers import Answer, failed_answer, refusal_answer, unsupported_answer
 from .client_registry import ClientRegistry
 from .consuming.long_polling import LongPolling
 from .names.route_table import RouteTable
@@ -89,22 +89,15 @@ class Dispatcher:
         Returns:
             The answers that can go now, each with its session; sends first.
         """
-        if self._access is not None:
-            chunks = self._access.admit(chunks)
         sends: list[SessionReceived] = []
         others: list[tuple[Session, Command]] = []
         for session, requests in chunks:
-            for request in requests:
-                if request.flag & FLAG_RESPONSE:
-                    if isinstance(request, Command):
-                        self._calls.answered(session, request)
-                    continue
-                if not isinstance(request, Command) or request.code in SEND_CODES:
-                    sends.append((session, request))
-                else:
-                    others.append((session, request))
-            if requests:
-                session.language, session.version = requests[-1].language, requests[-1].version
+            try:
+                self._sort(session, requests, sends, others)
+            except Exception:
+                # One task brings the requests of all connections: a mistake of ours in looking
+                # through those of one ends that one; what came before it is done.
+                _give_up(session)
         answers = self._handle_sends(sends) if sends else []
         for session, command in others:
             answer = self._handle_one(session, command)
@@ -120,6 +113,28 @@ class Dispatcher:
         self._calls.drop(session)
         self._routes.drop(session)
 
+    def _sort(
+        self,
+        session: Session,
+        requests: Sequence[Received],
+        sends: list[SessionReceived],
+        others: list[tuple[Session, Command]],
+    ) -> None:
+        """Put what a session has brought and may ask for where it belongs."""
+        if self._access is not None:
+            requests = self._access.admit(session, requests)
+        for request in requests:
+            if request.flag & FLAG_RESPONSE:
+                if isinstance(request, Command):
+                    self._calls.answered(session, request)
+                continue
+            if not isinstance(request, Command) or request.code in SEND_CODES:
+                sends.append((session, request))
+            else:
+                others.append((session, request))
+        if requests:
+            session.language, session.version = requests[-1].language, requests[-1].version
+
     def _handle_sends(self, sends: list[SessionReceived]) -> list[tuple[Session, Answer]]:
         self.requests.update([send.code for _, send in sends])
         for _, send in sends:
@@ -128,9 +143,9 @@ class Dispatcher:
         try:
             return self._send.handle(sends)
         except Exception:
-            failed = [(session, one) for session, send in sends for one in one_by_one([send])]
-            log.exception("sends failed", count=len(failed))
-            return [(session, _failed(send)) for session, send in failed if not send.is_oneway]
+            count = sum(len(send) if isinstance(send, SendRun) else 1 for _, send in sends)
+            log.exception("sends failed", count=count)
+            return [answer for session, send in sends for answer in _failed_sends(session, send)]
 
     def _handle_one(self, session: Session, command: Command) -> Command | None:
         handler = self.handlers.get(command.code)
@@ -147,8 +162,21 @@ class Dispatcher:
             return _failed(command)
 
 
+def _failed_sends(session: Session, send: Received) -> list[tuple[Session, Answer]]:
+    try:
+        return [(session, _failed(one)) for one in one_by_one([send]) if not one.is_oneway]
+    except Exception:
+        # What the sends failed of may be that a run of them cannot be read one by one.
+        _give_up(session)
+        return []
+
+
+def _give_up(session: Session) -> None:
+    """End a connection for a mistake of ours, from where it is handled."""
+    log.exception("connection failed", remote=session.remote_address)
+    session.close("failed")
+
+
 def _failed(request: Request) -> Command:
     command = request.to_command() if isinstance(request, PlainSend) else request
-    return command.answer(
-        ResponseCode.SYSTEM_ERROR, remark="SYSTEM_ERROR: the broker failed, see its log"
-    )
+    return failed_answer(command)

@@ -215,6 +215,9 @@ class BrokerOptions:
     """Long requests (LIST_PENDING) that work for one connection at a time."""
     topics_max: int = attrs.field(default=65_536, validator=_positive)
     """Topics in the table; no more are created on request."""
+    queues_max: int = attrs.field(default=262_144, validator=_positive)
+    """Queues of all topics but the broker's own; no more are made on request. Each is an open file:
+    ``serve`` lowers it to what the process may open beside its connections."""
     subscription_groups_max: int = attrs.field(default=32_768, validator=_positive)
     queue_locks_max: int = attrs.field(default=262_144, validator=_positive)
     """Queues locked by orderly consumers; a lock takes some 300 bytes."""

@@ -8,7 +8,6 @@ have been silent for too long are closed by one task that looks through all of t
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, runtime_checkable
@@ -18,12 +17,11 @@ import trio
 
 from .client_registry import ClientRegistry
 from .connection import Connection
+from .open_files import room_for_connections
 from .options import BrokerOptions
 
 SWEEP_INTERVAL = 10.0
 """Seconds between two looks for silent connections and clients, as in RocketMQ."""
-OTHER_FILES = 1_024
-"""File descriptors kept free for the store's segments and the interpreter."""
 BACKLOG = 8_192
 """Connections that the kernel keeps until they are accepted, if its ``somaxconn`` allows so many:
 all clients come back at once after a failure of the network."""
@@ -206,33 +204,3 @@ async def bind(host: str, port: int) -> trio.SocketListener:
     for other in listeners[1:]:
         await other.aclose()
     return listeners[0]
-
-
-def raise_file_limit(connections: int) -> int:
-    """Raise the process's limit of open files as far as needed and allowed.
-
-    Args:
-        connections: How many there are to be, each an open file.
-
-    Returns:
-        How many fit beside `OTHER_FILES`, or beside half of all files where these are few; at most
-        ``connections``.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = connections + OTHER_FILES
-    if soft == resource.RLIM_INFINITY or soft >= needed:
-        return connections
-    if hard != resource.RLIM_INFINITY:
-        needed = min(needed, hard)
-    if needed > soft:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
-        soft = needed
-    return min(connections, max(soft - OTHER_FILES, soft // 2))
-
-
-def room_for_connections(wanted: int) -> int:
-    """How many connections the process can take, at most ``wanted``; said when it is fewer."""
-    room = raise_file_limit(wanted)
-    if room < wanted:
-        log.warning("fewer connections than configured", wanted=wanted, connections=room)
-    return room

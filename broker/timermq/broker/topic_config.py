@@ -137,6 +137,8 @@ class TopicConfigTable:
         self._rest: dict[str, object] = {}
         self._topics = {config.topic_name: config for config in _system_topics(options, level_max)}
         self._system = dict(self._topics)
+        self._queue_count = 0
+        """Queues of all topics but the broker's own."""
 
     def load(self, data: object) -> None:
         """Take a file over; system topics that it lacks stay as they are made at start."""
@@ -149,7 +151,7 @@ class TopicConfigTable:
             if fault is not None:
                 log.warning("topic left out of the table", path=self.path, reason=fault)
             else:
-                self._topics[name] = config
+                self._set(config)
         self._rest = fields.rest
 
     def to_json(self) -> object:
@@ -191,13 +193,15 @@ class TopicConfigTable:
         """Make or change a topic; the caller has checked the name."""
         if self._topics.get(config.topic_name) == config:
             return
-        self._topics[config.topic_name] = config
+        self._set(config)
         self._count_change()
 
     def delete(self, topic: str) -> bool:
         """Forget a topic; False when there is none or the broker needs it."""
-        if topic in self._system or self._topics.pop(topic, None) is None:
+        config = None if topic in self._system else self._topics.pop(topic, None)
+        if config is None:
             return False
+        self._queue_count -= self._queues_of(config)
         self._count_change()
         return True
 
@@ -223,7 +227,6 @@ class TopicConfigTable:
             self._options.auto_create_topic_enable
         ):
             return None
-        self.check_room(topic)
         nums = max(min(default_topic_queue_nums, template.write_queue_nums), 1)
         config = TopicConfig(
             topic_name=topic,
@@ -232,6 +235,7 @@ class TopicConfigTable:
             perm=template.perm & ~PERM_INHERIT,
             topic_filter_type=template.topic_filter_type,
         )
+        self.check_room([config])
         log.info("topic created", topic=topic, queues=nums, template=default_topic)
         self.put(config)
         return config
@@ -243,10 +247,10 @@ class TopicConfigTable:
         """
         config = self._topics.get(topic)
         if config is None:
-            self.check_room(topic)
             config = TopicConfig(
                 topic_name=topic, read_queue_nums=queue_nums, write_queue_nums=queue_nums
             )
+            self.check_room([config])
             self.put(config)
         return config
 
@@ -287,14 +291,35 @@ class TopicConfigTable:
             self._topics[key] = self._system[key] = _template_topic(self._options)
         self._count_change()
 
-    def check_room(self, topic: str) -> None:
-        """Refuse a further topic when the table is full (1)."""
-        if len(self._topics) >= self._options.topics_max:
-            raise RefusedError(
-                ResponseCode.SYSTEM_ERROR,
-                "TOPICS_MAX",
-                f"no room for {topic}: the table holds {len(self._topics)} topics",
-            )
+    def check_room(self, configs: Iterable[TopicConfig]) -> None:
+        """Refuse topics on request, all of them, when the table has no room for them (1)."""
+        wanted = {config.topic_name: config for config in configs}
+        before = [self._topics[topic] for topic in wanted if topic in self._topics]
+        topics = len(self._topics) + len(wanted) - len(before)
+        more = sum(map(self._queues_of, wanted.values())) - sum(map(self._queues_of, before))
+        queues_max = self._options.queues_max
+        if len(wanted) > len(before) and topics > self._options.topics_max:
+            rule, holds = "TOPICS_MAX", f"the table holds {len(self._topics)} topics"
+        elif more > 0 and self._queue_count + more > queues_max:
+            rule = "QUEUES_MAX"
+            holds = f"the topics have {self._queue_count} queues of {queues_max}, and {more} more"
+        else:
+            return
+        raise RefusedError(
+            ResponseCode.SYSTEM_ERROR, rule, f"no room for {next(iter(wanted))}: {holds}"
+        )
+
+    def _set(self, config: TopicConfig) -> None:
+        before = self._topics.get(config.topic_name)
+        self._topics[config.topic_name] = config
+        self._queue_count += self._queues_of(config)
+        self._queue_count -= 0 if before is None else self._queues_of(before)
+
+    def _queues_of(self, config: TopicConfig) -> int:
+        """How many a topic may have; the broker's own are what they are."""
+        if config.topic_name in self._system:
+            return 0
+        return max(config.read_queue_nums, config.write_queue_nums)
 
     def _count_change(self) -> None:
         self.changes += 1

@@ -9,12 +9,13 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
+import attrs
 import shtab
 import structlog
 import trio
 
 from timermq.broker import Broker
-from timermq.broker.server import raise_file_limit
+from timermq.broker.open_files import within_open_files
 from timermq.pipeline.clock import SystemClock, boot_time_ms
 from timermq.pipeline.held_up import HeldUp
 from timermq.timerstore.disk import is_full
@@ -22,7 +23,7 @@ from timermq.timerstore.os_disk import OsDisk
 
 from .arguments import OneLineParser, address
 from .configuration import Configuration, add_configuration_flags, load_configuration
-from .log_output import configure_logs
+from .log_output import configure_logs, logs_in_background
 from .service_manager import ServiceManager
 from .settings import ConfigurationError
 
@@ -79,9 +80,9 @@ def run(args: argparse.Namespace) -> int:
     configure_logs(configuration.serve.log_format)
     if configuration.ignored:
         log.warning("broker.conf has keys that are not known here", keys=configuration.ignored)
-    # Before the store is opened: each of its segments is an open file.
-    raise_file_limit(configuration.broker.connections_max)
-    return trio.run(serve, configuration)
+    broker = within_open_files(configuration.broker)
+    with logs_in_background():
+        return trio.run(serve, attrs.evolve(configuration, broker=broker))
 
 
 async def serve(configuration: Configuration) -> int:

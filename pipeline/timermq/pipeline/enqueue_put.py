@@ -21,7 +21,7 @@ import trio
 from numpy.typing import NDArray
 
 from timermq.timerlog import MAGIC_DELETE, TimerLog, TimerMetrics
-from timermq.timerstore.disk import is_full
+from timermq.timerstore.disk import is_for_a_while
 from timermq.wheel import TimerWheel
 
 from .clock import Clock
@@ -135,7 +135,7 @@ class EnqueuePut:
         try:
             self.timer_log.append(units)
         except OSError as error:
-            if not is_full(error):
+            if not is_for_a_while(error):
                 raise
             self._hold_up(len(batch), str(error))
             return False

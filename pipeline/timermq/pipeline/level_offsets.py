@@ -16,7 +16,7 @@ import trio
 
 from timermq.timerstore.config_file import DataVersion
 from timermq.timerstore.delay_offset import DelayOffsets
-from timermq.timerstore.disk import is_full
+from timermq.timerstore.disk import is_for_a_while
 from timermq.timerstore.message_store import MessageStore
 
 from .clock import Clock
@@ -95,7 +95,7 @@ class LevelOffsets:
                 await self._write()
             except BaseException as error:
                 self.is_saved = False
-                if not isinstance(error, OSError) or not is_full(error):
+                if not isinstance(error, OSError) or not is_for_a_while(error):
                     raise
                 if not self._is_full:
                     log.warning(

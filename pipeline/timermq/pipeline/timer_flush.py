@@ -21,7 +21,7 @@ import attrs
 import structlog
 import trio
 
-from timermq.timerstore.disk import is_full
+from timermq.timerstore.disk import is_for_a_while
 from timermq.timerstore.message_store import MessageStore
 
 from .clock import Clock
@@ -84,7 +84,7 @@ class TimerFlush:
             files.wheel.write_dirty(dirty)
             files.checkpoint.reserve()
         except OSError as error:
-            if not is_full(error):
+            if not is_for_a_while(error):
                 raise
             # The old checkpoint holds; what was written of the wheel is durable in the timer log.
             log.warning("no room for the wheel, checkpoint put off", error=str(error))
@@ -105,7 +105,7 @@ class TimerFlush:
             await files.metrics.save(metrics)
         except OSError as error:
             # Counts for people; recovery makes them anew.
-            if not is_full(error):
+            if not is_for_a_while(error):
                 raise
             log.warning("timer metrics not saved", error=str(error))
         self._last = now

@@ -5,10 +5,11 @@ import contextlib
 import attrs
 import pytest
 import trio
+from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker_rig import BROKER, STORE, RunningBroker, pull_ext, running_broker, send_ext
-from timermq.remoting import Coding, Command, encode_frame
+from timermq.remoting import Coding, Command, FrameConnection, encode_frame
 from timermq.timerstore.store_options import FlushDiskType
 
 
@@ -157,6 +158,37 @@ async def test_held_answers_beyond_the_limit_close_the_connection(
         await wait_all_tasks_blocked()
 
         assert running.broker.statistics().connections == 1
+
+
+async def test_a_mistake_in_writing_an_answer_ends_its_connection_alone(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None is known, so one is made, where the one task for all held pulls answers two of them."""
+    encode = FrameConnection.encode
+
+    def fail(frames: FrameConnection, command: Command) -> bytes:
+        if command.is_response and command.opaque == 666:
+            raise ZeroDivisionError
+        return encode(frames, command)
+
+    monkeypatch.setattr(FrameConnection, "encode", fail)
+    async with running_broker() as running:
+        bad, good, producer = running.connect(), running.connect(), running.connect()
+        await producer.call(10, send_ext("T"), b"x")
+        wanted = pull_ext("T", sysFlag="6", queueOffset="1")
+        await bad.send(Command(11, opaque=666, ext=wanted))
+        await wait_all_tasks_blocked()
+        await good.send(Command(11, opaque=667, ext=wanted))
+        await wait_all_tasks_blocked()
+        with capture_logs() as logs:
+            await producer.call(10, send_ext("T"), b"x")
+            answer = await good.receive()
+            assert await bad.receive() is None
+
+        assert running.broker.statistics().connections == 2
+    assert answer is not None
+    assert (answer.opaque, answer.code) == (667, 0)
+    assert [one["event"] for one in logs if one["log_level"] == "error"] == ["answer not encoded"]
 
 
 async def test_silence_ends_a_connection(autojump_clock: MockClock) -> None:

@@ -3,8 +3,12 @@
 import pytest
 from structlog.testing import capture_logs
 
-from broker_rig import RecordingSession, Rig, pull_ext, send_ext
-from timermq.remoting import Command, LanguageCode
+from broker_rig import PROPERTIES, RecordingSession, Rig, commands_in, pull_ext, send_ext
+from timermq.broker.admin.client_calls import ClientCalls
+from timermq.broker.sending.send_processor import SendProcessor
+from timermq.remoting import Command, FrameConnection, LanguageCode, SendHeader, encode_frame
+from timermq.remoting.plain_send import PlainSend
+from timermq.remoting.send_form import SendRun
 
 
 @pytest.mark.parametrize("code", [0, -1, 13, 308, 400, 9_999, 200_050])
@@ -88,6 +92,81 @@ async def test_our_own_mistakes_are_answered_and_logged() -> None:
 
 def _fail(_session: object, _command: Command) -> Command:
     raise ZeroDivisionError
+
+
+async def test_a_mistake_with_a_client_s_answer_ends_its_connection_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No answer is known that does it, so one is made; what came with it before is done."""
+    rig = Rig()
+    bad, good = RecordingSession(), RecordingSession()
+    monkeypatch.setattr(ClientCalls, "answered", _fail_on_answer)
+    with capture_logs() as logs:
+        answers = rig.broker.dispatcher.handle_all(
+            [
+                (
+                    bad.session,
+                    [rig.command(10, send_ext("T"), b"one"), rig.command(0, flag=1)],
+                ),
+                (good.session, [rig.command(10, send_ext("T"), b"two")]),
+            ]
+        )
+
+    assert [session for session, _ in answers] == [bad.session, good.session]
+    assert (bad.closed_for, good.closed_for) == ("failed", None)
+    assert [record.body for record in rig.records("T")] == [b"one", b"two"]
+    assert [one["event"] for one in logs if one["log_level"] == "error"] == ["connection failed"]
+
+
+def _fail_on_answer(_calls: ClientCalls, _session: object, _answer: Command) -> None:
+    raise ZeroDivisionError
+
+
+def run_of_sends(count: int = 40) -> SendRun:
+    """Sends of one form, read together."""
+    connection = FrameConnection(run_count_min=8)
+    for number in range(count):
+        header = SendHeader(
+            topic="T",
+            queue_id=0,
+            born_ms=1_700_000_000_000 + number,
+            properties=PROPERTIES.encode(),
+        )
+        command = Command(310, opaque=100 + number, ext=header.to_v2(), body=b"x")
+        connection.receive_data(encode_frame(command))
+    (run,) = [one for one in connection.requests() if isinstance(one, SendRun)]
+    return run
+
+
+async def test_sends_that_cannot_even_be_refused_end_their_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No run is known that cannot be read one by one, so reading is made to fail."""
+    rig = Rig()
+    bad, good = RecordingSession(), RecordingSession()
+    run = run_of_sends()
+
+    def sends(_run: SendRun) -> list[PlainSend]:
+        raise AssertionError("a header of a proven form")
+
+    def handle(_processor: SendProcessor, _sends: object) -> None:
+        raise AssertionError("a header of a proven form")
+
+    monkeypatch.setattr(SendRun, "sends", sends)
+    monkeypatch.setattr(SendProcessor, "handle", handle)
+    with capture_logs() as logs:
+        answers = rig.broker.dispatcher.handle_all(
+            [(bad.session, [run]), (good.session, [rig.command(10, send_ext("T"))])]
+        )
+
+    ((session, answer),) = answers
+    assert session is good.session
+    assert [one.code for one in commands_in([answer])] == [1]
+    assert (bad.closed_for, good.closed_for) == ("failed", None)
+    assert [(one["event"], one.get("count")) for one in logs] == [
+        ("sends failed", len(run) + 1),
+        ("connection failed", None),
+    ]
 
 
 async def test_the_end_of_a_connection_is_the_end_of_its_pulls_and_registrations() -> None:

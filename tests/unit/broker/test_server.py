@@ -1,8 +1,5 @@
 """Tests of the listening side, on real loopback sockets."""
 
-import resource
-import subprocess
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -14,7 +11,7 @@ from structlog.testing import capture_logs
 from broker_rig import BROKER, STORE, TIMER, Peer
 from timermq.broker.broker import Broker
 from timermq.broker.options import BrokerOptions
-from timermq.broker.server import OTHER_FILES, bind, raise_file_limit, room_for_connections
+from timermq.broker.server import bind
 from timermq.pipeline import SystemClock
 from timermq.remoting import Command
 from timermq.remoting.connection import FrameConnection, Received
@@ -139,48 +136,6 @@ async def test_a_broker_whose_second_port_is_taken_gives_the_first_back() -> Non
     await taken.aclose()
 
     assert not disk.exists("/store/lock")
-
-
-def test_the_limit_of_open_files_bounds_connections() -> None:
-    """As many connections as the process may have files for, less those of the store."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1_000), hard))
-        assert room_for_connections(100) == 100
-        assert room_for_connections(1 << 30) == max(hard - OTHER_FILES, hard // 2)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def test_connections_get_half_of_few_files() -> None:
-    """A container with 1,024 of them is a broker for more than one client."""
-    program = """
-import resource
-import subprocess
-import sys
-from timermq.broker.server import raise_file_limit
-resource.setrlimit(resource.RLIMIT_NOFILE, (256, 1_024))
-print(raise_file_limit(8_192), *resource.getrlimit(resource.RLIMIT_NOFILE))
-"""
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-    )
-
-    assert "512 1024 1024" == ran.stdout.strip()
-
-
-def test_the_store_has_its_files_beside_the_connections() -> None:
-    """The limit is raised by connections and segments together, whoever asks first."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
-
-        assert raise_file_limit(100) == 100
-        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (100 + OTHER_FILES, hard)
-        assert room_for_connections(100) == 100
-        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (100 + OTHER_FILES, hard)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.slow

@@ -56,6 +56,43 @@ def test_a_topic_is_made_after_its_template() -> None:
     assert none.queue_nums == 1
 
 
+def test_queues_of_all_topics_are_bounded() -> None:
+    """Each is an open file: what would be beyond is refused, and deleted topics make room."""
+    table = make_table(BrokerOptions(queues_max=9))
+
+    def make(topic: str, queues: int = 4) -> None:
+        table.create_in_send(topic, default_topic="TBW102", default_topic_queue_nums=queues)
+
+    make("T")
+    make("U")
+    with pytest.raises(RefusedError, match="no room for V: the topics have 8 queues of 9, and 4"):
+        make("V")
+    make("V", 1)
+    table.delete("T")
+    make("W")
+
+    assert ["U", "V", "W"] == [
+        one.topic_name for one in table.all() if not table.is_system(one.topic_name)
+    ]
+
+
+def test_changes_count_by_what_they_add() -> None:
+    """A topic that gets fewer queues always may; several are refused together."""
+    table = make_table(BrokerOptions(queues_max=9))
+
+    def topic(name: str, queues: int) -> TopicConfig:
+        return TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=1)
+
+    table.put(topic("T", 12))  # a message has arrived there
+    table.check_room([topic("T", 11)])
+    with pytest.raises(RefusedError, match="QUEUES_MAX"):
+        table.check_room([topic("T", 13)])
+    table.put(topic("T", 5))
+    table.check_room([topic("U", 2), topic("V", 2)])
+    with pytest.raises(RefusedError, match="QUEUES_MAX"):
+        table.check_room([topic("U", 2), topic("V", 3)])
+
+
 def test_without_permission_no_topic_is_made() -> None:
     """A template must exist and allow it, and TBW102 must be switched on."""
     table = make_table()

@@ -6,13 +6,16 @@ import errno
 import io
 import json
 import logging
+import os
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
 import structlog
 
-from timermq.cli.log_output import LogFormat, configure_logs
+from timermq.cli import log_output
+from timermq.cli.log_output import LogFormat, configure_logs, logs_in_background
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +79,21 @@ def test_errors_keep_their_traceback(capsys: pytest.CaptureFixture[str]) -> None
     assert line["exception"][0]["exc_value"] == "odd"
 
 
+@pytest.mark.parametrize("log_format", [LogFormat.JSON, LogFormat.CONSOLE])
+def test_tracebacks_show_no_values(
+    capsys: pytest.CaptureFixture[str], log_format: LogFormat
+) -> None:
+    """What a function had in its hands may be a secret, or a message."""
+    configure_logs(log_format)
+    secret = "x".join("secret")
+    try:
+        raise ValueError("odd")
+    except ValueError:
+        structlog.get_logger().exception("failed")
+
+    assert secret not in capsys.readouterr().err
+
+
 class FullDisk(io.StringIO):
     """Takes nothing while it is full."""
 
@@ -103,3 +121,37 @@ def test_lines_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert ["log lines were late or lost", "late", "late"] == [line["event"] for line in lines]
     assert 3 == lines[0]["count"]
+
+
+def test_lines_from_a_thread(capfd: pytest.CaptureFixture[str]) -> None:
+    """In order, and all of them before the block ends; the next line is written at once again."""
+    configure_logs(LogFormat.JSON)
+    log = structlog.get_logger()
+    with logs_in_background():
+        for number in range(100):
+            log.info("ä", number=number)
+    log.info("behind")
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+
+    assert [*range(100), None] == [line.get("number") for line in lines]
+    assert {"ä", "behind"} == {line["event"] for line in lines}
+
+
+def test_lines_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer of lines is never held; what waits is bounded, and standard error given up."""
+    monkeypatch.setattr(log_output, "FINISH_SECONDS", 0.05)
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as stuck:
+        monkeypatch.setattr(sys, "stderr", stuck)
+        configure_logs(LogFormat.JSON)
+        with logs_in_background():
+            for _ in range(log_output.LINES_MAX + 4_096):
+                structlog.get_logger().info("x" * 64)
+        with sys.stderr as given_up:
+            name = given_up.name
+        os.close(reader)  # the thread's writing fails now, and it ends
+        for thread in threading.enumerate():
+            if thread.name == "log":
+                thread.join()
+
+    assert os.devnull == name

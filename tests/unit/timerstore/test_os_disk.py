@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from trio.testing import MockClock
 
 from timermq.timerstore.os_disk import OsDisk, OsFile
 
@@ -58,6 +59,25 @@ async def test_a_failure_in_the_thread_is_raised() -> None:
 
     assert error.value.errno == errno.EINVAL
     file.close()
+
+
+async def test_a_directory_is_synced_when_files_may_be_opened_again(
+    autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too many open files are no failed sync."""
+    tries = list[str]()
+    sync_dir_now = OsDisk.sync_dir_now
+
+    def refused_twice(disk: OsDisk, path: str) -> None:
+        tries.append(path)
+        if len(tries) < 3:
+            raise OSError(errno.EMFILE, "Too many open files", path)
+        sync_dir_now(disk, path)
+
+    monkeypatch.setattr(OsDisk, "sync_dir_now", refused_twice)
+    await OsDisk().sync_dir(str(tmp_path))
+
+    assert [str(tmp_path)] * 3 == tries
 
 
 def test_a_full_disk_is_an_error() -> None:

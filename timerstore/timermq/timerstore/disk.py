@@ -23,6 +23,19 @@ def is_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
+def is_out_of_files(error: OSError) -> bool:
+    """Whether nothing could be opened, for the process or the system has too much open."""
+    return error.errno in (errno.EMFILE, errno.ENFILE)
+
+
+def is_for_a_while(error: OSError) -> bool:
+    """Whether an operation did nothing for want of room or of files, and may succeed later.
+
+    After any other error what is on the disk is not to be trusted; so it is after any of a sync.
+    """
+    return is_full(error) or is_out_of_files(error)
+
+
 @attrs.frozen
 class DiskUsage:
     """Space of the file system that holds a path, bytes."""

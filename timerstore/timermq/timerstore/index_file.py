@@ -16,7 +16,7 @@ import numpy as np
 import trio
 from numpy.typing import NDArray
 
-from .disk import Disk, File, is_full
+from .disk import Disk, File, is_for_a_while
 from .errors import StoreError, StoreFormatError
 from .index_layout import (
     ENTRY,
@@ -269,14 +269,14 @@ class IndexFile:
         try:
             await self._write_slots()
         except OSError as error:
-            if not is_full(error):
+            if not is_for_a_while(error):
                 raise
             return False
         await disk.sync(self.file)
         try:
             self.file.write(0, header.encode())
         except OSError as error:
-            if not is_full(error):
+            if not is_for_a_while(error):
                 raise
             return False
         await disk.sync(self.file)

@@ -16,13 +16,19 @@ import shutil
 import struct
 from collections.abc import Iterable
 
+import structlog
 import trio
 
-from .disk import Bytes, DiskUsage, File
+from .disk import Bytes, DiskUsage, File, is_out_of_files
 from .errors import StoreLockedError
+
+log = structlog.get_logger("timermq.timerstore.os_disk")
 
 SYNC_THREADS = 2
 """Syncs that run at a time: one of the commit log, one of everything else."""
+
+FILES_PAUSE = 0.1
+"""Seconds between two tries to open a directory while too many files are open."""
 
 ZEROS_SIZE = 1 << 20
 """Bytes written at a time where the file system cannot reserve blocks."""
@@ -267,8 +273,18 @@ class OsDisk:
                 file.let_go()
 
     async def sync_dir(self, path: str) -> None:
-        """Sync a directory in a worker thread."""
-        await trio.to_thread.run_sync(self.sync_dir_now, path, limiter=self._limiter)
+        """Sync a directory in a worker thread; wait while no more files may be open."""
+        while True:
+            try:
+                await trio.to_thread.run_sync(self.sync_dir_now, path, limiter=self._limiter)
+            except OSError as error:
+                if not is_out_of_files(error):
+                    raise
+                # It was not opened, so that nothing has failed to be synced.
+                log.warning("a directory waits to be synced", error=str(error))
+                await trio.sleep(FILES_PAUSE)
+            else:
+                return
 
     def sync_now(self, *files: File) -> None:
         """Sync each file."""

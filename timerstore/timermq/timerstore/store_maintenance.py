@@ -26,7 +26,7 @@ import trio
 from .cleaning import Cleaner
 from .commit_log import CommitLog, StoreFailedError
 from .consume_queue_table import ConsumeQueueTable
-from .disk import Disk, is_full
+from .disk import Disk, is_for_a_while
 from .dispatch import Dispatcher
 from .group_commit import GroupCommit
 from .index_follower import IndexFollower
@@ -200,7 +200,7 @@ class StoreMaintenance:
             try:
                 work()
             except OSError as error:
-                if is_full(error):
+                if is_for_a_while(error):
                     raise
                 self._commit.fail(error)
             except StoreFailedError as error:
@@ -308,7 +308,7 @@ class StoreMaintenance:
 
     def _fail_unless_full(self, error: OSError) -> None:
         """A full disk is waited for; one that refuses for another reason is not to be trusted."""
-        if not is_full(error):
+        if not is_for_a_while(error):
             self._commit.fail(error)
 
     async def _sync(self, work: Callable[[], Awaitable[object]]) -> None:

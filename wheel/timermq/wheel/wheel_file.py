@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import attrs
 import numpy as np
 
-from timermq.timerstore.disk import Disk, File, is_full
+from timermq.timerstore.disk import Disk, File, is_for_a_while
 from timermq.timerstore.errors import StoreFormatError
 
 from .slot import SLOT, SLOT_DTYPE, Int64s, Slots
@@ -95,7 +95,7 @@ class WheelFile:
         try:
             file.allocate(self._size)
         except OSError as error:
-            if not is_full(error):
+            if not is_for_a_while(error):
                 file.close()
                 raise
 

@@ -201,11 +201,11 @@ class TopicProcessor:
                 f"{topic}: expected 1 to {QUEUE_NUMS_MAX} queues and a permission of 0 to 15, "
                 f"found {nums[0]} to read, {nums[1]} to write, permission {config.perm}",
             )
-        if self.topics.get(topic) is None:
-            self.topics.check_room(topic)
         return config
 
     def _put_later(self, session: Session, command: Command, configs: list[TopicConfig]) -> None:
+        self.topics.check_room(configs)
+
         async def put() -> Command:
             for config in configs:
                 self.topics.put(config)

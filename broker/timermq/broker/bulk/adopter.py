@@ -27,7 +27,7 @@ from timermq.pipeline.timer_put_result import TimerPutColumns, TimerPutResult
 from timermq.pipeline.timer_record import TIMER_TOPIC
 from timermq.remoting.bulk import RefusedRow
 from timermq.remoting.bulk_block import BulkBlock, BulkBlockError
-from timermq.timerstore.disk import File, is_full
+from timermq.timerstore.disk import File, is_for_a_while
 from timermq.timerstore.put_status import PutStatus
 from timermq.timerstore.store_maintenance import INDEX_GATHERED
 
@@ -321,7 +321,7 @@ class Adopter:
             try:
                 work.refused_rows.append(found)
             except OSError as error:
-                if not is_full(error):
+                if not is_for_a_while(error):
                     raise
                 await self._hold_up(work, len(found), str(error))
                 continue
@@ -349,7 +349,7 @@ class Adopter:
             with trio.CancelScope(shield=True):
                 await save_note(self._store.disk, work.job.path(PROGRESS), note)
         except OSError as error:
-            if not is_full(error):
+            if not is_for_a_while(error):
                 raise
             log.warning("no room for the progress of a bulk job, saved later", error=str(error))
             return False

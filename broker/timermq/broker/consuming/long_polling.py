@@ -27,6 +27,7 @@ from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.timerstore.consume_queue import ConsumeQueue
 
+from ..answers import failed_answer
 from ..client_registry import Subscription
 from ..session import Session
 from .filter import MessageFilter
@@ -159,7 +160,9 @@ class LongPolling:
             pulls = [pull for key in self._arrived for pull in self._by_queue.get(key, ())]
             self._arrived.clear()
             for chunk in _chunks(pulls):
-                answers = [(pull, run_again(pull)) for pull in chunk if self._is_held(pull)]
+                answers = [
+                    (pull, _answer(pull, run_again)) for pull in chunk if self._is_held(pull)
+                ]
                 self._finish(
                     (pull, answer)
                     for pull, answer in answers
@@ -173,7 +176,7 @@ class LongPolling:
         due = sorted(bucket for bucket in self._by_bucket if bucket / BUCKETS_A_SECOND <= now)
         for chunk in _chunks([pull for bucket in due for pull in self._by_bucket[bucket]]):
             self._finish(
-                (pull, pull.answer if pull.answer is not None else run_again(pull))
+                (pull, pull.answer if pull.answer is not None else _answer(pull, run_again))
                 for pull in chunk
                 if self._is_held(pull)
             )
@@ -202,6 +205,21 @@ class LongPolling:
 
 
 _NOTHING_YET = frozenset({ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY})
+
+
+def _answer(pull: HeldPull, run_again: Callable[[HeldPull], Command]) -> Command:
+    try:
+        return run_again(pull)
+    except Exception:
+        # One task answers all held pulls: a mistake of ours with one must not take the others.
+        log.exception(
+            "held pull failed",
+            remote=pull.session.remote_address,
+            topic=pull.topic,
+            queue_id=pull.queue_id,
+            offset=pull.offset,
+        )
+        return failed_answer(pull.command)
 
 
 def _chunks(pulls: Sequence[HeldPull]) -> Iterator[Sequence[HeldPull]]:

@@ -22,7 +22,7 @@ from timermq.remoting.bodies import BodyFormatError, decode_topic_route
 from timermq.remoting.codes import VERSION, LanguageCode, RequestCode, ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.connection import FrameConnection
-from timermq.remoting.errors import RemoteProtocolError
+from timermq.remoting.errors import LocalProtocolError, RemoteProtocolError
 from timermq.remoting.registration import body_crc32, encode_registration
 
 from .own_broker import OwnBroker
@@ -101,13 +101,12 @@ class NameServerLink:
         while not self._is_leaving:
             try:
                 await self._stay_registered()
-            except* (LinkBrokenError, OSError, trio.BrokenResourceError) as group:
-                reason = _reason(group)
+            except* Exception as group:
+                # Whatever it is, of a name server's doing or ours: the others are registered
+                # with, and the broker serves.
                 if self.state.is_registered:
                     pause = PAUSE_MIN
-                if self.state.error != reason:
-                    log.warning("not registered", namesrv=self.state.address, reason=reason)
-                self.state.error = reason
+                self._failed(group)
             finally:
                 self.state.is_registered = False
             await trio.sleep(pause)
@@ -121,8 +120,23 @@ class NameServerLink:
         with trio.move_on_after(GOODBYE_TIMEOUT):
             try:
                 await self._call(RequestCode.UNREGISTER_BROKER, self._identity())
-            except (LinkBrokenError, OSError, trio.BrokenResourceError, trio.ClosedResourceError):
-                log.info("goodbye not heard", namesrv=self.state.address)
+            except Exception as error:
+                # The broker stops, and the name server finds out by itself.
+                log.info(
+                    "goodbye not heard", namesrv=self.state.address, exc_info=_mistake_in(error)
+                )
+
+    def _failed(self, group: ExceptionGroup[Exception]) -> None:
+        """Keep why, and tell it once."""
+        reason = _reason(group)
+        if self.state.error != reason:
+            log.warning(
+                "not registered",
+                namesrv=self.state.address,
+                reason=reason,
+                exc_info=_mistake_in(group),
+            )
+        self.state.error = reason
 
     async def _stay_registered(self) -> None:
         host, _, port = self.state.address.rpartition(":")
@@ -232,6 +246,18 @@ class NameServerLink:
         }
 
 
+_FAILURES = (
+    LinkBrokenError,
+    OSError,
+    trio.BrokenResourceError,
+    trio.ClosedResourceError,
+    trio.BusyResourceError,  # the goodbye meets a registration that is being sent
+    LocalProtocolError,  # more topics than a frame holds
+    UnicodeError,  # a host that can be none
+)
+"""What is known to go wrong."""
+
+
 class NameServerLinks:
     """The registrations with all name servers of a list.
 
@@ -273,3 +299,10 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, BaseExceptionGroup):
         return _reason(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
     return str(error) or type(error).__name__
+
+
+def _mistake_in(error: Exception) -> Exception | None:
+    """The error, for its traceback in the log, if it holds what is not known to go wrong."""
+    if isinstance(error, ExceptionGroup):
+        return cast("ExceptionGroup[Exception]", error).split(_FAILURES)[1]
+    return None if isinstance(error, _FAILURES) else error

@@ -146,11 +146,18 @@ class AccessControl:
             problem=self._problem,
         )
 
-    def admit(
-        self, chunks: Sequence[tuple[Session, Sequence[Received]]]
-    ) -> list[tuple[Session, Sequence[Received]]]:
+    def admit(self, session: Session, received: Sequence[Received]) -> list[Received]:
         """The requests that may be done; the others are answered by and by."""
-        return [(session, self._admitted(session, requests)) for session, requests in chunks]
+        admitted: list[Received] = []
+        for one in received:
+            if not isinstance(one, SendRun):
+                if self._allows(session, one):
+                    admitted.append(one)
+            elif self._allows_run(session, one):
+                admitted.append(one)
+            else:
+                admitted += [each for each in requests_of(one) if self._allows(session, each)]
+        return admitted
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Answer what is late and read changed files, until cancelled."""
@@ -163,17 +170,22 @@ class AccessControl:
 
     async def reload(self) -> None:
         """Read the files again if they have changed; bad ones leave the old rules in force."""
-        stamp = self._files.stamp()
-        if stamp == self._stamp:
-            return
-        self._stamp = stamp
         try:
+            stamp = self._files.stamp()
+            if stamp == self._stamp:
+                return
+            self._stamp = stamp
             acl = await trio.to_thread.run_sync(
                 lambda: PlainAcl.parse(self._files.read(FILE_SIZE_MAX))
             )
-        except (PlainAclError, OSError) as error:
-            self._problem = str(error)
-            log.error("access rules not read, the old ones stay in force", reason=str(error))
+        except PlainAclError as error:
+            self._keep_old(str(error))
+            return
+        except OSError as error:
+            # What keeps us from the files may end and leave them as they are: look again.
+            self._stamp = ()
+            if str(error) != self._problem:
+                self._keep_old(str(error))
             return
         self._acl, self._problem = acl, None
         self._white.clear()
@@ -181,17 +193,9 @@ class AccessControl:
         self._untold.clear()
         log.info("access rules read", accounts=len(acl.accounts), white_addresses=len(acl.white))
 
-    def _admitted(self, session: Session, received: Sequence[Received]) -> list[Received]:
-        admitted: list[Received] = []
-        for one in received:
-            if not isinstance(one, SendRun):
-                if self._allows(session, one):
-                    admitted.append(one)
-            elif self._allows_run(session, one):
-                admitted.append(one)
-            else:
-                admitted += [each for each in requests_of(one) if self._allows(session, each)]
-        return admitted
+    def _keep_old(self, problem: str) -> None:
+        self._problem = problem
+        log.error("access rules not read, the old ones stay in force", reason=problem)
 
     def _allows(self, session: Session, request: Request) -> bool:
         if request.flag & FLAG_RESPONSE:

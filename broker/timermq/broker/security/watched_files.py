@@ -6,7 +6,8 @@ is half written when it is read has another time when it is whole, and is read o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 FILES_MAX = 256
@@ -51,18 +52,29 @@ class AclFiles:
         self._directory = Path(path).parent / "acl"
 
     def paths(self) -> list[str]:
-        """The files that are there, ``plain_acl.yml`` always."""
-        found = [
-            str(path)
-            for path in self._directory.rglob("*.y*ml")
-            # Mounted secrets stand in hidden directories, and are shown by links.
-            if path.suffix in (".yml", ".yaml")
-            and not any(part.startswith(".") for part in path.relative_to(self._directory).parts)
-        ]
+        """The files that are there, ``plain_acl.yml`` always.
+
+        Raises:
+            OSError: A directory cannot be looked through.
+        """
+        found = [str(path) for path in self._found() if path.suffix in (".yml", ".yaml")]
         return [self._path, *sorted(one for one in found if one != self._path)]
 
+    def _found(self) -> Iterator[Path]:
+        """What stands under ``acl``; directories too: one that is named like a file is told."""
+        for place, directories, files in os.walk(self._directory, onerror=_pass_over):
+            # Mounted secrets stand in hidden directories, and are shown by links.
+            directories[:] = [name for name in directories if not name.startswith(".")]
+            for name in (*directories, *files):
+                if not name.startswith("."):
+                    yield Path(place, name)
+
     def stamp(self) -> Stamp:
-        """Their state now."""
+        """Their state now.
+
+        Raises:
+            OSError: A directory cannot be looked through.
+        """
         return stamp_of(self.paths())
 
     def read(self, size_max: int) -> dict[str, bytes]:
@@ -75,3 +87,12 @@ class AclFiles:
         if len(paths) > FILES_MAX:
             raise OSError(f"{self._directory}: expected at most {FILES_MAX} files, found more")
         return {path: read_bounded(path, size_max) for path in paths}
+
+
+def _pass_over(error: OSError) -> None:
+    """Go on without a directory that is not there, or not ours to look into.
+
+    It may have been there a moment ago: mounted secrets are changed while they are looked through.
+    """
+    if not isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError):
+        raise error

@@ -5,6 +5,7 @@ from typing import cast
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from broker_rig import RecordingSession
@@ -202,3 +203,28 @@ async def test_pulls_of_one_connection_are_answered_in_one_write(
     await run_for(polling, answers(ResponseCode.PULL_NOT_FOUND), 2)
 
     assert [16] == flushed
+
+
+@pytest.mark.parametrize("arrives", [True, False], ids=["arrived", "due"])
+async def test_a_mistake_with_a_held_pull_is_its_answer(
+    autojump_clock: MockClock, arrives: bool
+) -> None:
+    """None is known, so one is made: the pull is answered and logged, the others as ever."""
+    polling, peer = LongPolling(held_max=10, held_per_session_max=10), RecordingSession()
+    for opaque in (1, 2, 3):
+        assert polling.hold(make_pull(peer, opaque), 1)
+
+    def run_again(pull: HeldPull) -> Command:
+        if pull.command.opaque == 2:
+            raise ZeroDivisionError
+        return pull.command.answer(ResponseCode.SUCCESS)
+
+    if arrives:
+        polling.notify_message_arriving(queue())
+    with capture_logs() as logs:
+        await run_for(polling, run_again, 0.5 if arrives else 2)
+
+    assert [(one.opaque, one.code) for one in peer.sent] == [(1, 0), (2, 1), (3, 0)]
+    assert peer.sent[1].remark == "SYSTEM_ERROR: the broker failed, see its log"
+    assert [(one["event"], one["topic"]) for one in logs] == [("held pull failed", "T")]
+    assert polling.held == 0

@@ -13,10 +13,10 @@ import trio.testing
 from structlog.testing import capture_logs
 
 from broker_rig import ADDRESS, BROKER
-from timermq.broker.names.name_server_link import NameServerLinks
+from timermq.broker.names.name_server_link import NameServerLinks, open_tcp
 from timermq.broker.names.own_broker import OwnBroker
 from timermq.broker.topic_config import TopicConfig, TopicConfigTable
-from timermq.remoting import Command, FrameConnection
+from timermq.remoting import Command, FrameConnection, connection
 from timermq.remoting.registration import Registration, body_crc32, decode_registration
 
 
@@ -29,6 +29,8 @@ class NameServer:
     code: int | None = 0
     """Of answers; None: it is silent."""
     is_there: bool = True
+    failure: Exception | None = None
+    """What opening a connection ends with."""
     route: bytes = b""
     """Of the topic of the broker's name."""
     seen: list[tuple[float, Command]] = attrs.Factory(list[tuple[float, Command]])
@@ -44,6 +46,8 @@ class NameServer:
         self.tries.append(trio.current_time())
         if not self.is_there:
             raise OSError("nobody listens there")
+        if self.failure is not None:
+            raise self.failure
         ours, theirs = trio.testing.memory_stream_pair()
         self.streams.append(ours)
         self.nursery.start_soon(self._serve, ours)
@@ -205,6 +209,79 @@ async def test_a_name_server_that_refuses_or_is_silent(
         assert state.error == error
 
 
+async def test_more_topics_than_a_frame_holds(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker serves on, and registers once there are fewer.
+
+    The frame is made small: 43,000 topics with long names, which fill a real one, take too long.
+    """
+    monkeypatch.setattr(connection, "FRAME_SIZE_MAX", 20_000)
+    async with scene() as found:
+        await trio.sleep(10)
+        (state,) = found.links.states()
+        assert state.is_registered
+        with capture_logs() as logs:
+            found.make(*(f"{number:0127}" for number in range(100)))
+            await trio.sleep(20)
+
+        assert not state.is_registered
+        assert "expected a header" in str(state.error)
+        (told,) = logs
+        assert (told["event"], told["reason"]) == ("not registered", state.error)
+        assert told["exc_info"] is None
+        monkeypatch.undo()
+        await trio.sleep(30)
+        assert state.is_registered
+        assert len(found.server.registration().topics) > 100
+
+
+async def test_a_host_that_can_be_none() -> None:
+    """The resolver does not even ask for it."""
+    tried = trio.Event()
+
+    async def open_stream(host: str, port: int) -> trio.abc.Stream:
+        try:
+            return await open_tcp(host, port)
+        finally:
+            tried.set()
+
+    topics = TopicConfigTable(BROKER, now_ms=lambda: 1_700_000_000_000, level_max=18)
+    own = OwnBroker(options=BROKER, topics=topics, address=ADDRESS)
+    links = NameServerLinks(["ns..local:9876"], own, open_stream)
+    (state,) = links.states()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(links.run)
+        await tried.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+
+    assert "label empty or too long" in str(state.error)
+
+
+@pytest.mark.parametrize(
+    ("failure", "is_told"),
+    [(trio.ClosedResourceError("closed"), False), (ZeroDivisionError("a mistake"), True)],
+)
+async def test_whatever_goes_wrong_with_a_name_server_is_tried_again(
+    autojump_clock: trio.testing.MockClock, failure: Exception, is_told: bool
+) -> None:
+    """A mistake of ours too: it is logged once, with its place."""
+    async with scene() as found:
+        found.server.failure = failure
+        with capture_logs() as logs:
+            await trio.sleep(10)
+        (state,) = found.links.states()
+
+        assert [round(time) for time in found.server.tries] == [0, 1, 3, 7]
+        assert (state.is_registered, state.error) == (False, str(failure))
+        (told,) = logs
+        assert (told["event"], told["exc_info"] is not None) == ("not registered", is_told)
+        found.server.failure = None
+        await trio.sleep(10)
+        assert state.is_registered
+
+
 async def test_an_answer_that_is_none(autojump_clock: trio.testing.MockClock) -> None:
     """What is no frame breaks the connection, not the broker."""
     async with scene(code=None) as found:
@@ -235,6 +312,23 @@ async def test_goodbye(autojump_clock: trio.testing.MockClock) -> None:
     async with scene(is_there=False) as found:
         await trio.sleep(1)
         await found.links.say_goodbye()
+
+
+async def test_a_goodbye_that_fails_does_not_hold_up_the_end(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it is, as when a registration is being sent just then."""
+    async with scene() as found:
+        await trio.sleep(1)
+
+        def fail(_frames: FrameConnection, _command: Command) -> bytes:
+            raise trio.BusyResourceError("another task is using this stream")
+
+        monkeypatch.setattr(FrameConnection, "encode", fail)
+        with capture_logs() as logs:
+            await found.links.say_goodbye()
+
+    assert [one["event"] for one in logs] == ["goodbye not heard"]
 
 
 async def test_a_broker_of_the_same_name_is_told_once(

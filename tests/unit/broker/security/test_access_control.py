@@ -1,6 +1,6 @@
 """Tests of the door: who is let through, and what the others learn."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,8 +13,10 @@ from trio.testing import MockClock
 
 from broker_rig import BROKER, PROPERTIES, RecordingSession, Rig, commands_in, pull_ext, send_ext
 from signed import RULES, SECRET, sign, write_rules
+from timermq.broker.security import access_control
 from timermq.broker.security.access_control import REMARK, AccessStatistics
 from timermq.broker.security.plain_acl import PlainAclError
+from timermq.broker.security.watched_files import AclFiles, Stamp
 from timermq.remoting import (
     Command,
     FrameConnection,
@@ -26,6 +28,7 @@ from timermq.remoting import (
 from timermq.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from timermq.remoting.send_batch import SendItem, encode_items
 from timermq.remoting.send_form import SendRun
+from timermq.remoting.signature import signed_content
 from timermq.remoting.signed_send import SignedSend, decode_signed_send
 
 REFUSED = (16, REMARK)
@@ -467,6 +470,34 @@ async def test_bad_new_rules_leave_the_old_ones(tmp_path: Path, autojump_clock: 
     assert statistics(rig).problem is None
 
 
+async def test_files_that_cannot_be_looked_for_leave_the_old_rules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    """It does not end the broker, is logged once, and is mended without a change of the files."""
+    rig = guarded(tmp_path)
+    stamp = AclFiles.stamp
+
+    def fail(_files: AclFiles) -> Stamp:
+        raise OSError(24, "Too many open files")
+
+    async with answering(rig):
+        with capture_logs() as logs:
+            monkeypatch.setattr(AclFiles, "stamp", fail)
+            await trio.sleep(5)
+        assert [(log["event"], log["reason"]) for log in logs] == [
+            (
+                "access rules not read, the old ones stay in force",
+                "[Errno 24] Too many open files",
+            )
+        ]
+        assert statistics(rig).problem == "[Errno 24] Too many open files"
+        assert code_of(rig, sign(rig.command(206), "the-admin")) == 0
+        monkeypatch.setattr(AclFiles, "stamp", stamp)
+        assert rig.broker.access is not None
+        await rig.broker.access.reload()
+        assert statistics(rig).problem is None
+
+
 async def test_files_of_a_directory_count_too(tmp_path: Path) -> None:
     """Those under ``acl`` beside the file, but hidden ones; new ones are found."""
     folder = tmp_path / "acl" / "team"
@@ -504,6 +535,34 @@ async def test_without_access_control_nothing_is_asked(tmp_path: Path) -> None:
     assert rig.broker.statistics().access is None
     assert rig.call(206).code == 0
     assert code_of(rig, sign(rig.command(206), "stranger", "wrong")) == 0
+
+
+async def test_a_mistake_at_the_door_ends_its_connection_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No request is known that does it, so one is made: the others of its round are served."""
+    rig = guarded(tmp_path)
+    peers = [RecordingSession() for _ in range(3)]
+    bodies = [b"one", b"a mistake", b"three"]
+
+    def content(ext: Mapping[str, str], body: bytes, version: int) -> bytes:
+        if body == b"a mistake":
+            raise ZeroDivisionError
+        return signed_content(ext, body, version)
+
+    monkeypatch.setattr(access_control, "signed_content", content)
+    chunks = [
+        (peer.session, [sign(rig.command(10, send_ext("T"), body), "producer")])
+        for peer, body in zip(peers, bodies, strict=True)
+    ]
+    with capture_logs() as logs:
+        answers = rig.broker.dispatcher.handle_all(chunks)
+
+    assert [session for session, _ in answers] == [peers[0].session, peers[2].session]
+    assert {one.code for one in commands_in(answer for _, answer in answers)} == {0}
+    assert [peer.closed_for for peer in peers] == [None, "failed", None]
+    assert [one["event"] for one in logs if one["log_level"] == "error"] == ["connection failed"]
+    assert [record.body for record in rig.records("T")] == [b"one", b"three"]
 
 
 async def test_cpp_is_slowed_like_everybody(tmp_path: Path, autojump_clock: MockClock) -> None:

@@ -1,0 +1,68 @@
+"""Open files are shared out among connections, queues and the rest."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+from timermq.broker.open_files import (
+    OTHER_FILES,
+    FileShares,
+    raise_file_limit,
+    room_for_connections,
+    within_open_files,
+)
+from timermq.broker.options import BrokerOptions
+
+
+def test_the_limit_of_open_files_bounds_connections() -> None:
+    """As many connections as wanted, or half of the files that the process may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1_000), hard))
+        assert room_for_connections(100) == 100
+        assert room_for_connections(1 << 30) == hard // 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_connections_get_half_of_few_files() -> None:
+    """A container with 1,024 of them is a broker for more than one client, and for some topics."""
+    program = """
+import resource
+import subprocess
+import sys
+from timermq.broker.open_files import raise_file_limit
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 1_024))
+shares = raise_file_limit(8_192, 65_536)
+print(shares.connections, shares.queues, *resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert "512 256 1024 1024" == ran.stdout.strip()
+
+
+def test_the_store_has_its_files_beside_the_connections() -> None:
+    """The limit is raised by connections and segments together, whoever asks first."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+
+        assert raise_file_limit(100) == FileShares(100, 0)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (100 + OTHER_FILES, hard)
+        assert room_for_connections(100) == 100
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (100 + OTHER_FILES, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_shares_fit_beside_each_other() -> None:
+    """Connections, queues and the rest are never more than the process may open."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    options = within_open_files(BrokerOptions(connections_max=hard, queues_max=hard))
+
+    assert hard // 2 == options.connections_max
+    assert hard - options.connections_max - OTHER_FILES == options.queues_max
