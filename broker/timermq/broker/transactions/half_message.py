@@ -23,7 +23,7 @@ import attrs
 
 from timermq.pipeline.delivered_message import taken_over
 from timermq.timerstore.message import TRANSACTION_MASK, Message, SysFlag
-from timermq.timerstore.properties import find, remove
+from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, find, remove
 from timermq.timerstore.record import Record, RecordError, decode_record, encode_record
 from timermq.timerstore.topic_name import topic_fault
 
@@ -49,6 +49,12 @@ _INTERNAL = (PREPARED, _REAL_TOPIC, _REAL_QID, CHECK_TIMES, _FIRST_OFFSET, _NAME
 
 _DIGITS_MAX = 18
 """Digits of a number in a property: any of so many fits 64 bits."""
+_NUMBER_MAX = 10**_DIGITS_MAX - 1
+RENEWAL_SIZE_MAX = len(
+    b"%b\x01%d\x02%b\x01%d\x02%b\x01%d,%d\x02"
+    % (CHECK_TIMES, _NUMBER_MAX, _FIRST_OFFSET, _NUMBER_MAX, _NAME, _NUMBER_MAX, _NUMBER_MAX)
+)
+"""Bytes that a half message's properties grow by at most, however often it is renewed."""
 _NO_TRANSACTION = ~int(TRANSACTION_MASK)
 
 
@@ -214,11 +220,16 @@ def renewed(half: HalfMessage, *, is_check: bool) -> Message:
 
 def discarded(half: HalfMessage) -> Message:
     """What is kept of a transaction that nobody decided about."""
+    properties = _without(half, _NAME) + _name_of(half)
+    if len(properties) > PROPERTIES_SIZE_MAX:
+        # The name is for recovery alone: without it, after a kill within the write, the transaction
+        # is open still and put aside once more.
+        properties = half.record.properties
     return taken_over(
         half.data,
         topic=TRANS_CHECK_MAX_TIME_TOPIC,
         queue_id=0,
-        properties=_without(half, _NAME) + _name_of(half),
+        properties=properties,
         origin=0,
     )
 

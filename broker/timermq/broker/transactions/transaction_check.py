@@ -153,7 +153,7 @@ class TransactionCheck:
                 session = self._ready(producers)
                 if session is not None or not producers:
                     checks.append((half, session))
-        if renewals and not self._transactions.renew(renewals, is_check=False):
+        if len(self._transactions.renew(renewals, is_check=False)) < len(renewals):
             return False
         asked = self._transactions.renew([half for half, _ in checks], is_check=True)
         for half, (_, session) in zip(asked, checks, strict=False):

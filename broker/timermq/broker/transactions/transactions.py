@@ -16,6 +16,7 @@ import attrs
 import structlog
 
 from timermq.pipeline.admission import Refusal
+from timermq.pipeline.quarantine import HOPELESS
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.timer_put_result import TimerPutResult, accepted, refused
 from timermq.remoting.codes import ResponseCode
@@ -27,16 +28,11 @@ from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..sending.send_request import RESPONSE_CODES, remark_of
 from ..topic_validator import TRANS_GROUP, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
-from .half_message import (
-    HALF_QUEUE_ID,
-    HalfMessage,
-    committed,
-    decode_half,
-    discarded,
-    renewed,
-)
+from .half_admission import size_refusal
+from .half_message import HALF_QUEUE_ID, HalfMessage, committed, discarded
 from .op_message import OP_QUEUE_ID, Ending, Mark, how_ended, op_message
 from .recovery import read_half, recover
+from .renewals import Renewals, log_stuck
 
 log = structlog.get_logger("timermq.broker.transactions")
 
@@ -101,6 +97,7 @@ class Transactions:
         self._pinned_from = self._store.pinned_from
         self._store.pinned_from = self.pinned_from
         self._counts = dict.fromkeys(Ending, 0)
+        self._renewals = Renewals(self._store, self.open, self._put)
 
     # -- half messages ------------------------------------------------------------------------
 
@@ -111,24 +108,35 @@ class Transactions:
             messages: What `half_message.parked` made, checked already.
         """
         room = max(self._options.transactions_max - len(self.open), 0)
-        results = [
-            TimerPutResult(result=result) for result in self._store.put(list(messages[:room]))
-        ]
-        for one in results:
-            if one.result.status.is_stored:
-                self.open.put(one.result.phy_offset, one.result.queue_offset)
+        refusals = [size_refusal(message) for message in messages]
+        taken = [one for one, refusal in zip(messages, refusals, strict=True) if refusal is None]
+        results = self._store.put(taken[:room])
+        for result in results:
+            if result.status.is_stored:
+                self.open.put(result.phy_offset, result.queue_offset)
         full = Refusal(
             status=PutStatus.OS_PAGE_CACHE_BUSY,
             rule="TRANSACTIONS_MAX",
             remark=f"TRANSACTIONS_MAX: {len(self.open)} transactions are open, "
             f"expected at most {self._options.transactions_max}",
         )
-        return results + [refused(full, self._now_ms())] * (len(messages) - len(results))
+        stored = iter(results)
+        return [self._half_result(refusal or next(stored, full)) for refusal in refusals]
+
+    def _half_result(self, one: PutResult | Refusal) -> TimerPutResult:
+        """What is told of a half message."""
+        if isinstance(one, Refusal):
+            return refused(one, self._now_ms())
+        return TimerPutResult(result=one)
 
     def newest(self, name: int) -> HalfMessage | None:
-        """The newest half message of an open transaction; None when it cannot be read."""
+        """The newest half message of an open transaction; None when it cannot be read.
+
+        Its checks are all that there were, also those that the record does not tell.
+        """
         offset = self.open.offset_of(name)
-        return None if offset is None else read_half(self._store, offset)
+        half = None if offset is None else read_half(self._store, offset)
+        return None if half is None else self._renewals.counted(half)
 
     def pinned_from(self) -> int | None:
         """Lowest position of the log that an open transaction, or a timer, needs; None without."""
@@ -179,7 +187,7 @@ class Transactions:
         return result.end
 
     def discard(self, half: HalfMessage) -> bool:
-        """Put a transaction aside that nobody decided about; whether the store took it."""
+        """Put a transaction aside that nobody decided about; False when that can only be later."""
         result = self._end(half, Ending.DISCARD, discarded(half))
         if result.status.is_stored:
             log.error(
@@ -189,7 +197,13 @@ class Transactions:
                 unique_key=half.unique_key,
                 checks=half.check_times,
             )
-        return result.status.is_stored
+            return True
+        text = "transaction not discarded"
+        if result.status not in HOPELESS:
+            log.warning(text, reason=result.remark)
+            return False
+        log_stuck(text, half, result)
+        return True
 
     def renew(self, halves: Sequence[HalfMessage], *, is_check: bool) -> list[HalfMessage]:
         """Write half messages again at the end of their queue.
@@ -199,22 +213,10 @@ class Transactions:
             is_check: Their producers are asked.
 
         Returns:
-            The new ones, in order; empty when the store does not take them now.
+            The newest ones now, in order; one that never can be renewed is there as it was. Fewer
+            when the store does not take the rest now.
         """
-        if not halves:
-            return []
-        copies = [renewed(half, is_check=is_check) for half in halves]
-        offsets = tuple(half.queue_offset for half in halves)
-        results = self._put(copies, Mark(ending=Ending.RENEWED, offsets=offsets))
-        if not results[0].status.is_stored:
-            log.warning("half messages not renewed", reason=results[0].remark)
-            return []
-        found: list[HalfMessage] = []
-        for half, result in zip(halves, results, strict=False):
-            self.open.put(half.name, result.queue_offset)
-            data = self._store.commit_log.record_at(result.phy_offset, result.size)
-            assert data is not None, "a record that was just written"
-            found.append(decode_half(data))
+        found = self._renewals.renew(halves, is_check=is_check)
         if is_check:
             self._counts[Ending.RENEWED] += len(found)
         return found
@@ -251,6 +253,7 @@ class Transactions:
         results = self._put(messages, Mark.of(ending, half), even_when_full=True)
         if results[-1].status.is_stored:
             self.open.end(half.name)
+            self._renewals.end(half.name)
             self._counts[ending] += 1
         return results[-1]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from timermq.broker.transactions.half_message import (
+    RENEWAL_SIZE_MAX,
     HalfMessage,
     HalfMessageError,
     asked_about,
@@ -138,6 +140,19 @@ def test_renewed_without_a_check() -> None:
     assert committed(third).properties == committed(first).properties
 
 
+def test_how_much_renewals_add() -> None:
+    """The largest numbers that are read again, and no byte more."""
+    largest = 10**18 - 1
+    message = parked(sent(), "K0")
+    size = len(message.properties)
+    first = decode_half(stored(message, phy_offset=largest, queue_offset=largest, store_ms=largest))
+    second = decode_half(stored(renewed(first, is_check=False)))
+    second = attrs.evolve(second, check_times=largest - 1)
+    third = renewed(second, is_check=True)
+
+    assert len(third.properties) - size == RENEWAL_SIZE_MAX
+
+
 def test_discarded() -> None:
     """Everything is kept, and the name with it."""
     message = discarded(half_of(sent()))
@@ -145,6 +160,17 @@ def test_discarded() -> None:
     assert (message.topic, message.queue_id, message.body) == (DISCARD_TOPIC, 0, b"x")
     assert parse(message.properties)["REAL_TOPIC"] == "T"
     assert name_in(message.properties) == 700
+
+
+def test_discarded_without_room_for_the_name() -> None:
+    """What the operator needs comes before what recovery needs."""
+    properties = encode(OWN | {"REAL_TOPIC": "T", "REAL_QID": "3"})
+    properties += b"note\x01%b\x02" % (b"x" * (32_767 - len(properties) - 6))
+    message = discarded(decode_half(stored(Message(HALF_TOPIC, 0, b"x", properties))))
+
+    assert len(properties) == 32_767
+    assert message.properties == properties
+    assert name_in(message.properties) is None
 
 
 def test_asked_about() -> None:
