@@ -31,10 +31,11 @@ def test_graceful_stop(timermq: RunProgram, tmp_path: Path, start: StartBroker) 
     assert 0 == timermq("store", "check", str(tmp_path / "store")).code
 
 
-def test_interrupt_stops_too(tmp_path: Path, start: StartBroker) -> None:
-    """Control-C is as good as SIGTERM."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_interrupt_stops_too(tmp_path: Path, start: StartBroker, number: signal.Signals) -> None:
+    """Control-C and a terminal that is closed are as good as SIGTERM."""
     broker = start(tmp_path / "store", *SMALL_FILES)
-    broker.process.send_signal(signal.SIGINT)
+    broker.process.send_signal(number)
 
     assert 0 == broker.process.wait(timeout=15)
     assert not (tmp_path / "store" / "abort").exists()

@@ -108,10 +108,12 @@ class Dispatcher:
     def close(self, session: Session) -> None:
         """The connection has ended: nobody is there any more."""
         session.is_open = False
-        self._clients.drop(session)
-        self._long_polling.drop(session)
-        self._calls.drop(session)
-        self._routes.drop(session)
+        for part in (self._clients, self._long_polling, self._calls, self._routes):
+            try:
+                part.drop(session)
+            except Exception:
+                # A mistake of ours over one peer that has gone: the others are served on.
+                log.exception("connection not forgotten whole", remote=session.remote_address)
 
     def _sort(
         self,

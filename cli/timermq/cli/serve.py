@@ -7,7 +7,7 @@ import functools
 import gc
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
 import attrs
 import shtab
@@ -86,13 +86,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def serve(configuration: Configuration) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit code.
+    """Serve until SIGTERM, SIGINT or the end of the terminal; returns the exit code.
 
     Raises:
         StoreError: The store cannot be opened, or failed.
         OSError: An address cannot be listened on.
     """
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with trio.open_signal_receiver(*_stop_signals()) as signals:
         broker = await open_with_room(functools.partial(_open, configuration), signals)
         if broker is None:
             return 0
@@ -106,6 +106,12 @@ async def serve(configuration: Configuration) -> int:
                 nursery.start_soon(manager.keep_watch)
             nursery.cancel_scope.cancel()
     return 0
+
+
+def _stop_signals() -> Sequence[signal.Signals]:
+    """Those that stop the broker in order; under ``nohup`` the terminal's end is not among them."""
+    outlives_terminal = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return (signal.SIGTERM, signal.SIGINT, *(() if outlives_terminal else (signal.SIGHUP,)))
 
 
 async def _open(configuration: Configuration) -> Broker:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from json.encoder import encode_basestring
 from typing import cast
 
 from .lock_body import MessageQueue as MessageQueue
@@ -32,14 +33,16 @@ def queue_fields(queue: MessageQueue) -> dict[str, object]:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, str):
+        return encode_basestring(value)
     if isinstance(value, Mapping):
         pairs = cast("Mapping[object, object]", value).items()
-        return "{" + ",".join(f"{_key(key)}:{_text(item)}" for key, item in pairs) + "}"
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return "[" + ",".join(_text(item) for item in cast("Sequence[object]", value)) + "]"
+        return "{" + ",".join([f"{_key(key)}:{_text(item)}" for key, item in pairs]) + "}"
+    if isinstance(value, Sequence):
+        return "[" + ",".join([_text(item) for item in cast("Sequence[object]", value)]) + "]"
     if isinstance(value, MessageQueue):
         return _text(queue_fields(value))
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value)
 
 
 def _key(key: object) -> str:

@@ -5,6 +5,7 @@ from structlog.testing import capture_logs
 
 from broker_rig import PROPERTIES, RecordingSession, Rig, commands_in, pull_ext, send_ext
 from timermq.broker.admin.client_calls import ClientCalls
+from timermq.broker.client_registry import ClientRegistry
 from timermq.broker.sending.send_processor import SendProcessor
 from timermq.remoting import Command, FrameConnection, LanguageCode, SendHeader, encode_frame
 from timermq.remoting.plain_send import PlainSend
@@ -182,3 +183,19 @@ async def test_the_end_of_a_connection_is_the_end_of_its_pulls_and_registrations
     assert not peer.session.is_open
     assert rig.broker.tables.long_polling.held == 0
     assert rig.broker.tables.clients.producers("P") == {}
+
+
+async def test_a_mistake_about_a_peer_that_has_gone_stays_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What else can be forgotten is, and nothing is raised into the task of its connection."""
+    rig, peer = Rig(), RecordingSession()
+    rig.send("T")
+    rig.handle(rig.command(11, pull_ext("T", sysFlag="6", queueOffset="1")), peer=peer)
+    monkeypatch.setattr(ClientRegistry, "drop", _fail)
+    with capture_logs() as logs:
+        rig.broker.dispatcher.close(peer.session)
+
+    assert not peer.session.is_open
+    assert rig.broker.tables.long_polling.held == 0
+    assert [one["event"] for one in logs] == ["connection not forgotten whole"]

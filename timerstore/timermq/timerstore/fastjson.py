@@ -216,11 +216,16 @@ class _Reader:
 
 
 def _pretty(value: object, depth: int) -> str:
+    # A number is what the largest tables have most of: they are printed in the event loop.
+    if type(value) is int:
+        return str(value)
+    if isinstance(value, str):
+        return _quoted(value, _SPECIAL)
     if isinstance(value, Mapping):
         return _pretty_map(cast("Mapping[object, object]", value), depth)
     if isinstance(value, list | tuple):
         items = cast("list[object]", value)
-        return f"[{','.join(_pretty(item, depth) for item in items)}]"
+        return f"[{','.join([_pretty(item, depth) for item in items])}]"
     return _scalar(value, _SPECIAL)
 
 

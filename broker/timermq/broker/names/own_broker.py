@@ -69,9 +69,9 @@ class OwnBroker:
         return RouteVersion(version.counter, version.timestamp, version.state_version)
 
     def topic_configs(self) -> list[dict[str, object]]:
-        """The topics as a registration has them."""
+        """The topics as a registration has them: without what ``topics.json`` keeps besides."""
         return [
-            {**config.to_json(), "perm": self.perm(config)}
+            attrs.evolve(config, perm=self.perm(config), rest={}).to_json()
             for config in self.topics.all()
             if self.queue_data(config.topic_name) is not None
         ]

@@ -17,7 +17,12 @@ from timermq.broker.names.name_server_link import NameServerLinks, open_tcp
 from timermq.broker.names.own_broker import OwnBroker
 from timermq.broker.topic_config import TopicConfig, TopicConfigTable
 from timermq.remoting import Command, FrameConnection, connection
-from timermq.remoting.registration import Registration, body_crc32, decode_registration
+from timermq.remoting.registration import (
+    Registration,
+    body_crc32,
+    decode_registration,
+    encode_registration,
+)
 
 
 @attrs.define(eq=False)
@@ -92,6 +97,17 @@ class Scene:
         """Make topics."""
         for name in names:
             self.topics.put(TopicConfig(topic_name=name))
+
+
+def test_what_the_file_keeps_of_other_versions_is_not_registered() -> None:
+    """Name servers do not know it, and its keys may be numbers and objects, which JSON has not."""
+    topics = TopicConfigTable(BROKER, now_ms=lambda: 1_700_000_000_000, level_max=18)
+    topics.put(TopicConfig(topic_name="T", rest={"later": {7: 1, (("a", 1),): 2}}))
+    own = OwnBroker(options=BROKER, topics=topics, address=ADDRESS)
+    body = encode_registration(own.version(), own.topic_configs())
+
+    assert "T" in decode_registration(body, "broker-a", compressed=False).topics
+    assert b"later" not in body
 
 
 @asynccontextmanager
