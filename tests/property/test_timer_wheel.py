@@ -110,6 +110,17 @@ class WheelBesideDict(RuleBasedStateMachine):
             assert (units[0].pos, units[-1].pos) == (slot.first_pos, slot.last_pos)
             assert sum(unit.num for unit in units) == slot.num
 
+    @rule(back=st.integers(0, RING))
+    def look_back(self, back: int) -> None:
+        """The oldest unit of what is still to be read, and of what was read a while ago."""
+        needed_from_ms = self.read_ms - back * PRECISION_MS
+        passed = range(self.read_ms // PRECISION_MS - back, self.read_ms // PRECISION_MS)
+        shown = [self.wheel.slot(tick * PRECISION_MS) for tick in passed]
+        firsts = [self.units_of(time_ms)[0].pos for time_ms in self.live_times()]
+        firsts += [slot.first_pos for slot in shown if slot is not None]
+
+        assert self.wheel.oldest_pos(needed_from_ms) == min(firsts, default=None)
+
     @invariant()
     def live_slots_are_those_to_be_read(self) -> None:
         """All live slots with their chains' ends and numbers, in order of time."""

@@ -88,6 +88,75 @@ async def test_the_body_of_a_waiting_timer_stays(
         assert service.statistics().missing == 0
 
 
+@pytest.mark.parametrize("ended", ["in order", "killed"])
+async def test_the_body_of_what_waits_for_room_stays(autojump_clock: MockClock, ended: str) -> None:
+    """A slot that is overdue is closed as soon as its last message has left it.
+
+    On a full disk these wait where no slot shows them, and cleaning takes files of any age.
+    """
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    options = attrs.evolve(LONG_WINDOW, clock_check_interval_ms=1_000, deliver_batch_size_max=1_500)
+    files = attrs.evolve(KEPT_A_DAY, clean_resource_interval_ms=600_000_000)
+    names = [str(number) for number in range(6)]
+    async with running(disk, clock, store_options=files, timer_options=options) as service:
+        for name in names:
+            put(service, timed(name, START_MS + 10_000))
+        fill(service, 20)
+        await trio.sleep(5)
+    await trio.sleep(60)
+    disk.total = disk.usage(ROOT).used
+    async with running(
+        disk, clock, store_options=files, timer_options=options, stop=ended == "in order"
+    ) as service:
+        await trio.sleep(8)
+        waiting = service.statistics()
+        await service.store.clean()
+        begins_at = service.store.commit_log.min_offset
+        disk.total = 1 << 40
+        if ended == "in order":
+            await trio.sleep(30)
+            arrived = bodies(service.store)
+    if ended == "killed":
+        disk.process_kill()
+        async with running(disk, clock, store_options=files, timer_options=options) as service:
+            await trio.sleep(30)
+            arrived = bodies(service.store)
+
+    assert waiting.retried > 0
+    assert waiting.read_ms > waiting.commit_read_ms
+    assert begins_at == 0
+    assert sorted(arrived) == names
+
+
+async def test_a_log_that_lost_a_file_says_of_each_timer_that_it_is_gone(
+    autojump_clock: MockClock,
+) -> None:
+    """RocketMQ cleans a full disk without a look at timers; the units of these are kept till then.
+
+    The broker serves on, and the others are on time.
+    """
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    options = attrs.evolve(LONG_WINDOW, mapped_file_size_timer_log=10 * 52 + 16)
+    moments = [START_MS + HOUR * 1_000 + number % 5 * 1_000 for number in range(60)]
+    async with running(disk, clock, store_options=KEPT_A_DAY, timer_options=options) as service:
+        for number, moment in enumerate(moments):
+            put(service, timed(str(number), moment))
+        await trio.sleep(5)
+    disk.remove(f"{ROOT}/commitlog/{0:020}")
+    async with running(disk, clock, store_options=KEPT_A_DAY, timer_options=options) as service:
+        first = service.store.commit_log.min_offset
+        await trio.sleep(HOUR + 1_300)
+        statistics = service.statistics()
+        found = arrivals(service.store)
+
+    assert first == SEGMENT_SIZE
+    assert 0 < statistics.missing == len(moments) - len(found)
+    assert statistics.missing == statistics.quarantined
+    assert [moments[int(one.body)] for one in found] == [one.stored_ms for one in found]
+
+
 async def test_a_full_disk_takes_no_sends_but_delivers(autojump_clock: MockClock) -> None:
     """Nothing may be removed for it; with room again sends are taken again."""
     clock = VirtualClock()

@@ -113,14 +113,16 @@ class TimerFlush:
     def _collect_garbage(self) -> None:
         """Remove timer-log segments whose messages the commit log has let go of.
 
-        The log keeps the body of every pending timer, so no chain that is still to be read needs
-        them.
+        Our log keeps the body of every pending timer. One that RocketMQ has cleaned may not, nor
+        one that has lost a file: units that are still to be read stay, so that each message of
+        which nothing is left is set aside by name.
 
         Source: Java ``TimerMessageStore`` start, ``deleteExpiredFileByOffsetForTimerLog``.
         """
         min_py = self.store.commit_log.min_offset
         if min_py > self._collected_py:
-            self.files.timer_log.delete_before_phy(min_py)
+            needed_pos = self.files.wheel.oldest_pos(self.state.commit_read_ms)
+            self.files.timer_log.delete_before_phy(min_py, needed_pos)
             self._collected_py = min_py
 
     def _keep_moving(self) -> None:

@@ -309,14 +309,15 @@ class TimerMessageStore:
     def oldest_pending_py(self) -> int | None:
         """Position of the oldest body that anything pending or set aside needs; None without.
 
-        Positions grow along the timer log, so the oldest unit of all live slots names it, but for
-        messages that recovery had to enqueue again. Entries that have no unit yet are younger than
-        all that have.
+        Positions grow along the timer log, so the oldest unit of all slots that are not delivered
+        names it, but for messages that recovery had to enqueue again. Entries that have no unit yet
+        are younger than all that have. A broker before this one may have let go of the oldest.
         """
-        live = self.files.wheel.live(self.state.commit_read_ms)
-        pins = (
-            [self.files.timer_log.unit(int(live["first_pos"].min())).offset_py] if len(live) else []
-        )
+        timer_log = self.files.timer_log
+        oldest_pos = self.files.wheel.oldest_pos(self.state.commit_read_ms)
+        pins: list[int] = []
+        if oldest_pos is not None and timer_log.min_pos < timer_log.max_pos:
+            pins.append(timer_log.unit(max(oldest_pos, timer_log.min_pos)).offset_py)
         first_waiting = self._oldest_entry(self.state.commit_queue_offset)
         if first_waiting is not None:
             pins.append(first_waiting)

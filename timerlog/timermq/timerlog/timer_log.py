@@ -266,8 +266,12 @@ class TimerLog:
         """
         self._end_at(pos, self.segment_start(pos), rewrite_from=pos)
 
-    def delete_before_phy(self, min_phy: int) -> int:
+    def delete_before_phy(self, min_phy: int, needed_pos: int | None = None) -> int:
         """Remove the oldest segments whose messages all stand before ``min_phy``; never the last.
+
+        Args:
+            min_phy: Where the commit log begins.
+            needed_pos: Units from here on are still to be read, and stay.
 
         RocketMQ looks at the last unit alone. Here it only spares most looks at all the others:
         offsets of units that recovery appended again do not grow along the log.
@@ -278,6 +282,8 @@ class TimerLog:
         count = 0
         while len(self._queue.segments) > 1:
             segment = self._queue.segments[0]
+            if needed_pos is not None and needed_pos < segment.end:
+                break
             last_pos = segment.start + (units_in(segment.size) - 1) * UNIT.size
             last, valid = gather(segment, np.array([last_pos], np.int64), segment.end)
             if valid.all() and int(last["offset_py"][0]) >= min_phy:

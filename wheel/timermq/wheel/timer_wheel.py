@@ -308,6 +308,22 @@ class TimerWheel:
             live[column] = self._slots[column][indexes[first:]]
         return live
 
+    def oldest_pos(self, needed_from_ms: int) -> int | None:
+        """Position of the oldest unit of the slots from ``needed_from_ms`` on, read or not.
+
+        Args:
+            needed_from_ms: As for ``occupied``: their bytes are still in the ring.
+
+        Returns:
+            None when there is no such slot.
+        """
+        needed_from = max(1, self._tick_from(needed_from_ms), self._base - self._count)
+        ticks = np.arange(needed_from, self._base)
+        passed = self._slots[ticks % self._count]
+        firsts = passed["first_pos"][passed["time"] == ticks]
+        firsts = np.append(firsts, self._slots["first_pos"][self._live.indexes()])
+        return int(firsts.min()) if len(firsts) else None
+
     def snapshot_dirty(self) -> DirtySlots:
         """Copy the slots that the file does not show.
 
