@@ -6,6 +6,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -121,7 +122,7 @@ def test_removal_keeps_every_unit_whose_message_is_there(
     segments = -(-count // PER_SEGMENT)
     expected = min(gone // PER_SEGMENT, segments - 1)
 
-    assert log.delete_before_phy(100 * gone) == expected
+    assert trio.run(log.delete_before_phy, 100 * gone) == expected
     assert log.min_pos == expected * SEGMENT_SIZE
     assert [
         (place(index), 100 * index) for index in range(expected * PER_SEGMENT, count)

@@ -22,14 +22,14 @@ log = structlog.get_logger("timermq.broker.later")
 
 
 def answer_later(
-    session: Session, command: Command, work: Callable[[], Awaitable[Command]]
+    session: Session, command: Command, work: Callable[[], Awaitable[Command | None]]
 ) -> None:
     """Work on a request in a task, and send what it gives.
 
     Args:
         session: Who asks.
         command: What is asked; a one-way request gets no answer.
-        work: Makes the answer; what it raises becomes one.
+        work: Makes the answer, None when it goes another way; what it raises becomes one.
 
     Raises:
         RefusedError: The connection has too many such tasks under way (2).
@@ -46,7 +46,7 @@ def answer_later(
             log.exception("request failed", remote=session.remote_address, code=command.code)
             failed = RefusedError(ResponseCode.SYSTEM_ERROR, "SYSTEM_ERROR", repr(error))
             answer = refusal_answer(command, failed)
-        if not command.is_oneway:
+        if answer is not None and not command.is_oneway:
             session.send(answer)
 
     if not session.start_soon(run):

@@ -27,6 +27,7 @@ from .consuming.offset_processor import OffsetProcessor
 from .consuming.pull_processor import PullProcessor
 from .consuming.send_back_processor import SendBackProcessor
 from .dispatcher import Dispatcher, Handler
+from .look_ups import when_indexed
 from .names.name_server_processor import NameServerProcessor
 from .names.route_processor import RouteProcessor
 from .options import BrokerOptions
@@ -232,6 +233,7 @@ class Processors:
 
     def handlers(self) -> Mapping[int, Handler]:
         """Request code to processor, for everything but sends."""
+        store = self.query.store
         return {
             **self.admin.handlers(),
             **self.route.handlers(),
@@ -254,12 +256,12 @@ class Processors:
             RequestCode.CONSUMER_SEND_MSG_BACK: self.send_back.handle,
             RequestCode.LOCK_BATCH_MQ: self.lock.lock,
             RequestCode.UNLOCK_BATCH_MQ: self.lock.unlock,
-            RequestCode.QUERY_MESSAGE: self.query.query_message,
+            RequestCode.QUERY_MESSAGE: when_indexed(store, self.query.query_message),
             RequestCode.QUERY_CONSUME_QUEUE: self.query.consume_queue,
             RequestCode.VIEW_MESSAGE_BY_ID: self.query.view_message_by_id,
             RequestCode.END_TRANSACTION: self.end_transaction.handle,
-            RequestCode.RECALL_MESSAGE: self.recall.handle,
-            RequestCode.CANCEL_MESSAGE: self.cancel.handle,
+            RequestCode.RECALL_MESSAGE: when_indexed(store, self.recall.handle),
+            RequestCode.CANCEL_MESSAGE: when_indexed(store, self.cancel.handle),
             RequestCode.LIST_PENDING: self.pending.handle,
             RequestCode.LIST_QUARANTINE: self.quarantine.list,
             RequestCode.SHOW_QUARANTINE: self.quarantine.show,

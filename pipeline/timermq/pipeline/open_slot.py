@@ -15,7 +15,7 @@ Deletes are collected on the first walk, so all of them are known before anythin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 
 import attrs
 import numpy as np
@@ -43,6 +43,10 @@ from .sorted_runs import (
 from .timer_record import TimerFacts
 from .timer_request import REQUEST, Requests
 
+ASKED_COUNT = 256
+"""Records that are read between two checkpoints: some milliseconds. Cold ones were announced, and
+come together."""
+
 Walk = Callable[[int, int], Iterator[UnitChunk]]
 """Walks the slot's chain: (last_pos, until_pos) to chunks of units, newest first."""
 
@@ -59,6 +63,8 @@ class OpenSlot:
     delete_key_of: Callable[[int, int], bytes | None]
     """(offset_py, size_py) of a delete message to the key that it names; None when it is gone or
     unreadable: then it is sent down the pipe, to be set aside there."""
+    will_need: Callable[[Iterable[tuple[int, int]]], None]
+    """Announces (offset_py, size_py) of records that are asked for next."""
     is_done: Callable[[Requests], np.ndarray[tuple[int], np.dtype[np.bool_]]]
     """Which requests the last run had handled."""
     deletes: frozenset[bytes] = frozenset()
@@ -142,7 +148,7 @@ class OpenSlot:
         parts: list[Requests] = []
         held = 0
         for chunk in self.walk(last_pos, until_pos):
-            requests = self._requests(chunk, deletes if after == FIRST_KEY else None)
+            requests = yield from self._requests(chunk, deletes if after == FIRST_KEY else None)
             if after != FIRST_KEY:
                 requests = requests[are_after(requests, after)]
             parts.append(requests)
@@ -168,8 +174,13 @@ class OpenSlot:
             self.deletes |= deletes
         self._runs.add(found)
 
-    def _requests(self, chunk: UnitChunk, deletes: set[bytes] | None) -> Requests:
-        """The chunk's units as requests; deletes go to their set, handled ones are left out."""
+    def _requests(
+        self, chunk: UnitChunk, deletes: set[bytes] | None
+    ) -> Generator[None, None, Requests]:
+        """The chunk's units as requests; deletes go to their set, handled ones are left out.
+
+        Records are asked for in slices, which are announced; it yields before and after each.
+        """
         made = np.empty(len(chunk.offset_py), REQUEST)
         made["offset_py"] = chunk.offset_py
         made["size_py"] = chunk.size_py
@@ -182,17 +193,29 @@ class OpenSlot:
         made["deliver_ms"][rolls] = self.slot_ms
         marks = ((chunk.magic & MAGIC_DELETE) != 0) & ~rolls
         keep = ~marks & ~self.is_done(made)
+        asked = keep & ~exact
         if deletes is not None:
-            for index in np.flatnonzero(marks).tolist():
-                key = self.delete_key_of(int(made["offset_py"][index]), int(made["size_py"][index]))
-                if key is None:
-                    keep[index] = True
-                else:
-                    deletes.add(key)
-        for index in np.flatnonzero(keep & ~exact).tolist():
-            self._ask_record(made, index, roll=bool(rolls[index]))
+            asked |= marks
+        places = np.flatnonzero(asked)
+        for start in range(0, len(places), ASKED_COUNT):
+            some = places[start : start + ASKED_COUNT]
+            self.will_need(made[["offset_py", "size_py"]][some].tolist())
+            yield
+            for index in some.tolist():
+                if deletes is not None and marks[index]:
+                    keep[index] = self._is_no_delete(made, index, deletes)
+                if keep[index] and not exact[index]:
+                    self._ask_record(made, index, roll=bool(rolls[index]))
+            yield
         kept: Requests = made[keep]
         return kept
+
+    def _is_no_delete(self, made: Requests, index: int, deletes: set[bytes]) -> bool:
+        """Put the key of a delete to the others; True when it cannot be read."""
+        key = self.delete_key_of(int(made["offset_py"][index]), int(made["size_py"][index]))
+        if key is not None:
+            deletes.add(key)
+        return key is None
 
     def _ask_record(self, made: Requests, index: int, *, roll: bool) -> None:
         """Fill in moment and order from the record; what cannot be read is found out again."""

@@ -58,6 +58,7 @@ class OpenSlots:
                 walk=partial(self._walk, slot_ms),
                 facts_of=self._facts_of,
                 delete_key_of=self._delete_key_of,
+                will_need=self.store.commit_log.will_need,
                 is_done=self._is_done,
             )
         return slot

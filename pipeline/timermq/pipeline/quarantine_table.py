@@ -84,7 +84,7 @@ class QuarantineTable:
         """What is in quarantine now, of entries behind a position."""
         is_active = np.array(self._states, np.int8) == State.ACTIVE
         is_wanted = is_active & (np.array(self._offsets, np.int64) > after_py)
-        return map(self._place, np.flatnonzero(is_wanted).tolist())
+        return (self._place(int(row)) for row in np.flatnonzero(is_wanted))
 
     def first_py(self) -> int | None:
         """Position of the oldest entry in quarantine; None without any."""
@@ -117,8 +117,18 @@ class QuarantineTable:
         return at
 
     def _spread(self, size: int) -> None:
-        """Give the numbers of the rows new places, so many."""
-        self._rows_at = array("q", [_FREE]) * size
-        for row, origin_py in enumerate(self._origins):
-            if self._states[row] != _RENEWED:
-                self._rows_at[self._at(origin_py)] = row
+        """Give the numbers of the rows new places, so many.
+
+        All rows that have none yet try one at a time, together: of those that meet at a free one,
+        one takes it. A row passes taken places alone, so ``_at`` finds it.
+        """
+        rows_at = np.full(size, _FREE, np.int64)
+        rows = np.flatnonzero(np.array(self._states, np.int8) != _RENEWED)
+        origins = np.array(self._origins, np.int64)[rows].view(np.uint64)
+        at = (origins * np.uint64(_SPREAD) >> np.uint64(20)).view(np.int64) & (size - 1)
+        while len(rows):
+            is_free = rows_at[at] == _FREE
+            rows_at[at[is_free]] = rows[is_free]
+            is_left = rows_at[at] != rows
+            rows, at = rows[is_left], (at[is_left] + 1) & (size - 1)
+        self._rows_at = array("q", rows_at.tobytes())

@@ -55,7 +55,7 @@ class TimerFlush:
         while True:
             await trio.sleep(self.options.timer_flush_interval_ms / 1000)
             await self.flush()
-            self._collect_garbage()
+            await self._collect_garbage()
             self._keep_moving()
 
     async def flush(self) -> None:
@@ -110,19 +110,25 @@ class TimerFlush:
             log.warning("timer metrics not saved", error=str(error))
         self._last = now
 
-    def _collect_garbage(self) -> None:
+    async def _collect_garbage(self) -> None:
         """Remove timer-log segments whose messages the commit log has let go of.
 
         Our log keeps the body of every pending timer. One that RocketMQ has cleaned may not, nor
         one that has lost a file: units that are still to be read stay, so that each message of
         which nothing is left is set aside by name.
 
+        Raises:
+            StoreFailedError: A segment was not read or removed; the store takes no more messages.
+
         Source: Java ``TimerMessageStore`` start, ``deleteExpiredFileByOffsetForTimerLog``.
         """
         min_py = self.store.commit_log.min_offset
         if min_py > self._collected_py:
             needed_pos = self.files.wheel.oldest_pos(self.state.commit_read_ms)
-            self.files.timer_log.delete_before_phy(min_py, needed_pos)
+            try:
+                await self.files.timer_log.delete_before_phy(min_py, needed_pos)
+            except OSError as error:
+                self.store.fail(error)
             self._collected_py = min_py
 
     def _keep_moving(self) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from timermq.pipeline.open_slot import OpenSlot
+from timermq.pipeline.open_slot import ASKED_COUNT, OpenSlot
 from timermq.pipeline.timer_record import TimerFacts
 from timermq.pipeline.timer_request import Requests
 from timermq.timerlog import MAGIC_DEFAULT, MAGIC_DELETE, MAGIC_ROLL, UnitChunk, pack_exact
@@ -25,12 +25,13 @@ class Chain:
     units: list[tuple[int, int, int]] = attrs.Factory(list[tuple[int, int, int]])
     """(milliseconds behind the slot's first, order, magic)"""
     walks: int = 0
+    chunk: int = 3
 
     def walk(self, last_pos: int, until_pos: int) -> Iterator[UnitChunk]:
-        """Chunks of three, newest first."""
+        """Chunks of some, newest first."""
         self.walks += 1
-        for high in range(last_pos, until_pos, -3):
-            rows = [self.units[pos] for pos in range(high, max(high - 3, until_pos), -1)]
+        for high in range(last_pos, until_pos, -self.chunk):
+            rows = [self.units[pos] for pos in range(high, max(high - self.chunk, until_pos), -1)]
             order = np.array([row[1] for row in rows], np.int64)
             behind = np.array([row[0] for row in rows], np.int64)
             yield UnitChunk(
@@ -58,6 +59,7 @@ def opened(chain: Chain, units_max: int = 1000) -> OpenSlot:
         walk=chain.walk,
         facts_of=no_facts,
         delete_key_of=lambda offset_py, _: b"key%d" % offset_py,
+        will_need=lambda _: None,
         is_done=nothing_done,
     )
 
@@ -150,6 +152,30 @@ def test_deletes_are_known_first() -> None:
 
     assert frozenset({b"key1"}) == slot.deletes
     assert drain(slot, SLOT_MS + 1000) == [(SLOT_MS, 2), (SLOT_MS + 1, 0)]
+
+
+def test_records_are_announced_and_read_in_slices() -> None:
+    """Thousands of them, cold and one after the other, would hold all other timers up."""
+    count = 2 * ASKED_COUNT + 9
+    chain = Chain([(0, n, MAGIC_DEFAULT | MAGIC_DELETE) for n in range(count)], chunk=count)
+    slot = opened(chain)
+    announced: set[int] = set()
+    read: list[int] = []
+
+    def key_of(offset_py: int, _: int) -> bytes | None:
+        assert offset_py in announced
+        read.append(offset_py)
+        return None if offset_py == 7 else b"key"
+
+    slot.will_need = lambda records: announced.update(offset_py for offset_py, _ in records)
+    slot.delete_key_of = key_of
+    counts: list[int] = []
+    for _ in slot.join(count - 1):
+        counts.append(len(read))
+        assert len(announced) - len(read) <= ASKED_COUNT
+
+    assert counts == [0, *[ASKED_COUNT] * 2, *[2 * ASKED_COUNT] * 2, count, count]
+    assert drain(slot, SLOT_MS + 1000) == [(SLOT_MS + 1, 7)]
 
 
 def test_large_slot_is_walked_in_passes() -> None:

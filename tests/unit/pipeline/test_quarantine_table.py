@@ -50,6 +50,24 @@ def test_the_table_does_as_a_dictionary(steps: list[tuple[str, int]]) -> None:
         assert table.place(origin * 4_096) == expected
 
 
+def test_rows_are_found_after_their_places_were_made_anew() -> None:
+    """Of many, some of them renewed and some forgotten; places wrap around and are shared."""
+    table, count = QuarantineTable(), 20_000
+    for number in range(count):
+        table.add(number * 300, number, 1)
+    for number in range(0, count, 3):
+        table.add(number * 300, count + number, 1)
+    for number in range(0, count, 2):
+        table.end(number * 300, State.DROPPED)
+    table.forget_before(count)
+
+    for number in range(count):
+        is_renewed, is_dropped = number % 3 == 0, number % 2 == 0
+        kept = State.DROPPED if is_dropped else State.ACTIVE
+        expected = None if is_dropped and not is_renewed else kept
+        assert table.state(number * 300) is expected
+
+
 def test_a_listing_goes_on_behind_a_position() -> None:
     """Only entries that stand behind it are given."""
     table = QuarantineTable()

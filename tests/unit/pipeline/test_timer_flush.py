@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 
 import attrs
@@ -20,6 +21,7 @@ from timermq.pipeline.timer_counts import TimerCounts
 from timermq.pipeline.timer_flush import TimerFlush
 from timermq.pipeline.timer_record import TIMER_TOPIC
 from timermq.timerlog import UNIT, TimerCheckpoint, TimerLog
+from timermq.timerstore.commit_log import StoreFailedError
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
@@ -330,3 +332,19 @@ async def test_a_full_disk_puts_the_checkpoint_off(autojump_clock: MockClock) ->
 
     assert ["m"] == found
     assert disk.exists(WHEEL)
+
+
+async def test_old_segments_that_are_not_removed_fail_the_store(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a sync that fails does: what is on such a disk is not to be trusted."""
+
+    async def refuse(_: TimerLog, min_phy: int, needed_pos: int | None) -> int:
+        raise OSError(errno.EIO, f"not read, {min_phy} {needed_pos}")
+
+    rig = Rig()
+    monkeypatch.setattr(TimerLog, "delete_before_phy", refuse)
+    monkeypatch.setattr(rig.flush, "_collected_py", -1)
+
+    with pytest.raises(StoreFailedError, match="not read, 0"):
+        await rig.flush.run()

@@ -66,10 +66,10 @@ def test_a_chunk_has_the_columns_of_its_units() -> None:
     assert all(column.dtype.isnative for column in (chunk.pos, chunk.offset_py, chunk.reserved))
 
 
-def test_a_walk_ends_quietly_where_segments_were_removed() -> None:
+async def test_a_walk_ends_quietly_where_segments_were_removed() -> None:
     """Units whose messages are gone are not missed."""
     log = make_log(MemoryDisk(), *[1] * 6)
-    log.delete_before_phy(400)
+    await log.delete_before_phy(400)
 
     assert [[302, 250]] == walked(log, 302, 1)
 

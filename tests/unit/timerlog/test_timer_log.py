@@ -7,10 +7,13 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
+import trio
 
 from timer_units import SEGMENT_SIZE, append_units, make_units
 from timermq.timerlog import TimerLog
+from timermq.timerlog.segment import CHUNK_COUNT
 from timermq.timerlog.timer_log import NEAR_SIZE
+from timermq.timerlog.unit import BLANK, UNIT
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.memory_disk import MemoryDisk, MemoryFile
 
@@ -288,40 +291,64 @@ def test_what_is_read_next_is_announced_in_blocks(monkeypatch: pytest.MonkeyPatc
     ]
 
 
-def test_segments_whose_messages_are_gone_are_removed() -> None:
+async def test_segments_whose_messages_are_gone_are_removed() -> None:
     """A segment goes when all its messages stand before the minimum; never the last."""
     disk = MemoryDisk()
     log = opened(disk)
     append_units(log, [1] * 10, {})
 
-    assert log.delete_before_phy(300) == 0
-    assert log.delete_before_phy(400, needed_pos=249) == 0
-    assert log.delete_before_phy(400, needed_pos=250) == 1
+    assert await log.delete_before_phy(300) == 0
+    assert await log.delete_before_phy(400, needed_pos=249) == 0
+    assert await log.delete_before_phy(400, needed_pos=250) == 1
     assert log.min_pos == 250
-    assert log.delete_before_phy(10_000) == 1
-    assert log.delete_before_phy(10_000) == 0
+    assert await log.delete_before_phy(10_000) == 1
+    assert await log.delete_before_phy(10_000) == 0
     assert [f"{500:020d}"] == disk.list_dir(DIRECTORY)
 
 
-def test_a_segment_stays_for_one_young_message() -> None:
+async def test_a_segment_stays_for_one_young_message() -> None:
     """An old message behind a young one does not take the segment away."""
     log = opened(MemoryDisk())
     units = make_units(log.positions(6), [1] * 6, {})
     units["offset_py"] = [0, 900, 100, 200, 1000, 1100]
     log.append(units)
 
-    assert log.delete_before_phy(300) == 0
-    assert log.delete_before_phy(901) == 1
+    assert await log.delete_before_phy(300) == 0
+    assert await log.delete_before_phy(901) == 1
 
 
-def test_segment_start_is_that_of_a_segment_that_is_there() -> None:
+async def test_an_old_segment_is_read_in_chunks_with_checkpoints_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All of 100 MB in one step, through a map without readahead, held every timer up."""
+    log = TimerLog.open(MemoryDisk(), DIRECTORY, 3 * CHUNK_COUNT * UNIT.size + BLANK.size)
+    append_units(log, [1] * (3 * CHUNK_COUNT + 1), {})
+    steps: list[str] = []
+    read, checkpoint = MemoryFile.read, trio.lowlevel.checkpoint
+
+    def note_read(file: MemoryFile, offset: int, size: int) -> bytes:
+        steps.append(f"{size // UNIT.size} units")
+        return read(file, offset, size)
+
+    async def note_checkpoint() -> None:
+        steps.append("checkpoint")
+        await checkpoint()
+
+    monkeypatch.setattr(MemoryFile, "read", note_read)
+    monkeypatch.setattr(trio.lowlevel, "checkpoint", note_checkpoint)
+
+    assert await log.delete_before_phy(100 * 3 * CHUNK_COUNT) == 1
+    assert steps == [f"{CHUNK_COUNT} units", "checkpoint"] * 3
+
+
+async def test_segment_start_is_that_of_a_segment_that_is_there() -> None:
     """Positions before the log belong to the oldest segment, those behind it to the newest."""
     log = opened(MemoryDisk())
 
     assert log.segment_start(77) == 0
 
     append_units(log, [1] * 10, {})
-    log.delete_before_phy(400)
+    await log.delete_before_phy(400)
 
     assert [250, 250, 250, 500, 500] == [
         log.segment_start(pos) for pos in (-5, 249, 499, 500, 9999)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from timermq.timerlog import TimerMetrics
+import pytest
+
+from timermq.timerlog import TimerMetrics, timer_metrics
+from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.memory_disk import MemoryDisk
 
 PATH = "/store/config/timermetrics"
@@ -80,6 +83,29 @@ def test_counts_never_fall_below_zero() -> None:
     metrics.add("T", 2)
 
     assert metrics.counts() == {"T": 2}
+
+
+def test_a_topic_is_found_by_its_hash() -> None:
+    """Of those that have it, Aa and BB, the first; a hash that no topic has counts nothing."""
+    metrics = loaded(GOLDEN)
+    for topic in ("Aa", "BB"):
+        metrics.add(topic, 5)
+    for topic in ("Alarm_7733", "BB", "nobody's"):
+        metrics.add_by_hash(java_hash(topic), -1)
+
+    assert metrics.counts() == {"Timer_b8db": 45, "Alarm_7733": 37, "Aa": 4, "BB": 5}
+
+
+def test_no_topic_is_hashed_to_find_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand messages set aside among thousands of topics would hold all timers up."""
+    metrics = loaded(GOLDEN)
+    metrics.add("T", 3)
+    hashed: list[str] = []
+    monkeypatch.setattr(timer_metrics, "java_hash", hashed.append)
+    metrics.add_by_hash(java_hash("T"), -1)
+    metrics.add("T", -1)
+
+    assert ([], 1) == (hashed, metrics.counts()["T"])
 
 
 def test_counts_made_anew_replace_the_old() -> None:

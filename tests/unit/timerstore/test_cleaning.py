@@ -12,6 +12,8 @@ import trio
 from fakes import ManualClock
 from small_store import SEGMENT_SIZE, message, open_store, put_bodies, read_bodies, small_options
 from timermq.timerstore.cleaning import HOUR_MS
+from timermq.timerstore.consume_queue import ConsumeQueue
+from timermq.timerstore.consume_queue_table import CLEANED_COUNT
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.put_status import PutStatus
@@ -44,6 +46,33 @@ class Rig:
     def clean(self) -> int:
         """Clean as the background does."""
         return trio.run(self.store.clean)
+
+
+def test_queues_are_cleaned_with_checkpoints_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of them would hold everybody's timers up."""
+    rig = Rig()
+    for number in range(2 * CLEANED_COUNT):
+        rig.store.put([message("x", f"T{number}")])
+    put_bodies(rig.store, *[BODY] * 9)
+    trio.run(rig.store.flush)
+    rig.clock.time_ms += 72 * HOUR_MS
+    counts = [0]
+    delete_before, checkpoint = ConsumeQueue.delete_before, trio.lowlevel.checkpoint
+
+    def note(queue: ConsumeQueue, min_phy_offset: int) -> int:
+        counts[-1] += 1
+        return delete_before(queue, min_phy_offset)
+
+    async def note_checkpoint() -> None:
+        counts.append(0)
+        await checkpoint()
+
+    monkeypatch.setattr(ConsumeQueue, "delete_before", note)
+    monkeypatch.setattr(trio.lowlevel, "checkpoint", note_checkpoint)
+
+    assert rig.clean() > 0
+    assert sum(counts) == 2 * CLEANED_COUNT + 1
+    assert max(counts) <= CLEANED_COUNT
 
 
 def test_expired_segments_go_in_their_hour() -> None:

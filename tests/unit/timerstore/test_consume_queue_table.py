@@ -133,10 +133,10 @@ def test_a_deleted_topic_is_gone(disk: MemoryDisk) -> None:
     assert append(table, "T", 0).max_offset == 1
 
 
-def test_old_segments_of_all_queues_go(disk: MemoryDisk) -> None:
+async def test_old_segments_of_all_queues_go(disk: MemoryDisk) -> None:
     """The count is that of all files removed."""
     table = new_table(disk)
     append(table, "T", 0, 12)
     append(table, "U", 0, 6)
 
-    assert table.delete_before(100) == 3
+    assert await table.delete_before(100) == 3

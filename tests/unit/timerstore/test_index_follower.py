@@ -13,7 +13,9 @@ from small_store import ROOT, message, open_store, put_bodies, small_options
 from timermq.timerstore.index_follower import (
     FRESH_COUNT_MAX,
     FRESH_SIZE_MAX,
+    LOOK_UP_LAG_MAX,
     SLICE_COUNT,
+    IndexBehindError,
     IndexFollower,
 )
 from timermq.timerstore.index_keys import FreshRecords, keys_in
@@ -165,6 +167,25 @@ def test_what_is_handed_over_is_bounded_in_bytes(size: int) -> None:
         index.offer(fresh)
         del fresh
         assert sum(one.size for one in kept) <= FRESH_SIZE_MAX
+
+
+def test_a_look_up_that_had_to_read_much_is_told() -> None:
+    """What is kept since it was written does not count, nor what is indexed by now."""
+    options = attrs.evolve(OPTIONS, mapped_file_size_commit_log=1 << 22, max_message_size=1 << 20)
+    disk = MemoryDisk()
+    store = open_store(disk, options=options)
+    while store.commit_log.max_offset <= LOOK_UP_LAG_MAX:
+        put_bodies(store, "x" * (1 << 19))
+    behind = IndexFollower.open(
+        disk, ROOT, store.commit_log, options, now_ms=ManualClock().now_ms, read_only=False
+    )
+
+    assert store.index is not None
+    store.index.check_near()
+    with pytest.raises(IndexBehindError, match="not in the key index yet"):
+        behind.check_near()
+    behind.index_slice()
+    behind.check_near()
 
 
 def index_entries(disk: MemoryDisk) -> bytes:

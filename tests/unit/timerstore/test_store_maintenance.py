@@ -191,6 +191,29 @@ async def test_old_segments_go_in_the_background(autojump_clock: MockClock) -> N
     await rig.serve(body)
 
 
+@pytest.mark.parametrize("name", ["usage", "remove"])
+async def test_a_disk_that_fails_while_old_files_go_fails_the_store(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """By name, also for whoever serves it; and nothing more is put."""
+    hours = ";".join(map(str, range(24)))
+    rig = Rig(small_options(delete_when=hours, file_reserved_time_hours=1))
+    put_bodies(rig.store, *["x" * 400] * 9)
+
+    def refuse(_: MemoryDisk, path: str) -> None:
+        raise OSError(errno.EIO, f"{name} refused")
+
+    async def body() -> None:
+        monkeypatch.setattr(MemoryDisk, name, refuse)
+        await trio.sleep(HOUR_MS / 1000 + 12)
+
+    with pytest.RaisesGroup(
+        pytest.RaisesExc(StoreFailedError, match=f"{name} refused"), flatten_subgroups=True
+    ):
+        await rig.serve(body)
+    assert rig.store.writeable() is not None
+
+
 async def test_a_full_disk_is_noticed_and_forgotten(autojump_clock: MockClock) -> None:
     """Within the interval of cleaning."""
     rig = Rig(small_options(clean_resource_interval_ms=1000))

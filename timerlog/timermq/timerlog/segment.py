@@ -67,17 +67,24 @@ def _blank(left: int) -> bytes:
 def chunks(queue: MappedFileQueue, from_pos: int) -> Iterator[tuple[int, Units]]:
     """What stands where units stand, from ``from_pos`` on: (position of the first, entries).
 
-    A chunk lies within one segment. It is read from the file, not from the map: that has no
-    readahead, and after a reboot each 4 KiB would be a read of its own.
+    A chunk lies within one segment.
     """
     for segment in queue.segments:
-        pos = max(segment.start, from_pos)
-        end = min(segment.start + units_in(segment.size) * UNIT.size, queue.wrote)
-        while pos + UNIT.size <= end:
-            count = min((end - pos) // UNIT.size, CHUNK_COUNT)
-            data = segment.file.read(pos - segment.start, count * UNIT.size)
-            yield pos, np.frombuffer(data, UNIT_DTYPE)
-            pos += count * UNIT.size
+        yield from chunks_of(segment, max(segment.start, from_pos), queue.wrote)
+
+
+def chunks_of(segment: MappedFile, pos: int, end: int) -> Iterator[tuple[int, Units]]:
+    """The same of one segment, from ``pos`` to ``end`` or to where it has no more units.
+
+    A chunk is read from the file, not from the map: that has no readahead, and after a reboot each
+    4 KiB would be a read of its own.
+    """
+    end = min(segment.start + units_in(segment.size) * UNIT.size, end)
+    while pos + UNIT.size <= end:
+        count = min((end - pos) // UNIT.size, CHUNK_COUNT)
+        data = segment.file.read(pos - segment.start, count * UNIT.size)
+        yield pos, np.frombuffer(data, UNIT_DTYPE)
+        pos += count * UNIT.size
 
 
 def gather(segment: MappedFile, positions: Int64s, end: int) -> tuple[Units, Flags]:

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 import attrs
 import numpy as np
+import trio
 
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreFormatError
@@ -25,8 +26,8 @@ from timermq.timerstore.mapped_file_queue import MappedFileQueue
 
 from .chain import WALK_COUNT, UnitChunk, walk_chain
 from .log_end import clear_behind, find_end
-from .segment import SEGMENT_SIZE_MIN, chunks, closing, gather, parts, units_in
-from .unit import NO_POS, UNIT, UNIT_DTYPE, Flags, Int64s, TimerUnit, Units, are_units, slot_times
+from .segment import SEGMENT_SIZE_MIN, chunks, chunks_of, closing, gather, parts, units_in
+from .unit import NO_POS, UNIT, Flags, Int64s, TimerUnit, Units, are_units, slot_times
 
 SEGMENT_SIZE = 104_857_600
 """RocketMQ's ``mappedFileSizeTimerLog``, bytes."""
@@ -266,7 +267,7 @@ class TimerLog:
         """
         self._end_at(pos, self.segment_start(pos), rewrite_from=pos)
 
-    def delete_before_phy(self, min_phy: int, needed_pos: int | None = None) -> int:
+    async def delete_before_phy(self, min_phy: int, needed_pos: int | None = None) -> int:
         """Remove the oldest segments whose messages all stand before ``min_phy``; never the last.
 
         Args:
@@ -274,23 +275,29 @@ class TimerLog:
             needed_pos: Units from here on are still to be read, and stay.
 
         RocketMQ looks at the last unit alone. Here it only spares most looks at all the others:
-        offsets of units that recovery appended again do not grow along the log.
+        offsets of units that recovery appended again do not grow along the log. They are read in
+        chunks, with a checkpoint behind each; meanwhile the log may be read and appended to.
 
         Returns:
             How many were removed.
+
+        Cancellation: what has been removed is gone; the next call looks at the rest.
         """
         count = 0
-        while len(self._queue.segments) > 1:
+        # What is linked meanwhile stands in the segment that is the last one now, or behind it.
+        end = self.segment_start(self.max_pos)
+        if needed_pos is not None:
+            end = min(end, needed_pos)
+        while self.min_pos + self.segment_size <= end:
             segment = self._queue.segments[0]
-            if needed_pos is not None and needed_pos < segment.end:
-                break
             last_pos = segment.start + (units_in(segment.size) - 1) * UNIT.size
             last, valid = gather(segment, np.array([last_pos], np.int64), segment.end)
             if valid.all() and int(last["offset_py"][0]) >= min_phy:
                 break
-            units = np.frombuffer(segment.file.map(), UNIT_DTYPE, units_in(segment.size))
-            if (units["offset_py"][are_units(units)] >= min_phy).any():
-                break
+            for _, units in chunks_of(segment, segment.start, segment.end):
+                if (units["offset_py"][are_units(units)] >= min_phy).any():
+                    return count
+                await trio.lowlevel.checkpoint()
             count += self._queue.delete_before(segment.end)
         return count
 

@@ -37,6 +37,8 @@ class TimerMetrics:
         self._disk = disk
         self._path = path
         self._metrics: dict[str, _Metric] = {}
+        self._topics: dict[int, str] = {}
+        """By its hash the topic; of several with one hash the first that came."""
         self._touched: set[str] = set()
         self._counter = 0
         self._state_version = 0
@@ -57,24 +59,31 @@ class TimerMetrics:
         metrics._timestamp = _integer(version.get("timestamp"))
         for topic, value in _object(root.get("timingCount")).items():
             metric = _object(value)
-            metrics._metrics[topic] = _Metric(
-                max(_integer(metric.get("count")), 0), _integer(metric.get("timeStamp"))
-            )
+            known = metrics._metric(topic)
+            known.count = max(_integer(metric.get("count")), 0)
+            known.timestamp = _integer(metric.get("timeStamp"))
         return metrics
 
     def add(self, topic: str, count: int) -> None:
         """Add ``count`` messages, or take them away when it is negative."""
-        metric = self._metrics.setdefault(topic, _Metric(0, 0))
+        metric = self._metric(topic)
         metric.count = max(metric.count + count, 0)
         self._touched.add(topic)
         self._counter += 1
 
     def add_by_hash(self, topic_hash: int, count: int) -> None:
         """The same for the topic with a hash, as units have it; none, if none has it."""
-        for topic in self._metrics:
-            if java_hash(topic) == topic_hash:
-                self.add(topic, count)
-                return
+        topic = self._topics.get(topic_hash)
+        if topic is not None:
+            self.add(topic, count)
+
+    def _metric(self, topic: str) -> _Metric:
+        """What is counted of a topic. It is known from then on, and is never forgotten."""
+        metric = self._metrics.get(topic)
+        if metric is None:
+            metric = self._metrics[topic] = _Metric(0, 0)
+            self._topics.setdefault(java_hash(topic), topic)
+        return metric
 
     def replace(self, counts: Mapping[str, int]) -> None:
         """Take counts that were made anew; topics that are not among them have 0."""

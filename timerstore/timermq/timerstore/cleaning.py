@@ -91,7 +91,7 @@ class Cleaner:
             "to begin a segment of the log"
         )
 
-    def clean(self, pinned_from: int | None) -> int:
+    async def clean(self, pinned_from: int | None) -> int:
         """Remove what may and should go, then measure again.
 
         Args:
@@ -99,11 +99,16 @@ class Cleaner:
 
         Returns:
             Segments of the log removed.
+
+        Cancellation: the queues follow the log all the same.
+
+        Raises:
+            OSError: The disk was not measured, or a file not removed.
         """
         self.measure()
         removed = self._log.delete_before(self._removable_end(pinned_from))
         if removed:
-            self._queues.delete_before(self._log.min_offset)
+            await self._queues.delete_before(self._log.min_offset)
             if self._index is not None:
                 self._index.delete_before(self._log.min_offset)
             self.measure()

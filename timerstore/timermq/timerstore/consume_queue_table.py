@@ -5,8 +5,13 @@ Corresponds to RocketMQ's ConsumeQueueStore.
 
 from collections.abc import Iterator
 
+import trio
+
 from .consume_queue import ConsumeQueue
 from .disk import Disk
+
+CLEANED_COUNT = 64
+"""Queues that are cleaned between two checkpoints: two milliseconds without files that go."""
 
 
 class ConsumeQueueTable:
@@ -103,9 +108,23 @@ class ConsumeQueueTable:
                 await self._disk.sync_dir(directory)
             self._unnamed.discard(queue)
 
-    def delete_before(self, min_phy_offset: int) -> int:
-        """Remove files that point to records which the log no longer holds; how many."""
-        return sum(queue.delete_before(min_phy_offset) for queue in self)
+    async def delete_before(self, min_phy_offset: int) -> int:
+        """Remove files that point to records which the log no longer holds; how many.
+
+        With a checkpoint now and then; no queue may be removed meanwhile.
+
+        Cancellation: comes into effect when all queues are through.
+
+        Raises:
+            OSError: A file was not removed.
+        """
+        count = 0
+        with trio.CancelScope(shield=True):
+            for number, queue in enumerate(list(self)):
+                if number % CLEANED_COUNT == CLEANED_COUNT - 1:
+                    await trio.lowlevel.checkpoint()
+                count += queue.delete_before(min_phy_offset)
+        return count
 
     def remove(self, queue: ConsumeQueue) -> None:
         """Remove one queue and its files, durably (blocking)."""

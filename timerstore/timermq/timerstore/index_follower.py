@@ -14,6 +14,7 @@ from itertools import chain, islice
 
 from .commit_log import CommitLog
 from .disk import Disk
+from .errors import StoreError
 from .index_file import IndexFile
 from .index_keys import Fresh, KeyColumns, keys_in
 from .index_service import QUERY_COUNT_MAX, IndexService
@@ -33,6 +34,29 @@ SLICE_COUNT = 1_024
 
 BLOCK_SIZE = 256 << 10
 """Bytes of the log that are looked at together."""
+
+LOOK_UP_LAG_MAX = 2 << 20
+"""Bytes of the log that a look-up reads for the index, or without room for it looks through, in one
+step: of small records some 10,000, less than a tenth of a second. What was just written and is
+kept to be indexed (``FRESH_COUNT_MAX``) is not among them."""
+
+
+class IndexBehindError(StoreError):
+    """So much of the log is not indexed that a look-up would hold up everything else.
+
+    It is indexed in the background: the same look-up may be asked for again later. While the index
+    has no room on the disk it stays behind.
+
+    Attributes:
+        size: Bytes that would have to be read.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__(
+            f"{size} bytes of the log are not in the key index yet, expected at most "
+            f"{LOOK_UP_LAG_MAX}: try again"
+        )
+        self.size = size
 
 
 def has_key(record: LogRecord, key: bytes, *, unique: bool) -> bool:
@@ -163,6 +187,16 @@ class IndexFollower:
                 record = log.read(start, size)
                 done = size if len(record) == size and keys.add_record(record, start) else 0
         return start + done
+
+    def check_near(self) -> None:
+        """Refuse before a look-up what it would have to read for too long in one step.
+
+        Raises:
+            IndexBehindError: That is more than ``LOOK_UP_LAG_MAX``.
+        """
+        size = self._log.max_offset - max(self.position, self._log.min_offset) - self._fresh_size
+        if size > LOOK_UP_LAG_MAX:
+            raise IndexBehindError(size)
 
     def catch_up(self) -> None:
         """Index everything that is in the log now."""

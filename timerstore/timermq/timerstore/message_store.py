@@ -79,13 +79,13 @@ class MessageStore:
         self._dispatcher = Dispatcher(files.queues, log.max_offset)
         self._commit = GroupCommit(log, lambda: self._maintenance.try_dispatch())
         self._reader = QueueReader(log, options)
-        self._index = (
+        self.index = (
             IndexFollower.open(disk, root, log, options, now_ms=now_ms, read_only=files.read_only)
             if options.message_index_enable
             else None
         )
         self._cleaner = Cleaner(
-            disk, root, options, log=log, queues=files.queues, index=self._index, now_ms=now_ms
+            disk, root, options, log=log, queues=files.queues, index=self.index, now_ms=now_ms
         )
         self._writer = StoreWriter(
             options,
@@ -95,7 +95,7 @@ class MessageStore:
             dispatcher=self._dispatcher,
             commit=self._commit,
             cleaner=self._cleaner,
-            index=self._index,
+            index=self.index,
             now_ms=now_ms,
             last_store_ms=recovery.last_store_ms,
         )
@@ -108,7 +108,7 @@ class MessageStore:
             queues=files.queues,
             dispatcher=self._dispatcher,
             commit=self._commit,
-            index=self._index,
+            index=self.index,
             cleaner=self._cleaner,
             checkpoint=files.checkpoint,
             last_store_ms=lambda: self._writer.last_store_ms,
@@ -206,8 +206,8 @@ class MessageStore:
 
     def _close_files(self) -> None:
         self._files.close()
-        if self._index is not None:
-            self._index.close()
+        if self.index is not None:
+            self.index.close()
         self._lock.release()
 
     def put(
@@ -357,15 +357,15 @@ class MessageStore:
         unique: bool = False,
     ) -> list[bytes]:
         """See `IndexFollower.query`. Source: DefaultMessageStore.queryMessage."""
-        if self._index is None:
+        if self.index is None:
             return []
-        return self._index.query(
+        return self.index.query(
             topic, key, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms, unique=unique
         )
 
     def newest_first(self, topic: str, key: str, *, unique: bool) -> Iterator[tuple[int, bytes]]:
         """See `IndexFollower.newest_first`."""
-        return self._index.newest_first(topic, key, unique=unique) if self._index else iter(())
+        return self.index.newest_first(topic, key, unique=unique) if self.index else iter(())
 
     def store_ms_at(self, topic: str, queue_id: int, offset: int) -> int:
         """Store time of a message, -1 when it is not there."""
@@ -392,7 +392,7 @@ class MessageStore:
             max_phy_offset=log.max_offset,
             flushed_where=log.flushed_where,
             dispatched_to=self._dispatcher.dispatched_to,
-            indexed_to=log.max_offset if self._index is None else self._index.position,
+            indexed_to=log.max_offset if self.index is None else self.index.position,
             queue_count=len(self._queues),
             last_store_ms=self._writer.last_store_ms,
             disk_used_ratio=self._cleaner.used_ratio,

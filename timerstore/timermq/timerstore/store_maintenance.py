@@ -153,7 +153,12 @@ class StoreMaintenance:
             self._checkpointed_to = end
 
     async def clean(self) -> int:
-        """Remove segments that may and should go; the count of log segments removed."""
+        """Remove segments that may and should go; the count of log segments removed.
+
+        Raises:
+            StoreFailedError: The disk was not measured or a file not removed, or something failed
+                before.
+        """
         log = self._log
         # What is not yet synced and dispatched is still needed, whatever its age.
         needed = [log.flushed_where, self._dispatcher.dispatched_to]
@@ -161,7 +166,13 @@ class StoreMaintenance:
         if pinned is not None:
             needed.append(pinned)
         async with self.files_lock:
-            return self._cleaner.clean(min(needed))
+            self._commit.check()
+            try:
+                return await self._cleaner.clean(min(needed))
+            except OSError as error:
+                self._fail_unless_full(error)
+        self._commit.check()
+        return 0
 
     async def close(self, register: QueueRegister, lock: StoreLock) -> None:
         """Make everything durable, and if all queues are complete note that the end was clean.

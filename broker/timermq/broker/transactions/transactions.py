@@ -24,6 +24,7 @@ from timermq.timerstore.message import Message
 from timermq.timerstore.put_status import PutResult, PutStatus
 
 from ..consumer_offset import ConsumerOffsetTable
+from ..look_ups import check_index
 from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..sending.send_request import RESPONSE_CODES, remark_of
@@ -237,6 +238,7 @@ class Transactions:
             return newest
         # It may be one of those that recovery found: then this tells how it ended.
         self._mark_rest()
+        check_index(self._store)
         how = how_ended(self._store, half)
         if how is not ending:
             raise RefusedError(
