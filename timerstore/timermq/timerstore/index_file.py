@@ -127,22 +127,22 @@ class IndexFile:
             StoreFormatError: Its length is not that of the settings, or its header is not one.
         """
         file = disk.open(path, read_only=read_only)
+        table: SlotTable | None = None
         try:
             header = read_header(file, slot_count, entry_count_max)
-        except StoreFormatError:
+            if filling:
+                table, header = recover_slots(file, header, slot_count)
+        except (OSError, StoreFormatError):
             file.close()
             raise
-        made = cls(
+        return cls(
             file,
             header,
             slot_count=slot_count,
             entry_count_max=entry_count_max,
-            table=None,
+            table=table,
             written_header=None,
         )
-        if filling:
-            made._table, made.header = recover_slots(file, header, slot_count)
-        return made
 
     @property
     def end_py(self) -> int:
