@@ -45,7 +45,7 @@ from timermq.timerstore.record import decode_record
 
 FAMILIES = (*SYNCED_FAMILIES, FileFamily.CONFIG)
 LOSSES = ("missing", "short", "empty")
-CHANGING = frozenset(Operation) - {Operation.OPEN, Operation.READ}
+CHANGING = frozenset(Operation) - {Operation.OPEN, Operation.READ, Operation.MAP}
 
 
 def lose(disk: MemoryDisk, draw: Random, image: Image, family: FileFamily, how: str) -> str:

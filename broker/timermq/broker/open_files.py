@@ -1,6 +1,7 @@
 """How the files that the process may have open are shared out: connections, queues, the rest.
 
-Every connection is one, and so is every segment of a queue. Without a share of their own, queues
+Every connection is one, and so is every segment of a queue; one of a log is two, itself and its
+map. Without a share of their own, queues
 that producers make by sending would take the last one, and the store could not even start again.
 """
 
@@ -15,8 +16,9 @@ from .options import BrokerOptions
 
 log = structlog.get_logger("timermq.broker.open_files")
 
-OTHER_FILES = 1_024
-"""Kept for the log's segments, further ones of queues, tables and the interpreter."""
+OTHER_FILES = 2_048
+"""Kept for the segments of the logs (1,024 take a commit log of half a terabyte), further ones of
+queues, index files, tables and the interpreter."""
 
 
 @attrs.frozen

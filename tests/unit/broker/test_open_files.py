@@ -5,7 +5,9 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
+from descriptors import open_count
 from timermq.broker.open_files import (
     OTHER_FILES,
     FileShares,
@@ -14,6 +16,9 @@ from timermq.broker.open_files import (
     within_open_files,
 )
 from timermq.broker.options import BrokerOptions
+from timermq.timerstore.consume_queue import UNIT, ConsumeQueue
+from timermq.timerstore.mapped_file_queue import MappedFileQueue
+from timermq.timerstore.os_disk import OsDisk
 
 
 def test_the_limit_of_open_files_bounds_connections() -> None:
@@ -57,6 +62,27 @@ def test_the_store_has_its_files_beside_the_connections() -> None:
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (100 + OTHER_FILES, hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_what_is_counted_is_what_is_open(tmp_path: Path) -> None:
+    """A segment of a queue is one open file, also when it has been read; one of a log is two."""
+    root = str(tmp_path)
+    log = MappedFileQueue(OsDisk(), f"{root}/log", 4096, reserve=True)
+    queues = [ConsumeQueue(OsDisk(), f"{root}/{n}", "T", n, segment_size=2000) for n in range(10)]
+    before = open_count()
+    for queue in queues:
+        queue.append(0, UNIT.pack(0, 10, 0), 10)
+        queue.units(0, 1)
+    with_queues = open_count()
+    log.write(0, b"abc")
+    log.read(0, 3)
+    with_log = open_count()
+    log.close()
+    for queue in queues:
+        queue.close()
+
+    assert (10, 2) == (with_queues - before, with_log - with_queues)
+    assert before == open_count()
 
 
 def test_shares_fit_beside_each_other() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 
 import pytest
@@ -52,6 +53,21 @@ def filled(disk: MemoryDisk, count: int, first: int = 0) -> ConsumeQueue:
 def read(queue: ConsumeQueue, first: int, count: int = 100) -> list[int]:
     """Tags codes, which are the units' numbers."""
     return [int(code) for code in queue.units(first, count)["tags_code"]]
+
+
+def test_no_unit_is_read_through_a_map(disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A map is a further open file for each queue, and there may be as many queues as files."""
+
+    def refused(file: MemoryFile) -> mmap.mmap:
+        raise OSError(errno.EMFILE, "Too many open files", file.path)
+
+    monkeypatch.setattr(MemoryFile, "map", refused)
+    filled(disk, 7)
+    queue = reopened(disk)
+
+    assert [0, 1, 2, 3, 4] == read(queue, 0)
+    assert [5, 6] == read(queue, 5)
+    assert 6 == queue.find_phy_offset(60, 0, 7)
 
 
 def test_a_new_queue_is_empty(disk: MemoryDisk) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 from collections.abc import Callable
 
 import numpy as np
@@ -90,6 +91,24 @@ def test_find_walks_the_chain_from_the_newest() -> None:
     assert find(file, 8) == [20]
     assert find(file, 12) == []
     assert next(file.find(4, begin_ms=0, end_ms=1 << 60)) == 30
+
+
+def test_find_without_a_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While too many files are open for a map, entries are read from the file."""
+    disk = MemoryDisk()
+    file = create(disk)
+    append(file, (1, 100, 0), (5, 200, 1), (1, 300, 2))
+    expected = find(file, 1)
+
+    def refused(one: MemoryFile) -> mmap.mmap:
+        raise OSError(errors.pop(), "refused", one.path)
+
+    errors = [errno.EIO, errno.ENFILE, errno.EMFILE]
+    monkeypatch.setattr(MemoryFile, "map", refused)
+
+    assert expected == find(file, 1) == find(file, 1) == [300, 100]
+    with pytest.raises(OSError, match="refused"):
+        find(file, 1)
 
 
 def test_find_by_time() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 import trio
 
 from timermq.timerstore.errors import StoreFormatError
+from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
+from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.memory_node import BLOCK_SIZE
@@ -134,6 +138,59 @@ def test_a_segment_that_finds_no_room_leaves_nothing(disk: MemoryDisk) -> None:
 
     assert disk.list_dir(LOG) == [name(0)]
     assert (queue.wrote, len(queue.segments)) == (2 * BLOCK_SIZE, 1)
+
+
+def no_map(disk: MemoryDisk, *, count: int | None = 1) -> FaultyDisk:
+    """The disk while too many files are open for a further map."""
+    rule = FaultRule(operations=[Operation.MAP], fault=Fault(errno.EMFILE), count=count)
+    return FaultyDisk(disk, "/store", FaultRules(rule))
+
+
+def test_a_segment_that_cannot_be_mapped_leaves_nothing(disk: MemoryDisk) -> None:
+    """It shows when the segment begins, not to who reads; the next try goes well."""
+    faulty = no_map(disk)
+    queue = MappedFileQueue(faulty, LOG, 10, reserve=True)
+    with pytest.raises(OSError, match="Too many open files"):
+        queue.write(0, b"abc")
+    left = (disk.list_dir(LOG), list(queue.segments), queue.wrote)
+    queue.write(0, b"abc")
+
+    assert ([], [], 0) == left
+    assert b"abc" == queue.read(0, 10)
+
+
+def test_reading_a_log_maps_nothing(disk: MemoryDisk) -> None:
+    """Segments that were loaded, and those begun since, are read however many files are open."""
+    filled(disk, 2).close()
+    faulty = FaultyDisk(disk, "/store")
+    queue = MappedFileQueue(faulty, LOG, 10, reserve=True)
+    queue.load()
+    queue.write(20, b"2" * 10)
+    faulty.plan = no_map(disk, count=None).plan
+
+    assert [b"0" * 10, b"1" * 10, b"2" * 10] == [queue.read(at, 10) for at in (0, 10, 20)]
+
+
+def test_a_load_that_runs_out_of_files_gives_them_back(disk: MemoryDisk) -> None:
+    """Nothing is changed, no file stays open, and the next load goes well."""
+    filled(disk, 3).close()
+    put_file(disk, name(30), 0)
+    for operation in (Operation.OPEN, Operation.MAP):
+        fault = Fault(errno.EMFILE)
+        rule = FaultRule(operations=[operation], fault=fault, name=name(20))
+        faulty = FaultyDisk(disk, "/store", FaultRules(rule))
+        queue = MappedFileQueue(faulty, LOG, 10, reserve=True)
+        with pytest.raises(OSError, match="Too many open files"):
+            queue.load()
+
+        assert [] == queue.segments
+        assert 4 == len(disk.list_dir(LOG))
+        # An open map would hold the length.
+        disk.open(f"{LOG}/{name(0)}").truncate(11)
+        disk.open(f"{LOG}/{name(0)}").truncate(10)
+    queue.load()
+
+    assert 30 == queue.wrote
 
 
 def test_load(disk: MemoryDisk) -> None:

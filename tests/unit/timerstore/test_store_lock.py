@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 import pytest
 
+from descriptors import open_count
 from timermq.timerstore.errors import StoreLockedError
 from timermq.timerstore.fault_plan import TAKING_SPACE, Fault, FaultRule, FaultRules, Operation
 from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_lock import StoreLock
 
 
@@ -106,3 +109,32 @@ def test_another_error_is_no_full_disk(disk: MemoryDisk) -> None:
     lock.take()
     with pytest.raises(OSError, match="/store/abort"):
         lock.mark_running(12345)
+
+
+@pytest.mark.parametrize("operation", [Operation.OPEN, Operation.WRITE])
+def test_a_lock_that_cannot_be_named_is_given_back(tmp_path: Path, operation: Operation) -> None:
+    """Too many files, or a disk that fails: the next try finds nobody that holds it."""
+    rule = FaultRule(operations=[operation], fault=Fault(errno.EMFILE))
+    disk = FaultyDisk(OsDisk(), str(tmp_path), FaultRules(rule))
+    before = open_count()
+    with pytest.raises(OSError, match="Too many open files"):
+        StoreLock(disk, str(tmp_path)).take()
+    left = open_count()
+    again = StoreLock(disk, str(tmp_path))
+    again.take()
+    again.release()
+
+    assert before == left == open_count()
+
+
+@pytest.mark.parametrize("operation", [Operation.TRUNCATE, Operation.WRITE, Operation.SYNC])
+def test_no_file_stays_open_when_a_run_cannot_be_marked(
+    tmp_path: Path, operation: Operation
+) -> None:
+    """The start fails, and may be tried again in the same process."""
+    disk = FaultyDisk(OsDisk(), str(tmp_path), FaultRules(FaultRule(operations=[operation])))
+    before = open_count()
+    with pytest.raises(OSError, match="Input/output error"):
+        StoreLock(disk, str(tmp_path)).mark_running(7)
+
+    assert before == open_count()

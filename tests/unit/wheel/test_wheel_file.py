@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from descriptors import open_count
 from timermq.timerstore.errors import StoreFormatError
+from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
+from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.os_disk import OsDisk
+from timermq.wheel import TimerWheel
 from timermq.wheel.slot import SLOT, SLOT_DTYPE
 from timermq.wheel.wheel_file import GAP_SIZE, DirtySlots, WheelFile, copy_runs
 
@@ -103,3 +111,58 @@ def test_slots_are_mended_in_place() -> None:
     file.write(DirtySlots(runs=((32, b"\x02" * 32),), is_whole=False))
 
     assert b"\x01" * 32 + b"\x02" * 32 + b"\x01" * 64 == file.file.read(0, 128)
+
+
+@pytest.mark.parametrize("operation", [Operation.ALLOCATE, Operation.WRITE, Operation.SYNC])
+def test_a_ring_that_finds_no_room_leaves_nothing(tmp_path: Path, operation: Operation) -> None:
+    """However often it is tried; with room again it is written."""
+    rule = FaultRule(operations=[operation], fault=Fault(errno.ENOSPC), count=5)
+    disk = FaultyDisk(OsDisk(), str(tmp_path), FaultRules(rule))
+    file = WheelFile(disk, f"{tmp_path}/timerwheel", 128, read_only=False)
+    dirty = DirtySlots(runs=((32, ring(2).tobytes()),), is_whole=True)
+    before = open_count()
+    for _ in range(5):
+        with pytest.raises(OSError, match="No space left"):
+            file.write(dirty)
+    left = (open_count(), disk.list_dir(str(tmp_path)))
+    file.write(dirty)
+    written = (open_count(), file.file.read(0, 128))
+    file.close()
+
+    assert (before, []) == left
+    assert (before + 1, bytes(32) + ring(2).tobytes() + bytes(32)) == written
+
+
+def test_a_new_file_that_cannot_be_opened_again_is_written_again(tmp_path: Path) -> None:
+    """Until then the old one is open, for whoever syncs it."""
+    disk = FaultyDisk(OsDisk(), str(tmp_path))
+    file = WheelFile(disk, f"{tmp_path}/timerwheel", 128, read_only=False)
+    whole = DirtySlots(runs=((0, ring(4).tobytes()),), is_whole=True)
+    file.write(whole)
+    refused = FaultRule(operations=[Operation.OPEN], fault=Fault(errno.EMFILE), skip=1)
+    disk.plan = FaultRules(refused)
+    before = open_count()
+    with pytest.raises(OSError, match="Too many open files"):
+        file.write(whole)
+    disk.sync_now(file.file)
+    file.write(whole)
+    after = open_count()
+    disk.sync_now(file.file)
+    file.close()
+
+    assert before == after
+
+
+def test_a_wheel_that_cannot_be_opened_leaves_no_file_open(tmp_path: Path) -> None:
+    """It has another length, or cannot be read."""
+    path = tmp_path / "timerwheel"
+    path.write_bytes(bytes(128))
+    rule = FaultRule(operations=[Operation.READ])
+    disk = FaultyDisk(OsDisk(), str(tmp_path), FaultRules(rule))
+    before = open_count()
+    with pytest.raises(OSError, match="Input/output error"):
+        TimerWheel.open(disk, str(path), slots_total=2)
+    with pytest.raises(StoreFormatError):
+        TimerWheel.open(disk, str(path), slots_total=3)
+
+    assert before == open_count()

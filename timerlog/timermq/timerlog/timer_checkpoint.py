@@ -100,12 +100,16 @@ class TimerCheckpoint:
             return cls()
         created = not disk.exists(path)
         file = disk.open(path, create=not read_only, read_only=read_only)
-        if created:
-            disk.sync_dir_now(path.rpartition("/")[0])
-        size = file.size()
-        if size not in (0, PAGE_SIZE):
-            raise StoreFormatError(path, size, f"a page of {PAGE_SIZE} bytes", f"{size}")
-        checkpoint = cls.decode(file.read(0, PAGE_SIZE) if size else bytes(PAGE_SIZE))
+        try:
+            if created:
+                disk.sync_dir_now(path.rpartition("/")[0])
+            size = file.size()
+            if size not in (0, PAGE_SIZE):
+                raise StoreFormatError(path, size, f"a page of {PAGE_SIZE} bytes", f"{size}")
+            checkpoint = cls.decode(file.read(0, PAGE_SIZE) if size else bytes(PAGE_SIZE))
+        except (OSError, StoreFormatError):
+            file.close()
+            raise
         checkpoint._file = file
         return checkpoint
 

@@ -147,12 +147,15 @@ class ConsumeQueue:
         return np.frombuffer(self._read(first, count), UNIT.dtype).astype(NATIVE_UNIT)
 
     def _read(self, first: int, count: int) -> bytes:
-        """Bytes of units, cut at the end of their segment or of the files."""
+        """Bytes of units, cut at the end of their segment or of the files.
+
+        Not through a map: there are as many queues as the process may have files, or maps.
+        """
         if self._read_only and first >= self._tail_first:
             at = (first - self._tail_first) * UNIT.size
             return bytes(self._tail[at : at + count * UNIT.size])
         offset = first * UNIT.size
-        return self._files.read(offset, min(count * UNIT.size, self._room_at(offset)))
+        return self._files.read_file(offset, min(count * UNIT.size, self._room_at(offset)))
 
     def _room_at(self, offset: int) -> int:
         """Bytes from a byte of the files to the end of its segment."""

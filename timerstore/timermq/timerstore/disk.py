@@ -79,7 +79,8 @@ class File(Protocol):
     def map(self) -> mmap.mmap:
         """A read-only view of the whole file, shared by all callers and coherent with ``write``.
 
-        The length must not change afterwards. ValueError for an empty file.
+        The length must not change afterwards. ValueError for an empty file. It may take a further
+        open file, which is given back with the view: an OSError when there is none.
         """
         ...
 

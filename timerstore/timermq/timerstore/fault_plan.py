@@ -23,7 +23,8 @@ class Operation(enum.Enum):
 
     OPEN = "open"
     READ = "read"
-    """Also of the views: see ``FaultyDisk``."""
+    """Not of the views: see ``FaultyDisk``."""
+    MAP = "map"
     WRITE = "write"
     ALLOCATE = "allocate"
     TRUNCATE = "truncate"

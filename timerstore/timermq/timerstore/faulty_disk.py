@@ -35,6 +35,7 @@ class FaultyFile:
         self.inner = inner
         """The file below."""
         self._disk = disk
+        self._is_mapped = False
 
     def size(self) -> int:
         """Length in bytes."""
@@ -64,7 +65,10 @@ class FaultyFile:
         self.inner.truncate(size)
 
     def map(self) -> mmap.mmap:
-        """The view of the file below."""
+        """The view of the file below; only the first call needs anything of the disk."""
+        if not self._is_mapped:
+            self._disk.check(Operation.MAP, self.path)
+            self._is_mapped = True
         return self.inner.map()
 
     def will_need(self, ranges: Iterable[tuple[int, int]]) -> None:

@@ -10,13 +10,13 @@ Source: Java ``IndexFile``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import trio
 from numpy.typing import NDArray
 
-from .disk import Disk, File, is_for_a_while
+from .disk import Disk, File, is_for_a_while, is_out_of_files
 from .errors import StoreError, StoreFormatError
 from .index_layout import (
     ENTRY,
@@ -127,22 +127,22 @@ class IndexFile:
             StoreFormatError: Its length is not that of the settings, or its header is not one.
         """
         file = disk.open(path, read_only=read_only)
+        table: SlotTable | None = None
         try:
             header = read_header(file, slot_count, entry_count_max)
-        except StoreFormatError:
+            if filling:
+                table, header = recover_slots(file, header, slot_count)
+        except (OSError, StoreFormatError):
             file.close()
             raise
-        made = cls(
+        return cls(
             file,
             header,
             slot_count=slot_count,
             entry_count_max=entry_count_max,
-            table=None,
+            table=table,
             written_header=None,
         )
-        if filling:
-            made._table, made.header = recover_slots(file, header, slot_count)
-        return made
 
     @property
     def end_py(self) -> int:
@@ -223,7 +223,7 @@ class IndexFile:
         """
         if not self._overlaps(begin_ms, end_ms):
             return
-        view, unpack, base = self.file.map(), ENTRY.struct.unpack_from, self._entry_at(0)
+        entry_at, base = self._entries(), self._entry_at(0)
         file_begin_ms, above = self.header.begin_timestamp, self.header.index_count
         number = self._newest_of(wanted_hash % self.slot_count)
         count = 0
@@ -231,7 +231,7 @@ class IndexFile:
             if count == WALK_COUNT_MAX:
                 raise CutWalkError(self.file.path, count)
             count += 1
-            entry_hash, offset_py, time_diff, previous = unpack(view, base + number * ENTRY.size)
+            entry_hash, offset_py, time_diff, previous = entry_at(base + number * ENTRY.size)
             entry_ms = file_begin_ms + time_diff * 1000
             if time_diff < 0 or entry_ms < begin_ms:
                 break
@@ -302,6 +302,19 @@ class IndexFile:
         header = self.header
         is_outside = header.end_timestamp < begin_ms or end_ms < header.begin_timestamp
         return not self.is_empty and not is_outside
+
+    def _entries(self) -> Callable[[int], tuple[int, int, int, int]]:
+        """What reads the entry at a byte of the file: the map, or the file while none is to be had.
+
+        A map is a further open file. Who asks for a message must not fail for want of one.
+        """
+        try:
+            view = self.file.map()
+        except OSError as error:
+            if not is_out_of_files(error):
+                raise
+            return lambda at: ENTRY.struct.unpack(self.file.read(at, ENTRY.size))
+        return lambda at: ENTRY.struct.unpack_from(view, at)
 
     def _newest_of(self, slot: int) -> int:
         if self._table is not None:

@@ -21,6 +21,7 @@ import attrs
 import numpy as np
 
 from .disk import Disk
+from .errors import StoreFormatError
 from .index_file import CutWalkError, IndexFile
 from .index_keys import STEP_KEYS_MAX, KeyHashes
 from .index_layout import IndexHeader, key_hash
@@ -88,6 +89,7 @@ class IndexService:
 
         Raises:
             StoreFormatError: A file is not an index of these settings.
+            OSError: A file cannot be opened or read.
         """
         names = [name for name in self._disk.list_dir(self._directory) if _NAME.fullmatch(name)]
         newest = None
@@ -96,7 +98,14 @@ class IndexService:
             if newest is None:
                 names.pop()
         if newest is not None:
-            self._files = [*(self._open(name, filling=False) for name in names[:-1]), newest]
+            self._files = [newest]
+            try:
+                for at, name in enumerate(names[:-1]):
+                    self._files.insert(at, self._open(name, filling=False))
+            except (OSError, StoreFormatError):
+                self.close()
+                self._files.clear()
+                raise
             self._last_name = names[-1]
             # The process before may have been killed before it had synced these names.
             self._unsynced_directories.add(self._directory)

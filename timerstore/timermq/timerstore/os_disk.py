@@ -114,10 +114,14 @@ class OsFile:
         """The shared read-only mapping, without readahead: records are read here and there.
 
         With the usual readahead one cold record costs megabytes; who reads a range in order
-        announces it with ``will_need``.
+        announces it with ``will_need``. Python's map keeps a descriptor of its own, so that a file
+        with a map is two open files.
         """
         if self._map is None:
-            self._map = mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ)
+            try:
+                self._map = mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ)
+            except OSError as error:
+                raise _named(error, "mapping it", self.path) from error
             self._map.madvise(mmap.MADV_RANDOM)
         return self._map
 

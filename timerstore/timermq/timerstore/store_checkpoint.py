@@ -99,16 +99,19 @@ class StoreCheckpoint:
         if read_only and not disk.exists(path):
             return cls()
         file = disk.open(path, create=not read_only, read_only=read_only)
-        page = file.read(0, PAGE_SIZE)
-        if 0 < len(page) < PAGE.size:
+        try:
+            page = file.read(0, PAGE_SIZE)
+            if 0 < len(page) < PAGE.size:
+                raise StoreFormatError(path, 0, f"{PAGE.size} bytes", f"{len(page)}")
+            checkpoint = cls.decode(page) if page else cls()
+            if not read_only and len(page) < PAGE_SIZE:
+                file.truncate(PAGE_SIZE)
+        except (OSError, StoreFormatError):
             file.close()
-            raise StoreFormatError(path, 0, f"{PAGE.size} bytes", f"{len(page)}")
-        checkpoint = cls.decode(page) if page else cls()
+            raise
         if read_only:
             file.close()
         else:
-            if len(page) < PAGE_SIZE:
-                file.truncate(PAGE_SIZE)
             checkpoint._file = file
         return checkpoint
 

@@ -9,6 +9,8 @@ Source: Java ``DefaultMessageStore.start``, ``createTempFile``, ``shutdown``.
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from .disk import Disk, File, Lock, is_full
 
 LOCK_TEXT = b"lock"
@@ -38,13 +40,17 @@ class StoreLock:
 
         Raises:
             StoreLockedError: Another process serves this store.
+            OSError: The file cannot be had; the lock is not held.
         """
         path = f"{self._root}/lock"
         self._lock = self._disk.lock(path)
-        file = self._disk.open(path)
-        if file.size() == 0:
-            _write_if_room(file, LOCK_TEXT)
-        file.close()
+        try:
+            with closing(self._disk.open(path)) as file:
+                if file.size() == 0:
+                    _write_if_room(file, LOCK_TEXT)
+        except OSError:
+            self.release()
+            raise
 
     def mark_running(self, process_id: int) -> None:
         """Create ``abort``; durable at once, so that a power cut right after is seen (blocking).
@@ -55,11 +61,10 @@ class StoreLock:
             OSError: The file cannot be made.
         """
         text = str(process_id).encode()
-        file = self._disk.open(f"{self._root}/abort", create=True)
-        file.truncate(len(text))  # what a longer process id left behind
-        _write_if_room(file, text)
-        self._disk.sync_now(file)
-        file.close()
+        with closing(self._disk.open(f"{self._root}/abort", create=True)) as file:
+            file.truncate(len(text))  # what a longer process id left behind
+            _write_if_room(file, text)
+            self._disk.sync_now(file)
         self._disk.sync_dir_now(self._root)
 
     def mark_clean(self) -> None:

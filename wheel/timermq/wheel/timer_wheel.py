@@ -121,7 +121,12 @@ class TimerWheel:
             OSError: No room for the file.
         """
         size = 2 * slots_total * SLOT.size
-        return cls(WheelFile(disk, path, size, read_only=read_only), precision_ms)
+        file = WheelFile(disk, path, size, read_only=read_only)
+        try:
+            return cls(file, precision_ms)
+        except OSError:
+            file.close()
+            raise
 
     def close(self) -> None:
         """Close the file; nothing is written."""

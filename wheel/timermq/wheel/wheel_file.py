@@ -85,6 +85,7 @@ class WheelFile:
         self._file = disk.open(path, read_only=read_only) if disk.exists(path) else None
         found = 0 if self._file is None else self._file.size()
         if found not in (0, size):
+            self.close()
             raise StoreFormatError(path, found, f"a wheel of {size} bytes", f"{found}")
         self.is_empty = not found
         if self._file is not None and found and not read_only:
@@ -128,7 +129,8 @@ class WheelFile:
         relies on it.
 
         Raises:
-            OSError: The disk refused.
+            OSError: The disk refused. Nothing stays open or behind, however often it is tried; a
+                whole ring is to be written again.
         """
         if not dirty.is_whole:
             _write_runs(self.file, dirty)
@@ -136,14 +138,21 @@ class WheelFile:
         path = f"{self._path}.tmp"
         self._disk.remove(path)
         file = self._disk.open(path, create=True)
-        file.allocate(self._size)
-        _write_runs(file, dirty)
-        self._disk.sync_now(file)
+        try:
+            file.allocate(self._size)
+            _write_runs(file, dirty)
+            self._disk.sync_now(file)
+        except OSError:
+            file.close()
+            self._disk.remove(path)
+            raise
         file.close()
-        self.close()
         self._disk.rename(path, self._path)
         self._disk.sync_dir_now(self._path.rpartition("/")[0])
-        self._file = self._disk.open(self._path)
+        opened = self._disk.open(self._path)
+        # Not before: while it cannot be opened, whoever syncs the file must find one that is open.
+        self.close()
+        self._file = opened
 
     def remove(self) -> None:
         """Remove the file, if there is one, durably (blocking); read only nothing is removed."""

@@ -8,6 +8,7 @@ stands aside can be put back.
 from __future__ import annotations
 
 import datetime
+from contextlib import closing
 
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreError
@@ -90,15 +91,13 @@ class Aside:
 
     def _copy(self, source: str, target: str, size: int) -> None:
         self._disk.remove(target)
-        file = self._disk.open(source, read_only=True)
-        copy = self._disk.open(target, create=True)
-        try:
+        with (
+            closing(self._disk.open(source, read_only=True)) as file,
+            closing(self._disk.open(target, create=True)) as copy,
+        ):
             copy.truncate(size)
             for at in range(0, size, COPY_SIZE):
                 data = file.read(at, min(COPY_SIZE, size - at))
                 if data != _ZEROS[: len(data)]:
                     copy.write(at, data)
             self._disk.sync_now(copy)
-        finally:
-            copy.close()
-            file.close()

@@ -85,7 +85,11 @@ class SegmentRow:
             return b""
         self.close()
         file = self._disk.open(f"{self._root}/{segment.path}", read_only=True)
-        view = file.map()
+        try:
+            view = file.map()
+        except OSError:
+            file.close()
+            raise
         self._open = (start, file, view)
         return view
 

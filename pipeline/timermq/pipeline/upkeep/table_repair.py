@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from typing import Any, cast
 
 from timermq.timerstore.config_file import fastjson, load_json, save_json_now
@@ -64,9 +65,8 @@ class TableRepair:
         if not has_backup:
             self._aside.move(f"{path}.bak")
             return
-        source = self._disk.open(f"{self._root}/{path}.bak", read_only=True)
-        text = source.read(0, source.size()).decode()
-        source.close()
+        with closing(self._disk.open(f"{self._root}/{path}.bak", read_only=True)) as source:
+            text = source.read(0, source.size()).decode()
         save_json_now(self._disk, f"{self._root}/{path}", text)
 
     def _clamp(self, clamp: OffsetClamp) -> None:

@@ -10,6 +10,8 @@ show any state between the checkpoint's position in the timer log and the log's 
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import attrs
 import numpy as np
 from numpy.typing import NDArray
@@ -285,9 +287,8 @@ class TimerCheck:
         if size == PAGE_SIZE:
             self.checkpoint = TimerCheckpoint.open(self.disk, path, read_only=True)
             self.checkpoint.close()
-            file = self.disk.open(path, read_only=True)
-            magic = int.from_bytes(file.read(EXTENSION_AT, 4))
-            file.close()
+            with closing(self.disk.open(path, read_only=True)) as file:
+                magic = int.from_bytes(file.read(EXTENSION_AT, 4))
             if self.checkpoint.extension is None and magic == EXTENSION_MAGIC:
                 found = "another: a Java broker has written since, or the page is damaged"
                 yield self._page(EXTENSION_AT, "the checksum of the block", found, is_note=True)

@@ -9,6 +9,7 @@ goes on from there. Messages whose units were cut are enqueued by that start, ea
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 
 import attrs
 
@@ -83,9 +84,8 @@ class TimerRepair:
                 self.aside.move(segment.path)
             elif segment.start + row.segment_size > pos:
                 path = f"{self.root}/{segment.path}"
-                file = self.disk.open(path)
-                file.truncate(row.segment_size)
-                file.close()
+                with closing(self.disk.open(path)) as file:
+                    file.truncate(row.segment_size)
                 zero_behind(self.disk, path, pos - segment.start)
 
     def _rewind(self, checkpoint: TimerCheckpoint, read_ms: int) -> None:

@@ -27,7 +27,7 @@ from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.store_options import StoreOptions
 
 STAGED = f"{ROOT}/timers.new"
-CHANGING = frozenset(Operation) - {Operation.OPEN, Operation.READ}
+CHANGING = frozenset(Operation) - {Operation.OPEN, Operation.READ, Operation.MAP}
 
 
 @pytest.fixture(scope="module")
