@@ -23,6 +23,7 @@ from simulation.staged_service import (
 )
 from timermq.pipeline import ClockState, TimerMessageStore, TimerOptions, WatchedClock
 from timermq.pipeline.dequeue_get import STANDING_MS_MAX
+from timermq.pipeline.timer_record import TIMER_TOPIC
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.store_options import FlushDiskType, StoreOptions
@@ -277,6 +278,26 @@ async def test_a_mark_that_waits_for_early_messages_repeats_nothing(
 
     assert slot_ms + 1_000 == committed_ms
     assert sorted(["short", "late", *(f"m{n}" for n in range(40))]) == sorted(found)
+
+
+@pytest.mark.parametrize("_", range(4))
+async def test_what_stepped_aside_is_not_cleaned_away(
+    autojump_clock: trio.testing.MockClock, _: int
+) -> None:
+    """Its slot is closed and its batch is over: no other place tells cleaning of it."""
+    wall = VirtualClock()
+    slot_ms = START_MS + 1_000
+    async with living(new_disk(wall), wall, options=SMALL_BATCHES) as life:
+        await _close_and_set_back(wall, life, slot_ms)
+        gone = len(life.bodies())
+        queue = life.service.store.queue(TIMER_TOPIC, 0)
+        assert queue is not None
+        first_left_py = int(queue.units(gone, 1)["phy_offset"][0])
+        read_ms, pinned_py = life.service.state.read_ms, life.service.oldest_pending_py()
+
+    assert 0 < gone <= 40
+    assert read_ms > slot_ms
+    assert pinned_py == first_left_py
 
 
 @pytest.mark.parametrize("_", range(4))

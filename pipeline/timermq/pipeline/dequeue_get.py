@@ -227,7 +227,7 @@ class DequeueGet:
 
     async def _send(self, sink: Sink, requests: Requests, deletes: frozenset[bytes]) -> None:
         self._rolls_sent |= bool((requests["magic"] & MAGIC_ROLL).any())
-        self.state.under_way += 1
+        self.state.under_way.append(int(requests["offset_py"].min()))
         await sink.send(DequeueBatch(requests=requests, deletes=deletes))
 
     async def _settle(self, slot: OpenSlot) -> None:

@@ -58,10 +58,11 @@ class DequeueGetMessage:
                 if isinstance(batch, ReadMark):
                     await sink.send(batch)
                     continue
-                parts = self._parts(batch.requests)
-                self.state.under_way += len(parts) - 1
+                *parts, last = self._parts(batch.requests)
                 for part in parts:
-                    await sink.send(self.read(part, batch.deletes))
+                    some = self.read(part, batch.deletes)
+                    await sink.send(attrs.evolve(some, is_last=False))
+                await sink.send(self.read(last, batch.deletes))
 
     def read(self, requests: Requests, deletes: frozenset[bytes]) -> DeliverBatch:
         """The records of ``requests``, less those that are gone, cancelled or handled already."""

@@ -105,8 +105,9 @@ class DequeuePutMessage:
             await self._deliver(due)
         if batch is not None and batch is not due and batch.undeliverable:
             await self._set_aside(batch.undeliverable)
-        if batch is not None:
-            self.state.under_way -= 1
+        self.state.early_py = self.early.first_py()
+        if batch is not None and batch.is_last:
+            self.state.under_way.popleft()
             if not self.state.under_way:
                 self.state.all_delivered.set()
         mark = self.early.take_mark()

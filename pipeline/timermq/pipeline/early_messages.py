@@ -44,6 +44,10 @@ class EarlyMessages:
         assert self._held is not None
         return int(self._held.requests["deliver_ms"][0])
 
+    def first_py(self) -> int | None:
+        """Position of the oldest body of them; None: there is none."""
+        return None if self._held is None else int(self._held.requests["offset_py"].min())
+
     def are_in(self, batch: DeliverBatch, now_ms: int) -> bool:
         """Whether a message of the batch is not due."""
         deliver_ms = batch.requests["deliver_ms"]

@@ -309,12 +309,14 @@ class TimerMessageStore:
     def oldest_pending_py(self) -> int | None:
         """Position of the oldest body that anything pending or set aside needs; None without.
 
-        Positions grow along the timer log, so the oldest unit of all slots that are not delivered
-        names it, but for messages that recovery had to enqueue again. Entries that have no unit yet
-        are younger than all that have. A broker before this one may have let go of the oldest.
+        Positions grow along the timer log, so the oldest unit of all slots that are still to be
+        read names it, but for messages that recovery had to enqueue again. Entries that have no
+        unit yet are younger than all that have. What has left a slot that is closed is looked at
+        message by message: with whole slots, a disk that is full could stay so for ever.
+        A broker before this one may have let go of the oldest unit.
         """
-        timer_log = self.files.timer_log
-        oldest_pos = self.files.wheel.oldest_pos(self.state.commit_read_ms)
+        state, timer_log = self.state, self.files.timer_log
+        oldest_pos = self.files.wheel.oldest_pos(state.read_ms)
         pins: list[int] = []
         if oldest_pos is not None and timer_log.min_pos < timer_log.max_pos:
             pins.append(timer_log.unit(max(oldest_pos, timer_log.min_pos)).offset_py)
@@ -324,7 +326,7 @@ class TimerMessageStore:
         enqueued_first, until_ms = self._restart_pin
         if pins and enqueued_first is not None and self.state.commit_read_ms <= until_ms:
             pins.append(enqueued_first)
-        firsts = (self.quarantine.first_py(), self.takeover.first_py())
+        firsts = (self.quarantine.first_py(), self.takeover.first_py(), state.oldest_leaving_py())
         pins += [one for one in firsts if one is not None]
         return min(pins, default=None)
 

@@ -81,6 +81,8 @@ class DeliverBatch:
     """Their records, in the same order."""
     undeliverable: list[Undeliverable] = attrs.Factory(list[Undeliverable])
     """Due messages whose records cannot be used; what is set aside is taken out."""
+    is_last: bool = True
+    """No further part of its ``DequeueBatch`` follows."""
 
 
 @attrs.frozen

@@ -18,6 +18,8 @@ they describe (ORDERED_DURABILITY).
 
 from __future__ import annotations
 
+from collections import deque
+
 import attrs
 
 from .already_done import AlreadyDone
@@ -64,8 +66,11 @@ class TimerState:
     """``commit_queue_offset`` moved, or enqueue_put waits for room (wakes dequeue_get)."""
     published: Signal = attrs.field(factory=Signal, init=False)
     """``rolled_ms`` or ``commit_read_ms`` moved (wakes dequeue_get)."""
-    under_way: int = attrs.field(default=0, init=False)
-    """Batches that dequeue_get has sent and dequeue_put_message has not finished."""
+    under_way: deque[int] = attrs.field(factory=deque[int], init=False)
+    """Batches that dequeue_get has sent and dequeue_put_message has not finished, in order: the
+    position of the oldest body of each, which no slot may show any more."""
+    early_py: int | None = attrs.field(default=None, init=False)
+    """Position of the oldest body of what steps aside in dequeue_put_message; None: of nothing."""
     all_delivered: Signal = attrs.field(factory=Signal, init=False)
     """``under_way`` is 0, or the service stops (wakes dequeue_get)."""
     slot_closed: Signal = attrs.field(factory=Signal, init=False)
@@ -77,7 +82,9 @@ class TimerState:
         """Take the positions of another recovery; no stage may run."""
         self.queue_offset = self.commit_queue_offset = queue_offset
         self.write_ms = self.read_ms = self.commit_read_ms = read_ms
-        self.rolled_ms = self.under_way = 0
+        self.rolled_ms = 0
+        self.under_way.clear()
+        self.early_py = None
         self.scan_py = scan_py
         self.already_done = already_done
         self.fresh_cancels = FreshCancels()
@@ -114,6 +121,11 @@ class TimerState:
     def open_to_ms(self) -> int:
         """No later slot is open, nor did the last run link anything late in one."""
         return max(self.write_ms, self.read_ms, self.already_done.until_slot_ms)
+
+    def oldest_leaving_py(self) -> int | None:
+        """Position of the oldest body that has left its slot and is not delivered; None: none."""
+        leaving = (*self.under_way, *(() if self.early_py is None else (self.early_py,)))
+        return min(leaving, default=None)
 
     def meet(self, offset_py: int) -> None:
         """A due record is left out; it may be one that was cancelled."""
