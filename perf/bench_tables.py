@@ -70,7 +70,7 @@ def main() -> int:
     calibration = calibrate()
     looks: dict[str, Callable[[], object]] = {
         f"registration of {TOPICS:,} topics": lambda: encode_registration(
-            own.version(), own.topic_configs()
+            own.version(), [one.to_json() for one in own.registered_topics().values()]
         ),
         f"topics.json of {TOPICS:,}": lambda: fastjson(topics.to_json()),
         f"{GROUPS * TOPICS_OF_GROUP * QUEUES:,} offsets of {GROUPS:,} groups": lambda: fastjson(

@@ -19,6 +19,8 @@ from collections.abc import Iterable, Mapping
 ACCESS_KEY = "AccessKey"
 SIGNATURE = "Signature"
 SECURITY_TOKEN = "SecurityToken"  # noqa: S105 - the name of a parameter
+CREDENTIALS = frozenset({ACCESS_KEY, SIGNATURE, SECURITY_TOKEN, "OnsChannel"})
+"""Parameters that say who asks; they are for the broker alone."""
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 
 LEFT_OUT_VERSION_MAX = 399

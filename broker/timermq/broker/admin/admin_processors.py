@@ -55,6 +55,7 @@ class AdminProcessors:
                 topics=topics,
                 offsets=offsets,
                 resets=tables.resets,
+                long_polling=tables.long_polling,
                 saved=saved,
                 now_ms=clock.now_ms,
             ),

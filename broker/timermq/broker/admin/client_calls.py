@@ -15,6 +15,7 @@ import trio
 
 from timermq.remoting.codes import VERSION, LanguageCode, ResponseCode
 from timermq.remoting.command import Command
+from timermq.remoting.signature import CREDENTIALS
 
 from ..refusal import RefusedError
 from ..session import Session
@@ -41,6 +42,9 @@ class ClientCalls:
     ) -> Command:
         """Ask a client and wait for its answer.
 
+        Who the request came from stays here: a signature names neither its request nor its
+        parameters, so the client could do with it what it may not itself.
+
         Raises:
             RefusedError: It has not answered in time (207), or its connection has ended (206).
 
@@ -56,7 +60,7 @@ class ClientCalls:
                     opaque=opaque,
                     language=LanguageCode.JAVA,
                     version=VERSION,
-                    ext=ext,
+                    ext={name: value for name, value in ext.items() if name not in CREDENTIALS},
                     body=body,
                 )
             )

@@ -28,6 +28,7 @@ from timermq.remoting.queue_json import MessageQueue, encode_json
 from ..config_fields import ConfigFields, ConfigTableError
 from ..config_table import version_json
 from ..consumer_offset import ConsumerOffsetTable
+from ..consuming.long_polling import LongPolling
 from ..dispatcher import Handler
 from ..later import answer_later
 from ..options import BrokerOptions
@@ -60,6 +61,7 @@ class TopicProcessor:
     topics: TopicConfigTable
     offsets: ConsumerOffsetTable
     resets: OffsetResets
+    long_polling: LongPolling
     saved: Saved
     now_ms: Callable[[], int]
 
@@ -255,6 +257,8 @@ class TopicProcessor:
         self.topics.delete(topic)
         self.offsets.delete_topic(topic)
         self.resets.forget_topic(topic)
+        # Held on, they would pass over the first messages of a topic that is made again.
+        self.long_polling.wake_topic(topic)
 
     def _is_system(self, config: TopicConfig) -> bool:
         topic = config.topic_name

@@ -119,6 +119,11 @@ class LongPolling:
             self._arrived[key] = None
             self._changed.set()
 
+    def wake_topic(self, topic: str) -> None:
+        """The same for all queues of a topic."""
+        for _, queue_id in [key for key in self._by_queue if key[0] == topic]:
+            self.wake(topic, queue_id)
+
     def drop(self, session: Session) -> None:
         """The connection is closed: nobody waits for these answers any more."""
         for pull in list(self._by_session.get(session, ())):

@@ -92,6 +92,7 @@ class PullProcessor:
     def run_again(self, pull: HeldPull) -> Command:
         """Run a held pull from where it stands; its offset moves past what did not match."""
         try:
+            self._check_group(pull.group)
             self._check_topic(pull.topic, pull.queue_id)
             self._follow_subscription(pull)
         except RefusedError as error:
@@ -148,19 +149,7 @@ class PullProcessor:
 
     def _check(self, session: Session, command: Command) -> HeldPull:
         """The checks in Java's order, and the pull that passed them."""
-        if not self.options.is_readable:
-            raise RefusedError(
-                ResponseCode.NO_PERMISSION,
-                "BROKER_NOT_READABLE",
-                f"broker {self.options.broker_name} lets no messages out",
-            )
-        group = self.groups.find(text(command, "consumerGroup"))
-        if not group.consume_enable:
-            raise RefusedError(
-                ResponseCode.NO_PERMISSION,
-                "GROUP_NOT_ENABLED",
-                f"group {group.group_name} is not allowed to consume",
-            )
+        group = self._check_group(text(command, "consumerGroup"))
         topic, queue_id = text(command, "topic"), integer(command, "queueId")
         self._check_topic(topic, queue_id)
         offset = integer(command, "queueOffset")
@@ -177,6 +166,22 @@ class PullProcessor:
             message_filter=message_filter,
             subscription=subscription,
         )
+
+    def _check_group(self, name: str) -> SubscriptionGroupConfig:
+        if not self.options.is_readable:
+            raise RefusedError(
+                ResponseCode.NO_PERMISSION,
+                "BROKER_NOT_READABLE",
+                f"broker {self.options.broker_name} lets no messages out",
+            )
+        group = self.groups.find(name)
+        if not group.consume_enable:
+            raise RefusedError(
+                ResponseCode.NO_PERMISSION,
+                "GROUP_NOT_ENABLED",
+                f"group {group.group_name} is not allowed to consume",
+            )
+        return group
 
     def _check_topic(self, topic: str, queue_id: int) -> None:
         config = self.topics.existing(topic)

@@ -2,8 +2,8 @@
 
 Each name server of the list has a connection of its own that stays open: its end would take the
 broker out of all routes there. So one that breaks is made again after a second, then with longer
-and longer pauses, and the broker registers anew on it. Registrations carry all topics; the name
-server compares their version and does nothing when it is the one that it knows.
+and longer pauses, and the broker registers anew on it. Registrations carry all topics, or those
+that have changed; the name server compares their version and does nothing when it knows it.
 
 Source: Java ``BrokerOuterAPI.registerBrokerAll``, ``BrokerController.registerBrokerAll``.
 """
@@ -25,6 +25,7 @@ from timermq.remoting.connection import FrameConnection
 from timermq.remoting.errors import LocalProtocolError, RemoteProtocolError
 from timermq.remoting.registration import body_crc32, encode_registration
 
+from ..topic_config import TopicConfig
 from .own_broker import OwnBroker
 
 REGISTER_INTERVAL = 30.0
@@ -87,6 +88,8 @@ class NameServerLink:
         self._stream: trio.abc.Stream | None = None
         self._frames = FrameConnection()
         self._is_leaving = False
+        self._told: dict[str, TopicConfig] = {}
+        """The topics as the name server knows them, since this connection began."""
 
     def changed(self) -> None:
         """The topics have changed: register soon."""
@@ -146,24 +149,41 @@ class NameServerLink:
             raise LinkBrokenError(f"no connection within {CONNECT_TIMEOUT:.0f} s")
         self._frames = FrameConnection()
         self._answers.clear()
+        self._told = {}
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._receive, self._stream)
+                is_whole = True
                 while not self._is_leaving:
                     self._changed = trio.Event()
-                    await self._register()
+                    await self._register(is_whole=is_whole)
                     await trio.sleep(CHANGE_INTERVAL)
                     with trio.move_on_after(REGISTER_INTERVAL - CHANGE_INTERVAL) as waiting:
                         await self._changed.wait()
-                    if waiting.cancelled_caught and not self._is_leaving:
+                    is_whole = waiting.cancelled_caught
+                    if is_whole and not self._is_leaving:
                         await self._look_for_namesake()
         finally:
             stream, self._stream = self._stream, None
             await trio.aclose_forcefully(stream)
 
-    async def _register(self) -> None:
-        own = self._own
-        body = encode_registration(own.version(), own.topic_configs())
+    async def _register(self, *, is_whole: bool) -> None:
+        """Register all topics, or those that have changed; it may be that none has.
+
+        Of a version that it does not know yet the name server applies whatever comes. So a change
+        is told alone, as RocketMQ's broker does: what an operator has set there for the other
+        topics, as that nobody may write (205), holds on.
+
+        Source: Java ``TopicConfigManager.registerBrokerData``.
+        """
+        own, topics = self._own, self._own.registered_topics()
+        # One that has gone is told of by none of both, but the whole has always been sent then.
+        is_whole = is_whole or not topics.keys() >= self._told.keys()
+        changed = {name: one for name, one in topics.items() if self._told.get(name) != one}
+        if not (is_whole or changed):
+            return
+        told = topics if is_whole else changed
+        body = encode_registration(own.version(), [one.to_json() for one in told.values()])
         answer = await self._call(
             RequestCode.REGISTER_BROKER,
             {
@@ -177,6 +197,7 @@ class NameServerLink:
         )
         if answer.code != ResponseCode.SUCCESS:
             raise LinkBrokenError(f"refused with {answer.code}: {answer.remark}")
+        self._told = topics
         self.state.registrations += 1
         if not self.state.is_registered:
             self.state.is_registered, self.state.error = True, None

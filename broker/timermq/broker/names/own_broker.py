@@ -68,10 +68,10 @@ class OwnBroker:
         version = self.topics.data_version
         return RouteVersion(version.counter, version.timestamp, version.state_version)
 
-    def topic_configs(self) -> list[dict[str, object]]:
+    def registered_topics(self) -> dict[str, TopicConfig]:
         """The topics as a registration has them: without what ``topics.json`` keeps besides."""
-        return [
-            attrs.evolve(config, perm=self.perm(config), rest={}).to_json()
+        return {
+            config.topic_name: attrs.evolve(config, perm=self.perm(config), rest={})
             for config in self.topics.all()
             if self.queue_data(config.topic_name) is not None
-        ]
+        }

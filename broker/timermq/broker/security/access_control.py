@@ -187,6 +187,10 @@ class AccessControl:
             if str(error) != self._problem:
                 self._keep_old(str(error))
             return
+        except Exception as error:
+            # A mistake of ours: it must not end the broker. Its text may quote a secret.
+            self._keep_old(f"reading them failed with {type(error).__name__}")
+            return
         self._acl, self._problem = acl, None
         self._white.clear()
         self._senders.clear()

@@ -144,7 +144,8 @@ def _load(path: str, data: bytes) -> Mapping[str, object]:
     try:
         # Every scalar stays the text that it is: a secret of digits is no number.
         value = cast("object", yaml.load(data, Loader=yaml.BaseLoader))  # noqa: S506 - texts alone
-    except (yaml.YAMLError, UnicodeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        # ValueError: no UTF-8, and an escape of a character that there cannot be.
         mark = getattr(error, "problem_mark", None)
         place = "" if mark is None else f" line {mark.line + 1}:"
         # Not the error's own text: it quotes the file, and may quote a secret.

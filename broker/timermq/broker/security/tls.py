@@ -125,9 +125,10 @@ class Tls:
         self._stamp = stamp
         try:
             self._context = _load_context(self._options)
-        except TlsError as error:
-            self.problem = str(error)
-            log.error("certificates not read, the old ones stay in force", reason=str(error))
+        except Exception as error:
+            # Whatever it is, with a mistake of ours: it must not end the broker.
+            self.problem = str(error) if isinstance(error, TlsError) else type(error).__name__
+            log.error("certificates not read, the old ones stay in force", reason=self.problem)
         else:
             self.problem = None
             log.info("certificates read", certificate=self._options.tls_server_cert_path)

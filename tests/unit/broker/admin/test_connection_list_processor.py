@@ -100,6 +100,22 @@ async def test_running_info_is_the_client_s(autojump_clock: trio.testing.MockClo
         assert answered.body == b'{"mqTable":{{"queueId":0}:{}}}'
 
 
+async def test_who_asks_is_not_handed_on(autojump_clock: trio.testing.MockClock) -> None:
+    """With an administrator's signature a client could do what it may not itself."""
+    secret = {"AccessKey": "admin01", "Signature": "x", "SecurityToken": "t", "OnsChannel": "c"}
+    members = {"consumerGroup": "G", "clientId": "c1"}
+    async with running_broker() as running:
+        asked, _ = await ask(
+            running, Command(307, opaque=1, ext=members | secret), lambda asked: asked.answer(0)
+        )
+        queues = {"topic": "T", "group": "G"}
+        also_asked, _ = await ask(
+            running, Command(223, opaque=1, ext=queues | secret), lambda asked: asked.answer(0)
+        )
+
+    assert (asked.ext, also_asked.ext) == (members, queues)
+
+
 async def test_a_message_is_consumed_on_request(autojump_clock: trio.testing.MockClock) -> None:
     """The client gets the record that the id names."""
     async with running_broker() as running:

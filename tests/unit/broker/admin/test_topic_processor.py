@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from broker_rig import BROKER, Peer, Rig, as_object, pull_ext, running_broker, send_ext
+from timermq.remoting import Command
 from timermq.timerstore.config_file import load_json
 from timermq.timerstore.memory_disk import MemoryDisk
 
@@ -168,6 +169,25 @@ async def test_a_deleted_topic_is_gone_for_good(autojump_clock: trio.testing.Moc
         assert running.broker.tables.topics.get("T") is None
         assert running.broker.store.queue("T", 0) is None
         assert running.broker.store.queue("other", 0) is not None
+
+
+async def test_who_waits_for_a_deleted_topic_is_told(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Else it would go on behind the first messages of a topic that is made again."""
+    async with running_broker() as running:
+        admin, consumer = running.connect(), running.connect()
+        await admin.call(10, send_ext("T"), b"hello")
+        wanted = pull_ext("T", sysFlag="6", queueOffset="1", suspendTimeoutMillis="15000")
+        await consumer.send(Command(11, opaque=7, ext=wanted))
+        await trio.sleep(1)
+        begun = trio.current_time()
+        await admin.call(215, {"topic": "T"})
+        answer = await consumer.receive()
+
+        assert answer is not None
+        assert (answer.opaque, answer.code) == (7, 17)
+        assert trio.current_time() < begun + 5
 
 
 async def test_a_topic_made_again_begins_with_its_first_message(

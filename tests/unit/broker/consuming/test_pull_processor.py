@@ -1,5 +1,6 @@
 """Tests of pulls: the decision table, the checks in order, and holding."""
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock
@@ -357,6 +358,27 @@ async def test_a_topic_that_goes_away_wakes_nobody_into_an_error() -> None:
     (pull,) = rig.broker.tables.long_polling.pulls()
 
     assert rig.broker.processors.pull.run_again(pull).code == 17
+
+
+@pytest.mark.parametrize("change", ["group", "broker"])
+async def test_what_is_forbidden_meanwhile_a_held_pull_may_not_either(change: str) -> None:
+    """It is run again through all checks, as RocketMQ does."""
+    rig, peer = Rig(), RecordingSession()
+    rig.send("T")
+    held = rig.command(11, pull_ext("T", sysFlag="6", queueOffset="1"))
+    assert rig.handle(held, peer=peer) == []
+    (pull,) = rig.broker.tables.long_polling.pulls()
+    if change == "group":
+        groups = rig.broker.tables.groups
+        groups.put(attrs.evolve(groups.find(pull.group), consume_enable=False))
+    else:
+        rig.broker.options.broker_permission = 2
+    rig.send("T")
+    answer = rig.broker.processors.pull.run_again(pull)
+
+    rule = "GROUP_NOT_ENABLED" if change == "group" else "BROKER_NOT_READABLE"
+    assert (answer.code, (answer.remark or "").split(":")[0]) == (16, rule)
+    assert answer.body == b""
 
 
 async def test_too_many_held_pulls_are_busy() -> None:

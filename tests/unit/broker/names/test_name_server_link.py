@@ -104,7 +104,9 @@ def test_what_the_file_keeps_of_other_versions_is_not_registered() -> None:
     topics = TopicConfigTable(BROKER, now_ms=lambda: 1_700_000_000_000, level_max=18)
     topics.put(TopicConfig(topic_name="T", rest={"later": {7: 1, (("a", 1),): 2}}))
     own = OwnBroker(options=BROKER, topics=topics, address=ADDRESS)
-    body = encode_registration(own.version(), own.topic_configs())
+    body = encode_registration(
+        own.version(), [one.to_json() for one in own.registered_topics().values()]
+    )
 
     assert "T" in decode_registration(body, "broker-a", compressed=False).topics
     assert b"later" not in body
@@ -181,6 +183,37 @@ async def test_a_change_is_told_at_once(autojump_clock: trio.testing.MockClock) 
         assert len(found.server.seen) <= 4
 
 
+async def test_a_change_is_told_alone(autojump_clock: trio.testing.MockClock) -> None:
+    """What an operator has set in the name server for other topics holds on; 30 s later all."""
+    async with scene() as found:
+        found.make("A", "B")
+        await trio.sleep(10)
+        found.make("T")
+        found.topics.put(TopicConfig(topic_name="B", write_queue_nums=4))
+        await trio.sleep(2)
+        alone = found.server.registration()
+        await trio.sleep(30)
+
+        assert alone.topics.keys() == {"B", "T"}
+        assert alone.version.counter == found.server.registration().version.counter
+        assert found.server.registration().topics.keys() > {"A", "B", "T"}
+        assert found.server.times() == [0, 10, 40]
+
+
+async def test_a_topic_that_goes_is_followed_by_a_whole_registration(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """As every registration was: name servers may be set up to forget what is not in it."""
+    async with scene() as found:
+        found.make("A", "B")
+        await trio.sleep(10)
+        found.topics.delete("B")
+        await trio.sleep(2)
+
+        assert "A" in found.server.registration().topics
+        assert "B" not in found.server.registration().topics
+
+
 async def test_a_connection_that_breaks_is_made_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -243,9 +276,10 @@ async def test_more_topics_than_a_frame_holds(
 
         assert not state.is_registered
         assert "expected a header" in str(state.error)
-        (told,) = logs
-        assert (told["event"], told["reason"]) == ("not registered", state.error)
-        assert told["exc_info"] is None
+        # Once for the topics alone, once for all of them: as often as there is something new.
+        assert ["not registered"] * 2 == [one["event"] for one in logs]
+        assert logs[-1]["reason"] == state.error
+        assert [None] * 2 == [one["exc_info"] for one in logs]
         monkeypatch.undo()
         await trio.sleep(30)
         assert state.is_registered

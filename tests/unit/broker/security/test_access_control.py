@@ -15,7 +15,7 @@ from broker_rig import BROKER, PROPERTIES, RecordingSession, Rig, commands_in, p
 from signed import RULES, SECRET, sign, write_rules
 from timermq.broker.security import access_control
 from timermq.broker.security.access_control import REMARK, AccessStatistics
-from timermq.broker.security.plain_acl import PlainAclError
+from timermq.broker.security.plain_acl import PlainAcl, PlainAclError
 from timermq.broker.security.watched_files import AclFiles, Stamp
 from timermq.remoting import (
     Command,
@@ -468,6 +468,25 @@ async def test_bad_new_rules_leave_the_old_ones(tmp_path: Path, autojump_clock: 
     write_rules(tmp_path)
     await access.reload()
     assert statistics(rig).problem is None
+
+
+async def test_a_mistake_in_reading_rules_leaves_the_old_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None is known; it would end the broker, and its text may quote a secret."""
+    rig = guarded(tmp_path)
+    access = rig.broker.access
+    assert access is not None
+
+    def fail(_files: object) -> PlainAcl:
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr(PlainAcl, "parse", fail)
+    write_rules(tmp_path, "accounts: 7")
+    await access.reload()
+
+    assert statistics(rig).problem == "reading them failed with ZeroDivisionError"
+    assert code_of(rig, sign(rig.command(206), "the-admin")) == 0
 
 
 async def test_files_that_cannot_be_looked_for_leave_the_old_rules(

@@ -146,6 +146,10 @@ def test_truths_of_yaml(word: str) -> None:
         (ACCOUNT + "  groupPerms: [[G]]", "groupPerms: expected a list of texts"),
         (ACCOUNT + "  whiteRemoteAddress: name", "whiteRemoteAddress: expected an address"),
         ("globalWhiteRemoteAddresses: [name]", "globalWhiteRemoteAddresses: expected an address"),
+        (
+            'accounts: [{accessKey: RocketMQ, secretKey: "\\U00110000abcdefgh"}]',
+            "expected YAML, found something else",
+        ),
         ("a: [", "line 1: expected YAML, found something else"),
         ("a: !!python/object:os.system {}", "found the key 'a'"),
         (ACCOUNT + "- accessKey: RocketMQ\n  secretKey: 87654321", "expected each key once"),

@@ -376,6 +376,22 @@ def test_a_bad_new_certificate_leaves_the_old_one(tmp_path: Path, options: Broke
     assert tls.problem is None
 
 
+def test_a_mistake_in_reading_certificates_leaves_the_old_ones(
+    tmp_path: Path, options: BrokerOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None is known; it would end the broker."""
+    tls = Tls(options)
+
+    def fail(_options: BrokerOptions) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("timermq.broker.security.tls._load_context", fail)
+    (tmp_path / "cert.pem").write_text("another")
+    tls.reload()
+
+    assert tls.problem == "ZeroDivisionError"
+
+
 def test_a_key_with_a_password(tmp_path: Path, options: BrokerOptions) -> None:
     """It is read from a file, with or without an end of line, and is never asked for."""
     key = load_pem_private_key((tmp_path / "key.pem").read_bytes(), None)
