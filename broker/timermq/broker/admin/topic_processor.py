@@ -145,7 +145,7 @@ class TopicProcessor:
         config, store = self.topics.existing(text(command, "topic")), self.timer_store.store
         topic, name = config.topic_name, self.options.broker_name
         table: dict[MessageQueue, object] = {}
-        for queue_id in range(config.write_queue_nums):
+        for queue_id in range(config.queue_nums):
             queue = store.queue(topic, queue_id)
             least, most = (queue.min_offset, queue.max_offset) if queue else (0, 0)
             store_ms = store.store_ms_at(topic, queue_id, most - 1) if most > least else 0

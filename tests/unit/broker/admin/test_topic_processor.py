@@ -146,6 +146,21 @@ async def test_the_state_of_a_topic_s_queues() -> None:
     assert rig.call(351, {"topic": "none"}).code == 17
 
 
+async def test_queues_that_are_only_read_are_shown(autojump_clock: trio.testing.MockClock) -> None:
+    """A topic that is to have fewer queues keeps those that are being emptied, as in Java."""
+    async with running_broker() as running:
+        peer = running.connect()
+        await put(peer, readQueueNums="3", writeQueueNums="3")
+        await peer.call(10, send_ext("T", queueId="2"), b"hello")
+        await put(peer, readQueueNums="3", writeQueueNums="1")
+        found = (await peer.call(202, {"topic": "T"})).body
+
+        assert found.count(b'"queueId":') == 3
+        assert b'"queueId":2,"topic":"T"}:{"lastUpdateTimestamp":1700000000000,"maxOffset":1' in (
+            found
+        )
+
+
 async def test_a_deleted_topic_is_gone_for_good(autojump_clock: trio.testing.MockClock) -> None:
     """Queues, configuration and offsets, in memory and on the disk, when the answer comes."""
     disk = MemoryDisk()
