@@ -55,6 +55,7 @@ class AdminProcessors:
                 topics=topics,
                 offsets=offsets,
                 resets=tables.resets,
+                rates=tables.rates,
                 saved=saved,
                 now_ms=clock.now_ms,
             ),
@@ -63,6 +64,7 @@ class AdminProcessors:
                 topics=topics,
                 offsets=offsets,
                 resets=tables.resets,
+                rates=tables.rates,
                 saved=saved,
             ),
             info=BrokerInfoProcessor(

@@ -35,6 +35,7 @@ from ..refusal import RefusedError
 from ..session import Session
 from ..topic_config import PERM_READ_WRITE, TopicConfig, TopicConfigTable
 from ..topic_validator import SYSTEM_TOPICS, is_system_topic, topic_fault
+from .broker_rates import BrokerRates
 from .offset_reset import OffsetResets
 from .queue_rates import topic_put_tps
 from .topic_attributes import alter_attributes
@@ -60,6 +61,7 @@ class TopicProcessor:
     topics: TopicConfigTable
     offsets: ConsumerOffsetTable
     resets: OffsetResets
+    rates: BrokerRates
     saved: Saved
     now_ms: Callable[[], int]
 
@@ -255,6 +257,7 @@ class TopicProcessor:
         self.topics.delete(topic)
         self.offsets.delete_topic(topic)
         self.resets.forget_topic(topic)
+        self.rates.forget_topic(topic)
 
     def _is_system(self, config: TopicConfig) -> bool:
         topic = config.topic_name

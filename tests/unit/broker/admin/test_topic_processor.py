@@ -161,6 +161,21 @@ async def test_queues_that_are_only_read_are_shown(autojump_clock: trio.testing.
         )
 
 
+async def test_a_deleted_topic_is_counted_no_more(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """What groups got of it is forgotten with it; what the broker gave in all stays."""
+    async with running_broker() as running:
+        peer, rates = running.connect(), running.broker.tables.rates
+        for topic in ("T", "other"):
+            await peer.call(10, send_ext(topic), b"hello")
+            await peer.call(11, pull_ext(topic))
+        await peer.call(215, {"topic": "T"})
+
+        assert list(rates.got) == list(rates.got_size) == [("other", "G")]
+        assert rates.totals().got == 2
+
+
 async def test_a_deleted_topic_is_gone_for_good(autojump_clock: trio.testing.MockClock) -> None:
     """Queues, configuration and offsets, in memory and on the disk, when the answer comes."""
     disk = MemoryDisk()
