@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable
 import attrs
 import structlog
 
+from timermq.remoting.bodies import consumer_list
 from timermq.remoting.codes import LanguageCode
 
 from .group_notices import GroupNotices
@@ -75,11 +76,33 @@ class ConsumerGroupInfo:
     notify: bool
     subscriptions: dict[str, Subscription] = attrs.Factory(dict[str, Subscription])
     members: dict[Session, ClientChannelInfo] = attrs.Factory(dict[Session, ClientChannelInfo])
+    """Changed by ``join`` and ``leave`` alone."""
+    _consumer_list: bytes | None = attrs.field(default=None, init=False)
 
     @property
     def client_ids(self) -> list[str]:
         """The members' ids, in order: every member must see the same list."""
         return sorted({member.client_id for member in self.members.values()})
+
+    @property
+    def consumer_list(self) -> bytes:
+        """The same as members are given it: a notice makes all of them ask at once."""
+        if self._consumer_list is None:
+            self._consumer_list = consumer_list(self.client_ids)
+        return self._consumer_list
+
+    def join(self, session: Session, member: ClientChannelInfo) -> bool:
+        """Take a member's heartbeat over; whether it is a new one."""
+        before = self.members.get(session)
+        self.members[session] = member
+        if before is None or before.client_id != member.client_id:
+            self._consumer_list = None
+        return before is None
+
+    def leave(self, session: Session) -> ClientChannelInfo | None:
+        """Forget a member; None when it is none."""
+        self._consumer_list = None
+        return self.members.pop(session, None)
 
 
 @attrs.define
@@ -170,8 +193,7 @@ class ClientRegistry:
                 consume_from_where=heartbeat.consume_from_where,
                 notify=heartbeat.notify,
             )
-        is_new = session not in info.members
-        info.members[session] = self._channel_info(session, client_id)
+        is_new = info.join(session, self._channel_info(session, client_id))
         self._memberships.setdefault(session, _Memberships()).consumer_groups.add(heartbeat.group)
         changed = is_new
         if not heartbeat.without_sub:
@@ -210,7 +232,7 @@ class ClientRegistry:
         info = self._consumers.get(group)
         if info is None:
             return
-        member = info.members.pop(session, None)
+        member = info.leave(session)
         if member is None:
             return
         log.info(

@@ -40,6 +40,8 @@ class ConsumerOffsetTable:
         self._commits = 0
         self._rest: dict[str, object] = {}
         self._offsets: dict[str, dict[int, int]] = {}
+        self._keys: dict[str, set[str]] = {}
+        """Group to its keys in the offsets: some requests ask for the topics of every group."""
 
     def load(self, data: object) -> None:
         """Take a file over."""
@@ -49,18 +51,17 @@ class ConsumerOffsetTable:
         fields.fields("groupTopicMap")
         offsets = fields.fields("offsetTable")
         self._offsets = {key: offsets.offsets(key) for key in list(offsets.rest)}
+        self._keys = {}
+        for key in self._offsets:
+            self._keys.setdefault(_group_of(key), set()).add(key)
         self._rest = fields.rest
 
     def to_json(self) -> object:
         """What the file is to hold."""
-        topics: dict[str, list[str]] = {}
-        for key in self._offsets:
-            topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
-            topics.setdefault(group, []).append(topic)
         return in_order(
             self._rest,
             dataVersion=version_json(self.data_version),
-            groupTopicMap={group: sorted(names) for group, names in topics.items()},
+            groupTopicMap={group: self.topics_of(group) for group in self._keys},
             offsetTable={
                 key: dict(sorted(queues.items())) for key, queues in self._offsets.items()
             },
@@ -86,7 +87,11 @@ class ConsumerOffsetTable:
         """What ``commit`` does, for the broker itself."""
         if offset < 0:
             return
-        queues = self._offsets.setdefault(f"{topic}{TOPIC_GROUP_SEPARATOR}{group}", {})
+        key = f"{topic}{TOPIC_GROUP_SEPARATOR}{group}"
+        queues = self._offsets.get(key)
+        if queues is None:
+            queues = self._offsets[key] = {}
+            self._keys.setdefault(_group_of(key), set()).add(key)
         if queues.get(queue_id) != offset:
             queues[queue_id] = offset
             self.changes += 1
@@ -110,23 +115,32 @@ class ConsumerOffsetTable:
 
     def topics_of(self, group: str) -> list[str]:
         """The topics of which the group committed something, in order."""
-        suffix = f"{TOPIC_GROUP_SEPARATOR}{group}"
-        return sorted(key.removesuffix(suffix) for key in self._offsets if key.endswith(suffix))
+        return sorted(key.partition(TOPIC_GROUP_SEPARATOR)[0] for key in self._keys.get(group, ()))
 
     def delete_topic(self, topic: str) -> None:
         """Forget what all groups committed of the topic."""
         prefix = f"{topic}{TOPIC_GROUP_SEPARATOR}"
         for key in [key for key in self._offsets if key.startswith(prefix)]:
-            del self._offsets[key]
-            self.changes += 1
+            self._delete(key)
 
     def delete_group(self, group: str) -> None:
         """Forget what the group committed of all topics."""
-        for topic in self.topics_of(group):
-            del self._offsets[f"{topic}{TOPIC_GROUP_SEPARATOR}{group}"]
-            self.changes += 1
+        for key in list(self._keys.get(group, ())):
+            self._delete(key)
 
     def groups_of(self, topic: str) -> list[str]:
         """The groups that committed something of the topic, in order."""
         prefix = f"{topic}{TOPIC_GROUP_SEPARATOR}"
         return sorted(key.removeprefix(prefix) for key in self._offsets if key.startswith(prefix))
+
+    def _delete(self, key: str) -> None:
+        group = _group_of(key)
+        del self._offsets[key]
+        self._keys[group].discard(key)
+        if not self._keys[group]:
+            del self._keys[group]
+        self.changes += 1
+
+
+def _group_of(key: str) -> str:
+    return key.partition(TOPIC_GROUP_SEPARATOR)[2]

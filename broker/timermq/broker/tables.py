@@ -82,7 +82,7 @@ def _make_rates(timer_store: TimerMessageStore, clock: WatchedClock) -> BrokerRa
         counts = timer_store.counts
         return Totals(
             put=timer_store.store.statistics().put_count,
-            got=rates.got.total(),
+            got=rates.got_count,
             enqueued=counts.enqueued,
             dequeued=counts.delivered + counts.rolled + counts.cancelled,
         )

@@ -61,6 +61,25 @@ def test_the_newcomer_is_told_as_well() -> None:
     assert info.client_ids == ["c0", "c1"]
 
 
+def test_the_members_are_printed_once_a_change() -> None:
+    """A notice makes all of them ask: each would pay for all, thousands for millions."""
+    registry, first, second = make_registry(), RecordingSession(), RecordingSession()
+    registry.register_consumer(first.session, "c1", CLUSTERING)
+    info = registry.consumer_group("G")
+    assert info is not None
+    printed = info.consumer_list
+    registry.register_consumer(first.session, "c1", CLUSTERING)
+
+    assert info.consumer_list is printed
+    assert info.consumer_list == b'{"consumerIdList":["c1"]}'
+    registry.register_consumer(second.session, "c0", CLUSTERING)
+    assert info.consumer_list == b'{"consumerIdList":["c0","c1"]}'
+    registry.register_consumer(first.session, "c2", CLUSTERING)
+    assert info.consumer_list == b'{"consumerIdList":["c0","c2"]}'
+    registry.unregister_consumer(second.session, "G")
+    assert info.consumer_list == b'{"consumerIdList":["c2"]}'
+
+
 def test_a_repeated_heartbeat_tells_nobody() -> None:
     """Only members and topics count as a change, not versions or expressions."""
     registry, peer = make_registry(), RecordingSession()

@@ -1,6 +1,9 @@
 """Tests of the consumer offsets."""
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -87,6 +90,53 @@ def test_a_deleted_topic_is_forgotten() -> None:
     table.delete_topic("T")
 
     assert table.topics_of("g") == ["U"]
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """The calls that some work makes, those of built-in functions too."""
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _of: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_the_topics_of_a_group_cost_the_same_among_many_groups() -> None:
+    """Who asks for thousands of groups, one by one, would pay for the square of them."""
+    few, many = make_table(), make_table()
+    for table, count in ((few, 2), (many, 200)):
+        for number in range(count):
+            table.commit(group=f"g{number}", topic="T", queue_id=0, offset=7)
+
+    assert few.topics_of("g1") == many.topics_of("g1") == ["T"]
+    assert calls_of(lambda: few.topics_of("g1")) == calls_of(lambda: many.topics_of("g1"))
+
+
+def test_the_topics_of_groups_follow_every_change() -> None:
+    """Loads, commits and deletions: the topics are those of the table at any time."""
+    table = make_table()
+    table.commit(group="old", topic="T", queue_id=0, offset=1)
+    table.load({"offsetTable": {"T@g": {"0": 1}, "U@g": {"0": 1}, "T@h": {"0": 1}, "odd": {}}})
+    assert (table.topics_of("old"), table.topics_of("g")) == ([], ["T", "U"])
+    table.commit(group="g", topic="A", queue_id=0, offset=1)
+    table.commit(group="g", topic="A", queue_id=1, offset=1)
+    assert table.topics_of("g") == ["A", "T", "U"]
+    table.delete_topic("T")
+    assert (table.topics_of("g"), table.topics_of("h")) == (["A", "U"], [])
+    before = table.changes
+    table.delete_group("g")
+    assert (table.topics_of("g"), table.changes - before) == ([], 2)
+    table.commit(group="g", topic="T", queue_id=0, offset=1)
+
+    assert table.topics_of("g") == ["T"]
+    assert as_object(table.to_json())["groupTopicMap"] == {"": ["odd"], "g": ["T"]}
 
 
 def test_the_group_of_transactions_is_the_brokers() -> None:

@@ -56,6 +56,7 @@ class AdminProcessors:
                 offsets=offsets,
                 resets=tables.resets,
                 long_polling=tables.long_polling,
+                rates=tables.rates,
                 saved=saved,
                 now_ms=clock.now_ms,
             ),
@@ -64,6 +65,7 @@ class AdminProcessors:
                 topics=topics,
                 offsets=offsets,
                 resets=tables.resets,
+                rates=tables.rates,
                 saved=saved,
             ),
             info=BrokerInfoProcessor(

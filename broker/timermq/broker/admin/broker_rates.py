@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import attrs
@@ -63,15 +63,30 @@ class BrokerRates:
         """Messages given to consumers since the start, by topic and group; pulls count here."""
         self.got_size: Counter[TopicGroup] = Counter()
         """Bytes of them."""
+        self._forgotten_got = 0
+        """Messages of deleted topics and groups: the broker has given them all the same."""
         self._now_ms = now_ms
         self._current_time = current_time
         self._looks: deque[tuple[float, Totals]] = deque(maxlen=LOOKS_MAX)
-        self._group_looks: deque[tuple[float, Mapping[TopicGroup, int]]] = deque(
+        self._group_looks: deque[tuple[float, dict[TopicGroup, int]]] = deque(
             maxlen=GROUP_LOOKS_MAX
         )
         self._day = _day_of(now_ms())
         self.morning = self.yesterday_morning = Totals()
         """Counters at the two last midnights, or at the start."""
+
+    @property
+    def got_count(self) -> int:
+        """Messages given to consumers since the start, also of what is deleted."""
+        return self.got.total() + self._forgotten_got
+
+    def forget_topic(self, topic: str) -> None:
+        """A topic is deleted: count nothing of it any more."""
+        self._forget([key for key in self.got if key[0] == topic])
+
+    def forget_group(self, group: str) -> None:
+        """A group is deleted: count nothing of it any more."""
+        self._forget([key for key in self.got if key[1] == group])
 
     def look(self) -> None:
         """Keep the counters as they are now; once in ten seconds is enough."""
@@ -102,6 +117,14 @@ class BrokerRates:
         """Messages that a group was given of a topic in the last minute."""
         _, first = _since(self._group_looks, self._now() - MINUTE)
         return self.got[topic, group] - first.get((topic, group), 0)
+
+    def _forget(self, keys: Iterable[TopicGroup]) -> None:
+        for key in keys:
+            self._forgotten_got += self.got.pop(key)
+            del self.got_size[key]
+            # Whatever is made anew under these names counts from 0.
+            for _, look in self._group_looks:
+                look.pop(key, None)
 
     def _now(self) -> float:
         """Trio's time; before the first look, all that was counted came in the last ten seconds."""

@@ -5,9 +5,11 @@ Source: Java ``AdminBrokerProcessor``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 
 import attrs
+import trio
 
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
@@ -18,6 +20,7 @@ from timermq.timerstore.message_store import MessageStore
 from ..client_registry import ClientRegistry
 from ..consumer_offset import ConsumerOffsetTable
 from ..dispatcher import Handler
+from ..later import answer_later
 from ..options import BrokerOptions
 from ..session import Session
 from ..subscription_group import SubscriptionGroupTable
@@ -26,6 +29,10 @@ from .broker_rates import BrokerRates
 
 LIST_SEPARATOR = ";"
 """Between the topics or groups of one parameter."""
+
+LOOK_COUNT = 16
+"""Topics and groups that are looked at between two looks at the other tasks: 3 ms with topics of
+eight queues."""
 
 
 @attrs.frozen(kw_only=True)
@@ -50,6 +57,10 @@ class _QueueOffsets:
             "lastTimestamp": self.last_ms,
             "pullOffset": self.consumer_offset,
         }
+
+
+_Queues = Sequence[tuple[MessageQueue, _QueueOffsets]]
+"""All queues of one topic, as one group sees them."""
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -79,33 +90,40 @@ class ConsumeStatsProcessor:
         wanted = [text(command, "topic", default="")]
         wanted += text(command, "topicList", default="").split(LIST_SEPARATOR)
         names = list(filter(None, wanted))
-        topics = self._topics_of(group, names) if names else self.offsets.topics_of(group)
-        return command.answer(ResponseCode.SUCCESS, body=encode_json(self._stats(group, topics)))
+        topics = self._subscribed(group, names or self.offsets.topics_of(group))
+        queues = {topic: self._queues(group, topic) for topic in topics}
+        return command.answer(ResponseCode.SUCCESS, body=encode_json(self._stats(group, queues)))
 
-    def broker_consume_stats(self, _session: Session, command: Command) -> Command:
-        """The same of every group on this broker, and how much all are behind (317)."""
+    def broker_consume_stats(self, session: Session, command: Command) -> None:
+        """The same of every group on this broker, and how much all are behind (317).
+
+        Thousands of groups take seconds: they are looked at and printed one by one, with the other
+        tasks in between, and one that is deleted meanwhile has nothing.
+        """
         only_ordered = boolean(command, "isOrder")
-        behind = 0
-        stats: list[object] = []
-        for config in self.groups.all():
-            group = config.group_name
-            found: list[object] = []
-            for topic in self.offsets.topics_of(group):
-                topic_config = self.topics.get(topic)
-                if topic_config is None or (only_ordered and not topic_config.order):
-                    continue
-                if not self._is_subscribed(group, topic):
-                    continue
-                found.append(self._stats(group, [topic]))
-                behind += sum(one.behind for _, one in self._queues(group, topic))
-            stats.append({group: found})
-        body = {
-            "brokerAddr": self.address,
-            "consumeStatsList": stats,
-            "totalDiff": behind,
-            "totalInflightDiff": 0,
-        }
-        return command.answer(ResponseCode.SUCCESS, body=encode_json(body))
+
+        async def look() -> Command:
+            behind, looks = 0, itertools.count(1)
+            stats: list[bytes] = []
+            for group in [config.group_name for config in self.groups.all()]:
+                found: list[bytes] = []
+                for topic in self._subscribed(group, self.offsets.topics_of(group)):
+                    config = self.topics.get(topic)
+                    if config is None or (only_ordered and not config.order):
+                        continue
+                    queues = self._queues(group, topic)
+                    found.append(encode_json(self._stats(group, {topic: queues})))
+                    behind += sum(one.behind for _, one in queues)
+                    if next(looks) % LOOK_COUNT == 0:
+                        await trio.lowlevel.checkpoint()
+                stats.append(b"{%b:[%b]}" % (encode_json(group), b",".join(found)))
+                if next(looks) % LOOK_COUNT == 0:
+                    await trio.lowlevel.checkpoint()
+            body = b'{"brokerAddr":%b,"consumeStatsList":[%b],"totalDiff":%d,"totalInflightDiff":0}'
+            values = (encode_json(self.address), b",".join(stats), behind)
+            return command.answer(ResponseCode.SUCCESS, body=body % values)
+
+        answer_later(session, command, look)
 
     def time_span(self, _session: Session, command: Command) -> Command:
         """Store times at the ends of each queue, and where a group is between them (303)."""
@@ -129,24 +147,21 @@ class ConsumeStatsProcessor:
             )
         return command.answer(ResponseCode.SUCCESS, body=encode_json({"consumeTimeSpanSet": spans}))
 
-    def _topics_of(self, group: str, names: list[str]) -> list[str]:
+    def _subscribed(self, group: str, topics: list[str]) -> list[str]:
         """Those of some topics that the group consumes; a group nobody is of may consume all."""
-        return [topic for topic in names if self._is_subscribed(group, topic)]
-
-    def _is_subscribed(self, group: str, topic: str) -> bool:
         info = self.clients.consumer_group(group)
-        return info is None or not info.subscriptions or topic in info.subscriptions
+        if info is None or not info.subscriptions:
+            return topics
+        return [topic for topic in topics if topic in info.subscriptions]
 
-    def _stats(self, group: str, topics: Iterable[str]) -> dict[str, object]:
-        names = [topic for topic in topics if self._is_subscribed(group, topic)]
+    def _stats(self, group: str, queues: Mapping[str, _Queues]) -> dict[str, object]:
+        """What is told of a group's topics: how fast they are consumed, and each queue."""
         return {
-            "consumeTps": sum((self.rates.consume_tps(topic, group) for topic in names), 0.0),
-            "offsetTable": {
-                key: one.to_json() for topic in names for key, one in self._queues(group, topic)
-            },
+            "consumeTps": sum((self.rates.consume_tps(topic, group) for topic in queues), 0.0),
+            "offsetTable": {key: one.to_json() for found in queues.values() for key, one in found},
         }
 
-    def _queues(self, group: str, topic: str) -> list[tuple[MessageQueue, _QueueOffsets]]:
+    def _queues(self, group: str, topic: str) -> _Queues:
         config = self.topics.get(topic)
         if config is None:
             return []

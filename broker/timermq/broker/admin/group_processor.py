@@ -26,6 +26,7 @@ from ..session import Session
 from ..subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
 from ..topic_config import TopicConfigTable
 from ..topic_validator import group_fault, is_system_group, retry_topic
+from .broker_rates import BrokerRates
 from .offset_reset import OffsetResets
 from .topic_processor import Saved
 
@@ -40,6 +41,7 @@ class GroupProcessor:
     topics: TopicConfigTable
     offsets: ConsumerOffsetTable
     resets: OffsetResets
+    rates: BrokerRates
     saved: Saved
 
     def handlers(self) -> Mapping[int, Handler]:
@@ -77,6 +79,7 @@ class GroupProcessor:
 
         async def delete() -> Command:
             self.groups.delete(group)
+            self.rates.forget_group(group)
             if clean_offset:
                 self.offsets.delete_group(group)
                 self.resets.forget_group(group)

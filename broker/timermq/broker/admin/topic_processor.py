@@ -36,6 +36,7 @@ from ..refusal import RefusedError
 from ..session import Session
 from ..topic_config import PERM_READ_WRITE, TopicConfig, TopicConfigTable
 from ..topic_validator import SYSTEM_TOPICS, is_system_topic, topic_fault
+from .broker_rates import BrokerRates
 from .offset_reset import OffsetResets
 from .queue_rates import topic_put_tps
 from .topic_attributes import alter_attributes
@@ -62,6 +63,7 @@ class TopicProcessor:
     offsets: ConsumerOffsetTable
     resets: OffsetResets
     long_polling: LongPolling
+    rates: BrokerRates
     saved: Saved
     now_ms: Callable[[], int]
 
@@ -147,7 +149,7 @@ class TopicProcessor:
         config, store = self.topics.existing(text(command, "topic")), self.timer_store.store
         topic, name = config.topic_name, self.options.broker_name
         table: dict[MessageQueue, object] = {}
-        for queue_id in range(config.write_queue_nums):
+        for queue_id in range(config.queue_nums):
             queue = store.queue(topic, queue_id)
             least, most = (queue.min_offset, queue.max_offset) if queue else (0, 0)
             store_ms = store.store_ms_at(topic, queue_id, most - 1) if most > least else 0
@@ -259,6 +261,7 @@ class TopicProcessor:
         self.resets.forget_topic(topic)
         # Held on, they would pass over the first messages of a topic that is made again.
         self.long_polling.wake_topic(topic)
+        self.rates.forget_topic(topic)
 
     def _is_system(self, config: TopicConfig) -> bool:
         topic = config.topic_name

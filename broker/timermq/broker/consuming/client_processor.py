@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import attrs
 
-from timermq.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData, consumer_list
+from timermq.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.field import text
@@ -79,7 +79,7 @@ class ClientProcessor:
                 "GROUP_NOT_ONLINE",
                 f"no consumer of group {ascii(group)[:130]} is registered",
             )
-        return command.answer(ResponseCode.SUCCESS, body=consumer_list(info.client_ids))
+        return command.answer(ResponseCode.SUCCESS, body=info.consumer_list)
 
     def check_client_config(self, _session: Session, command: Command) -> Command:
         """Whether the broker can filter by a subscription that a client is about to use."""

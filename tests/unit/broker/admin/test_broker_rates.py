@@ -78,3 +78,19 @@ def test_what_a_group_got() -> None:
     assert busy.rates.consume_tps("T", "H") == 0
     busy.go_on(looks=7)
     assert busy.rates.consume_tps("T", "G") == 0
+
+
+def test_what_is_deleted_and_made_again_counts_from_0() -> None:
+    """The looks of the last minute know no more of it; the sum of all never falls."""
+    busy = Busy()
+    busy.rates.got["T", "G"] += 60
+    busy.go_on(looks=7)
+    busy.rates.forget_topic("T")
+    busy.rates.forget_group("H")
+    busy.rates.got["T", "G"] += 6
+
+    assert busy.rates.consumed("T", "G") == 6
+    assert busy.rates.consume_tps("T", "G") == pytest.approx(0.1)
+    assert busy.rates.got_count == 66
+    busy.rates.forget_group("G")
+    assert (dict(busy.rates.got), busy.rates.got_count) == ({}, 66)

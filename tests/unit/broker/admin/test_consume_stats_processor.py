@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
-from broker_rig import Rig, pull_ext
+import trio
+import trio.testing
+
+from broker_rig import Peer, Rig, pull_ext, running_broker, send_ext
 
 WHERE = {"topic": "T", "queueId": "0", "consumerGroup": "G"}
 QUEUE = b'{"brokerName":"broker-a","queueId":%d,"topic":"%s"}'
@@ -60,15 +63,47 @@ async def test_the_rate_of_a_group() -> None:
     assert rig.call(208, {"consumerGroup": "G"}).body.startswith(b'{"consumeTps":0.3')
 
 
-async def test_all_groups() -> None:
-    """How much all of them are behind."""
-    rig = consumed()
-    rig.call(15, {**WHERE, "consumerGroup": "H", "commitOffset": "3"})
-    body = rig.call(317).body
+async def test_all_groups(autojump_clock: trio.testing.MockClock) -> None:
+    """How much all of them are behind, in Java's form; a group that committed nothing has none."""
+    async with running_broker() as running:
+        peer, groups = running.connect(), running.broker.tables.groups
+        for _ in range(3):
+            await peer.call(10, send_ext("T", defaultTopicQueueNums="1"), b"hello")
+        for group, offset in (("G", "1"), ("H", "3")):
+            groups.find(group)
+            await peer.call(15, {**WHERE, "consumerGroup": group, "commitOffset": offset})
+        groups.find("new")
+        found = (await peer.call(317)).body
 
-    assert b'"totalDiff":2,' in body
-    assert b'{"G":[{"consumeTps":0.0,"offsetTable":{' in body
-    assert b'"totalDiff":0,' in rig.call(317, {"isOrder": "true"}).body
+        assert found.startswith(b'{"brokerAddr":"127.0.0.1:10911","consumeStatsList":[{"')
+        assert b'{"G":[{"consumeTps":0.0,"offsetTable":{' + QUEUE % (0, b"T") + b":{" in found
+        assert found.endswith(b'{"new":[]}],"totalDiff":2,"totalInflightDiff":0}')
+        ordered = json.loads((await peer.call(317, {"isOrder": "true"})).body)
+        assert ordered["totalDiff"] == 0
+        assert {"G": []} in ordered["consumeStatsList"]
+
+
+async def test_others_are_served_while_all_groups_are_looked_at(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Thousands of groups take seconds: who asks a little later is answered first."""
+    async with running_broker() as running:
+        slow, quick, groups = running.connect(), running.connect(), running.broker.tables.groups
+        for number in range(4_000):
+            groups.find(f"G{number}")
+        answered: list[int] = []
+
+        async def ask(peer: Peer, code: int) -> None:
+            assert (await peer.call(code, {"topic": "TBW102", "queueId": "0"})).code == 0
+            answered.append(code)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, slow, 317)
+            for _ in range(20):  # it is under way
+                await trio.lowlevel.checkpoint()
+            await ask(quick, 30)
+
+        assert answered == [30, 317]
 
 
 async def test_times_of_a_group() -> None:

@@ -8,7 +8,7 @@ import attrs
 import pytest
 import trio.testing
 
-from broker_rig import BROKER, Rig, as_object, running_broker
+from broker_rig import BROKER, Rig, as_object, pull_ext, running_broker, send_ext
 from timermq.timerstore.config_file import load_json
 from timermq.timerstore.memory_disk import MemoryDisk
 
@@ -47,6 +47,21 @@ async def test_offsets_of_a_deleted_group(
 
         assert offsets.query(group="G", topic="T", queue_id=0) == left
         assert offsets.query(group="H", topic="T", queue_id=0) == 6
+
+
+async def test_a_deleted_group_is_counted_no_more(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """What it got is forgotten with it; what the broker gave in all stays."""
+    async with running_broker() as running:
+        peer, rates = running.connect(), running.broker.tables.rates
+        await peer.call(10, send_ext("T"), b"hello")
+        for group in ("G", "H"):
+            await peer.call(11, pull_ext("T", group))
+        await peer.call(207, {"groupName": "G"})
+
+        assert list(rates.got) == list(rates.got_size) == [("T", "H")]
+        assert rates.totals().got == 2
 
 
 async def test_the_retry_topic_grows_with_its_group(

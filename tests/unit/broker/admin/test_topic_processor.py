@@ -147,6 +147,36 @@ async def test_the_state_of_a_topic_s_queues() -> None:
     assert rig.call(351, {"topic": "none"}).code == 17
 
 
+async def test_queues_that_are_only_read_are_shown(autojump_clock: trio.testing.MockClock) -> None:
+    """A topic that is to have fewer queues keeps those that are being emptied, as in Java."""
+    async with running_broker() as running:
+        peer = running.connect()
+        await put(peer, readQueueNums="3", writeQueueNums="3")
+        await peer.call(10, send_ext("T", queueId="2"), b"hello")
+        await put(peer, readQueueNums="3", writeQueueNums="1")
+        found = (await peer.call(202, {"topic": "T"})).body
+
+        assert found.count(b'"queueId":') == 3
+        assert b'"queueId":2,"topic":"T"}:{"lastUpdateTimestamp":1700000000000,"maxOffset":1' in (
+            found
+        )
+
+
+async def test_a_deleted_topic_is_counted_no_more(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """What groups got of it is forgotten with it; what the broker gave in all stays."""
+    async with running_broker() as running:
+        peer, rates = running.connect(), running.broker.tables.rates
+        for topic in ("T", "other"):
+            await peer.call(10, send_ext(topic), b"hello")
+            await peer.call(11, pull_ext(topic))
+        await peer.call(215, {"topic": "T"})
+
+        assert list(rates.got) == list(rates.got_size) == [("other", "G")]
+        assert rates.totals().got == 2
+
+
 async def test_a_deleted_topic_is_gone_for_good(autojump_clock: trio.testing.MockClock) -> None:
     """Queues, configuration and offsets, in memory and on the disk, when the answer comes."""
     disk = MemoryDisk()

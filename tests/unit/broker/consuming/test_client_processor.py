@@ -101,6 +101,18 @@ async def test_the_list_is_the_same_for_all() -> None:
         assert decode_consumer_list(answer.body) == ["a", "b"]
 
 
+async def test_all_who_ask_are_given_one_list() -> None:
+    """It is sorted and printed when the members change, not for each of them."""
+    rig, other = Rig(), RecordingSession()
+    rig.call(34, body=body({**JAVA, "clientID": "b"}))
+    rig.call(34, body=body({**JAVA, "clientID": "a"}), peer=other)
+    first, second = (
+        rig.call(38, {"consumerGroup": "CID-J"}, peer=peer).body for peer in (rig.peer, other)
+    )
+
+    assert first is second
+
+
 async def test_a_group_without_members() -> None:
     """Its list is an error (1): the client assigns nothing this round."""
     answer = Rig().call(38, {"consumerGroup": "nobody"})
