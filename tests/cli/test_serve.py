@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -31,14 +33,36 @@ def test_graceful_stop(timermq: RunProgram, tmp_path: Path, start: StartBroker) 
     assert 0 == timermq("store", "check", str(tmp_path / "store")).code
 
 
+@contextlib.contextmanager
+def hang_up(action: signal.Handlers) -> Generator[None]:
+    """What a process that is started meanwhile does when its terminal is closed."""
+    before = signal.signal(signal.SIGHUP, action)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_interrupt_stops_too(tmp_path: Path, start: StartBroker, number: signal.Signals) -> None:
     """Control-C and a terminal that is closed are as good as SIGTERM."""
-    broker = start(tmp_path / "store", *SMALL_FILES)
+    with hang_up(signal.SIG_DFL):
+        broker = start(tmp_path / "store", *SMALL_FILES)
     broker.process.send_signal(number)
 
     assert 0 == broker.process.wait(timeout=15)
     assert not (tmp_path / "store" / "abort").exists()
+
+
+def test_nohup_outlives_the_terminal(tmp_path: Path, start: StartBroker) -> None:
+    """Who starts it so wants that."""
+    with hang_up(signal.SIG_IGN):
+        broker = start(tmp_path / "store", *SMALL_FILES)
+    broker.process.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        broker.process.wait(timeout=1)
+
+    assert 0 == broker.stop()
 
 
 def test_a_signal_that_comes_twice_is_one(tmp_path: Path, start: StartBroker) -> None:

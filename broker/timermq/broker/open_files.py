@@ -1,8 +1,8 @@
 """How the files that the process may have open are shared out: connections, queues, the rest.
 
 Every connection is one, and so is every segment of a queue; one of a log is two, itself and its
-map. Without a share of their own, queues
-that producers make by sending would take the last one, and the store could not even start again.
+map. Without a share of their own, queues that producers make by sending would take the last one,
+and the store could not even start again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .options import BrokerOptions
 
 log = structlog.get_logger("timermq.broker.open_files")
 
-OTHER_FILES = 2_048
+OTHER_FILES = 1_536
 """Kept for the segments of the logs (1,024 take a commit log of half a terabyte), further ones of
 queues, index files, tables and the interpreter."""
 
