@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import io
 import logging
 import os
 import sys
@@ -52,6 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 done, 1 failed or a promise broken, 2 usage, 130 interrupted.
     """
     configure_logs(LogFormat.CONSOLE, logging.WARNING)
+    _escape_what_a_terminal_cannot_show()
     try:
         args = build_parser().parse_args(argv)
         code = cast("Verb", args.verb).run(args)
@@ -61,6 +63,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BaseException as error:
         code = _exit_code(error)
     return code
+
+
+def _escape_what_a_terminal_cannot_show() -> None:
+    """In a locale without UTF-8 a key of other letters is printed as escapes, as in errors."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def build_parser() -> OneLineParser:
