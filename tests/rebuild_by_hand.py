@@ -57,6 +57,17 @@ def rows_of(opened: StillStore, what: str) -> list[dict[str, object]]:
     return found
 
 
+def taken_orders(rows: list[dict[str, object]]) -> set[object]:
+    """The orders of messages that are taken back."""
+    moved = {(row["entry"], row["target_py"]) for row in rows if row["taken_py"] is None}
+    return {
+        row["taken_py"]
+        for row in rows
+        if row["taken_py"] is not None
+        and (row["entry"] is None or (row["entry"], row["target_py"]) in moved)
+    }
+
+
 def rebuild_by_hand(
     root: str,
     staged: str,
@@ -67,8 +78,13 @@ def rebuild_by_hand(
 ) -> NewTimers:
     """Make the timer files of a store without foreign deliveries anew, under a directory."""
     with open_still(root, store_options, timer_options, now_ms) as opened:
-        done = {row["origin_py"] for row in rows_of(opened, "done")}
-        rows = [row for row in rows_of(opened, "units") if row["offset_py"] not in done]
+        told = rows_of(opened, "done")
+        done, taken = {row["origin_py"] for row in told}, taken_orders(told)
+        rows = [
+            row
+            for row in rows_of(opened, "units")
+            if row["offset_py"] not in done and row["order_py"] not in taken
+        ]
         rows.sort(key=lambda row: (str(row["slot_ms"]), str(row["order_py"]).zfill(20)))
         data = b"".join(row["unit"] for row in rows if isinstance(row["unit"], bytes))
         units = np.frombuffer(bytearray(data), UNIT.dtype)

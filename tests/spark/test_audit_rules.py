@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import trio
 from pyspark.sql import SparkSession
 
@@ -14,8 +15,9 @@ from spark.audited_stores import put, written
 from spark.planted_store import SEGMENT_UNITS, Plant
 from timermq.pipeline.already_done import origin_of
 from timermq.pipeline.cancel_verdict import Verdict, Wanted
-from timermq.pipeline.spark import StoreView, read_table
-from timermq.pipeline.spark.jobs.audit import Audit, audit, audit_on
+from timermq.pipeline.spark import SparkJobError, StoreView, read_table
+from timermq.pipeline.spark.jobs.audit import Audit, audit, audit_on, passes
+from timermq.pipeline.spark.store_view import life_of
 from timermq.timerlog import MAGIC_DELETE, UNIT
 from timermq.timerlog.unit import MAGIC_DEFAULT
 from timermq.timerstore.consume_queue import UNIT as QUEUE_UNIT
@@ -184,6 +186,28 @@ def test_a_timer_log_that_the_next_start_cuts(spark: SparkSession, tmp_path: Pat
     assert [("CHAINS_DESCEND", None, last[0], None, None)] == found_in(result)
     assert 3 == result.counts["pending"]
     assert "the timer log is damaged" in " ".join(result.notes)
+
+
+def test_a_broker_that_starts_meanwhile(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It changes what the job has looked at: nothing is said of such a store."""
+
+    async def life(disk: MemoryDisk, clock: VirtualClock) -> None:
+        async with running(disk, clock, store_options=QUIET_FILES) as service:
+            put(service, "waits", 15_000, clock)
+            await trio.sleep(2)
+
+    store = written(life, tmp_path)
+    lives = [(True, 0), life_of(str(store))]
+
+    def life_now(_: str) -> tuple[bool, int]:
+        return lives.pop()
+
+    monkeypatch.setattr(passes, "life_of", life_now)
+
+    with pytest.raises(SparkJobError, match="a broker was started on it since the job began"):
+        audit(spark, str(store))
 
 
 def test_what_rocketmq_delivered(

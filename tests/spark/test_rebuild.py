@@ -10,14 +10,24 @@ import trio
 from pyspark.sql import SparkSession
 from trio.testing import MockClock
 
-from damaged_stores import GOLDEN_FILES, GOLDEN_WHEEL, LATER_MS, clock_at, small_image
+from damaged_stores import GOLDEN_FILES, GOLDEN_WHEEL, LATER_MS, clock_at, damage_of, small_image
 from golden_stores import GoldenStores
 from rebuild_by_hand import pending_rows, rebuild_by_hand, unpack, without_timers
-from simulation.staged_service import ROOT, SMALL_FILES, SMALL_WHEEL, arrivals_everywhere, running
+from rolled_stores import NOW_MS, rolled_image
+from simulation.staged_service import (
+    QUIET_FILES,
+    ROOT,
+    SMALL_FILES,
+    SMALL_WHEEL,
+    arrivals_everywhere,
+    running,
+)
 from timermq.pipeline import TIMER_TOPIC
 from timermq.pipeline.spark import SparkJobError, cause_of
+from timermq.pipeline.spark.jobs.audit import audit
 from timermq.pipeline.spark.jobs.rebuild import STAGE, RebuildReport, rebuild
 from timermq.pipeline.timer_options import TimerOptions
+from timermq.pipeline.upkeep.store_check import CheckedStore
 from timermq.timerstore.disk_damage import Image, read_image, write_image
 from timermq.timerstore.errors import StoreLockedError
 from timermq.timerstore.memory_disk import MemoryDisk
@@ -77,6 +87,29 @@ def test_the_broker_delivers(
     assert (len(expected), 0) == (report.timers.units - 2 * report.timers.deletes, report.foreign)
     assert not (tmp_path / STAGE).exists()
     assert {f"m{number}": 1 for number in range(60)} == served(root, SMALL, LATER_MS, 120)
+
+
+def test_what_was_taken_back_and_rolled(spark: SparkSession, tmp_path: Path) -> None:
+    """Cancelled and moved messages stay so, whenever they rolled: none comes back."""
+    image = trio.run(lambda: rolled_image(stop=True), clock=MockClock(autojump_threshold=0))
+    root = unpack(image, tmp_path)
+    expected = pending_rows(OsDisk(), root, store_options=QUIET_FILES)
+    clean = audit(spark, root)
+
+    installed(spark, root, (QUIET_FILES, SMALL_WHEEL), NOW_MS)
+
+    assert expected == pending_rows(OsDisk(), root, store_options=QUIET_FILES)
+    assert [True, True] == [clean.is_clean, audit(spark, root).is_clean]
+    store = CheckedStore(
+        disk=OsDisk(),
+        root=root,
+        store_options=QUIET_FILES,
+        timer_options=SMALL_WHEEL,
+        now_ms=NOW_MS,
+    )
+    assert [] == damage_of(store)
+    arrived = served(root, (QUIET_FILES, SMALL_WHEEL), NOW_MS, 60)
+    assert {"stays": 1, "moved before": 1, "moved behind": 1} == arrived
 
 
 def test_files_of_their_own(spark: SparkSession, image: Image, tmp_path: Path) -> None:
@@ -142,6 +175,9 @@ def test_a_damaged_log_is_refused(spark: SparkSession, image: Image, tmp_path: P
         installed(spark, root, SMALL, LATER_MS)
 
     assert f"position {size}: magic" in (cause_of(raised.value) or "")
+    for _ in range(2):  # what the first one has begun is not in the way of the second
+        with pytest.raises(Exception, match="store repair"):
+            rebuild(spark, root, out=str(tmp_path / "new"), options=(*SMALL, ()))
     assert wheel == (tmp_path / "timerwheel").read_bytes()
 
 

@@ -15,11 +15,13 @@ from pyspark.sql import SparkSession
 from trio.testing import MockClock
 
 from damaged_stores import checked, damage_of, on_disk, repair, small_image
-from fakes import VirtualClock
+from fakes import START_MS, VirtualClock
+from rolled_stores import worn_life
 from simulation.staged_service import (
     HOST,
     QUIET_FILES,
     ROOT,
+    SMALL_WHEEL,
     arrivals,
     arrivals_everywhere,
     running,
@@ -32,10 +34,13 @@ from timermq.broker.transactions.transactions import Transactions
 from timermq.pipeline import TimerOptions
 from timermq.pipeline.spark import read_table
 from timermq.pipeline.spark.jobs.audit import audit
+from timermq.pipeline.upkeep.finding import Invariant, Severity, Step
+from timermq.pipeline.upkeep.store_check import CheckedStore
 from timermq.timerstore.disk_damage import DamageKind, Image, draw_damage, read_image
 from timermq.timerstore.file_family import FileFamily
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
+from timermq.timerstore.os_disk import OsDisk
 
 HOUR = 3_600
 SEGMENT_SIZE = 8_192
@@ -54,6 +59,31 @@ def keys(spark: SparkSession, table: str, root: Path) -> list[str]:
     """Unique ids of a table's rows, in order."""
     frame = read_table(spark, table, str(root), columns="unique_id")
     return sorted(row.unique_id for row in frame.collect())
+
+
+def test_what_was_taken_back_before_the_front_was_cleaned(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Copies of messages whose first records are cleaned: none is called lost, nor sent again."""
+    store = written(worn_life, tmp_path)
+    assert audit(spark, str(store)).is_clean
+    (store / "commitlog" / f"{0:020d}").unlink()
+
+    result = audit(spark, str(store))
+
+    assert (True, 1, 3) == (result.is_clean, result.counts["pending"], result.counts["copies"])
+    assert "1 rolled messages have neither arrived nor wait" in " ".join(result.notes)
+    found = CheckedStore(
+        disk=OsDisk(),
+        root=str(store),
+        store_options=QUIET_FILES,
+        timer_options=SMALL_WHEEL,
+        now_ms=2 * START_MS,
+    ).find()
+    lost = [one for one in found if one.invariant is Invariant.NOT_LOST]
+    assert [(Severity.NOTE, Step.NOTHING, 1)] == [
+        (one.severity, one.step, one.count) for one in lost
+    ]
 
 
 def test_a_half_cleaned_store(spark: SparkSession, tmp_path: Path) -> None:

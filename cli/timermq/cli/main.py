@@ -67,8 +67,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _escape_what_a_terminal_cannot_show() -> None:
     """In a locale without UTF-8 a key of other letters is printed as escapes, as in errors."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    out: object = sys.stdout
+    if isinstance(out, io.TextIOWrapper):
+        out.reconfigure(errors="backslashreplace")
 
 
 def build_parser() -> OneLineParser:

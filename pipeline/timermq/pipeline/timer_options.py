@@ -14,12 +14,15 @@ from timermq.timerstore.store_options import DEFAULT_DELAY_LEVELS
 SLOTS_TOTAL = 7 * 86_400
 """Slots of the wheel's reach, whatever the precision; the file holds twice as many."""
 
+PRECISIONS_MS = (100, 200, 500, 1000)
+"""Widths that a slot may have."""
+
 ROLL_WINDOW_MARGIN = 60
 CONGEST_OFF = 2**31 - 1
 
 
 def _precision(_: object, attribute: attrs.Attribute[int], value: int) -> None:
-    if value not in (100, 200, 500, 1000):
+    if value not in PRECISIONS_MS:
         raise ValueError(f"{attribute.name}: expected 100, 200, 500 or 1000, found {value}")
 
 

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 import shtab
 
-from ..arguments import OneLineParser, UsageError, add_json, count
+from timermq.pipeline.timer_options import PRECISIONS_MS
+
+from ..arguments import OneLineParser, UsageError, add_json
 from .progress import shown_progress
 
 if TYPE_CHECKING:
@@ -59,8 +61,8 @@ def add_precision(parser: OneLineParser) -> None:
     """What a store of RocketMQ does not tell of its wheel."""
     parser.add_argument(
         "--timer-precision-ms",
-        type=count,
-        metavar="MS",
+        type=int,
+        choices=PRECISIONS_MS,
         help="width of the wheel's slots, where RocketMQ was set to another one than a second",
     )
 

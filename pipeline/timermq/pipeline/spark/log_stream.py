@@ -8,7 +8,6 @@ behind what a live broker has published.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,14 +19,12 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from timermq.timerstore.os_disk import is_locked
-
 from .errors import SparkJobError
 from .file_part import FilePart
 from .log_places import LogSpan, log_spans
 from .record_chunks import Damage, chunks
 from .source import TableReader
-from .store_view import StoreView
+from .store_view import StoreView, life_of
 
 BATCH_BYTES = 1 << 30
 """Bytes of the log in one batch at most; one record at least."""
@@ -102,7 +99,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _view(self) -> StoreView:
         """The store as it stands; one that nobody serves is opened once, and not at each batch."""
         options, seen = self._reader.options, self._seen
-        life = _life_of(options.path)
+        life = life_of(options.path)
         if seen is None or seen[0] != life or seen[1].is_live:
             view = StoreView.of(options.path, timer_precision_ms=options.timer_precision_ms)
             self._seen = seen = life, view
@@ -116,15 +113,6 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"{view.log.start} as the first one: the broker has removed what was old; what is "
                 "between is lost to this query: begin a new one with a new checkpoint location"
             )
-
-
-def _life_of(root: str) -> tuple[bool, int]:
-    """Whether a broker serves a store, and when the last one did."""
-    try:
-        changed_ns = Path(f"{root}/checkpoint").stat().st_mtime_ns
-    except FileNotFoundError:
-        changed_ns = 0
-    return is_locked(f"{root}/lock"), changed_ns
 
 
 def place_behind(view: StoreView, low: int, high: int, count: int) -> int:

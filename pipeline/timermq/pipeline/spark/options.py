@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import attrs
+
+from timermq.pipeline.timer_options import PRECISIONS_MS
 
 from .errors import SparkJobError
 
@@ -42,6 +44,17 @@ def _one_of(*words: str) -> Read:
     return read
 
 
+def _one_of_numbers(numbers: Sequence[int]) -> Read:
+    words = {str(number): number for number in numbers}
+
+    def read(place: str, text: str) -> int:
+        if text in words:
+            return words[text]
+        raise SparkJobError(f"{place}: expected one of {', '.join(words)}, found {text!r}")
+
+    return read
+
+
 def _number(low: int, high: int) -> Read:
     def read(place: str, text: str) -> int:
         if text.isascii() and text.isdigit() and len(text) < 20 and low <= int(text) <= high:
@@ -60,7 +73,8 @@ OPTIONS: Mapping[str, Option] = {
     "columns": Option(_names, "only these, separated by commas; what is left out is not read"),
     "partitions": Option(_number(1, PARTITIONS_MAX), "how many tasks read; by size otherwise"),
     "timer_precision_ms": Option(
-        _number(1, 1000), "width of a slot, where RocketMQ was set to another one than a second"
+        _one_of_numbers(PRECISIONS_MS),
+        "width of a slot, where RocketMQ was set to another one than a second",
     ),
     "topics": Option(
         _names,

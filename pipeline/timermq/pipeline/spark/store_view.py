@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import attrs
 
@@ -188,6 +189,15 @@ class StoreView:
                 )
                 found.append((topic, queue_id, view))
         return found
+
+
+def life_of(root: str) -> tuple[bool, int]:
+    """Whether a broker serves a store, and when the last one did."""
+    try:
+        changed_ns = Path(f"{root}/checkpoint").stat().st_mtime_ns
+    except FileNotFoundError:
+        changed_ns = 0
+    return is_locked(f"{root}/lock"), changed_ns
 
 
 def _log_view(disk: Disk, directory: str, segment_size: int, end: int | None) -> LogView:

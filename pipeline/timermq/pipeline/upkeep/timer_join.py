@@ -25,7 +25,7 @@ from timermq.timerstore.record import record_properties
 from .finding import Finding, Findings, Invariant, Severity, Step
 from .log_check import LogCheck
 from .spool import Spool
-from .timer_ledger import DELIVERED, MOVED, bucket_of, delete_names, foreign_name
+from .timer_ledger import DELIVERED, MOVED, ROLLED, bucket_of, delete_names, foreign_name
 
 UNIT_COLUMNS = ("pos", "offset_py", "size_py", "slot_ms", "magic", "reserved")
 
@@ -44,6 +44,8 @@ class TimerJoin:
     options: TimerOptions
     _delivered: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
     """RocketMQ's deliveries, by hash, that answered for a record."""
+    _unknown: list[int] = attrs.field(factory=list[int], init=False)
+    """Positions of last copies of rolled messages of which nothing tells what became of them."""
 
     def find(self) -> Findings:
         """Everything that is wrong."""
@@ -56,6 +58,7 @@ class TimerJoin:
             yield from self._find_units(timers, units)
             yield from self._find_repeats(origins)
             yield from self._find_lost(timers, origins, units)
+        yield from self._find_unknown()
 
     # -- units ------------------------------------------------------------------------------------
 
@@ -126,10 +129,14 @@ class TimerJoin:
     # -- deliveries -------------------------------------------------------------------------------
 
     def _find_repeats(self, origins: Int64s) -> Findings:
-        """Messages that more than one record delivers or rolls."""
-        done = origins[(origins[:, 2] == DELIVERED) | (origins[:, 2] == MOVED)]
-        names, counts = np.unique(done[:, 0], return_counts=True)
-        for origin in names[counts > 1].tolist():
+        """Messages that more than one record delivers, moves or rolls; moved and rolled is one."""
+        done = origins[np.isin(origins[:, 2], (DELIVERED, MOVED, ROLLED))]
+        names, rows = np.unique(done[:, 0], return_inverse=True)
+        delivered, moved, rolled = (
+            np.bincount(rows[done[:, 2] == effect], minlength=len(names))
+            for effect in (DELIVERED, MOVED, ROLLED)
+        )
+        for origin in names[delivered + np.maximum(moved, rolled) > 1].tolist():
             places = done[done[:, 0] == origin, 1].tolist()
             yield self._record(
                 places[1],
@@ -165,6 +172,20 @@ class TimerJoin:
                 ),
             )
 
+    def _find_unknown(self) -> Findings:
+        """What cannot be judged, and must not be enqueued again: it may have been cancelled."""
+        if self._unknown:
+            finding = self._record(
+                self._unknown[0],
+                Invariant.NOT_LOST,
+                "each rolled message delivered, or the delete that took it back",
+                f"neither of {len(self._unknown)} whose first records are cleaned, and maybe their "
+                "deletes",
+                Step.NOTHING,
+                len(self._unknown),
+            )
+            yield attrs.evolve(finding, severity=Severity.NOTE)
+
     def _is_lost(self, position: int, size: int) -> bool:
         """Whether nothing explains a message that neither waits nor was delivered by us."""
         data = self.log.row.read(position, size)
@@ -179,7 +200,12 @@ class TimerJoin:
         names = delete_names(
             record_properties(data), facts.destination.topic.encode(), facts.order_py
         )
-        return not any(self._seen(self.log.ledger.deletes, one) for one in names)
+        if any(self._seen(self.log.ledger.deletes, one) for one in names):
+            return False
+        if facts.order_py < self.log.start:
+            self._unknown.append(position)
+            return False
+        return True
 
     def _seen(self, spool: Spool, name: int) -> int:
         bucket = bucket_of(name)

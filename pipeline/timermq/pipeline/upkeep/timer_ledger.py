@@ -16,6 +16,7 @@ from timermq.pipeline.system_topics import QUARANTINE_TOPIC
 from timermq.pipeline.timer_record import (
     DELETE,
     OUT,
+    ROLL_TIMES,
     deleted_name,
     order_name,
 )
@@ -24,9 +25,10 @@ from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 
 from .spool import Spool
 
-DELIVERED, MOVED, CANCELLED, SET_ASIDE = 1, 2, 3, 4
+DELIVERED, MOVED, CANCELLED, SET_ASIDE, ROLLED = 1, 2, 3, 4, 5
 """What a record does to the message that it names as its origin. What was set aside may be
-delivered later, by hand: that record names the same origin."""
+delivered later, by hand: that record names the same origin. What was moved or cancelled while it
+waited for a roll is rolled all the same, and its copy taken out of its last slot."""
 
 TIMER_COLUMNS = ("position", "size", "out_ms", "queue_offset", "is_delete")
 ORIGIN_COLUMNS = ("origin", "position", "effect")
@@ -65,7 +67,7 @@ class TimerLedger:
             if record.topic == _QUARANTINE:
                 effect = SET_ASIDE
             else:
-                effect = CANCELLED if is_delete else MOVED if is_timer else DELIVERED
+                effect = _effect(record, is_timer=is_timer, is_delete=is_delete)
             self.origins.add(origin // self.segment_size, (origin, position, effect))
         elif _FOREIGN_MARK in record.properties:
             key = foreign_key_in(data)
@@ -91,6 +93,14 @@ class TimerLedger:
         """Give the temporary files back."""
         for spool in (self.timers, self.origins, self.foreign, self.deletes):
             spool.close()
+
+
+def _effect(record: LogRecord, *, is_timer: bool, is_delete: bool) -> int:
+    if not is_timer:
+        return DELIVERED
+    if find(record.properties, ROLL_TIMES[:-1]) is not None:
+        return ROLLED
+    return CANCELLED if is_delete else MOVED
 
 
 def foreign_name(data: bytes) -> int:

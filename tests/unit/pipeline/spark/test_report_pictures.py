@@ -87,6 +87,15 @@ def test_every_bar_tells_its_numbers() -> None:
     ] == hints(drawn["backlog"])
 
 
+def test_all_that_waits_is_behind_what_is_drawn() -> None:
+    """No picture is better than an empty one."""
+    nothing = Drawable(
+        begin_ms=NINE_MS, last_ms=NINE_MS + MINUTE_MS, topics=[], bars={}, week={}, late=[]
+    )
+
+    assert {} == pictures(nothing, UTC)
+
+
 def test_the_week_is_in_the_zone_asked_for() -> None:
     """Half past midnight in London is six in India, and hours that have passed have no cell."""
     india = timezone(timedelta(hours=5, minutes=30))

@@ -1,10 +1,10 @@
 """``rebuild``: timer log and wheel anew from the commit log, less what was done.
 
 The commit log is read twice: for what is done (records that name the one they deliver, roll or
-take back), and for the entries of the timer topic, of which the broker's own code makes units. The
-second less the first is put in order of slots and staged by the executors; the driver appends it to
-a new timer log, links it in a new wheel, and writes a checkpoint that says that all of the commit
-log is accounted for.
+take back, and messages that are taken back, whatever they were rolled to), and for the entries of
+the timer topic, of which the broker's own code makes units. The second less the first is put in
+order of slots and staged by the executors; the driver appends it to a new timer log, links it in a
+new wheel, and writes a checkpoint that says that all of the commit log is accounted for.
 """
 
 from __future__ import annotations
@@ -32,12 +32,16 @@ from ..rebuild.install import install
 from ..rebuild.new_files import NewTimers, lay_out, read_units
 from ..rebuild.plan import RebuildPlan
 from ..rebuild.still_store import StillStore, open_still
+from ..rebuild.taken_back import taken_back
 from ..rebuild.unit_sink import staged_parts
 
 STAGE = "timers.new"
 """Under the root: where new files are made that are to be installed."""
 UNITS = "units"
 """Under the directory of the new files: what the executors stage."""
+TAKEN_SENT_MAX = 1 << 20
+"""Orders of messages that were taken back, 8 bytes each, which every executor gets whole: the units
+are not sorted by them then."""
 
 
 now_ms_of_system = SystemClock().now_ms
@@ -102,9 +106,13 @@ def rebuild(
     lock.take()
     try:
         staged = f"{root}/{STAGE}" if out is None else os.path.normpath(out)
-        _make_empty(staged, is_ours=out is None)
         with open_still(root, *sizes, now_ms) as opened:
-            report = _build(spark, opened, staged)
+            _make_empty(staged, is_ours=out is None)
+            try:
+                report = _build(spark, opened, staged)
+            except BaseException:
+                shutil.rmtree(staged, ignore_errors=True)  # there was nothing in it before
+                raise
             if out is not None:
                 return report
             # What was read of the log must be there after a power cut too (ORDERED_DURABILITY).
@@ -136,7 +144,9 @@ def _build(spark: SparkSession, opened: StillStore, staged: str) -> RebuildRepor
     done = _entries(spark, plan, "done").persist()
     try:
         counts = done.agg(
-            sql.count("origin_py").alias("origins"), sql.count("foreign_key").alias("foreign")
+            sql.count("origin_py").alias("origins"),
+            sql.count("foreign_key").alias("foreign"),
+            sql.count("taken_py").alias("deletes"),
         ).first()
         assert counts is not None
         origins = done.where("origin_py is not null").select("origin_py")
@@ -144,6 +154,11 @@ def _build(spark: SparkSession, opened: StillStore, staged: str) -> RebuildRepor
             keys = _entries(spark, plan, "keys")
             origins = origins.union(_done_by_foreigners(keys, done))
         waiting = waiting_units(_entries(spark, plan, "units"), origins)
+        if counts["deletes"]:
+            taken = taken_back(done)
+            if counts["deletes"] <= TAKEN_SENT_MAX:
+                taken = sql.broadcast(taken)
+            waiting = without_taken(waiting, taken)
         parts = 2 * spark.sparkContext.defaultParallelism
         in_order = waiting.repartitionByRange(parts, "slot_ms").sortWithinPartitions(
             "slot_ms", "order_py"
@@ -184,6 +199,16 @@ def waiting_units(units: DataFrame, origins: DataFrame) -> DataFrame:
         origins: ``origin_py``.
     """
     return units.join(origins, units["offset_py"] == origins["origin_py"], "left_anti")
+
+
+def without_taken(units: DataFrame, taken: DataFrame) -> DataFrame:
+    """The units of messages that no delete of ours takes back.
+
+    Args:
+        units: With ``order_py``.
+        taken: ``taken_py``.
+    """
+    return units.join(taken, units["order_py"] == taken["taken_py"], "left_anti")
 
 
 def _done_by_foreigners(keys: DataFrame, done: DataFrame) -> DataFrame:

@@ -109,7 +109,7 @@ def pictures(of: Drawable, zone: tzinfo | None) -> dict[str, str]:
         zone: Of hours and days; None: the machine's.
     """
     drawn: dict[str, str] = {}
-    if of.last_ms is not None:
+    if of.last_ms is not None and of.bars:
         bars = Bars(of.begin_ms, of.last_ms)
         drawn["backlog"] = backlog(bars, of.topics, of.bars, zone)
         drawn["week"] = week(of.week, of.begin_ms, zone)

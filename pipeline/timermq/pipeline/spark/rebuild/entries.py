@@ -5,6 +5,7 @@ what    rows                                            columns
 ======  ==============================================  ========================================
 done    a record that delivers, rolls or takes back     ``origin_py``, or ``foreign_key`` of
                                                         RocketMQ's, which name no origin
+        a delete of ours                                ``taken_py``, and others of ``TakenRow``
 keys    a record of the timer topic                     ``origin_py`` (its position) and the
                                                         ``foreign_key`` that it would have
 units   a record of the timer topic                     position, slot, order, and the unit of
@@ -13,8 +14,8 @@ units   a record of the timer topic                     position, slot, order, a
 
 Units are made by the broker's own code, and in its slots. A record that no unit can be made of has
 a row without one: the broker itself finds out what is wrong with it, and sets it aside. Deletes of
-ours get no unit: what they take back is done by their origin, or by that of the message that takes
-its place. Deletes that name a key alone (RocketMQ's) get theirs: the slot knows what they meet.
+ours get no unit: what they take back gets none either (``taken_back``). Deletes that name a key
+alone (RocketMQ's) get theirs: the slot knows what they meet.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from ..record_chunks import Damage, RecordChunk, chunks, damaged
 from ..worker import keep_imports
 from .plan import RebuildPlan, RebuildSpan
 from .rows import DONE, UNITS
+from .taken_back import rows_with, taken_rows
 from .unit_sink import UnitSink
 
 SOURCE = "timermq.rebuild"
@@ -195,32 +197,22 @@ def _left_rows(offset_py: np.ndarray[Any, Any], entries: np.ndarray[Any, Any]) -
 def _done_rows(chunk: RecordChunk) -> Iterator[pa.RecordBatch]:
     origins, named = chunk.origins
     if named.any():
-        found = pa.array(origins[named].astype(np.int64))
-        yield _batch(_DONE, [found, pa.nulls(len(found), pa.binary())])
+        yield _done(origin_py=pa.array(origins[named].astype(np.int64)))
+    taken = taken_rows(_timer_entries(chunk))
+    if taken:
+        yield _done(
+            taken_py=pa.array([row.order_py for row in taken], pa.int64()),
+            entry=pa.array([row.entry for row in taken], pa.int64()),
+            target_py=pa.array([row.target_py for row in taken], pa.int64()),
+        )
     if _FOREIGN_MARK not in chunk.data:
         return
     others = chunk.only(~named)
-    rows = _rows_with(others, _FOREIGN_MARK)
+    rows = rows_with(others, _FOREIGN_MARK)
     keys = [foreign_key_in(others.record(row)) for row in rows]
     texts = [_text(key) for key in keys if key is not None]
     if texts:
-        yield _batch(_DONE, [pa.nulls(len(texts), pa.int64()), pa.array(texts, pa.binary())])
-
-
-def _rows_with(chunk: RecordChunk, mark: bytes) -> list[int]:
-    """The records in whose bytes a text stands."""
-    found: list[int] = []
-    ends = chunk.ends
-    at = chunk.data.find(mark)
-    while at >= 0:
-        row = int(np.searchsorted(chunk.starts, at, side="right")) - 1
-        if row >= 0 and at < ends[row]:
-            found.append(row)
-        if row + 1 >= len(chunk):
-            break
-        # On with the next record: once is enough.
-        at = chunk.data.find(mark, int(chunk.starts[row + 1]))
-    return found
+        yield _done(foreign_key=pa.array(texts, pa.binary()))
 
 
 def _key_rows(chunk: RecordChunk) -> Iterator[pa.RecordBatch]:
@@ -228,7 +220,15 @@ def _key_rows(chunk: RecordChunk) -> Iterator[pa.RecordBatch]:
     if len(entries):
         keys = [_text(pending_key(entries.record(row))) for row in range(len(entries))]
         places = pa.array(entries.heads["phy_offset"].astype(np.int64))
-        yield _batch(_DONE, [places, pa.array(keys, pa.binary())])
+        yield _done(origin_py=places, foreign_key=pa.array(keys, pa.binary()))
+
+
+def _done(**columns: pa.Array[Any]) -> pa.RecordBatch:
+    """Rows with some columns of ``DONE``, the others null."""
+    size = len(next(iter(columns.values())))
+    found: dict[str, pa.Array[Any]] = dict.fromkeys(DONE.names, pa.nulls(size, pa.int64()))
+    found["foreign_key"] = pa.nulls(size, pa.binary())
+    return _batch(_DONE, list((found | columns).values()))
 
 
 def _text(key: ForeignKey) -> bytes:

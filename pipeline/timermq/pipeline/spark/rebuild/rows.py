@@ -10,6 +10,9 @@ DONE = Table(
     columns=(
         Column("origin_py", "long", "position of a timer record"),
         Column("foreign_key", "binary", "by which RocketMQ's deliveries are known: they name none"),
+        Column("taken_py", "long", "order of a message that a delete of ours takes back"),
+        Column("entry", "long", "entry of a delete, behind which a moved message has to stand"),
+        Column("target_py", "long", "the record for which that message stands in"),
     ),
 )
 UNITS = Table(

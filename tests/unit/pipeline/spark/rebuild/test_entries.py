@@ -157,8 +157,9 @@ def test_deletes_of_ours_need_no_unit(tmp_path: Path) -> None:
     rows, _ = opened_rows(image, tmp_path, "units", START_MS)
     done, _ = opened_rows(image, tmp_path / "again", "done", START_MS)
 
-    gone = {row["origin_py"] for row in done}
+    gone = {row["origin_py"] for row in done} - {None}
     assert 2 == len(gone)
+    assert gone == {row["taken_py"] for row in done} - {None}
     assert 4 == len(rows)
     assert 2 == len([row for row in rows if row["offset_py"] not in gone])
 

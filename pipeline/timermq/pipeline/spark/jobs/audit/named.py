@@ -127,7 +127,11 @@ def _is_open(limits: Limits) -> str:
 
 
 def is_lost(limits: Limits) -> str:
-    """Whether no name explains an open message."""
+    """Whether no name explains an open message, and none can have been cleaned."""
+    return f"({_is_unexplained(limits)} AND coalesce(order_py, key) >= {limits.log_start})"
+
+
+def _is_unexplained(limits: Limits) -> str:
     return f"({_is_open(limits)} AND delete_ms IS NULL AND open_number > foreign)"
 
 
@@ -136,6 +140,7 @@ def counts(limits: Limits) -> dict[str, str]:
     return {
         "by_delete": f"count_if({_is_open(limits)} AND delete_ms IS NOT NULL)",
         "foreign": f"count_if({_is_open(limits)} AND delete_ms IS NULL AND open_number <= foreign)",
+        "unknown": f"count_if({_is_unexplained(limits)} AND NOT {is_lost(limits)})",
     }
 
 

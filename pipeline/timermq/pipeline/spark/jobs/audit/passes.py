@@ -18,7 +18,7 @@ from timermq.timerstore.store_checkpoint import StoreCheckpoint
 from timermq.timerstore.store_files import checkpoint_path
 
 from ...errors import SparkJobError
-from ...store_view import StoreView
+from ...store_view import StoreView, life_of
 from . import named, queues, rules
 from .facts import (
     FACT_COLUMNS,
@@ -89,13 +89,20 @@ def audit(
         timer_precision_ms: Of the wheel, where RocketMQ was set to another one than a second.
 
     Raises:
-        SparkJobError: RocketMQ serves the store, or it was cleaned meanwhile: run it again.
+        SparkJobError: RocketMQ serves the store; or it was cleaned, or a broker started on it,
+            meanwhile: run it again.
         NoStoreError: There is none.
         StoreError: It cannot be opened; ``timermq store check`` says more.
     """
+    life = life_of(store)
     view = StoreView.of(store, timer_precision_ms=timer_precision_ms)
     tables = StoreTables(spark=spark, view=view, timer_precision_ms=timer_precision_ms)
     result = _Audit(tables, view, late_ms, in_order, bodies).run()
+    if not view.is_live and life_of(store) != life:
+        raise SparkJobError(
+            f"{store}: expected a store that nobody serves, found that a broker was started on it "
+            "since the job began; run it again"
+        )
     now = StoreView.of(store, timer_precision_ms=timer_precision_ms)
     if (now.log.start, now.timer_log.start) != (view.log.start, view.timer_log.start):
         raise SparkJobError(
@@ -163,6 +170,9 @@ class _Audit:
         of_copies = broken(copies, rules.OF_COPIES).join(known, "phy_offset", "left_anti")
         parts.append(of_copies.select(*parts[0].columns))
         taken_back = copies.where("is_taken_back")
+        if self.limits.log_start and counts["deletes"]:
+            by_order = copies.join(self._deleted_orders(), "order_py", "left_semi")
+            taken_back = taken_back.union(by_order).dropDuplicates(["order_py"])
         (dead,) = taken_back.selectExpr("sum(open) AS open", "sum(pending) AS pending").collect()
         for name in ("open", "pending"):
             counts[name] -= dead[name] or 0
@@ -232,6 +242,13 @@ class _Audit:
 
     # -- the passes that are made when there is a reason ------------------------------------------
 
+    def _deleted_orders(self) -> DataFrame:
+        """Messages, by the positions that are cleaned, that deletes of ours take back."""
+        deletes = self.tables.log(named.TIMER_COLUMNS, topic=TIMER_TOPIC)
+        return deletes.where(f"is_delete AND delete_order < {self.limits.log_start}").selectExpr(
+            "delete_order AS order_py"
+        )
+
     def _by_names(self, counts: dict[str, int], taken_back: DataFrame) -> DataFrame:
         """What only names tell; counts what they explain."""
         positions = self._positions(
@@ -254,6 +271,11 @@ class _Audit:
             self.notes.append(
                 f"{counts['foreign']} messages were delivered or rolled by RocketMQ, which names "
                 "no position: they are known by topic, unique key, slot and rolls"
+            )
+        if counts["unknown"]:
+            self.notes.append(
+                f"{counts['unknown']} rolled messages have neither arrived nor wait, and their "
+                "first records are cleaned, maybe with the deletes that took them back: not judged"
             )
         if unmatched:
             self.notes.append(
