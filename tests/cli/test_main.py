@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
+import io
+import os
 import subprocess
 import sys
 
@@ -12,6 +14,7 @@ import trio
 from cli.program import RunProgram
 from timermq.cli import main as main_module_function
 from timermq.cli.arguments import first_sentence
+from timermq.cli.top.terminal import is_terminal
 from timermq.cli.verbs import VERBS, verb_module
 from timermq.client import BrokerRefusedError
 from timermq.timerstore.errors import StoreFormatError
@@ -181,3 +184,102 @@ def test_failures_obey_no_terminal(timermq: RunProgram, monkeypatch: pytest.Monk
     ran = timermq("cancel", "T", "H")
 
     assert "timermq: refused with code 1: RULE: \\x1b[2Jgone\n" == ran.err
+
+
+def test_a_terminal_without_utf8(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its encoding has no sign for is printed as an escape, and the rest as it is."""
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+
+    code = main_module_function(("serve", "--help"))
+    sys.stdout.flush()
+
+    assert 0 == code
+    assert r"HOST:PORT;\u2026" in written.getvalue().decode("ascii")
+
+
+def test_a_verdict_outlives_its_reader() -> None:
+    """What a verb has found is its exit code, also when nobody reads it any more."""
+    code = (
+        "import sys\n"
+        "from timermq.cli import main\n"
+        "from timermq.cli.verbs import verb_module\n"
+        "verb_module('cancel').run = lambda _: print('not_found') or 1\n"
+        "sys.exit(main(['cancel', 'T', 'H']))"
+    )
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    buffered = {name: text for name, text in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        env=buffered,
+        check=False,
+    )
+    os.close(writer)
+
+    assert (1, b"") == (ran.returncode, ran.stderr)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams(closed: str) -> None:
+    """They are nowhere, and no error: what was done is done."""
+    command = f"{sys.executable} -m timermq.cli config show {closed}; echo $? >/dev/fd/9"
+    reader, writer = os.pipe()
+
+    ran = subprocess.run(
+        ["bash", "-c", command.replace("/dev/fd/9", f"/dev/fd/{writer}")],
+        capture_output=True,
+        pass_fds=[writer],
+        check=True,
+    )
+    os.close(writer)
+    with open(reader, "rb") as told:  # noqa: PTH123 - a pipe
+        assert b"0\n" == told.read()
+    assert b"" == ran.stderr
+
+
+def test_a_host_that_cannot_be(timermq: RunProgram) -> None:
+    """IDNA refuses the name with an error of its own."""
+    ran = timermq("send", "T", "b", "--namesrv", "a..b:1")
+
+    assert (1, 1) == (ran.code, len(ran.err.splitlines()))
+    assert "a..b:1: cannot connect: " in ran.err
+
+
+def test_nobody_was_reached(timermq: RunProgram) -> None:
+    """However short the time is: nothing there, and nobody there, are told apart."""
+    ran = timermq("consume", "T", "--group", "g", "--timeout", "1ms", "--namesrv", "127.0.0.1:1")
+
+    assert (1, 1) == (ran.code, len(ran.err.splitlines()))
+
+
+def test_two_ways_to_say_seeds(timermq: RunProgram) -> None:
+    """One would be dropped."""
+    ran = timermq("simulate", "--seed", "7", "--seeds", "1..1")
+
+    assert 2 == ran.code
+    assert "--seeds: not allowed with argument --seed" in ran.err
+
+
+@pytest.mark.parametrize("words", [["pending"], ["quarantine", "list"]])
+def test_a_directory_without_a_name(timermq: RunProgram, words: list[str]) -> None:
+    """That of a variable that is not set: it does not mean a running broker."""
+    ran = timermq(*words, "--store", "")
+
+    assert (1, 1) == (ran.code, len(ran.err.splitlines()))
+    assert "expected a store" in ran.err
+
+
+@pytest.mark.parametrize(("term", "expected"), [("dumb", False), ("xterm-256color", True)])
+def test_a_terminal_that_cannot_draw(
+    monkeypatch: pytest.MonkeyPatch, term: str, expected: bool
+) -> None:
+    """`top` prints one frame there, as where there is no terminal."""
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", term)
+
+    assert expected is is_terminal()

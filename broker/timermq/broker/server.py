@@ -8,6 +8,7 @@ have been silent for too long are closed by one task that looks through all of t
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, runtime_checkable
@@ -200,6 +201,8 @@ async def bind(host: str, port: int) -> trio.SocketListener:
         listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
     except OSError as error:
         raise OSError(error.errno, f"listen on {host}:{port}: {error.strerror or error}") from error
+    except UnicodeError as error:  # IDNA refuses the name
+        raise OSError(errno.EINVAL, f"listen on {host}:{port}: {error}") from error
     # A name with several addresses: the first one, so that there is one address to tell.
     for other in listeners[1:]:
         await other.aclose()

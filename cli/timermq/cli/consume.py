@@ -70,9 +70,9 @@ async def _consume(args: argparse.Namespace, seconds: float) -> int:
     received = 0
     access = ClientAccess.of(args)
     start_from: Literal["first", "last"] = args.start_from
+    async with call_brokers(access):
+        pass  # a consumer would wait for its name server for ever, or until its time is over
     with open_history(args) as history, trio.move_on_after(seconds):
-        async with call_brokers(access):
-            pass  # a consumer would wait for its name server for ever
         async with access.consumer(
             group=args.group,
             topics={args.topic: "*"},

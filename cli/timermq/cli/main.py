@@ -52,17 +52,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         0 done, 1 failed or a promise broken, 2 usage, 130 interrupted.
     """
+    _open_closed_streams()
     configure_logs(LogFormat.CONSOLE, logging.WARNING)
     _escape_what_a_terminal_cannot_show()
     try:
         args = build_parser().parse_args(argv)
         code = cast("Verb", args.verb).run(args)
-        sys.stdout.flush()
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _let_go_of_output()  # what the verb has found holds all the same
     except SystemExit as end:  # argparse after --help, --version, --print-completion
         return DONE if end.code is None else int(end.code)
     except BaseException as error:
         code = _exit_code(error)
     return code
+
+
+def _open_closed_streams() -> None:
+    """A stream that was closed (`>&-`) is nowhere: a send that is stored must not fail for it."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - a stream
+
+
+def _let_go_of_output() -> None:
+    """Its reader has enough (`| head`). Later flushes must not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _escape_what_a_terminal_cannot_show() -> None:
@@ -123,8 +143,7 @@ def _exit_code(error: BaseException) -> int:
     if any(isinstance(leaf, KeyboardInterrupt) for leaf in leaves):
         return INTERRUPTED
     if all(isinstance(leaf, BrokenPipeError) for leaf in leaves):
-        # The reader of our output has enough (`| head`). Later flushes must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _let_go_of_output()
         return DONE
     usage_errors: tuple[type[BaseException], ...] = (UsageError, *_imported(USAGE_ERRORS))
     failures: tuple[type[BaseException], ...] = (OSError, *_imported(FAILURES))

@@ -68,7 +68,11 @@ def run(args: argparse.Namespace) -> int:
         key=args.key,
         limit=1,  # of a page; here there are none
     )
-    rows = _offline(args, query) if args.store else trio.run(_live, ClientAccess.of(args), query)
+    rows = (
+        _offline(args, query)
+        if args.store is not None
+        else trio.run(_live, ClientAccess.of(args), query)
+    )
     if args.group_by is not None:
         _print(_spans(rows, args.group_by), GROUP_COLUMNS, as_json=args.json)
     else:

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    rows = list(_stored(args)) if args.store else trio.run(_live_rows, args)
+    rows = list(_stored(args)) if args.store is not None else trio.run(_live_rows, args)
     if args.json:
         print_json(rows)
     else:
@@ -82,7 +82,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    if args.store:
+    if args.store is not None:
         found = [row for row in _stored(args, with_record=True) if row["id"] == args.id]
         if not found:
             raise NotInQuarantineError(f"{args.store}: no message {args.id} is in quarantine")

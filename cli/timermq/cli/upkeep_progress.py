@@ -8,7 +8,8 @@ import sys
 
 from timermq.pipeline.clock import SystemClock
 from timermq.pipeline.upkeep.store_check import CheckedStore
-from timermq.timerstore.os_disk import OsDisk
+from timermq.timerstore.errors import StoreLockedError
+from timermq.timerstore.os_disk import OsDisk, is_locked
 
 from .offline_store import measured_options
 
@@ -22,9 +23,12 @@ def prepare_store(args: argparse.Namespace, directory: str) -> CheckedStore:
 
     Raises:
         NoStoreError: There is none.
+        StoreLockedError: A broker serves it: what it has begun to write looks like damage.
         ConfigurationError: A setting is unknown or refused.
     """
     disk, root = OsDisk(), os.path.normpath(directory)
+    if is_locked(f"{root}/lock"):
+        raise StoreLockedError(f"{root}: expected a stopped store, found that a broker serves it")
     store_options, timer_options = measured_options(args, disk, root)
     return CheckedStore(
         disk=disk,

@@ -105,7 +105,8 @@ class Link:
         """
         try:
             stream = await self._connect()
-        except (OSError, trio.TooSlowError) as error:
+        except (OSError, UnicodeError, trio.TooSlowError) as error:
+            # A name of a host that IDNA refuses is a UnicodeError.
             self.failures += 1
             self._lose(f"cannot connect: {connect_reason(error)}")
             return
@@ -295,7 +296,7 @@ class Links:
         return receive
 
 
-def connect_reason(error: OSError | trio.TooSlowError) -> str:
+def connect_reason(error: OSError | UnicodeError | trio.TooSlowError) -> str:
     """Why there is no connection: of several attempts, what the first one met."""
     if isinstance(error, trio.TooSlowError):
         return "no connection in time"

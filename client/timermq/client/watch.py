@@ -144,7 +144,7 @@ async def open_watch(
     try:
         with trio.fail_after(CONNECT_TIMEOUT):
             stream = await open_stream(host, port)
-    except (OSError, trio.TooSlowError) as error:
+    except (OSError, UnicodeError, trio.TooSlowError) as error:
         text = f"{address}: cannot connect: {connect_reason(error)}"
         raise ConnectionLostError(text, may_have_arrived=False) from error
     try:

@@ -31,8 +31,9 @@ COLUMNS = ("seed", "digest", "crashes", "operations", "cpu_seconds", "broken")
 
 def prepare_parser(parser: OneLineParser) -> None:
     """Which seeds, how long, and what may go wrong."""
-    parser.add_argument("--seed", type=_seeds, default=range(1, 2), dest="seeds", metavar="N")
-    parser.add_argument(
+    seeds = parser.add_mutually_exclusive_group()
+    seeds.add_argument("--seed", type=_seeds, default=range(1, 2), dest="seeds", metavar="N")
+    seeds.add_argument(
         "--seeds", type=_seeds, dest="seeds", metavar="A..B", help="many: both ends included"
     )
     parser.add_argument("--days", type=positive, default=1.0, help="virtual days (default: 1)")

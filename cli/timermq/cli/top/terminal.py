@@ -24,8 +24,9 @@ ESCAPE_WAIT = 0.05
 
 
 def is_terminal() -> bool:
-    """Whether somebody looks and types."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    """Whether somebody looks and types, on what can be drawn on."""
+    is_dumb = os.environ.get("TERM", "").lower() in ("dumb", "unknown")
+    return sys.stdin.isatty() and sys.stdout.isatty() and not is_dumb
 
 
 @contextlib.contextmanager
