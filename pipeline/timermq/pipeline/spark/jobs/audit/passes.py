@@ -11,11 +11,6 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from timermq.pipeline.system_topics import TIMER_TOPIC
-from timermq.timerlog import TimerCheckpoint
-from timermq.timerstore.os_disk import OsDisk
-from timermq.timerstore.queue_register import QueueRegister
-from timermq.timerstore.store_checkpoint import StoreCheckpoint
-from timermq.timerstore.store_files import checkpoint_path
 
 from ...errors import SparkJobError
 from ...store_view import StoreView, life_of
@@ -32,7 +27,7 @@ from .facts import (
 )
 from .finding import COLUMNS, Rule, Verdict, broken, text
 from .holes import IS_MENDED, IS_UNSOUND, MENDED_COLUMNS, TORN, outside_of
-from .queues import Settled
+from .store_ends import flushed_pos, settled_of
 from .tables import GivenTables, StoreTables, Tables
 from .units import LINK_COLUMNS, broken_chains, has_broken_chain, torn, unit_count
 
@@ -394,26 +389,3 @@ def counted(found: DataFrame) -> tuple[DataFrame, dict[str, int]]:
 def aggregates(told: Mapping[str, str]) -> list[Column]:
     """Expressions by name as columns."""
     return [F.expr(text).alias(name) for name, text in told.items()]
-
-
-def flushed_pos(view: StoreView) -> int:
-    """Up to where the timer log was whole when its checkpoint was written."""
-    page = TimerCheckpoint.open(OsDisk(), f"{view.root}/config/timercheck", read_only=True)
-    page.close()
-    return page.last_timer_log_flush_pos
-
-
-def settled_of(view: StoreView) -> Settled:
-    """Which records of a store have their units by now."""
-    disk = OsDisk()
-    register = QueueRegister(disk, view.root)
-    register.load()
-    deleted = register.deleted_topics
-    before_py, before_ms = view.log.end, None
-    if not view.is_live and disk.exists(f"{view.root}/abort"):
-        page = StoreCheckpoint.open(disk, checkpoint_path(view.root), read_only=True)
-        if page.durable_py is None:
-            before_ms = page.min_timestamp
-        else:
-            before_py = min(page.durable_py, before_py)
-    return Settled(before_py=before_py, before_ms=before_ms, deleted_topics=deleted)

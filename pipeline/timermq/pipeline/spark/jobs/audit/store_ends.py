@@ -1,0 +1,35 @@
+"""What the checkpoints of a store say about the ends of its files."""
+
+from __future__ import annotations
+
+from timermq.timerlog import TimerCheckpoint
+from timermq.timerstore.os_disk import OsDisk
+from timermq.timerstore.queue_register import QueueRegister
+from timermq.timerstore.store_checkpoint import StoreCheckpoint
+from timermq.timerstore.store_files import checkpoint_path
+
+from ...store_view import StoreView
+from .queues import Settled
+
+
+def flushed_pos(view: StoreView) -> int:
+    """Up to where the timer log was whole when its checkpoint was written."""
+    page = TimerCheckpoint.open(OsDisk(), f"{view.root}/config/timercheck", read_only=True)
+    page.close()
+    return page.last_timer_log_flush_pos
+
+
+def settled_of(view: StoreView) -> Settled:
+    """Which records of a store have their units by now."""
+    disk = OsDisk()
+    register = QueueRegister(disk, view.root)
+    register.load()
+    deleted = register.deleted_topics
+    before_py, before_ms = view.log.end, None
+    if not view.is_live and disk.exists(f"{view.root}/abort"):
+        page = StoreCheckpoint.open(disk, checkpoint_path(view.root), read_only=True)
+        if page.durable_py is None:
+            before_ms = page.min_timestamp
+        else:
+            before_py = min(page.durable_py, before_py)
+    return Settled(before_py=before_py, before_ms=before_ms, deleted_topics=deleted)
