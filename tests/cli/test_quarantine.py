@@ -73,11 +73,13 @@ def test_list_show_retry_and_drop(timermq: RunProgram, tmp_path: Path) -> None:
 
         kept = timermq("quarantine", "retry", first, *at)
         assert (kept.code, kept.out.partition(":")[0]) == (1, "kept")
-        for _ in range(2):
+        for end in ("\n", ": before; nothing was done now\n"):
             ran = timermq("quarantine", "retry", first, "--topic", "Mended", *at)
-            assert (ran.code, ran.out) == (0, "retried\n")
+            assert (ran.code, ran.out) == (0, f"retried{end}")
             ran = timermq("quarantine", "drop", second, *at)
-            assert (ran.code, ran.out) == (0, "dropped\n")
+            assert (ran.code, ran.out) == (0, f"dropped{end}")
+        nameless = timermq("quarantine", "retry", third, "--topic", "", *at)
+        assert (nameless.code, "topic: expected a name" in nameless.err) == (1, True)
         ran = timermq("quarantine", "drop", first, *at, "--json")
         assert (ran.code, ran.rows[0]["verdict"]) == (1, "retried")
         missing = timermq("quarantine", "show", "7", *at)
@@ -109,3 +111,23 @@ def test_usage(timermq: RunProgram) -> None:
 
     assert ran.code == 2
     assert "expected the id of a message in quarantine, found 'x'" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("pending", "--set", "timer_precision_ms=100"), "--set: expected with --store"),
+        (("quarantine", "list", "--config", "c.toml"), "--config: expected with --store"),
+        (("quarantine", "show", "7", "--set", "a=b"), "--set: expected with --store"),
+        (
+            ("quarantine", "list", "--store", "d", "--broker", "127.0.0.1:1"),
+            "--broker: not allowed with argument --store",
+        ),
+    ],
+)
+def test_what_would_be_passed_over(timermq: RunProgram, words: tuple[str, ...], text: str) -> None:
+    """Settings are of a store, and addresses of brokers."""
+    ran = timermq(*words)
+
+    assert (2, 1) == (ran.code, len(ran.err.splitlines()))
+    assert f"argument {text}" in ran.err

@@ -198,3 +198,19 @@ def test_a_store_that_is_served(
 
     assert 1 == ran.code
     assert "BLOCKS: stop its broker first" in ran.out
+
+
+def test_a_store_that_may_only_be_read(
+    timermq: RunProgram, golden_stores: GoldenStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lock is looked at, not taken."""
+    store = golden_stores["g2"].root
+    Path(store, "lock").touch()
+
+    def refuse(_disk: OsDisk, path: str) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(OsDisk, "lock", refuse)
+    ran = timermq("store", "plan", store, *flags(*SMALL))
+
+    assert (0, "") == (ran.code, ran.err)

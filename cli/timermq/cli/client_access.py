@@ -176,6 +176,9 @@ def _tls(args: argparse.Namespace) -> ssl.SSLContext | None:
         return None
     if args.cert_key is not None and args.cert is None:
         raise UsageError("argument --cert-key: expected with --cert")
+    for path in (args.ca, args.cert, args.cert_key):
+        if path is not None:
+            Path(path).open("rb").close()  # the error of OpenSSL does not name the file
     try:
         context = ssl.create_default_context(cafile=args.ca)
         context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -23,6 +23,7 @@ from timermq.broker.broker import STOP_TIMEOUT_MS
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.timerstore.store_options import StoreOptions
 
+from .arguments import UsageError
 from .broker_conf import BrokerConf, parse_broker_conf
 from .client_access import VARIABLES as CLIENT_VARIABLES
 from .log_output import LogFormat
@@ -130,6 +131,23 @@ def add_configuration_flags(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="one setting; `timermq config show` lists them",
     )
+
+
+def refuse_without_store(args: argparse.Namespace) -> None:
+    """Refuse what a verb that looks into a store or at brokers would pass over.
+
+    Args:
+        args: Of a parser with ``add_configuration_flags``, ``--store`` and perhaps ``--broker``.
+
+    Raises:
+        UsageError: Settings of a store without one, or a broker's address beside a store.
+    """
+    if args.store is None:
+        for flag, given in (("--config", args.config is not None), ("--set", bool(args.set))):
+            if given:
+                raise UsageError(f"argument {flag}: expected with --store")
+    elif getattr(args, "broker", None) is not None:
+        raise UsageError("argument --broker: not allowed with argument --store")
 
 
 def load_configuration(

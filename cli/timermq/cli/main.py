@@ -27,6 +27,8 @@ DONE = 0
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
+UNREAD = 141
+"""As a shell tells of a program that ended by SIGPIPE."""
 
 USAGE_ERRORS = (
     ("timermq.cli.settings", "ConfigurationError"),
@@ -50,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: Arguments without the program's name; None: those of the process.
 
     Returns:
-        0 done, 1 failed or a promise broken, 2 usage, 130 interrupted.
+        0 done, 1 failed or a promise broken, 2 usage, 130 interrupted, 141 when the reader of the
+        output had gone before all was found out.
     """
     _open_closed_streams()
     configure_logs(LogFormat.CONSOLE, logging.WARNING)
@@ -144,7 +147,7 @@ def _exit_code(error: BaseException) -> int:
         return INTERRUPTED
     if all(isinstance(leaf, BrokenPipeError) for leaf in leaves):
         _let_go_of_output()
-        return DONE
+        return UNREAD
     usage_errors: tuple[type[BaseException], ...] = (UsageError, *_imported(USAGE_ERRORS))
     failures: tuple[type[BaseException], ...] = (OSError, *_imported(FAILURES))
     if not all(isinstance(leaf, usage_errors + failures) for leaf in leaves):

@@ -15,6 +15,8 @@ from .moment import format_moment
 
 Row = Mapping[str, object]
 
+TEXT_LEAST = 8
+"""Columns below which a text is not folded."""
 PIPED_WIDTH = 200
 """Columns of a table that does not go to a terminal."""
 
@@ -29,7 +31,7 @@ def print_table(rows: Iterable[Row], columns: Sequence[str], *, title: str | Non
     """Print the named columns; numbers line up right, times ``…_ms`` are written as moments.
 
     Where the terminal is too narrow texts are folded, and moments and headers stand on several
-    lines.
+    lines; where even that is too wide the terminal wraps the lines, and every column is there.
 
     Args:
         rows: May hold more than the columns; a missing or None value is left empty.
@@ -44,6 +46,7 @@ def print_table(rows: Iterable[Row], columns: Sequence[str], *, title: str | Non
         for at, column in enumerate(columns)
     ]
     is_narrow = sum(widths) + 2 * (len(widths) - 1) > screen.width
+    least = 0
     for at, column in enumerate(columns):
         right = all(cells[at].right for cells in shown)
         table.add_column(
@@ -52,6 +55,11 @@ def print_table(rows: Iterable[Row], columns: Sequence[str], *, title: str | Non
             overflow="fold",
             no_wrap=right and bool(shown),
         )
+        if is_narrow and right and _is_moment(column):
+            least += 2 + max(map(len, format_moment(0).split("T")))
+        elif is_narrow:
+            least += 2 + (widths[at] if right else min(widths[at], TEXT_LEAST))
+    screen.width = max(screen.width, least)
     for cells in shown:
         table.add_row(
             *(

@@ -21,7 +21,7 @@ from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from .arguments import OneLineParser, UsageError, add_json, duration, moment
 from .broker_link import call_brokers
 from .client_access import ClientAccess, add_client_access
-from .configuration import add_configuration_flags
+from .configuration import add_configuration_flags, refuse_without_store
 from .moment import format_moment
 from .offline_store import open_offline
 from .output import Row, print_json, print_table
@@ -55,6 +55,7 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print one row a message, or one a span."""
+    refuse_without_store(args)
     if args.group_by == 0:
         raise UsageError("pending: argument --group-by: expected more than 0s, found 0s")
     if args.between is not None and args.between[0] >= args.between[1]:

@@ -26,7 +26,7 @@ from .answer_body import decode_answer
 from .arguments import OneLineParser, UsageError, add_json
 from .broker_link import BrokerLink, call_brokers
 from .client_access import ClientAccess, add_client_access
-from .configuration import add_configuration_flags
+from .configuration import add_configuration_flags, refuse_without_store
 from .offline_store import open_offline
 from .output import Row, print_json, print_table
 
@@ -73,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
+    refuse_without_store(args)
     rows = list(_stored(args)) if args.store is not None else trio.run(_live_rows, args)
     if args.json:
         print_json(rows)
@@ -82,6 +83,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
+    refuse_without_store(args)
     if args.store is not None:
         found = [row for row in _stored(args, with_record=True) if row["id"] == args.id]
         if not found:

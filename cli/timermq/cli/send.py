@@ -82,7 +82,7 @@ def _message(args: argparse.Namespace) -> OutgoingMessage:
         level=args.level,
         keys=args.key,
         tag=args.tag,
-        properties=dict(_split_property(text) for text in args.property),
+        properties=_properties(args),
     )
 
 
@@ -110,6 +110,25 @@ def _read_body(text: str) -> bytes:
     if len(body) > BODY_SIZE_MAX:
         raise UsageError(f"send: standard input: expected at most {BODY_SIZE_MAX} bytes")
     return body
+
+
+def _properties(args: argparse.Namespace) -> dict[str, str]:
+    """Those of `--property`, each once and none that another flag or the client itself sets."""
+    taken = {
+        "UNIQ_KEY": "the message's id, which the client makes",
+        "KEYS": "set by --key" if args.key else "",
+        "TAGS": "set by --tag" if args.tag else "",
+        "TIMER_DELIVER_MS": "" if args.at is None else "set by --at",
+        "TIMER_DELAY_MS": "" if args.delay is None else "set by --delay",
+        "DELAY": "" if args.level is None else "set by --level",
+    }
+    found: dict[str, str] = {}
+    for name, value in map(_split_property, args.property):
+        why = "given before" if name in found else taken.get(name)
+        if why:
+            raise UsageError(f"send: argument --property: {name}: {why}")
+        found[name] = value
+    return found
 
 
 def _split_property(text: str) -> tuple[str, str]:

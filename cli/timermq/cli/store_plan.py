@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from timermq.pipeline.clock import SystemClock
 from timermq.pipeline.level_queues import count_left
 from timermq.timerstore.errors import StoreError
-from timermq.timerstore.os_disk import OsDisk
+from timermq.timerstore.os_disk import OsDisk, is_locked
 
 from .arguments import OneLineParser, add_json
 from .configuration import directory_flag, load_configuration
@@ -47,7 +47,7 @@ def _plan(args: argparse.Namespace) -> Iterator[Planned]:
     disk, root = OsDisk(), os.path.normpath(args.directory)
     configuration = load_configuration(args, directory_flag(root))
     settings = list(setting_rows(disk, root, configuration))
-    yield from end_rows(disk, root)
+    yield from end_rows(disk, root, is_served=is_locked(f"{root}/lock"))
     yield from settings
     fault = configuration.broker.address_fault()
     if fault is not None:

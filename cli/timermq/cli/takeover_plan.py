@@ -21,7 +21,7 @@ from timermq.timerstore.config_file import load_json
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.delay_offset import PATH, DelayOffsets
 from timermq.timerstore.disk import Disk
-from timermq.timerstore.errors import StoreError, StoreLockedError
+from timermq.timerstore.errors import StoreError
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 from timermq.timerstore.store_files import checkpoint_path
 
@@ -63,12 +63,9 @@ class Planned:
         return attrs.asdict(self)
 
 
-def end_rows(disk: Disk, root: str) -> Iterator[Planned]:
+def end_rows(disk: Disk, root: str, *, is_served: bool) -> Iterator[Planned]:
     """Who wrote the store, and how that ended; nothing is opened."""
-    try:
-        if disk.exists(f"{root}/lock"):
-            disk.lock(f"{root}/lock").release()
-    except StoreLockedError:
+    if is_served:
         yield Planned(part="store", name="served", what="stop its broker first", blocks=True)
     if disk.exists(f"{root}/abort"):
         what = (

@@ -43,7 +43,7 @@ class Released:
     end: int
     """Position up to which the log has to be durable before the verdict is told."""
     text: str = ""
-    """Why it was kept."""
+    """Why it was kept, or that it had ended before: nothing was done now, whatever was asked."""
     deliver_ms: int | None = None
     """The moment for which a message that was tried again waits; None when it waits no more."""
 
@@ -120,7 +120,8 @@ class QuarantineRelease:
     def _ended(self, origin_py: int) -> Released:
         state = self.quarantine.state(origin_py)
         verdict = Verdict.NOT_FOUND if state is None else _VERDICTS[state]
-        return Released(verdict=verdict, end=self.log_end())
+        text = "" if verdict is Verdict.NOT_FOUND else "before; nothing was done now"
+        return Released(verdict=verdict, end=self.log_end(), text=text)
 
     def _kept(self, text: str) -> Released:
         return Released(verdict=Verdict.KEPT, end=self.log_end(), text=text)

@@ -87,6 +87,18 @@ def test_a_file_that_is_not_there() -> None:
         access("--credentials", "/none")
 
 
+@pytest.mark.parametrize("flag", ["--ca", "--cert", "--cert-key"])
+def test_a_certificate_that_is_not_there(tmp_path: Path, flag: str) -> None:
+    """The error names it, which OpenSSL's own does not."""
+    there, gone = tmp_path / "there.pem", str(tmp_path / "gone.pem")
+    trustme.CA().issue_cert("client.example").private_key_and_cert_chain_pem.write_to_path(there)
+    words = {"--ca": str(there), "--cert": str(there), "--cert-key": str(there), flag: gone}
+
+    with pytest.raises(FileNotFoundError) as caught:
+        access("--tls", *(word for pair in words.items() for word in pair))
+    assert gone == caught.value.filename
+
+
 def test_tls_checks_who_answers(tmp_path: Path) -> None:
     """Always, by the certificates that are named or by those of the system."""
     authority = trustme.CA()

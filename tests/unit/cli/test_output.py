@@ -57,6 +57,21 @@ def test_a_narrow_terminal(
     ] == lines
 
 
+@pytest.mark.parametrize("width", [1, 20, 30])
+def test_a_terminal_too_narrow_for_all_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """It wraps the lines: no column is left out and no number is cut."""
+    monkeypatch.setattr(output, "PIPED_WIDTH", width)
+    row = {"deliver_ms": 1_700_000_000_001, "topic": "T", "unique_id": "A" * 32, "rolls": 1234567}
+    print_table([row], ("deliver_ms", "topic", "unique_id", "rolls"))
+    words = capsys.readouterr().out.split()
+
+    assert {"deliver", "topic", "unique", "id", "rolls", "T", "1234567"} <= set(words)
+    assert {*format_moment(1_700_000_000_001).split("T")} <= set(words)
+    assert 32 == sum(word.count("A") for word in words)
+
+
 def test_spans_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     """Lateness is a span, not a moment, and keeps its unit in the header."""
     print_table([{"lateness_ms": 3}], ("lateness_ms",))

@@ -12,7 +12,7 @@ DROP_QUARANTINE (9013)      ``id``, ``by``            ``verdict``, ``text``
 ==========================  ========================  =============================================
 
 A verdict is one of ``retried``, ``dropped``, ``cancelled``, ``kept`` (``text`` says why) and
-``not_found``; asked again it is the same.
+``not_found``; asked again it is the same, and ``text`` says that it is the one from before.
 """
 
 from __future__ import annotations
@@ -106,8 +106,10 @@ class QuarantineProcessor:
     def retry(self, session: Session, command: Command) -> Command | None:
         """Try a message again, there or elsewhere; told when it is durable."""
         query = _decode(command.body, EntryQuery)
+        if query.topic == "":
+            raise _malformed("topic: expected a name, or none for the message's own")
         entry = self.timer_store.quarantine.entry(query.id)
-        topic = query.topic or (None if entry is None else entry.topic)
+        topic = entry.topic if query.topic is None and entry is not None else query.topic
         queue_id: int | None = None
         if entry is not None and topic:
             try:

@@ -147,8 +147,9 @@ def _tell(text: str) -> None:
 def _seeds(text: str) -> range:
     """``N``, or ``A..B`` with both ends."""
     first, mark, last = text.partition("..")
-    if not all(one.isascii() and one.isdecimal() for one in ((first, last) if mark else (first,))):
-        raise argparse.ArgumentTypeError(f"expected N or A..B, found {text!r}")
+    numbers = (first, last) if mark else (first,)
+    if not all(one.isascii() and one.isdecimal() and len(one) <= 18 for one in numbers):
+        raise argparse.ArgumentTypeError(f"expected N or A..B below 10^18, found {text!r}")
     seeds = range(int(first), int(last or first) + 1)
     if not seeds:
         raise argparse.ArgumentTypeError(f"expected A..B with A at most B, found {text!r}")

@@ -92,6 +92,8 @@ async def test_verdicts_are_given_again() -> None:
         set_aside(rig, origin_py, "REAL_TOPIC=T", "REAL_QID=0")
 
     assert [ask(rig, RETRY, id=1)["verdict"] for _ in range(2)] == ["retried", "retried"]
+    elsewhere = ask(rig, RETRY, id=1, topic="U")
+    assert (elsewhere["verdict"], elsewhere["text"]) == ("retried", "before; nothing was done now")
     assert ask(rig, DROP, id=1)["verdict"] == "retried"
     assert [ask(rig, DROP, id=2, by="me")["verdict"] for _ in range(2)] == ["dropped", "dropped"]
     assert ask(rig, RETRY, id=2)["verdict"] == "dropped"
@@ -145,6 +147,7 @@ async def test_a_queue_that_the_topic_has_not() -> None:
         (SHOW, b""),
         (SHOW, cbor2.dumps([])),
         (RETRY, cbor2.dumps({"id": "1"})),
+        (RETRY, cbor2.dumps({"id": 1, "topic": ""})),
         (DROP, cbor2.dumps({"id": None})),
     ],
 )
