@@ -137,7 +137,7 @@ def test_snapshots_as_lines(broker: Broker) -> None:
         uptimes = [json.loads(process.stdout.readline())["uptime_ms"] for _ in range(3)]
         process.stdout.close()
 
-        assert (0, b"") == (process.wait(timeout=30), process.stderr.read())
+        assert (141, b"") == (process.wait(timeout=30), process.stderr.read())
     assert sorted(set(uptimes)) == uptimes
 
 

@@ -59,17 +59,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     configure_logs(LogFormat.CONSOLE, logging.WARNING)
     _escape_what_a_terminal_cannot_show()
     try:
-        args = build_parser().parse_args(argv)
-        code = cast("Verb", args.verb).run(args)
+        code = _run(argv)
         try:
             sys.stdout.flush()
         except BrokenPipeError:
             _let_go_of_output()  # what the verb has found holds all the same
-    except SystemExit as end:  # argparse after --help, --version, --print-completion
-        return DONE if end.code is None else int(end.code)
     except BaseException as error:
         code = _exit_code(error)
     return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    """Run the verb of a command line."""
+    try:
+        args = build_parser().parse_args(argv)
+    except SystemExit as end:  # after --help, --version, --print-completion, or a usage error
+        return DONE if end.code is None else int(end.code)
+    return cast("Verb", args.verb).run(args)
 
 
 def _open_closed_streams() -> None:
