@@ -191,6 +191,14 @@ class StoreView:
         return found
 
 
+def _length(path: str) -> int:
+    """Bytes of a file; none of one that has gone."""
+    try:
+        return Path(path).stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
 def life_of(root: str) -> tuple[bool, int]:
     """Whether a broker serves a store, and when the last one did."""
     try:
@@ -201,9 +209,14 @@ def life_of(root: str) -> tuple[bool, int]:
 
 
 def _log_view(disk: Disk, directory: str, segment_size: int, end: int | None) -> LogView:
-    """The segments that are there; ``end`` None is that of the last one."""
+    """The segments that are there; ``end`` None is that of the last one's file.
+
+    A process that ended between making a file and giving it its length leaves an empty one.
+    """
     starts = tuple(int(name) for name in disk.list_dir(directory) if name.isdecimal())
     last = starts[-1] + segment_size if starts else 0
+    if starts and end is None:
+        end = starts[-1] + _length(f"{directory}/{starts[-1]:020d}")
     return LogView(
         directory=directory,
         segment_size=segment_size,

@@ -12,6 +12,7 @@ from fakes import START_MS, VirtualClock
 from simulation.staged_service import delete_of, running, timed
 from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.spark.commit_log_table import CommitLogReader
+from timermq.pipeline.spark.consume_queue_table import ConsumeQueueReader
 from timermq.pipeline.spark.delivered_table import DeliveredReader
 from timermq.pipeline.spark.errors import SparkJobError
 from timermq.pipeline.spark.pending_table import PendingReader
@@ -46,6 +47,24 @@ def test_nothing_there(tmp_path: Path) -> None:
     """A directory without a store is refused."""
     with pytest.raises(StoreError, match=str(tmp_path)):
         StoreView.of(str(tmp_path))
+
+
+def test_a_segment_that_was_just_made(tmp_path: Path) -> None:
+    """A process that ended before it gave the file its length has lost nothing."""
+    _, root = crashed_directory(tmp_path)
+    before = rows_of(ConsumeQueueReader, root)
+    view = StoreView.of(root)
+    queues = view.queues()
+    for _, _, queue in queues:
+        made = queue.starts[-1] + queue.segment_size
+        Path(queue.path(made)).touch()
+
+    after = rows_of(ConsumeQueueReader, root)
+
+    assert before == after
+    assert len(queues) == len({(row["topic"], row["queue_id"]) for row in after})
+    ends = [queue.end for _, _, queue in StoreView.of(root).queues()]
+    assert [queue.starts[-1] + queue.segment_size for _, _, queue in queues] == ends
 
 
 def test_rocketmq_serves_it(tmp_path: Path) -> None:
