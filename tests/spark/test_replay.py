@@ -17,7 +17,7 @@ from interop.serving import Broker
 from rebuild_by_hand import unpack
 from spark.test_schedule_verbs import Run, now_ms
 from spark.test_schedule_verbs import run as run
-from spark.waiting import waiting_rows
+from spark.waiting import stored_rows, waiting_rows
 from timermq.pipeline.spark import read_table
 from timermq.pipeline.spark.archive.book import About, Book
 from timermq.pipeline.spark.jobs.archive import archive, messages, write_by_day
@@ -131,12 +131,9 @@ def test_a_property_that_stands_twice(
 
     assert [(0, "")] * 2 == [(ran.code, ran.err) for ran in (first, second)]
     assert [row["job"] for row in first.rows] == [row["job"] for row in second.rows]
-    kept = read_table(
-        spark, "timermq.commitlog", str(broker.store), columns="real_topic,properties"
-    )
     found = [
         properties.parse(bytes(row["properties"]))
-        for row in kept.where(f"real_topic = '{topic}'").collect()
+        for row in stored_rows(spark, broker, topic, "properties", len(texts))
     ]
     assert {"twice": ("blue", None), "thrice": (None, "3"), "emptied": (None, "kept")} == {
         one["KEYS"]: (one.get("colour"), one.get("a")) for one in found

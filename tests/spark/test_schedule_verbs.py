@@ -18,9 +18,8 @@ from pyspark.sql import SparkSession
 
 from cli.program import Ran
 from interop.serving import Broker
-from spark.waiting import waiting_keys, waiting_rows
+from spark.waiting import stored_rows, waiting_keys, waiting_rows
 from timermq.cli import main
-from timermq.pipeline.spark import read_table
 
 DAY_MS = 86_400_000
 Run = Callable[..., Ran]
@@ -241,8 +240,7 @@ def test_an_archive_of_compressed_bodies(
     good, broken = replay(write("good", bodies)), replay(write("broken", {"x": (b"?", 1)}))
 
     assert (good.code, good.err) == (0, "")
-    kept = read_table(spark, "timermq.commitlog", str(broker.store), columns="real_topic,keys,body")
-    found = kept.where("real_topic = 'Packed'").collect()
+    found = stored_rows(spark, broker, "Packed", "keys,body", len(bodies))
     assert {"plain": b"as it is", "zlib": b"z" * 5000, "lz4": b"l" * 5000, "zstd": b"s" * 5000} == {
         row["keys"]: bytes(row["body"]) for row in found
     }

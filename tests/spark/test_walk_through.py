@@ -10,12 +10,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from interop.serving import Broker
+from spark.waiting import TRIES_MAX
 from timermq.pipeline.spark.jobs.audit import Audit
 
 PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
-TRIES_MAX = 30
-"""Readings after which a broker must have published what it took: one a second is promised."""
 
 
 def test_the_walk_through(
