@@ -85,26 +85,28 @@ async def fill(root: Path, numbers: range) -> None:
     draw = random.Random(7)  # noqa: S311 - a load, not a secret
     async with trio.open_nursery() as nursery:
         await nursery.start(store.run)
-        await nursery.start(service.run)
-        for first in range(0, len(numbers), BATCH):
-            now_ms = clock.now_ms()
-            service.put(
-                [
-                    Message(
-                        "BenchPending",
-                        number % 4,
-                        b"x" * 128,
-                        b"TIMER_DELIVER_MS\x01%d\x02UNIQ_KEY\x01%032X\x02"
-                        % (now_ms + draw.randint(*SPREAD_MS), number),
-                    )
-                    for number in numbers[first : first + BATCH]
-                ]
-            )
-            await trio.lowlevel.checkpoint()
-        queue = store.queue(TIMER_TOPIC, 0)
-        assert queue is not None
-        while service.state.commit_queue_offset < queue.max_offset:  # noqa: ASYNC110 - a load
-            await trio.sleep(0.05)
-        service.request_stop()
+        async with trio.open_nursery() as stages:
+            await stages.start(service.run)
+            for first in range(0, len(numbers), BATCH):
+                now_ms = clock.now_ms()
+                service.put(
+                    [
+                        Message(
+                            "BenchPending",
+                            number % 4,
+                            b"x" * 128,
+                            b"TIMER_DELIVER_MS\x01%d\x02UNIQ_KEY\x01%032X\x02"
+                            % (now_ms + draw.randint(*SPREAD_MS), number),
+                        )
+                        for number in numbers[first : first + BATCH]
+                    ]
+                )
+                await trio.lowlevel.checkpoint()
+            queue = store.queue(TIMER_TOPIC, 0)
+            assert queue is not None
+            while service.state.commit_queue_offset < queue.max_offset:  # noqa: ASYNC110 - a load
+                await trio.sleep(0.05)
+            service.request_stop()
+        # Behind the service's last checkpoint: a store without one is read from its start.
         await store.aclose()
         nursery.cancel_scope.cancel()
