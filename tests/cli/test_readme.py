@@ -56,7 +56,7 @@ def test_demo() -> None:
 
 
 def test_two_minutes(tmp_path: Path) -> None:
-    """Serve, send, pending, cancel and consume, one after the other, as the README has them."""
+    """Serve, send, pending, cancel, explain and consume, in turn, as the README has them."""
     require_default_ports()
     store = tmp_path / command_with("serve").split()[-1]
     broker = start(store, listen="127.0.0.1:10911", namesrv="127.0.0.1:9876")
@@ -68,6 +68,7 @@ def test_two_minutes(tmp_path: Path) -> None:
         assert handle is not None
         moved = run(command_with("reschedule").replace("HANDLE", handle[0]), tmp_path)
         verdict = run(command_with("cancel").replace("HANDLE", handle[0]), tmp_path)
+        life = run(command_with("explain").replace("ID", handle[0]), tmp_path)
         consumed = run(command_with("consume"), tmp_path)
         program = re.search(r"```python\n(.*?)```", README, re.DOTALL)
         assert program is not None
@@ -78,5 +79,6 @@ def test_two_minutes(tmp_path: Path) -> None:
     assert "Orders" in waiting
     assert "moved" in moved
     assert "cancelled" in verdict
+    assert life.splitlines()[0].endswith(" at 127.0.0.1:10911: cancelled")
     assert "pay or lose it" in consumed
     assert "b'hello'" in printed

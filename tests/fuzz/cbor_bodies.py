@@ -7,6 +7,7 @@ from contextlib import suppress
 import cbor2
 
 from timermq.broker.refusal import RefusedError
+from timermq.broker.waiting import explain_processor
 from timermq.broker.waiting.pending_processor import PendingQuery, decode_query
 from timermq.cli.pending_page import decode_page
 from timermq.cli.top.samples import IDLE
@@ -77,6 +78,13 @@ def fuzz_one(data: bytes) -> None:
         _check_query(decode_query(data, LIMIT_MAX))
     except RefusedError as error:
         assert error.rule == "LIST_PENDING_BODY"
+        assert len(error.remark) < 1000
+    try:
+        asked = explain_processor.decode_query(data)
+        assert asked.id
+        assert asked.topic != ""
+    except RefusedError as error:
+        assert error.rule == "EXPLAIN_BODY"
         assert len(error.remark) < 1000
     with suppress(MalformedAnswerError):
         page = decode_page(data, "h:1")

@@ -68,6 +68,7 @@ def seeds() -> list[bytes]:
         (9002, {}, cbor2.dumps({"limit": 3, "between": [0, 2**62]})),
         (9003, {}, b""),
         (9005, {"topic": "T", "key": "k", "deliverMs": "1700000005000"}, b""),
+        (9006, {}, cbor2.dumps({"id": "K", "topic": "T"})),
         (9007, {"accept": "true"}, b""),
         (9010, {}, cbor2.dumps({"limit": 3, "after": -1})),
         (9011, {}, entry),

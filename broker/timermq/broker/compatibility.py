@@ -168,6 +168,10 @@ SERVED: Mapping[RequestCode, Row] = {
         "verdict",
         "unit/broker/waiting/test_cancel_processor",
     ),
+    RequestCode.EXPLAIN_MESSAGE: Row(
+        "ours: what the log tells of one message, step by step, and how it stands, in CBOR",
+        "unit/broker/waiting/test_explain_processor",
+    ),
     RequestCode.BULK_OPEN: Row(
         "ours: begins a job of bulk scheduling; see below", "unit/broker/bulk/test_bulk_processor"
     ),

@@ -43,6 +43,7 @@ from .tables import Tables as Tables
 from .transactions.end_transaction_processor import EndTransactionProcessor
 from .transactions.transactions import Transactions
 from .waiting.cancel_processor import CancelProcessor
+from .waiting.explain_processor import ExplainProcessor
 from .waiting.pending_processor import PendingProcessor
 from .waiting.quarantine_processor import QuarantineProcessor
 from .waiting.recall_processor import RecallProcessor
@@ -69,6 +70,7 @@ class Processors:
     name_server: NameServerProcessor
     reply: ReplyProcessor
     pending: PendingProcessor
+    explain: ExplainProcessor
     quarantine: QuarantineProcessor
     watch: WatchProcessor
     clock: ClockProcessor
@@ -193,6 +195,9 @@ class Processors:
                 now_ms=now_ms,
             ),
             pending=PendingProcessor(options=options, timer_store=timer_store),
+            explain=ExplainProcessor(
+                timer_store=timer_store, offsets=tables.offsets, transactions=transactions
+            ),
             quarantine=QuarantineProcessor(
                 options=options,
                 timer_store=timer_store,
@@ -263,6 +268,7 @@ class Processors:
             RequestCode.RECALL_MESSAGE: when_indexed(store, self.recall.handle),
             RequestCode.CANCEL_MESSAGE: when_indexed(store, self.cancel.handle),
             RequestCode.LIST_PENDING: self.pending.handle,
+            RequestCode.EXPLAIN_MESSAGE: when_indexed(store, self.explain.handle),
             RequestCode.LIST_QUARANTINE: self.quarantine.list,
             RequestCode.SHOW_QUARANTINE: self.quarantine.show,
             RequestCode.RETRY_QUARANTINE: self.quarantine.retry,

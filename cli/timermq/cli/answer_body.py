@@ -8,23 +8,28 @@ import msgspec
 
 from timermq.client.errors import MalformedAnswerError
 from timermq.remoting.connection import FRAME_SIZE_MAX
-from timermq.remoting.plain_cbor import PlainCborError, decode_plain
+from timermq.remoting.plain_cbor import DEPTH_MAX, PlainCborError, decode_plain
 
 _Body = TypeVar("_Body")
 
 
-def decode_answer(body: bytes, kind: type[_Body], what: str) -> _Body:
+def decode_answer(
+    body: bytes, kind: type[_Body], what: str, *, depth_max: int = DEPTH_MAX
+) -> _Body:
     """Read the body of an answer.
 
     Args:
         body: All of it.
         kind: What it must be.
         what: The broker's address and what was asked for, for the error.
+        depth_max: Arrays and maps within each other.
 
     Raises:
         MalformedAnswerError: It is something else.
     """
     try:
-        return msgspec.convert(decode_plain(body, size_max=FRAME_SIZE_MAX), kind)
+        return msgspec.convert(
+            decode_plain(body, size_max=FRAME_SIZE_MAX, depth_max=depth_max), kind
+        )
     except (PlainCborError, msgspec.ValidationError) as error:
         raise MalformedAnswerError(f"{what}: {error}") from error

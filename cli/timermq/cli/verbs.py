@@ -34,6 +34,7 @@ VERBS: Mapping[str, str] = {
     "pending": (
         "List what will fire, and when: of a running broker, or of the store of a stopped one"
     ),
+    "explain": "Tell the life of one message, step by step, and how it stands",
     "quarantine": (
         "See to what could not be delivered: list it, show one, try it again, or let it go"
     ),

@@ -140,7 +140,10 @@ class Cancellation:
 
     def _find(self, wanted: Wanted) -> Found:
         messages = WaitingMessages(
-            store=self.store, state=self.state, quarantine=self.quarantine, options=self.options
+            store=self.store,
+            quarantine=self.quarantine,
+            options=self.options,
+            read_ms=self.state.commit_read_ms,
         )
         return messages.find(wanted)
 

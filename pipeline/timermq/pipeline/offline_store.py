@@ -81,7 +81,12 @@ class OfflineStore:
 
 @contextmanager
 def open_offline(
-    disk: Disk, root: str, store_options: StoreOptions, timer_options: TimerOptions
+    disk: Disk,
+    root: str,
+    store_options: StoreOptions,
+    timer_options: TimerOptions,
+    *,
+    with_index: bool = False,
 ) -> Generator[OfflineStore]:
     """Open the store in a directory; it is closed when the block ends.
 
@@ -90,13 +95,14 @@ def open_offline(
         root: Its directory.
         store_options: With the sizes that its files have (``store_sizes.measure``).
         timer_options: The same.
+        with_index: Whether messages are to be found by their keys: then its files must be sound.
 
     Raises:
         StoreError: It is damaged, or its files do not fit the settings.
     """
     now_ms = SystemClock().now_ms
     # The index is looked at file by file: a damaged one must not hide the rest.
-    store_options = attrs.evolve(store_options, message_index_enable=False)
+    store_options = attrs.evolve(store_options, message_index_enable=with_index)
     store = MessageStore.open(
         disk, root, store_options, now_ms=now_ms, store_host=NO_HOST, read_only=True
     )

@@ -39,7 +39,6 @@ from .timer_record import (
     is_position,
     order_name,
 )
-from .timer_state import TimerState
 
 MESSAGES_MAX = 64
 """Messages with one key that are told apart: each costs look-ups, and one that waits a delete."""
@@ -80,12 +79,13 @@ class Found:
 
 @attrs.frozen(eq=False, kw_only=True)
 class WaitingMessages:
-    """The messages of one running service; plain code."""
+    """The messages of one store as it is now; plain code."""
 
     store: MessageStore
-    state: TimerState
     quarantine: Quarantine
     options: TimerOptions
+    read_ms: int
+    """Slots before it have been read, as far as the checkpoint may say."""
 
     def find(self, wanted: Wanted) -> Found:
         """What is known of the messages that are meant.
@@ -144,7 +144,7 @@ class WaitingMessages:
             try:
                 facts = decode_timer(record, phy_offset, self.options.timer_precision_ms)
             except TimerRecordError:
-                if _asked_for(record) == topic and self.quarantine.state(phy_offset) is not None:
+                if asked_for(record) == topic and self.quarantine.state(phy_offset) is not None:
                     set_aside.add(phy_offset)
                 continue
             if facts.destination.topic != topic:
@@ -169,7 +169,7 @@ class WaitingMessages:
                 set_aside.add(one.phy_offset)
             elif one.phy_offset in origins or (None in origins and _came_later(arrived, one)):
                 delivered += 1
-            elif one.facts.order_py >= first_py and deleted.isdisjoint(_names(one)):
+            elif one.facts.order_py >= first_py and deleted.isdisjoint(names_of(one)):
                 # What is older and taken back may still roll.
                 pending.append(one)
             else:
@@ -186,8 +186,7 @@ class WaitingMessages:
         active = tuple(one for one, end in ends.items() if end is State.ACTIVE)
         newest_py = max((*(one.phy_offset for one in newest.values()), *ends), default=-1)
         has_open_delete = any(
-            find(properties, DELETE_ORDER[:-1]) is None
-            and facts.out_ms >= self.state.commit_read_ms
+            find(properties, DELETE_ORDER[:-1]) is None and facts.out_ms >= self.read_ms
             for facts, properties in deletes
         )
         return Found(pending, cancelled, delivered, newest_py, active, has_open_delete)
@@ -216,7 +215,7 @@ class WaitingMessages:
             name = deleted_name(properties) or b""
             target_py = find(properties, DELETE_FOR[:-1])
             if find(properties, DELETE_ORDER[:-1]) is None:
-                if facts.out_ms < self.state.commit_read_ms:
+                if facts.out_ms < self.read_ms:
                     names.add((facts.out_ms, name))
             elif (
                 target_py is None
@@ -227,7 +226,7 @@ class WaitingMessages:
         return names
 
 
-def _asked_for(record: bytes) -> str | None:
+def asked_for(record: bytes) -> str | None:
     """Where a message asked to go of whose record no timer can be made."""
     try:
         topic = find(record_properties(record), REAL_TOPIC[:-1])
@@ -236,7 +235,7 @@ def _asked_for(record: bytes) -> str | None:
     return None if topic is None else topic.decode("utf-8", "replace")
 
 
-def _names(one: Waiting) -> set[bytes | tuple[int, bytes]]:
+def names_of(one: Waiting) -> set[bytes | tuple[int, bytes]]:
     """How a delete names a message: ours by its order, RocketMQ's by slot and key."""
     facts = one.facts
     full = facts.destination.topic.encode() + b"+" + one.unique_key

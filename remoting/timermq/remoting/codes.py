@@ -111,6 +111,8 @@ class RequestCode(enum.IntEnum):
     """Ours: no more snapshots."""
     CANCEL_MESSAGE = 9005
     """Ours: takes a waiting message back, or gives it another moment, with a verdict."""
+    EXPLAIN_MESSAGE = 9006
+    """Ours: the life of one message, and how it stands, CBOR."""
     LIST_QUARANTINE = 9010
     """Ours: what could not be delivered, and why, in pages, CBOR."""
     SHOW_QUARANTINE = 9011

@@ -126,8 +126,21 @@ def how_ended(store: MessageStore, half: HalfMessage) -> Ending | None:
     for record in store.query(
         TRANS_OP_HALF_TOPIC, half.unique_key, count_max=_QUERY_COUNT, unique=True
     ):
-        ending = (find(record_properties(record), _ENDING) or b"").decode("utf-8", "replace")
-        how, name, *_ = (*ending.split(","), "")
-        if name == wanted and how in _ENDINGS:
-            return _ENDINGS[how]
+        how, name = read_ending(record_properties(record))
+        if name == wanted and how is not None:
+            return how
     return None
+
+
+def read_ending(properties: bytes) -> tuple[Ending | None, str]:
+    """How a transaction ended by a record of the op topic, and its name.
+
+    Args:
+        properties: Of the record.
+
+    Returns:
+        None for the first where the record does not tell it: one of RocketMQ's.
+    """
+    ending = (find(properties, _ENDING) or b"").decode("utf-8", "replace")
+    how, name, *_ = (*ending.split(","), "")
+    return _ENDINGS.get(how), name

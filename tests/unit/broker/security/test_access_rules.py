@@ -58,6 +58,7 @@ def test_what_a_request_needs(
         (37, {"commitLogOffset": "9"}),
         (37, {}),
         (9002, {}),
+        (9006, {}),
         (17, {}),
         (0, {}),
     ],

@@ -1,0 +1,187 @@
+"""One step of a message's life: what a record of the log says has happened to it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+import attrs
+
+from timermq.pipeline.already_done import foreign_key_in, origin_in
+from timermq.pipeline.delay_level import DelayLevels
+from timermq.pipeline.level_record import delivered_name
+from timermq.pipeline.quarantine_record import State, read_entry, read_mark
+from timermq.pipeline.timer_record import DELIVER, REAL_QID, REAL_TOPIC
+from timermq.timerstore.properties import find
+from timermq.timerstore.record import Record
+
+from ..topic_validator import DLQ_GROUP_TOPIC_PREFIX
+from ..transactions.half_message import HalfMessage
+from ..transactions.op_message import Ending, read_ending
+
+_DIGITS_MAX = 18
+"""Digits of a number in a property: any of so many fits 64 bits."""
+
+
+class Step(enum.Enum):
+    """What happened."""
+
+    HALF = "half"
+    """A half message was stored: its producer has to decide, or was asked to."""
+    COMMITTED = "committed"
+    ROLLED_BACK = "rolled_back"
+    DISCARDED = "discarded"
+    """Nobody decided about the transaction."""
+    LEVEL = "level"
+    """RocketMQ stored it in the queue of a classic level."""
+    STORED = "stored"
+    """It was put on the wheel."""
+    ROLLED = "rolled"
+    """It was put on the wheel once more, its moment being beyond the window."""
+    MOVED = "moved"
+    """It got another moment."""
+    TORN = "torn"
+    """A move that a power cut cut short; it counts for nothing."""
+    CANCELLED = "cancelled"
+    RECALLED = "recalled"
+    """RocketMQ took a recall; it counts where the message was still waiting."""
+    SET_ASIDE = "set_aside"
+    """It could not be delivered, and is kept in quarantine."""
+    RETRIED = "retried"
+    """It was let out of quarantine."""
+    DROPPED = "dropped"
+    """It was let go there."""
+    DELIVERED = "delivered"
+    """It appeared on its topic at its moment."""
+    SENT = "sent"
+    """It appeared on its topic at once."""
+    DEAD_LETTER = "dead_letter"
+    """It was consumed in vain as often as its group allows."""
+
+
+_MARKS = {State.RETRIED: Step.RETRIED, State.DROPPED: Step.DROPPED, State.CANCELLED: Step.CANCELLED}
+_ENDINGS = {Ending.COMMIT: Step.COMMITTED, Ending.ROLLBACK: Step.ROLLED_BACK}
+"""What is discarded has a topic of its own."""
+
+
+@attrs.frozen(kw_only=True)
+class LifeStep:
+    """One step; moments in epoch milliseconds."""
+
+    step: Step
+    at_ms: int
+    """When it was stored."""
+    phy_offset: int
+    """Position of the record that says so."""
+    topic: str
+    """Where the message is, or goes; empty where that is not known."""
+    queue_id: int | None = None
+    queue_offset: int | None = None
+    """Its place in the topic's queue, once it is there."""
+    deliver_ms: int | None = None
+    """The moment that it waits for, or had waited for."""
+    lateness_ms: int | None = None
+    """How long after its moment it was stored in its topic."""
+    consumed_by: tuple[str, ...] = ()
+    """Groups that have committed it."""
+    text: str = ""
+
+    def to_row(self) -> dict[str, object]:
+        """The fields, for CBOR and JSON."""
+        row = attrs.asdict(self)
+        return {**row, "step": self.step.value, "consumed_by": list(self.consumed_by)}
+
+
+def at(step: Step, found: Record, topic: str) -> LifeStep:
+    """A step of which no more is known than where it stands."""
+    return LifeStep(step=step, at_ms=found.store_ms, phy_offset=found.phy_offset, topic=topic)
+
+
+def half_step(half: HalfMessage) -> LifeStep:
+    """A record of the half topic."""
+    asked = f", asked {half.check_times} times" if half.check_times else ""
+    return attrs.evolve(
+        at(Step.HALF, half.record, half.topic),
+        queue_id=half.queue_id,
+        text=f"a transaction of {half.group}{asked}",
+    )
+
+
+def ending_step(found: Record, topic: str) -> LifeStep | None:
+    """A record of the op topic; None where the transaction goes on."""
+    ending, _ = read_ending(found.properties)
+    return at(_ENDINGS[ending], found, topic) if ending in _ENDINGS else None
+
+
+def level_step(found: Record, levels: DelayLevels) -> LifeStep:
+    """A record of the topic of classic levels."""
+    level = _number(found.properties, b"DELAY") or 1
+    topic = find(found.properties, REAL_TOPIC[:-1]) or b""
+    return attrs.evolve(
+        at(Step.LEVEL, found, topic.decode("utf-8", "replace")),
+        queue_id=_number(found.properties, REAL_QID[:-1]),
+        deliver_ms=found.store_ms + levels.delay_ms(level),
+        text=f"level {level}",
+    )
+
+
+def quarantine_step(record: bytes, found: Record, topics: dict[int, str]) -> LifeStep | None:
+    """A record of the quarantine's topic; None of an entry that was written once more.
+
+    Args:
+        record: The record.
+        found: It, decoded.
+        topics: Where the messages of entries go, by the entries' names; learns of a new one.
+    """
+    entry, mark = read_entry(record), read_mark(record)
+    if entry is not None:
+        if entry.origin_py in topics:
+            return None
+        topics[entry.origin_py] = entry.topic or ""
+        return attrs.evolve(
+            at(Step.SET_ASIDE, found, entry.topic or ""),
+            queue_id=entry.queue_id,
+            deliver_ms=entry.deliver_ms,
+            text=f"{entry.reason}: {entry.text} (id {entry.origin_py})",
+        )
+    if mark is None or mark.state not in _MARKS:
+        return None
+    return attrs.evolve(
+        at(_MARKS[mark.state], found, topics.get(mark.origin_py, "")),
+        text=f"in quarantine, by {mark.by} (id {mark.origin_py})",
+    )
+
+
+def arrival_step(record: bytes, found: Record, moments: Mapping[int, int]) -> LifeStep:
+    """A record of the message's topic.
+
+    Args:
+        record: The record.
+        found: It, decoded.
+        moments: What records of the timer topic wait for, by their positions.
+    """
+    origin_py = origin_in(record)
+    is_delivered = (
+        origin_py is not None
+        or foreign_key_in(record) is not None
+        or delivered_name(record) is not None
+    )
+    deliver_ms = _number(found.properties, DELIVER[:-1]) if is_delivered else None
+    if origin_py is not None:
+        deliver_ms = moments.get(origin_py, deliver_ms)
+    step = Step.DELIVERED if is_delivered else Step.SENT
+    if found.topic.startswith(DLQ_GROUP_TOPIC_PREFIX):
+        step = Step.DEAD_LETTER
+    return attrs.evolve(
+        at(step, found, found.topic),
+        queue_id=found.queue_id,
+        queue_offset=found.queue_offset,
+        deliver_ms=deliver_ms,
+        lateness_ms=None if deliver_ms is None else found.store_ms - deliver_ms,
+        text=f"consumed {found.reconsume_times} times" if found.reconsume_times else "",
+    )
+
+
+def _number(properties: bytes, name: bytes) -> int | None:
+    value = find(properties, name)
+    return int(value) if value and value.isdigit() and len(value) <= _DIGITS_MAX else None

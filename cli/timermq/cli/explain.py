@@ -1,0 +1,166 @@
+"""Tell the life of one message, step by step, and how it stands.
+
+When it was stored, rolled, moved, cancelled, set aside, delivered and consumed: what the log still
+holds of it, of a running broker or in the store of a stopped one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TypedDict, cast
+
+import cbor2
+import shtab
+import trio
+
+from timermq.broker.consumer_offset import ConsumerOffsetTable
+from timermq.broker.topic_validator import TRANS_GROUP, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
+from timermq.broker.transactions.open_transactions import OpenTransactions
+from timermq.broker.transactions.recovery import recover as recover_transactions
+from timermq.broker.waiting.explain_processor import life_row
+from timermq.broker.waiting.message_life import MessageLives, Now
+from timermq.pipeline.cancel_verdict import CancelError
+from timermq.pipeline.offline_store import OfflineStore
+from timermq.pipeline.recall_handle import HandleError, decode_handle
+from timermq.remoting import Command, RequestCode
+from timermq.timerstore.config_file import load_json
+from timermq.timerstore.errors import StoreError
+
+from .answer_body import decode_answer
+from .arguments import OneLineParser, UsageError, add_json
+from .broker_link import call_brokers
+from .client_access import ClientAccess, add_client_access
+from .configuration import add_configuration_flags, refuse_without_store
+from .moment import format_moment
+from .offline_store import open_offline
+from .output import Row, print_json, print_table, visible
+
+COLUMNS = ("at_ms", "step", "topic", "deliver_ms", "lateness_ms", "consumed_by", "text")
+"""What people see; `--json` has every field of ``LifeStep``."""
+
+
+class MessageNotFoundError(StoreError):
+    """Nobody who was asked knows the message."""
+
+
+class LifeAnswer(TypedDict):
+    """What a broker answers; see ``explain_processor``."""
+
+    now: str
+    deliver_ms: int | None
+    steps: list[dict[str, object]]
+    is_whole: bool
+
+
+def prepare_parser(parser: OneLineParser) -> None:
+    """Which message, and of whom."""
+    parser.add_argument("id", metavar="ID", help="the message id or the handle that send printed")
+    parser.add_argument(
+        "--topic", metavar="T", help="look there too, for what was sent without a delay"
+    )
+    store = parser.add_argument("--store", metavar="DIR", help="the store of a stopped broker")
+    store.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+    add_configuration_flags(parser)
+    add_client_access(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print one row a step."""
+    refuse_without_store(args)
+    if not args.id or args.topic == "":
+        raise UsageError("explain: expected an ID, and a topic if one is named, found an empty one")
+    unique_key = _unique_key(args.id)
+    if args.store is not None:
+        answers = [(str(args.store), _offline(args, unique_key))]
+    else:
+        answers = trio.run(_live, ClientAccess.of(args), unique_key, args.topic)
+    known = [(place, one) for place, one in answers if one["now"] != Now.NOT_FOUND.value]
+    if not known:
+        hint = "" if args.topic else "; one sent without a delay is found with --topic"
+        raise MessageNotFoundError(f"not_found: nothing is known of the message {unique_key}{hint}")
+    for place, life in known:
+        if args.json:
+            head = {"unique_id": unique_key, "broker": place, "now": life["now"]}
+            print_json({**head, **step} for step in life["steps"])
+        else:
+            _print(place, unique_key, life)
+    return 0
+
+
+def _unique_key(text: str) -> str:
+    """The unique key of a message that is named by it, or by its recall handle."""
+    try:
+        return decode_handle(text).unique_key
+    except HandleError:
+        return text
+
+
+def _print(place: str, unique_key: str, life: LifeAnswer) -> None:
+    due_ms = life["deliver_ms"]
+    until = "" if due_ms is None else f" until {format_moment(due_ms)}"
+    print(f"{visible(unique_key)} at {place}: {life['now']}{until}")
+    if not life["is_whole"]:
+        print("(the oldest steps are left out)")
+    print_table([_shown(step) for step in life["steps"]], COLUMNS)
+
+
+def _shown(step: Row) -> Row:
+    groups = cast("list[str]", step["consumed_by"])
+    return {**step, "consumed_by": ", ".join(groups)}
+
+
+def _offline(args: argparse.Namespace, unique_key: str) -> LifeAnswer:
+    """What the store of a stopped broker holds.
+
+    Raises:
+        StoreError: The index cannot be read, or too many records have the key.
+    """
+    with open_offline(args, args.store, with_index=True) as offline:
+        offsets = _offsets(offline)
+        lives = MessageLives(
+            store=offline.store,
+            quarantine=offline.quarantine(),
+            options=offline.timer_options,
+            offsets=offsets,
+            open_transactions=_open_transactions(offline, offsets),
+            read_ms=offline.timers.read_ms,
+        )
+        try:
+            row = life_row(lives.of(unique_key, args.topic))
+        except CancelError as error:
+            raise StoreError(f"{args.store}: {error}") from error
+    return cast("LifeAnswer", row)
+
+
+def _offsets(offline: OfflineStore) -> ConsumerOffsetTable:
+    """What the groups of a stopped broker have consumed."""
+    table = ConsumerOffsetTable(now_ms=lambda: 0, version_step=1)
+    store = offline.store
+    data = load_json(store.disk, f"{store.root}/{table.path}")
+    if data is not None:
+        table.load(data)
+    return table
+
+
+def _open_transactions(offline: OfflineStore, offsets: ConsumerOffsetTable) -> OpenTransactions:
+    """What nobody has decided about."""
+    half, op = (
+        offsets.query(group=TRANS_GROUP, topic=topic, queue_id=0)
+        for topic in (TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC)
+    )
+    return recover_transactions(offline.store, half, op).open
+
+
+async def _live(
+    access: ClientAccess, unique_key: str, topic: str | None
+) -> list[tuple[str, LifeAnswer]]:
+    """What each broker tells, by its address."""
+    body = cbor2.dumps({"id": unique_key, "topic": topic})
+    async with call_brokers(access) as brokers:
+        answers: list[tuple[str, LifeAnswer]] = []
+        for broker in brokers:
+            answer = await broker.call(Command(RequestCode.EXPLAIN_MESSAGE, body=body))
+            life = decode_answer(answer.body, LifeAnswer, f"{broker.address}: explain", depth_max=4)
+            answers.append((broker.address, life))
+        return answers
