@@ -7,6 +7,7 @@ holds of it, of a running broker or in the store of a stopped one.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from typing import TypedDict, cast
 
 import cbor2
@@ -18,7 +19,7 @@ from timermq.broker.topic_validator import TRANS_GROUP, TRANS_HALF_TOPIC, TRANS_
 from timermq.broker.transactions.open_transactions import OpenTransactions
 from timermq.broker.transactions.recovery import recover as recover_transactions
 from timermq.broker.waiting.explain_processor import life_row
-from timermq.broker.waiting.message_life import MessageLives, Now
+from timermq.broker.waiting.message_life import MessageLives, Now, at_once
 from timermq.pipeline.cancel_verdict import CancelError
 from timermq.pipeline.offline_store import OfflineStore
 from timermq.pipeline.recall_handle import HandleError, decode_handle
@@ -43,12 +44,28 @@ class MessageNotFoundError(StoreError):
     """Nobody who was asked knows the message."""
 
 
+class StepRow(TypedDict):
+    """One step; see ``LifeStep``."""
+
+    step: str
+    at_ms: int
+    phy_offset: int
+    topic: str
+    queue_id: int | None
+    queue_offset: int | None
+    deliver_ms: int | None
+    lateness_ms: int | None
+    consumed_by: list[str]
+    group_count: int
+    text: str
+
+
 class LifeAnswer(TypedDict):
     """What a broker answers; see ``explain_processor``."""
 
     now: str
     deliver_ms: int | None
-    steps: list[dict[str, object]]
+    steps: list[StepRow]
     is_whole: bool
 
 
@@ -68,21 +85,23 @@ def prepare_parser(parser: OneLineParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print one row a step."""
     refuse_without_store(args)
-    if not args.id or args.topic == "":
+    topic: str | None = args.topic
+    if not args.id or topic == "":
         raise UsageError("explain: expected an ID, and a topic if one is named, found an empty one")
     unique_key = _unique_key(args.id)
+    if not _is_text(unique_key) or not _is_text(topic or ""):
+        raise UsageError("explain: expected an ID and a topic of text, found bytes that are none")
     if args.store is not None:
         answers = [(str(args.store), _offline(args, unique_key))]
     else:
-        answers = trio.run(_live, ClientAccess.of(args), unique_key, args.topic)
+        answers = trio.run(_live, ClientAccess.of(args), unique_key, topic)
     known = [(place, one) for place, one in answers if one["now"] != Now.NOT_FOUND.value]
     if not known:
-        hint = "" if args.topic else "; one sent without a delay is found with --topic"
+        hint = "" if topic else "; one sent without a delay is found with --topic"
         raise MessageNotFoundError(f"not_found: nothing is known of the message {unique_key}{hint}")
     for place, life in known:
         if args.json:
-            head = {"unique_id": unique_key, "broker": place, "now": life["now"]}
-            print_json({**head, **step} for step in life["steps"])
+            print_json(_rows(place, unique_key, life))
         else:
             _print(place, unique_key, life)
     return 0
@@ -96,17 +115,39 @@ def _unique_key(text: str) -> str:
         return text
 
 
+def _is_text(argument: str) -> bool:
+    """Whether an argument has no bytes that the terminal's coding has not."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _rows(place: str, unique_key: str, life: LifeAnswer) -> Iterator[Row]:
+    """One a step, each with how the message stands."""
+    head = {
+        "unique_id": unique_key,
+        "broker": place,
+        "now": life["now"],
+        "waits_until_ms": life["deliver_ms"],
+        "is_whole": life["is_whole"],
+    }
+    return ({**head, **step} for step in life["steps"])
+
+
 def _print(place: str, unique_key: str, life: LifeAnswer) -> None:
     due_ms = life["deliver_ms"]
     until = "" if due_ms is None else f" until {format_moment(due_ms)}"
-    print(f"{visible(unique_key)} at {place}: {life['now']}{until}")
+    print(visible(f"{unique_key} at {place}: {life['now']}{until}"))
     if not life["is_whole"]:
         print("(the oldest steps are left out)")
     print_table([_shown(step) for step in life["steps"]], COLUMNS)
 
 
-def _shown(step: Row) -> Row:
-    groups = cast("list[str]", step["consumed_by"])
+def _shown(step: StepRow) -> Row:
+    more = step["group_count"] - len(step["consumed_by"])
+    groups = [*step["consumed_by"], *([f"{more} more"] if more > 0 else [])]
     return {**step, "consumed_by": ", ".join(groups)}
 
 
@@ -114,23 +155,27 @@ def _offline(args: argparse.Namespace, unique_key: str) -> LifeAnswer:
     """What the store of a stopped broker holds.
 
     Raises:
-        StoreError: The index cannot be read, or too many records have the key.
+        StoreError: Its tables cannot be read, or too many records have the key.
     """
-    with open_offline(args, args.store, with_index=True) as offline:
-        offsets = _offsets(offline)
-        lives = MessageLives(
-            store=offline.store,
-            quarantine=offline.quarantine(),
-            options=offline.timer_options,
-            offsets=offsets,
-            open_transactions=_open_transactions(offline, offsets),
-            read_ms=offline.timers.read_ms,
-        )
+    with open_offline(args, args.store) as offline:
         try:
-            row = life_row(lives.of(unique_key, args.topic))
+            life = at_once(lives_of(offline, unique_key).of(unique_key, args.topic))
         except CancelError as error:
-            raise StoreError(f"{args.store}: {error}") from error
-    return cast("LifeAnswer", row)
+            raise StoreError(f"{args.store}: EXPLAIN_TOO_COMMON: {error.text}") from error
+    return cast("LifeAnswer", life_row(life))
+
+
+def lives_of(offline: OfflineStore, unique_key: str) -> MessageLives:
+    """The messages of a stopped store that have a unique key."""
+    offsets = _offsets(offline)
+    return MessageLives(
+        source=offline.find(unique_key),
+        quarantine=offline.quarantine(),
+        options=offline.timer_options,
+        offsets=offsets,
+        open_transactions=_open_transactions(offline, offsets),
+        read_ms=offline.timers.read_ms,
+    )
 
 
 def _offsets(offline: OfflineStore) -> ConsumerOffsetTable:

@@ -48,15 +48,12 @@ def measured_options(
 
 
 @contextmanager
-def open_offline(
-    args: argparse.Namespace, directory: str, *, with_index: bool = False
-) -> Generator[OfflineStore]:
+def open_offline(args: argparse.Namespace, directory: str) -> Generator[OfflineStore]:
     """Open the store in a directory; it is closed when the block ends.
 
     Args:
         args: Of a parser with the configuration's flags.
         directory: The store's.
-        with_index: Whether messages are to be found by their keys.
 
     Raises:
         NoStoreError: There is none.
@@ -65,7 +62,5 @@ def open_offline(
     """
     disk, root = OsDisk(), os.path.normpath(directory)
     store_options, timer_options = measured_options(args, disk, root)
-    with offline_store.open_offline(
-        disk, root, store_options, timer_options, with_index=with_index
-    ) as offline:
+    with offline_store.open_offline(disk, root, store_options, timer_options) as offline:
         yield offline

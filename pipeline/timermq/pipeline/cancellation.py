@@ -139,8 +139,10 @@ class Cancellation:
         return attrs.evolve(self._result(wanted, found), deliver_ms=deliver_ms, out_ms=out_ms)
 
     def _find(self, wanted: Wanted) -> Found:
+        if not self.store.options.message_index_enable:
+            raise CancelError("CANCEL_NEEDS_INDEX", "messageIndexEnable is false on this broker")
         messages = WaitingMessages(
-            store=self.store,
+            source=self.store,
             quarantine=self.quarantine,
             options=self.options,
             read_ms=self.state.commit_read_ms,

@@ -13,11 +13,11 @@ that one may yet take what is moved into its slot.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
 import attrs
 
 from timermq.timerstore.index_file import CutWalkError
-from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import KEYS_NAME, KEYS_SEPARATOR, find
 from timermq.timerstore.record import record_properties
 
@@ -32,11 +32,19 @@ SIZE_MAX = 256 << 20
 """Bytes of them: of the largest messages 64."""
 
 
+class RecordSource(Protocol):
+    """What finds records by their keys: a store with its index, or a log that is looked through."""
+
+    def newest_first(self, topic: str, key: str, *, unique: bool) -> Iterator[tuple[int, bytes]]:
+        """See ``IndexFollower.newest_first``."""
+        ...
+
+
 @attrs.define(eq=False)
 class KeyRecords:
     """The records of one store, looked through for one request."""
 
-    store: MessageStore
+    source: RecordSource
     _count: int = attrs.field(default=0, init=False)
     _size: int = attrs.field(default=0, init=False)
 
@@ -50,7 +58,7 @@ class KeyRecords:
                 whether there are more.
         """
         try:
-            for phy_offset, record in self.store.newest_first(topic, key, unique=is_unique_key):
+            for phy_offset, record in self.source.newest_first(topic, key, unique=is_unique_key):
                 self._count += 1
                 self._size += len(record)
                 if self._count > RECORDS_MAX:

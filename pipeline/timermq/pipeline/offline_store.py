@@ -11,10 +11,13 @@ from contextlib import contextmanager
 import attrs
 import trio
 
+from timermq.timerstore.commit_log import CommitLog
 from timermq.timerstore.disk import Disk, File
 from timermq.timerstore.index_layout import IndexHeader, read_header
 from timermq.timerstore.message import NO_HOST
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.properties import UNIQ_KEY_NAME, find
+from timermq.timerstore.record import record_properties, record_topic
 from timermq.timerstore.store_options import StoreOptions
 
 from .clock import SystemClock
@@ -33,6 +36,24 @@ class OfflineIndex:
     name: str
     file: File
     header: IndexHeader
+
+
+@attrs.frozen
+class FoundRecords:
+    """The records of a log with one unique key, for whoever asks for them topic by topic."""
+
+    commit_log: CommitLog
+    places: tuple[tuple[int, int], ...]
+    """Position and size of each, in the order of the log."""
+
+    def newest_first(self, topic: str, key: str, *, unique: bool) -> Iterator[tuple[int, bytes]]:
+        """As of an index; but only that one unique key leads to anything."""
+        for phy_offset, size in reversed(self.places):
+            record = self.commit_log.record_at(phy_offset, size)
+            if record is None or record_topic(record) != topic.encode():
+                continue
+            if unique and find(record_properties(record), UNIQ_KEY_NAME) == key.encode():
+                yield phy_offset, record
 
 
 @attrs.frozen(kw_only=True)
@@ -60,6 +81,18 @@ class OfflineStore:
         """What could not be delivered."""
         return Quarantine(self.store, TimerCounts(), self.timer_files.metrics)
 
+    def find(self, unique_key: str) -> FoundRecords:
+        """Look the log through for a message: some microseconds a record, whatever the index is."""
+        log, wanted = self.store.commit_log, unique_key.encode()
+        return FoundRecords(
+            log,
+            tuple(
+                (phy_offset, size)
+                for phy_offset, size in log.scan(log.min_offset, check_crc=False)
+                if wanted in (log.record_at(phy_offset, size) or b"")
+            ),
+        )
+
     def index_files(self) -> Iterator[OfflineIndex]:
         """The index files, oldest first.
 
@@ -81,12 +114,7 @@ class OfflineStore:
 
 @contextmanager
 def open_offline(
-    disk: Disk,
-    root: str,
-    store_options: StoreOptions,
-    timer_options: TimerOptions,
-    *,
-    with_index: bool = False,
+    disk: Disk, root: str, store_options: StoreOptions, timer_options: TimerOptions
 ) -> Generator[OfflineStore]:
     """Open the store in a directory; it is closed when the block ends.
 
@@ -95,14 +123,13 @@ def open_offline(
         root: Its directory.
         store_options: With the sizes that its files have (``store_sizes.measure``).
         timer_options: The same.
-        with_index: Whether messages are to be found by their keys: then its files must be sound.
 
     Raises:
         StoreError: It is damaged, or its files do not fit the settings.
     """
     now_ms = SystemClock().now_ms
     # The index is looked at file by file: a damaged one must not hide the rest.
-    store_options = attrs.evolve(store_options, message_index_enable=with_index)
+    store_options = attrs.evolve(store_options, message_index_enable=False)
     store = MessageStore.open(
         disk, root, store_options, now_ms=now_ms, store_host=NO_HOST, read_only=True
     )

@@ -249,24 +249,28 @@ class Quarantine:
             self._table.add(origin_py, phy_offset, size)
             return True
         mark = read_mark(record)
-        if mark is not None and self._counts_as_done(mark, phy_offset + size):
+        if mark is None:
+            return False
+        # Of a retry whose message is not there nobody was told.
+        if mark.state is not State.RETRIED or self.retried(mark, phy_offset + size) is not None:
             self._table.end(mark.origin_py, mark.state)
         return False
 
-    def _counts_as_done(self, mark: Mark, end: int) -> bool:
-        """False for a retry whose message is not there: nobody was told of it."""
-        if mark.state is not State.RETRIED:
-            return True
+    def retried(self, mark: Mark, end: int) -> bytes | None:
+        """The record that a retry put behind its mark; None when a power cut took it.
+
+        Args:
+            mark: With ``RETRIED``.
+            end: Position behind its record.
+        """
         commit_log = self._store.commit_log
         found = commit_log.check_at(end, check_crc=False)
         if found is None or found.kind is CheckKind.BLANK:
             end = commit_log.next_segment_start(end) if found is not None else end
             found = commit_log.check_at(end, check_crc=False)
         if found is None or found.kind is not CheckKind.RECORD:
-            return False
+            return None
         message = commit_log.record_at(end, found.size)
-        return (
-            message is not None
-            and origin_in(message) == mark.origin_py
-            and record_topic(message) != QUARANTINE_TOPIC.encode()
-        )
+        if message is None or origin_in(message) != mark.origin_py:
+            return None
+        return None if record_topic(message) == QUARANTINE_TOPIC.encode() else message

@@ -17,13 +17,12 @@ from itertools import islice, takewhile
 import attrs
 
 from timermq.timerstore.log_record import store_ms_of
-from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import RecordError, record_properties
 
 from .already_done import origin_in
 from .cancel_verdict import CancelError, Verdict, Wanted, too_common
-from .key_records import KeyRecords, SoleMoves
+from .key_records import KeyRecords, RecordSource, SoleMoves
 from .quarantine import Quarantine
 from .quarantine_record import State
 from .timer_options import TimerOptions
@@ -81,7 +80,7 @@ class Found:
 class WaitingMessages:
     """The messages of one store as it is now; plain code."""
 
-    store: MessageStore
+    source: RecordSource
     quarantine: Quarantine
     options: TimerOptions
     read_ms: int
@@ -91,12 +90,9 @@ class WaitingMessages:
         """What is known of the messages that are meant.
 
         Raises:
-            CancelError: There is no index, several waiting messages have the key, or too many
-                records have it.
+            CancelError: Several waiting messages have the key, or too many records have it.
         """
-        if not self.store.options.message_index_enable:
-            raise CancelError("CANCEL_NEEDS_INDEX", "messageIndexEnable is false on this broker")
-        records = KeyRecords(self.store)
+        records = KeyRecords(self.source)
         if wanted.is_unique_key:
             return self._of_unique_key(records, wanted.topic, wanted.key)
         keys = self._unique_keys(records, wanted)

@@ -8,9 +8,12 @@ Request body: a CBOR map of ``id`` (the unique key, which clients call the messa
 
 from __future__ import annotations
 
+from typing import cast
+
 import attrs
 import cbor2
 import msgspec
+import trio
 
 from timermq.pipeline.cancel_verdict import CancelError
 from timermq.pipeline.timer_message_store import TimerMessageStore
@@ -19,6 +22,7 @@ from timermq.remoting.command import Command
 from timermq.remoting.plain_cbor import PlainCborError, decode_plain
 
 from ..consumer_offset import ConsumerOffsetTable
+from ..later import answer_later
 from ..refusal import RefusedError
 from ..session import Session
 from ..transactions.transactions import Transactions
@@ -43,22 +47,39 @@ class ExplainProcessor:
     offsets: ConsumerOffsetTable
     transactions: Transactions
 
-    def handle(self, _session: Session, command: Command) -> Command:
-        """What is known of the message now."""
+    def handle(self, session: Session, command: Command) -> Command | None:
+        """Look for the message; the answer follows, and other work is done between two look-ups."""
         query = decode_query(command.body)
-        lives = MessageLives(
-            store=self.timer_store.store,
+        if not self.timer_store.store.options.message_index_enable:
+            text = "messageIndexEnable is false on this broker"
+            raise RefusedError(ResponseCode.ILLEGAL_OPERATION, "EXPLAIN_NEEDS_INDEX", text)
+
+        async def look() -> Command:
+            looking = self.lives().of(query.id, query.topic)
+            while True:
+                try:
+                    next(looking)
+                except StopIteration as done:
+                    body = cbor2.dumps(life_row(cast("MessageLife", done.value)))
+                    return command.answer(ResponseCode.SUCCESS, body=body)
+                except CancelError as error:
+                    code, rule = ResponseCode.ILLEGAL_OPERATION, "EXPLAIN_TOO_COMMON"
+                    raise RefusedError(code, rule, error.text) from error
+                await trio.lowlevel.checkpoint()
+
+        answer_later(session, command, look)
+        return None
+
+    def lives(self) -> MessageLives:
+        """The messages of this broker's store."""
+        return MessageLives(
+            source=self.timer_store.store,
             quarantine=self.timer_store.quarantine,
             options=self.timer_store.options,
             offsets=self.offsets,
             open_transactions=self.transactions.open,
             read_ms=self.timer_store.state.commit_read_ms,
         )
-        try:
-            life = lives.of(query.id, query.topic)
-        except CancelError as error:
-            raise RefusedError(ResponseCode.ILLEGAL_OPERATION, error.rule, error.text) from error
-        return command.answer(ResponseCode.SUCCESS, body=cbor2.dumps(life_row(life)))
 
 
 def life_row(life: MessageLife) -> dict[str, object]:

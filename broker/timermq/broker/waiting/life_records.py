@@ -6,16 +6,18 @@ levels and transactions, and the topics that these name as its destination.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 
 from timermq.pipeline.already_done import origin_in
+from timermq.pipeline.cancel_verdict import too_common
 from timermq.pipeline.delay_level import DelayLevels
 from timermq.pipeline.key_records import KeyRecords
+from timermq.pipeline.level_record import delivered_name, waiting_name
 from timermq.pipeline.quarantine import Quarantine
-from timermq.pipeline.quarantine_record import State
+from timermq.pipeline.quarantine_record import Mark, State, read_entry, read_mark
 from timermq.pipeline.system_topics import QUARANTINE_TOPIC
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.pipeline.timer_record import (
@@ -30,7 +32,7 @@ from timermq.pipeline.timer_record import (
 )
 from timermq.pipeline.waiting_messages import asked_for
 from timermq.timerstore.properties import find
-from timermq.timerstore.record import Record, decode_record
+from timermq.timerstore.record import Record, decode_record, record_topic
 
 from ..topic_validator import (
     DLQ_GROUP_TOPIC_PREFIX,
@@ -47,13 +49,14 @@ from .life_step import (
     arrival_step,
     at,
     ending_step,
+    entry_step,
     half_step,
     level_step,
-    quarantine_step,
+    mark_step,
 )
 
-STEPS_MAX = 512
-"""Records of one topic that are told, the newest: as many as a message has that rolls for years."""
+TOPICS_MAX = 1024
+"""Topics that one message is looked for in: each costs a look-up, some 50 µs."""
 
 Records = list[tuple[bytes, Record]]
 """Records in the order of the log, each with what it decodes to."""
@@ -64,23 +67,39 @@ class LifeRecords:
     """The records of one message, read once for one request; plain code."""
 
     records: KeyRecords
-    """Of a store with an index; says how much may be looked at."""
+    """Says how much may be looked at."""
     unique_key: str
     quarantine: Quarantine
     options: TimerOptions
-    is_whole: bool = attrs.field(default=True, init=False)
-    """False once the oldest records of a topic were left out."""
+    groups_of: Callable[[str], Iterable[str]]
+    """The groups that have committed something of a topic."""
+    steps: list[LifeStep] = attrs.field(factory=list[LifeStep], init=False)
+    """What the records say, topic by topic."""
     halves: set[int] = attrs.field(factory=set[int], init=False)
     """Names of the transactions that it was sent in."""
+    entries: dict[int, str] = attrs.field(factory=dict[int, str], init=False)
+    """What was set aside: names of entries, and where their messages go."""
     recalled: set[bytes | tuple[int, bytes]] = attrs.field(
         factory=set[bytes | tuple[int, bytes]], init=False
     )
     """What deletes of RocketMQ's name (``names_of``): their slots take it out, where it waits."""
+    _timers: dict[int, tuple[int, str]] = attrs.field(
+        factory=dict[int, tuple[int, str]], init=False
+    )
+    """By the order of each message its newest record on the wheel, and where that goes."""
+    _levels: dict[int, tuple[bytes, int]] = attrs.field(
+        factory=dict[int, tuple[bytes, int]], init=False
+    )
+    """Records of classic levels: name and moment, by position."""
     _moments: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
     """What records of the timer topic wait for, by their positions."""
+    _origins: set[int | None] = attrs.field(factory=set[int | None], init=False)
+    """Positions of records that others have taken further."""
+    _delivered: Counter[bytes] = attrs.field(factory=Counter[bytes], init=False)
+    """What RocketMQ has delivered of classic levels, by name."""
 
-    def steps(self, topic: str | None) -> Iterator[LifeStep]:
-        """All steps, topic by topic.
+    def read(self, topic: str | None) -> Iterator[None]:
+        """Read all; yields after each look-up.
 
         Args:
             topic: Looked at beside those that the records name.
@@ -88,105 +107,173 @@ class LifeRecords:
         Raises:
             CancelError: Too many records have the key.
         """
-        found = [*self._on_the_way()]
-        topics = {one.topic for one in found if one.topic} | ({topic} if topic else set[str]())
-        groups = {
-            name.removeprefix(RETRY_GROUP_TOPIC_PREFIX)
-            for name in topics
-            if name.startswith(RETRY_GROUP_TOPIC_PREFIX)
-        }
-        yield from found
-        for name in sorted(topics | {DLQ_GROUP_TOPIC_PREFIX + group for group in groups}):
-            for data, record in self._read(name):
-                yield arrival_step(data, record, self._moments)
+        for read in (
+            self._timer_steps,
+            self._level_steps,
+            self._quarantine_steps,
+            self._transaction_steps,
+        ):
+            read()
+            yield
+        seen: set[str] = set()
+        topics = {one.topic for one in self.steps if one.topic} | ({topic} if topic else set[str]())
+        while topics:
+            if len(seen) + len(topics) > TOPICS_MAX:
+                raise too_common(self.unique_key, f"records of more than {TOPICS_MAX} topics")
+            for name in sorted(topics):
+                self._arrival_steps(name)
+                yield
+            seen |= topics
+            topics = self._dead_letter_topics(topics) - seen
 
-    def _on_the_way(self) -> Iterator[LifeStep]:
-        """What happened before it reached a topic."""
-        yield from self._timer_steps(self._read(TIMER_TOPIC))
-        levels = DelayLevels.parse(self.options.message_delay_level)
-        yield from (level_step(record, levels) for _, record in self._read(SCHEDULE_TOPIC))
-        yield from self._quarantine_steps(self._read(QUARANTINE_TOPIC))
-        yield from self._transaction_steps(self._read(TRANS_HALF_TOPIC))
+    def unsettled_topics(self) -> list[str]:
+        """Where messages go whose newest record on the wheel nothing of ours has taken further."""
+        return sorted(
+            {topic for place, topic in self._timers.values() if place not in self._origins}
+        )
+
+    def waiting_levels(self) -> list[int]:
+        """Moments of what waits in queues of classic levels."""
+        delivered = self._delivered.copy()
+        found: list[int] = []
+        for phy_offset, (name, deliver_ms) in self._levels.items():
+            if phy_offset in self._origins:
+                continue
+            if delivered[name]:
+                delivered[name] -= 1
+            else:
+                found.append(deliver_ms)
+        return found
+
+    def _dead_letter_topics(self, topics: Iterable[str]) -> set[str]:
+        """Where groups put what they consumed in vain: those of retry topics, and of any other."""
+        groups: set[str] = set()
+        arrived = {one.topic for one in self.steps if one.queue_offset is not None}
+        for topic in topics:
+            if topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
+                groups.add(topic.removeprefix(RETRY_GROUP_TOPIC_PREFIX))
+            elif topic in arrived and not topic.startswith(DLQ_GROUP_TOPIC_PREFIX):
+                groups.update(self.groups_of(topic))
+        return {DLQ_GROUP_TOPIC_PREFIX + group for group in groups}
 
     def _read(self, topic: str) -> Records:
         """The records of a topic with the key, in the order of the log."""
         newest = self.records.newest_first(topic, self.unique_key, is_unique_key=True)
-        found = [data for _, data in islice(newest, STEPS_MAX + 1)]
-        self.is_whole &= len(found) <= STEPS_MAX
-        return [(data, decode_record(data)) for data in reversed(found[:STEPS_MAX])]
+        return [(data, decode_record(data)) for data in reversed([data for _, data in newest])]
 
-    def _timer_steps(self, records: Records) -> Iterator[LifeStep]:
+    def _timer_steps(self) -> None:
         facts: list[tuple[bytes, Record, TimerFacts]] = []
-        for data, record in records:
+        for data, record in self._read(TIMER_TOPIC):
+            precision_ms = self.options.timer_precision_ms
             try:
-                decoded = decode_timer(data, record.phy_offset, self.options.timer_precision_ms)
+                one = decode_timer(data, record.phy_offset, precision_ms)
             except TimerRecordError as error:
-                topic = asked_for(data) or ""
-                yield attrs.evolve(at(Step.STORED, record, topic), text=str(error))
+                step = at(Step.STORED, record, asked_for(data) or "")
+                self.steps.append(attrs.evolve(step, text=str(error)))
                 continue
-            facts.append((data, record, decoded))
-            if not decoded.is_delete:
-                self._moments[record.phy_offset] = decoded.deliver_ms
+            facts.append((data, record, one))
+            if not one.is_delete:
+                self._origins.add(origin_in(data))
+                self._moments[record.phy_offset] = one.deliver_ms
+                self._timers[one.order_py] = record.phy_offset, one.destination.topic
         made_way = {
             _made_way_for(record) for _, record, one in facts if one.is_delete and not one.rolls
         }
         followed = {origin_in(data) for data, _, one in facts if not (one.is_delete or one.rolls)}
         for data, record, one in facts:
-            topic = one.destination.topic
-            if not one.is_delete:
-                step, text = self._put(data, one, made_way)
-                yield attrs.evolve(
-                    at(step, record, topic),
-                    queue_id=one.destination.queue_id,
-                    deliver_ms=one.deliver_ms,
-                    text=text,
-                )
-                continue
-            taken = _taken_back(record, followed)
-            if taken is Step.RECALLED:
-                self.recalled.add((one.out_ms, deleted_name(record.properties) or b""))
-            if taken is not None and not one.rolls:
-                yield at(taken, record, topic)
+            if one.is_delete:
+                self._take_back(record, one, followed)
+            else:
+                self._put(data, record, one, made_way)
 
-    def _put(self, data: bytes, facts: TimerFacts, made_way: set[int | None]) -> tuple[Step, str]:
+    def _put(
+        self, data: bytes, record: Record, facts: TimerFacts, made_way: set[int | None]
+    ) -> None:
         """What put a message on the wheel."""
         origin_py = origin_in(data)
+        step, text = Step.STORED, ""
         if facts.rolls:
-            return Step.ROLLED, f"roll {facts.rolls}"
-        if origin_py is None:
-            return Step.STORED, ""
-        if origin_py in made_way:
-            return Step.MOVED, ""
-        if self.quarantine.state(origin_py) is State.RETRIED:
-            return Step.STORED, "again, out of quarantine"
-        return Step.STORED, "taken over from a classic level"
+            step, text = Step.ROLLED, f"roll {facts.rolls}"
+        elif origin_py is not None and origin_py in made_way:
+            step = Step.MOVED
+        elif origin_py is not None:
+            text = "again"
+        self.steps.append(
+            attrs.evolve(
+                at(step, record, facts.destination.topic),
+                queue_id=facts.destination.queue_id,
+                deliver_ms=facts.deliver_ms,
+                text=text,
+            )
+        )
 
-    def _quarantine_steps(self, records: Records) -> Iterator[LifeStep]:
-        topics: dict[int, str] = {}
-        for data, record in records:
-            step = quarantine_step(data, record, topics)
-            if step is not None:
-                yield step
+    def _take_back(self, record: Record, facts: TimerFacts, followed: set[int | None]) -> None:
+        """A delete; one that rolled says nothing new."""
+        taken = _taken_back(record, followed)
+        if taken is Step.RECALLED:
+            self.recalled.add((facts.out_ms, deleted_name(record.properties) or b""))
+        if taken is not None and not facts.rolls:
+            self.steps.append(at(taken, record, facts.destination.topic))
 
-    def _transaction_steps(self, halves: Records) -> Iterator[LifeStep]:
+    def _level_steps(self) -> None:
+        levels = DelayLevels.parse(self.options.message_delay_level)
+        for data, record in self._read(SCHEDULE_TOPIC):
+            step = level_step(record, levels)
+            self._levels[record.phy_offset] = waiting_name(data), step.deliver_ms or 0
+            self.steps.append(step)
+
+    def _quarantine_steps(self) -> None:
+        for data, record in self._read(QUARANTINE_TOPIC):
+            entry, mark = read_entry(data), read_mark(data)
+            if entry is not None:
+                self._origins.add(entry.origin_py)
+                if entry.origin_py not in self.entries:  # else it was written once more
+                    self.entries[entry.origin_py] = entry.topic or ""
+                    self.steps.append(entry_step(entry, record))
+            elif mark is not None:
+                self._ended(mark, record)
+
+    def _ended(self, mark: Mark, record: Record) -> None:
+        """What became of an entry. A retry may have sent it elsewhere."""
+        topic = self.entries.get(mark.origin_py, "")
+        if mark.state is State.RETRIED:
+            message = self.quarantine.retried(mark, record.phy_offset + record.size)
+            if message is None:
+                self.steps.append(at(Step.TORN, record, topic))
+                return
+            topic = record_topic(message).decode("utf-8", "replace")
+            if topic == TIMER_TOPIC:
+                topic = asked_for(message) or ""
+        self.steps.append(mark_step(mark, record, topic))
+
+    def _transaction_steps(self) -> None:
         topic = ""
+        halves = self._read(TRANS_HALF_TOPIC)
         for data, record in halves:
             try:
                 half = decode_half(data)
             except HalfMessageError as error:
-                yield attrs.evolve(at(Step.HALF, record, topic), text=str(error))
-                continue
-            self.halves.add(half.name)
-            topic = half.topic
-            yield half_step(half)
+                step = attrs.evolve(at(Step.HALF, record, topic), text=str(error))
+            else:
+                self.halves.add(half.name)
+                topic, step = half.topic, half_step(half)
+            self.steps.append(step)
         if not halves:
             return
         for _, record in self._read(TRANS_OP_HALF_TOPIC):
-            step = ending_step(record, topic)
-            if step is not None:
-                yield step
-        for _, record in self._read(TRANS_CHECK_MAX_TIME_TOPIC):
-            yield at(Step.DISCARDED, record, topic)
+            ending = ending_step(record, topic)
+            if ending is not None:
+                self.steps.append(ending)
+        discarded = self._read(TRANS_CHECK_MAX_TIME_TOPIC)
+        self.steps += [at(Step.DISCARDED, record, topic) for _, record in discarded]
+
+    def _arrival_steps(self, topic: str) -> None:
+        for data, record in self._read(topic):
+            self._origins.add(origin_in(data))
+            name = delivered_name(data)
+            if name is not None:
+                self._delivered[name] += 1
+            self.steps.append(arrival_step(data, record, self._moments))
 
 
 def _made_way_for(record: Record) -> int | None:

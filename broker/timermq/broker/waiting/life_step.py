@@ -10,7 +10,7 @@ import attrs
 from timermq.pipeline.already_done import foreign_key_in, origin_in
 from timermq.pipeline.delay_level import DelayLevels
 from timermq.pipeline.level_record import delivered_name
-from timermq.pipeline.quarantine_record import State, read_entry, read_mark
+from timermq.pipeline.quarantine_record import Entry, Mark, State
 from timermq.pipeline.timer_record import DELIVER, REAL_QID, REAL_TOPIC
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import Record
@@ -21,6 +21,10 @@ from ..transactions.op_message import Ending, read_ending
 
 _DIGITS_MAX = 18
 """Digits of a number in a property: any of so many fits 64 bits."""
+
+
+GROUPS_MAX = 32
+"""Names of groups that a step tells."""
 
 
 class Step(enum.Enum):
@@ -41,7 +45,7 @@ class Step(enum.Enum):
     MOVED = "moved"
     """It got another moment."""
     TORN = "torn"
-    """A move that a power cut cut short; it counts for nothing."""
+    """A move, or a retry out of quarantine, that a power cut cut short; it counts for nothing."""
     CANCELLED = "cancelled"
     RECALLED = "recalled"
     """RocketMQ took a recall; it counts where the message was still waiting."""
@@ -70,7 +74,7 @@ class LifeStep:
 
     step: Step
     at_ms: int
-    """When it was stored."""
+    """When that was."""
     phy_offset: int
     """Position of the record that says so."""
     topic: str
@@ -83,7 +87,9 @@ class LifeStep:
     lateness_ms: int | None = None
     """How long after its moment it was stored in its topic."""
     consumed_by: tuple[str, ...] = ()
-    """Groups that have committed it."""
+    """Groups that have committed it, the first `GROUPS_MAX` of them."""
+    group_count: int = 0
+    """How many have."""
     text: str = ""
 
     def to_row(self) -> dict[str, object]:
@@ -125,31 +131,21 @@ def level_step(found: Record, levels: DelayLevels) -> LifeStep:
     )
 
 
-def quarantine_step(record: bytes, found: Record, topics: dict[int, str]) -> LifeStep | None:
-    """A record of the quarantine's topic; None of an entry that was written once more.
-
-    Args:
-        record: The record.
-        found: It, decoded.
-        topics: Where the messages of entries go, by the entries' names; learns of a new one.
-    """
-    entry, mark = read_entry(record), read_mark(record)
-    if entry is not None:
-        if entry.origin_py in topics:
-            return None
-        topics[entry.origin_py] = entry.topic or ""
-        return attrs.evolve(
-            at(Step.SET_ASIDE, found, entry.topic or ""),
-            queue_id=entry.queue_id,
-            deliver_ms=entry.deliver_ms,
-            text=f"{entry.reason}: {entry.text} (id {entry.origin_py})",
-        )
-    if mark is None or mark.state not in _MARKS:
-        return None
+def entry_step(entry: Entry, found: Record) -> LifeStep:
+    """An entry of the quarantine."""
     return attrs.evolve(
-        at(_MARKS[mark.state], found, topics.get(mark.origin_py, "")),
-        text=f"in quarantine, by {mark.by} (id {mark.origin_py})",
+        at(Step.SET_ASIDE, found, entry.topic or ""),
+        at_ms=entry.set_aside_ms,
+        queue_id=entry.queue_id,
+        deliver_ms=entry.deliver_ms,
+        text=f"{entry.reason}: {entry.text} (id {entry.origin_py})",
     )
+
+
+def mark_step(mark: Mark, found: Record, topic: str) -> LifeStep:
+    """What became of an entry, and where its message went."""
+    text = f"in quarantine, by {mark.by} (id {mark.origin_py})"
+    return attrs.evolve(at(_MARKS.get(mark.state, Step.DROPPED), found, topic), text=text)
 
 
 def arrival_step(record: bytes, found: Record, moments: Mapping[int, int]) -> LifeStep:

@@ -1,31 +1,34 @@
 """The life of one message, as the log still tells it: stored, rolled, moved, delivered, consumed.
 
-Everything that happens to a message is a record with its unique key, in one of a few topics, and
-the key index finds them there: the wheel's, the quarantine's, those of transactions and classic
-levels, and the topics that these name as its destination. Nothing is looked through, so the cost is
-that of the message's own records, however many others wait.
+Everything that happens to a message is a record with its unique key, in one of a few topics: that
+of the wheel, of the quarantine, of classic levels and transactions, and the topics that these name
+as its destination. The key index leads to them, so the cost is that of the message's own records,
+however many others wait.
 
-How it stands now is not guessed from the steps: whether it waits is asked as a cancel asks.
+How it stands now is not guessed from the steps: whether it waits is asked as a cancel asks, and the
+quarantine and the open transactions are asked for what they hold. Of several with one id, what one
+of them waits for comes first.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from typing import cast
 
 import attrs
 
-from timermq.pipeline.cancel_verdict import CancelError, Wanted
-from timermq.pipeline.key_records import KeyRecords
+from timermq.pipeline.cancel_verdict import Wanted
+from timermq.pipeline.key_records import KeyRecords, RecordSource
 from timermq.pipeline.quarantine import Quarantine
+from timermq.pipeline.quarantine_record import State
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.pipeline.waiting_messages import Found, WaitingMessages, names_of
-from timermq.timerstore.message_store import MessageStore
 
 from ..consumer_offset import ConsumerOffsetTable
 from ..transactions.open_transactions import OpenTransactions
 from .life_records import LifeRecords
-from .life_step import LifeStep, Step
+from .life_step import GROUPS_MAX, LifeStep, Step
 
 
 class Now(enum.Enum):
@@ -42,22 +45,26 @@ class Now(enum.Enum):
     ROLLED_BACK = "rolled_back"
     DISCARDED = "discarded"
     GONE = "gone"
-    """It waits no more, and the record that would say why has been cleaned away."""
+    """It waits no more, and no record that was found says why: cleaned away, as a rule."""
     NOT_FOUND = "not_found"
 
 
 _ENDS = {
-    Step.HALF: Now.UNDECIDED,
+    Step.HALF: Now.ROLLED_BACK,
     Step.ROLLED_BACK: Now.ROLLED_BACK,
     Step.DISCARDED: Now.DISCARDED,
-    Step.LEVEL: Now.WAITING,
     Step.CANCELLED: Now.CANCELLED,
     Step.DROPPED: Now.DROPPED,
     Step.DELIVERED: Now.DELIVERED,
     Step.SENT: Now.DELIVERED,
     Step.DEAD_LETTER: Now.DEAD_LETTER,
 }
-"""What is so behind a step, unless another one follows."""
+"""What has become of one that nothing holds any more, unless another step follows. RocketMQ says of
+a transaction that it has ended, not how: without a message it was rolled back."""
+
+
+STEPS_MAX = 512
+"""Steps that are told, the newest."""
 
 
 @attrs.frozen(kw_only=True)
@@ -76,7 +83,7 @@ class MessageLife:
 class MessageLives:
     """The messages of one store, served or opened read only; plain code."""
 
-    store: MessageStore
+    source: RecordSource
     quarantine: Quarantine
     options: TimerOptions
     offsets: ConsumerOffsetTable
@@ -84,7 +91,7 @@ class MessageLives:
     read_ms: int
     """Slots before it have been read."""
 
-    def of(self, unique_key: str, topic: str | None = None) -> MessageLife:
+    def of(self, unique_key: str, topic: str | None = None) -> Generator[None, None, MessageLife]:
         """The life of the message with a unique key; of several, the steps of all.
 
         Args:
@@ -92,60 +99,82 @@ class MessageLives:
             topic: Looked at as well; None: only those that the message itself names. One that was
                 sent without a delay names none.
 
+        Returns:
+            Yields after each look-up: other work may be done there, and what it does is seen.
+
         Raises:
-            CancelError: There is no index, or too many records have the key.
+            CancelError: Too many records have the key.
         """
-        if not self.store.options.message_index_enable:
-            raise CancelError("EXPLAIN_NEEDS_INDEX", "messageIndexEnable is false on this broker")
         records = LifeRecords(
-            records=KeyRecords(self.store),
+            records=KeyRecords(self.source),
             unique_key=unique_key,
             quarantine=self.quarantine,
             options=self.options,
+            groups_of=self.offsets.groups_of,
         )
-        steps = sorted(records.steps(topic), key=lambda one: one.phy_offset)
-        if not steps:
-            return MessageLife(now=Now.NOT_FOUND)
+        yield from records.read(topic)
         messages = WaitingMessages(
-            store=self.store,
+            source=self.source,
             quarantine=self.quarantine,
             options=self.options,
             read_ms=self.read_ms,
         )
-        topics = sorted({one.topic for one in steps if one.topic})
-        groups = {name: self.offsets.groups_of(name) for name in topics}
-        found = [messages.find(Wanted(name, unique_key)) for name in topics]
+        found: list[Found] = []
+        for name in records.unsettled_topics():
+            found.append(messages.find(Wanted(name, unique_key)))
+            yield
+        return self._life(records, found)
+
+    def _life(self, records: LifeRecords, found: Sequence[Found]) -> MessageLife:
+        steps = sorted(records.steps, key=lambda one: one.phy_offset)
+        if not steps:
+            return MessageLife(now=Now.NOT_FOUND)
         pending = [one for each in found for one in each.pending]
-        waiting = [one for one in pending if names_of(one).isdisjoint(records.recalled)]
-        offset_of = self.open_transactions.offset_of
-        is_open = any(offset_of(name) is not None for name in records.halves)
+        waits = [
+            one.facts.deliver_ms for one in pending if names_of(one).isdisjoint(records.recalled)
+        ] + records.waiting_levels()
+        state, offset_of = self.quarantine.state, self.open_transactions.offset_of
+        if waits:
+            now = Now.WAITING
+        elif any(state(name) is State.ACTIVE for name in records.entries):
+            now = Now.QUARANTINED
+        elif any(offset_of(name) is not None for name in records.halves):
+            now = Now.UNDECIDED
+        else:
+            now = _ended(found, steps)
+        groups = {topic: self.offsets.groups_of(topic) for topic in {one.topic for one in steps}}
         return MessageLife(
-            now=Now.WAITING if waiting else _now(found, steps, is_open=is_open),
-            deliver_ms=min((one.facts.deliver_ms for one in waiting), default=None),
-            steps=tuple(
-                attrs.evolve(one, consumed_by=self._committed(one, groups.get(one.topic, [])))
-                for one in steps
-            ),
-            is_whole=records.is_whole,
+            now=now,
+            deliver_ms=min(waits, default=None),
+            steps=tuple(self._consumed(one, groups[one.topic]) for one in steps[-STEPS_MAX:]),
+            is_whole=len(steps) <= STEPS_MAX,
         )
 
-    def _committed(self, step: LifeStep, groups: Sequence[str]) -> tuple[str, ...]:
-        """Those of the groups that have committed what arrived by a step."""
+    def _consumed(self, step: LifeStep, groups: Sequence[str]) -> LifeStep:
+        """A step with those of the groups that have committed what arrived by it."""
         queue_id, offset = step.queue_id, step.queue_offset
         if queue_id is None or offset is None:
-            return ()
+            return step
         query = self.offsets.query
-        return tuple(
+        found = [
             group
             for group in groups
             if (query(group=group, topic=step.topic, queue_id=queue_id) or 0) > offset
-        )
+        ]
+        return attrs.evolve(step, consumed_by=tuple(found[:GROUPS_MAX]), group_count=len(found))
 
 
-def _now(found: Sequence[Found], steps: Sequence[LifeStep], *, is_open: bool) -> Now:
-    """How a message stands that does not wait, behind its steps in the order of the log."""
-    if any(one.set_aside for one in found):
-        return Now.QUARANTINED
+def at_once(looking: Generator[None, None, MessageLife]) -> MessageLife:
+    """What is found by looking without a pause."""
+    while True:
+        try:
+            next(looking)
+        except StopIteration as done:
+            return cast("MessageLife", done.value)
+
+
+def _ended(found: Sequence[Found], steps: Sequence[LifeStep]) -> Now:
+    """How a message stands that nothing holds any more, by the last step that ended one."""
     end: Now | None = None
     for one in steps:
         # What is put on the wheel begins anew; copies of what was taken back may still roll.
@@ -153,8 +182,8 @@ def _now(found: Sequence[Found], steps: Sequence[LifeStep], *, is_open: bool) ->
             end = None
         elif one.step in _ENDS:
             end = _ENDS[one.step]
-    if end is Now.UNDECIDED and not is_open:
-        return Now.ROLLED_BACK
     if end is not None:
         return end
+    if any(one.delivered for one in found):
+        return Now.DELIVERED  # since the steps were read
     return Now.CANCELLED if any(one.cancelled or one.pending for one in found) else Now.GONE

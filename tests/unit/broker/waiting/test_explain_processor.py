@@ -12,7 +12,12 @@ from trio.testing import MockClock
 
 from broker_rig import BROKER, STORE, TIMER, Peer, Rig, pull_ext, running_broker, send_ext
 from timermq.broker.options import TransactionDelay
-from timermq.broker.waiting import life_records
+from timermq.broker.waiting import message_life
+from timermq.broker.waiting.explain_processor import life_row
+from timermq.broker.waiting.life_step import GROUPS_MAX
+from timermq.broker.waiting.message_life import at_once
+from timermq.pipeline import key_records
+from timermq.pipeline.quarantine_record import State, mark_message
 from timermq.pipeline.timer_record import TIMER_TOPIC, timer_tail
 from timermq.pipeline.undeliverable import Reason, Undeliverable
 from timermq.timerstore.message import Message
@@ -34,13 +39,12 @@ class Life(TypedDict):
 
 def explain(rig: Rig, unique_key: str, topic: str | None = None) -> Life:
     """What is known of a message."""
-    answer = rig.call(EXPLAIN, body=cbor2.dumps({"id": unique_key, "topic": topic}))
-    assert answer.code == 0, answer.remark
-    return cast("Life", cbor2.loads(answer.body))
+    lives = rig.broker.processors.explain.lives()
+    return cast("Life", life_row(at_once(lives.of(unique_key, topic))))
 
 
 async def explained(peer: Peer, unique_key: str, topic: str | None = None) -> Life:
-    """The same of a running broker."""
+    """What a running broker answers."""
     answer = await peer.call(EXPLAIN, body=cbor2.dumps({"id": unique_key, "topic": topic}))
     assert answer.code == 0, answer.remark
     return cast("Life", cbor2.loads(answer.body))
@@ -73,6 +77,7 @@ async def test_a_message_that_waits_is_moved_and_cancelled() -> None:
         "deliver_ms": NOW_MS + 5000,
         "lateness_ms": None,
         "consumed_by": [],
+        "group_count": 0,
         "text": "",
     }
     rig.call(CANCEL, {"topic": "T", "uniqueKey": "K1", "deliverMs": str(NOW_MS + 9000)})
@@ -141,24 +146,15 @@ async def test_quarantine(code: int | None, now: str, steps: list[str]) -> None:
     rig = Rig()
     rig.send("T", properties=later(5))
     rig.clock.time_ms += 5_000
-    (record,) = rig.records(TIMER_TOPIC)
-    found = rig.broker.store.commit_log.read(record.phy_offset, record.size)
-    fault = Undeliverable(
-        offset_py=record.phy_offset,
-        size_py=record.size,
-        record=found,
-        reason=Reason.CHECKSUM,
-        text="expected 1, found 2",
-    )
-    assert rig.broker.timer_store.quarantine.set_aside([fault], rig.clock.now_ms()) is None
+    entry = set_aside(rig, TIMER_TOPIC)
     if code == CANCEL:
         rig.call(CANCEL, {"topic": "T", "uniqueKey": "K1"})
     elif code is not None:
-        rig.call(code, body=cbor2.dumps({"id": record.phy_offset, "by": "me"}))
+        rig.call(code, body=cbor2.dumps({"id": entry, "by": "me"}))
 
     life = explain(rig, "K1")
     assert (life["now"], words(life)) == (now, steps)
-    assert life["steps"][1]["text"] == f"checksum: expected 1, found 2 (id {record.phy_offset})"
+    assert life["steps"][1]["text"] == f"checksum: expected 1, found 2 (id {entry})"
     if code is not None:
         assert "in quarantine, by " in str(life["steps"][2]["text"])
 
@@ -239,7 +235,7 @@ async def test_a_message_rolls_arrives_and_comes_again(autojump_clock: MockClock
 
 async def test_of_very_many_steps_the_newest_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """And that there are more."""
-    monkeypatch.setattr(life_records, "STEPS_MAX", 2)
+    monkeypatch.setattr(message_life, "STEPS_MAX", 2)
     rig = Rig()
     for _ in range(3):
         rig.send("T", properties="UNIQ_KEY\x01K0\x02")
@@ -280,3 +276,173 @@ async def test_what_is_no_question(body: bytes) -> None:
     assert answer.code == 29
     assert answer.remark is not None
     assert answer.remark.startswith("EXPLAIN_BODY: ")
+
+
+def set_aside(rig: Rig, topic: str, queue_id: int = 0, reason: Reason = Reason.CHECKSUM) -> int:
+    """Put the one record of a queue into quarantine; its name there."""
+    (record,) = rig.records(topic, queue_id)
+    fault = Undeliverable(
+        offset_py=record.phy_offset,
+        size_py=record.size,
+        record=rig.broker.store.commit_log.read(record.phy_offset, record.size),
+        reason=reason,
+        text="expected 1, found 2",
+    )
+    assert rig.broker.timer_store.quarantine.set_aside([fault], rig.clock.now_ms()) is None
+    return record.phy_offset
+
+
+def retry_elsewhere(rig: Rig, entry: int) -> None:
+    """Let a message out of quarantine, to topic Other."""
+    fields = {"id": entry, "topic": "Other", "by": "me"}
+    answer = rig.call(RETRY_QUARANTINE, body=cbor2.dumps(fields))
+    assert cbor2.loads(answer.body)["verdict"] == "retried"
+
+
+def level(topic: str) -> Message:
+    """A message that RocketMQ has put into the queue of level 3."""
+    properties = f"UNIQ_KEY\x01K1\x02DELAY\x013\x02REAL_TOPIC\x01{topic}\x02REAL_QID\x010\x02"
+    return Message("SCHEDULE_TOPIC_XXXX", 2, b"x", properties.encode(), born_ms=5)
+
+
+async def test_what_names_no_topic_is_in_quarantine_all_the_same() -> None:
+    """The quarantine says so, whatever can be read of the message."""
+    rig = Rig()
+    properties = b"UNIQ_KEY\x01K1\x02TIMER_OUT_MS\x011700000005000\x02"
+    rig.broker.store.put([Message(TIMER_TOPIC, 0, b"x", properties)])
+    set_aside(rig, TIMER_TOPIC, reason=Reason.NO_TOPIC)
+
+    life = explain(rig, "K1")
+    assert (life["now"], words(life)) == ("quarantined", ["stored", "set_aside"])
+
+
+async def test_an_entry_that_outlived_its_record() -> None:
+    """It was written once more, and the log behind it cleaned; when it was set aside is kept."""
+    rig = Rig(store_options=attrs.evolve(STORE, mapped_file_size_commit_log=1 << 17))
+    rig.send("T", properties=later(5))
+    set_aside(rig, TIMER_TOPIC)
+    for number in range(4):
+        rig.send("X", b"z" * 40_000, properties=f"UNIQ_KEY\x01Z{number}\x02")
+    rig.clock.time_ms += rig.broker.store.options.file_reserved_time_hours * 3_600_000 * 3 // 4
+    quarantine = rig.broker.timer_store.quarantine
+    assert quarantine.renew(rig.clock.now_ms()) == 1
+    first_py = quarantine.first_py()
+    assert first_py is not None
+    rig.broker.store.commit_log.delete_before(first_py)
+
+    life = explain(rig, "K1")
+    assert (life["now"], words(life)) == ("quarantined", ["set_aside"])
+    assert life["steps"][0]["at_ms"] == NOW_MS
+
+
+async def test_a_retry_to_another_topic() -> None:
+    """The record behind the mark says where it went."""
+    rig = Rig()
+    rig.send("T", properties=later(5))
+    rig.clock.time_ms += 6_000
+    retry_elsewhere(rig, set_aside(rig, TIMER_TOPIC))
+
+    life = explain(rig, "K1")
+    assert life["now"] == "delivered"
+    assert words(life) == ["stored", "set_aside", "retried", "delivered"]
+    assert [step["topic"] for step in life["steps"]] == ["T", "T", "Other", "Other"]
+
+
+async def test_classic_levels() -> None:
+    """One waits until it is set aside, delivered, or taken further; each of several by itself."""
+    rig = Rig()
+    rig.broker.store.put([level("T")])
+    life = explain(rig, "K1")
+    assert (life["now"], life["deliver_ms"]) == ("waiting", NOW_MS + 10_000)
+    entry = set_aside(rig, "SCHEDULE_TOPIC_XXXX", 2)
+    assert explain(rig, "K1")["now"] == "quarantined"
+    retry_elsewhere(rig, entry)
+    assert explain(rig, "K1")["now"] == "delivered"
+
+    rig = Rig()
+    rig.broker.store.put([level("%RETRY%G1"), level("%RETRY%G2")])
+    # What RocketMQ delivers keeps the properties.
+    rig.broker.store.put([Message("%RETRY%G2", 0, b"x", level("%RETRY%G2").properties, born_ms=5)])
+    life = explain(rig, "K1")
+    assert (life["now"], words(life)) == ("waiting", ["level", "level", "delivered"])
+    rig.broker.store.put([Message("%RETRY%G1", 0, b"x", level("%RETRY%G1").properties, born_ms=5)])
+    assert explain(rig, "K1")["now"] == "delivered"
+
+
+async def test_a_dead_letter_without_a_try() -> None:
+    """Nothing but the groups of its topic lead there."""
+    rig = Rig()
+    rig.send("T", properties="UNIQ_KEY\x01K1\x02")
+    rig.broker.tables.offsets.commit(group="G", topic="T", queue_id=0, offset=1)
+    (record,) = rig.records("T")
+    back = {"offset": str(record.phy_offset), "group": "G", "delayLevel": "0", "originTopic": "T"}
+    answer = rig.call(36, {**back, "originMsgId": "", "maxReconsumeTimes": "0"})
+    assert answer.code == 0, answer.remark
+
+    life = explain(rig, "K1", "T")
+    assert (life["now"], words(life)) == ("dead_letter", ["sent", "dead_letter"])
+
+
+@pytest.mark.parametrize("decision", [COMMIT, ROLLBACK])
+async def test_of_two_transactions_one_is_open(decision: int) -> None:
+    """What is open comes before what has ended, as what waits does."""
+    rig = Rig()
+    send_half(rig, "K1")
+    end(rig, send_half(rig, "K1"), decision)
+
+    assert explain(rig, "K1")["now"] == "undecided"
+
+
+async def test_a_retry_that_a_power_cut_cut_short() -> None:
+    """Its mark alone counts for nothing."""
+    rig = Rig()
+    rig.send("T", properties=later(5))
+    quarantine = rig.broker.timer_store.quarantine
+    entry = quarantine.entry(set_aside(rig, TIMER_TOPIC))
+    assert entry is not None
+    rig.broker.store.put([mark_message(entry, State.RETRIED, "me")])
+
+    life = explain(rig, "K1")
+    assert (life["now"], words(life)) == ("quarantined", ["stored", "set_aside", "torn"])
+
+
+async def test_what_waits_behind_very_many_records() -> None:
+    """Not only the topics of what is told are asked."""
+    rig = Rig()
+    rig.send("Old", properties=later(50))
+    for _ in range(message_life.STEPS_MAX // 2 + 1):
+        rig.send("T", properties=later(5))
+        rig.call(CANCEL, {"topic": "T", "uniqueKey": "K1"})
+
+    life = explain(rig, "K1")
+    assert (life["now"], life["deliver_ms"]) == ("waiting", NOW_MS + 50_000)
+    assert (len(life["steps"]), life["is_whole"]) == (message_life.STEPS_MAX, False)
+
+
+async def test_more_groups_than_are_named() -> None:
+    """How many they are is told."""
+    rig = Rig()
+    rig.send("T", properties="UNIQ_KEY\x01K1\x02")
+    for number in range(GROUPS_MAX + 3):
+        rig.broker.tables.offsets.commit(group=f"G{number}", topic="T", queue_id=0, offset=1)
+
+    (step,) = explain(rig, "K1", "T")["steps"]
+    assert len(cast("list[str]", step["consumed_by"])) == GROUPS_MAX
+    assert step["group_count"] == GROUPS_MAX + 3
+
+
+async def test_too_many_records_are_refused(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a rule of its own."""
+    del autojump_clock
+    monkeypatch.setattr(key_records, "RECORDS_MAX", 2)
+    async with running_broker() as running:
+        peer = running.connect()
+        for _ in range(3):
+            await peer.call(10, send_ext("T", "UNIQ_KEY\x01K1\x02"), b"x")
+        answer = await peer.call(EXPLAIN, body=cbor2.dumps({"id": "K1", "topic": "T"}))
+
+    assert answer.code == 604
+    assert answer.remark is not None
+    assert answer.remark.startswith("EXPLAIN_TOO_COMMON: ")
