@@ -17,8 +17,9 @@ from spark.planted_store import LOG, Plant
 from timermq.cli import main
 from timermq.pipeline.already_done import origin_of
 from timermq.pipeline.cancel_verdict import Wanted
-from timermq.pipeline.spark.jobs.audit import Audit, audit
+from timermq.pipeline.spark.jobs.audit import Audit, Verdict, audit
 from timermq.timerstore.consume_queue import UNIT as QUEUE_UNIT
+from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.os_disk import OsDisk
@@ -111,6 +112,7 @@ def test_ten_planted_faults(
     places = {(row["topic"], row["queue_id"], row["queue_offset"]) for row in queues}
     assert {("plain", 0, 2), ("T", 0, 0)} == places
     broken = {row["verdict"]: row["broken"] for row in ran.rows if row["row"] == "verdict"}
+    assert broken.pop("ORDER") is None, "not asked for"
     counted = {name: sum(row["verdict"] == name for row in findings) for name in broken}
     assert counted == broken
     assert len(findings) == spark.read.parquet(str(tmp_path / "findings")).count()
@@ -165,3 +167,16 @@ def test_stores_of_rocketmq(spark: SparkSession, golden_stores: GoldenStores, na
 
     assert clean(result)
     assert "delivered or rolled by RocketMQ" in " ".join(result.notes)
+
+
+def test_levels_of_rocketmq(spark: SparkSession, golden_stores: GoldenStores) -> None:
+    """A store in which only classic levels wait is not called clean without a word of them."""
+    result = audit(spark, golden_stores["g2"].root, bodies=False)
+
+    assert clean(result)
+    assert {Verdict.LATE, Verdict.ORDER} == result.unasked
+    assert [
+        f"69 messages of classic levels wait in {SCHEDULE_TOPIC}: not judged; a broker that serves "
+        "the store takes them over",
+        "bodies were not compared with their checksums",
+    ] == [*result.notes][:2]

@@ -71,6 +71,8 @@ def test_golden_stores(spark: SparkSession, golden_stores: GoldenStores, name: s
 
     assert waiting == {row["topic"]: row["count"] for row in short.topics}
     assert delivered == {row["topic"]: row["count"] for row in short.late_topics}
+    levels = [one for one in store.manifest.messages if "level" in one.kind]
+    assert short.levels_left == sum(one.state == "pending" for one in levels)
     assert 0 == sum(row["early"] for row in short.late_topics)
 
 

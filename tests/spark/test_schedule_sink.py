@@ -199,7 +199,10 @@ def parquet_rows(directory: Path) -> int:
 @pytest.mark.parametrize(
     ("columns", "text"),
     [
-        (("'T' topic", "'b' body"), "columns deliver_at, delay_ms, level: expected one of them"),
+        (
+            ("'T' topic", "'b' body"),
+            "columns deliver_at, delay, delay_ms, level: expected one",
+        ),
         (("'T' topic", "1L delay_ms"), "column body: expected binary, found no such column"),
         (
             ("'T' topic", "'b' body", "1.5D deliver_at"),

@@ -16,6 +16,7 @@ NINE_MS = 1_700_038_800_000
 """2023-11-15T09:00:00Z."""
 DAY_MS = 86_400_000
 NOTHING = Summary(
+    levels_left=0,
     store="/store",
     begin_ms=NINE_MS,
     pending={
@@ -48,6 +49,14 @@ def late_minute(late_ms: int) -> dict[str, Any]:
         "peak_ms": NINE_MS,
         "waiting": 7,
     }
+
+
+def test_levels_that_are_not_counted() -> None:
+    """Where RocketMQ left messages that no timer is, "nothing" is not all that is said."""
+    assert [
+        "pending    nothing",
+        "levels     1,069 messages of classic levels wait beside these, not counted",
+    ] == lines(attrs.evolve(NOTHING, levels_left=1_069), UTC)[:2]
 
 
 def test_a_store_with_nothing_in_it() -> None:

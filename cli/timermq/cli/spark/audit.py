@@ -65,7 +65,11 @@ def run(args: argparse.Namespace) -> int:
 def print_audit(result: Audit, *, as_json: bool) -> None:
     """Findings, a row a promise, what became of the messages, and what cannot be known."""
     promises: list[dict[str, object]] = [
-        {"verdict": verdict.name, "broken": broken, "promise": verdict.value}
+        {
+            "verdict": verdict.name,
+            "broken": None if verdict in result.unasked else broken,
+            "promise": verdict.value,
+        }
         for verdict, broken in result.verdicts.items()
     ]
     if as_json:
@@ -81,6 +85,9 @@ def print_audit(result: Audit, *, as_json: bool) -> None:
         if total > SHOWN_MAX:
             print(f"… and {total - SHOWN_MAX} more: see --json or --out")
         print()
+    for one in promises:
+        if one["broken"] is None:
+            one["broken"] = "not asked"
     print_table(promises, ("verdict", "broken", "promise"))
     print()
     print(", ".join(f"{name} {number}" for name, number in result.counts.items()))

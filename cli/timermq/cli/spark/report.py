@@ -108,6 +108,7 @@ def lines(found: Summary, zone: tzinfo | None) -> list[str]:
     """
     titled = {
         "pending": _pending(found, zone),
+        "levels": _levels(found.levels_left),
         "topics": ", ".join(f"{row['topic']} {row['count']:,}" for row in found.topics[:NAMED])
         + _more(found.pending["topics"] - NAMED),
         "fullest": "; ".join(
@@ -124,6 +125,10 @@ def lines(found: Summary, zone: tzinfo | None) -> list[str]:
         ),
     }
     return [f"{title:<10} {line}" for title, line in titled.items() if line]
+
+
+def _levels(left: int) -> str:
+    return f"{left:,} messages of classic levels wait beside these, not counted" if left else ""
 
 
 def _pending(found: Summary, zone: tzinfo | None) -> str:

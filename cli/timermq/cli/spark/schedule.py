@@ -1,8 +1,8 @@
 """Schedule the rows of Parquet, CSV or JSON files, or of a query over them, each exactly once.
 
-Columns: topic, body, one of deliver_at, delay_ms and level, and optionally key, tag, properties; in
-CSV, properties.NAME for a property each. What has run before under the same name, or with the same
-content, is not scheduled again.
+Columns: topic, body, one of deliver_at, delay (such as 3d12h), delay_ms and level, and optionally
+key, tag, properties; in CSV, properties.NAME for a property each. What has run before under the
+same name, or with the same content, is not scheduled again.
 """
 
 from __future__ import annotations

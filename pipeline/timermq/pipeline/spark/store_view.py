@@ -19,6 +19,7 @@ from pathlib import Path
 
 import attrs
 
+from timermq.pipeline.level_queues import count_left
 from timermq.pipeline.offline_store import OfflineStore, open_offline
 from timermq.pipeline.store_sizes import measure
 from timermq.pipeline.timer_options import TimerOptions
@@ -80,6 +81,8 @@ class StoreView:
     """Entries of the timer topic before it have units in the timer log."""
     scan_py: int
     """Deliveries of slots from ``read_ms`` on stand at or behind it in the commit log."""
+    levels_left: int = 0
+    """Messages in queues of classic levels, which a broker that serves the store takes over."""
 
     @classmethod
     def of(cls, directory: str, *, timer_precision_ms: int | None = None) -> StoreView:
@@ -165,6 +168,7 @@ class StoreView:
             read_ms=offline.timers.read_ms,
             queue_offset=offline.timers.queue_offset,
             scan_py=offline.timers.scan_py,
+            levels_left=count_left(offline.store),
         )
 
     def queues(self, topics: Sequence[str] = ()) -> list[tuple[str, int, LogView]]:

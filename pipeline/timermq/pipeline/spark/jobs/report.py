@@ -70,6 +70,8 @@ class Report:
     rate: DrainRate | None
     """None: nothing tells it, so there is no forecast."""
     forecast: LateMinutes | None
+    levels_left: int
+    """Messages of classic levels that wait beside all that; a broker takes them over."""
     cells: Sequence[DataFrame]
     """What Spark keeps for all these."""
 
@@ -123,6 +125,7 @@ def report(
         precision_ms=view.timer_options.timer_precision_ms,
         begin_ms=begin_ms,
         drain_rate=drain_rate,
+        levels_left=view.levels_left,
     )
 
 
@@ -135,6 +138,7 @@ def report_on(
     precision_ms: int,
     begin_ms: int,
     drain_rate: float | None = None,
+    levels_left: int = 0,
 ) -> Report:
     """Report on tables, wherever they are from; each is read once.
 
@@ -146,6 +150,7 @@ def report_on(
         precision_ms: Width of a slot.
         begin_ms: See ``report``.
         drain_rate: See ``report``.
+        levels_left: See ``Report``.
     """
     due = due_cells(pending, precision_ms).persist()
     planned = planned_cells(units, precision_ms).persist()
@@ -168,6 +173,7 @@ def report_on(
         late_buckets=fired.groupBy("late_ms").agg(F.sum("count").alias("count")).orderBy("late_ms"),
         rate=rate,
         forecast=None if rate is None else forecast(due, begin_ms, rate),
+        levels_left=levels_left,
         cells=(due, planned, fired),
     )
 

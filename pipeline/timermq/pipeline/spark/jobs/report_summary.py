@@ -28,6 +28,8 @@ class Summary:
     begin_ms: int
     pending: Fields
     """count, bytes, topics, overdue, first_ms, last_ms (null when nothing is pending)."""
+    levels_left: int
+    """Messages that wait in queues of RocketMQ's classic levels, not counted in ``pending``."""
     topics: Sequence[Fields]
     """The fullest: topic, count, bytes, overdue, first_ms, last_ms."""
     hot_slots: Sequence[Fields]
@@ -65,6 +67,7 @@ def summary(found: Report, *, store: str, begin_ms: int) -> Summary:
         store=store,
         begin_ms=begin_ms,
         pending=_pending(topics),
+        levels_left=found.levels_left,
         topics=topics[:SHOWN],
         hot_slots=_hot_slots(_rows(found.hot_slots)),
         rate=None if found.rate is None else attrs.asdict(found.rate),

@@ -13,6 +13,8 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from timermq.pipeline.duration import MomentError, parse_duration
+
 from .arrow_columns import (
     Column,
     Flags,
@@ -29,7 +31,12 @@ from .arrow_columns import (
     where,
 )
 
-REQUESTS = {"deliver_at": "TIMER_DELIVER_MS", "delay_ms": "TIMER_DELAY_MS", "level": "DELAY"}
+REQUESTS = {
+    "deliver_at": "TIMER_DELIVER_MS",
+    "delay": "TIMER_DELAY_MS",
+    "delay_ms": "TIMER_DELAY_MS",
+    "level": "DELAY",
+}
 """Column to the property that asks for the same."""
 _US = 1000
 """Microseconds in a millisecond."""
@@ -81,7 +88,7 @@ def moments_of(
         return Moments(deliver_ms=deliver_ms, unsure=~known, asked=asked, request=REQUESTS[column])
     safe = is_number & (numbers >= 0) & (numbers < _SAFE_MAX)
     deliver_ms = np.where(safe, numbers, 0)
-    if column == "delay_ms":
+    if column in ("delay", "delay_ms"):
         deliver_ms = deliver_ms + job_ms
     sure = safe & (deliver_ms > job_ms) & (deliver_ms <= latest_ms)
     return Moments(deliver_ms=deliver_ms, unsure=~sure, asked=asked, request=REQUESTS[column])
@@ -93,10 +100,22 @@ def _asked(column: str, array: Column) -> Column:
         return _ms_of(array)
     if pa.types.is_integer(array.type):
         return cast(array, pa.int64())
+    if column == "delay":
+        return array_of([_duration_ms(text) for text in values_of(array)], pa.string())
     is_iso = matches(array, _ISO) if column == "deliver_at" else np.zeros(len(array), np.bool_)
     if not is_iso.any():
         return array
     return first_there(cast(_iso_ms(where(is_iso, array)), pa.string()), array)
+
+
+def _duration_ms(text: str | None) -> str | None:
+    """A duration in milliseconds; what is none as no number, so that admission refuses it."""
+    if text is None:
+        return None
+    try:
+        return str(parse_duration(text))
+    except MomentError as error:
+        return str(error)
 
 
 def _iso_ms(texts: Column) -> Column:

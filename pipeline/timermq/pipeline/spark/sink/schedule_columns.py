@@ -7,14 +7,17 @@ column                types                        meaning
 ``body``              binary, string               its bytes; a string as UTF-8
 ``deliver_at``        long, timestamp, string      the moment: epoch milliseconds, or ISO 8601
                                                    with an offset
-``delay_ms``          long, int, string            or: milliseconds from the moment of the job
+``delay``             string                       or: a duration such as ``3d12h`` or ``90s``,
+                                                   from the moment of the job
+``delay_ms``          long, int, string            or: milliseconds from that moment
 ``level``             int, long, string            or: one of the broker's delay levels
 ``key``               string                       optional: KEYS, divided by blanks
 ``tag``               string                       optional: TAGS
 ``properties``        map<string,string>           optional; a null value is no property
 ====================  ===========================  ================================================
 
-Exactly one of ``deliver_at``, ``delay_ms`` and ``level`` is there. A moment that is past is now.
+Exactly one of ``deliver_at``, ``delay``, ``delay_ms`` and ``level`` is there. A moment that is past
+is now.
 """
 
 from __future__ import annotations
@@ -28,13 +31,14 @@ from ..declaration import ARROW
 from ..errors import SparkJobError
 from .sink_options import NAME
 
-MOMENTS = ("deliver_at", "delay_ms", "level")
+MOMENTS = ("deliver_at", "delay", "delay_ms", "level")
 """The columns that say when; one of them."""
 _NAMES = {"bigint": "long"}
 _TYPES: Mapping[str, tuple[str, ...]] = {
     "topic": ("string",),
     "body": ("binary", "string"),
     "deliver_at": ("long", "timestamp", "string"),
+    "delay": ("string",),
     "delay_ms": ("long", "int", "string"),
     "level": ("int", "long", "string"),
     "key": ("string",),

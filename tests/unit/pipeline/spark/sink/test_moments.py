@@ -85,3 +85,16 @@ def test_texts(text: str, ms: int | None) -> None:
 def test_texts_of_delays() -> None:
     """Only digits are a delay."""
     assert [1_007, None] == sure(read("delay_ms", ["7", "1970-01-01T00:00:02Z"], pa.string()))
+
+
+def test_durations() -> None:
+    """As the command line takes them; a number without a unit is none, and admission hears why."""
+    texts = ["7ms", "1m39s", "0s", "99s1ms", "7", "soon", "", None]
+
+    found = read("delay", texts, pa.string())
+
+    assert [1_007, 100_000, None, None, None, None, None, None] == sure(found)
+    assert "TIMER_DELAY_MS" == found.request
+    assert "99001" == found.property_of(3)
+    expected = "duration '7': expected a form like 3d12h, 90s or 250ms"
+    assert [expected, None] == [found.property_of(4), found.property_of(7)]

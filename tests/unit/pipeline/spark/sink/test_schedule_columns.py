@@ -55,11 +55,12 @@ def test_columns() -> None:
         ),
         (
             {"deliver_at": None},
-            "columns deliver_at, delay_ms, level: expected one of them, found none",
+            "columns deliver_at, delay, delay_ms, level: expected one of them, found none",
         ),
         (
             {"level": "int"},
-            "columns deliver_at, delay_ms, level: expected one of them, found deliver_at and level",
+            "columns deliver_at, delay, delay_ms, level: expected one of them, found "
+            "deliver_at and level",
         ),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 
 import attrs
@@ -27,7 +27,7 @@ from .facts import (
 )
 from .finding import COLUMNS, Rule, Verdict, broken, text
 from .holes import IS_MENDED, IS_UNSOUND, MENDED_COLUMNS, TORN, outside_of
-from .store_ends import flushed_pos, settled_of
+from .store_ends import flushed_pos, left_out, settled_of
 from .tables import GivenTables, StoreTables, Tables
 from .units import LINK_COLUMNS, broken_chains, has_broken_chain, torn, unit_count
 
@@ -52,7 +52,9 @@ class Audit:
     findings: DataFrame
     """A row a broken promise; kept on the disk of the executors until the session ends."""
     verdicts: Mapping[Verdict, int]
-    """How often each promise was broken."""
+    """How often each promise was broken; 0 of one that was not looked at."""
+    unasked: Collection[Verdict]
+    """Promises that were not looked at: they have to be asked for."""
     counts: Mapping[str, int]
     """What became of the messages."""
     notes: Sequence[str]
@@ -154,7 +156,10 @@ class _Audit:
             late_ms=late_ms,
         )
         self.settled = settled_of(view)
-        self.notes: list[str] = []
+        self.unasked = {Verdict.LATE} if late_ms is None else set[Verdict]()
+        if not in_order:
+            self.unasked.add(Verdict.ORDER)
+        self.notes = left_out(view, bodies=bodies)
 
     def run(self) -> Audit:
         """All of it."""
@@ -189,6 +194,7 @@ class _Audit:
         return Audit(
             findings=findings,
             verdicts={verdict: by_verdict.get(verdict.name, 0) for verdict in Verdict},
+            unasked=self.unasked,
             counts={name: counts[name] for name in COUNTED},
             notes=self.notes,
         )

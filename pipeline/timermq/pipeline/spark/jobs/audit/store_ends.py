@@ -1,8 +1,9 @@
-"""What the checkpoints of a store say about the ends of its files."""
+"""What the checkpoints of a store say about the ends of its files, and what lies outside them."""
 
 from __future__ import annotations
 
 from timermq.timerlog import TimerCheckpoint
+from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.queue_register import QueueRegister
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
@@ -33,3 +34,16 @@ def settled_of(view: StoreView) -> Settled:
         else:
             before_py = min(page.durable_py, before_py)
     return Settled(before_py=before_py, before_ms=before_ms, deleted_topics=deleted)
+
+
+def left_out(view: StoreView, *, bodies: bool) -> list[str]:
+    """What an audit does not judge, in words."""
+    notes: list[str] = []
+    if view.levels_left:
+        notes.append(
+            f"{view.levels_left} messages of classic levels wait in {SCHEDULE_TOPIC}: not judged; "
+            "a broker that serves the store takes them over"
+        )
+    if not bodies:
+        notes.append("bodies were not compared with their checksums")
+    return notes
