@@ -59,3 +59,14 @@ def test_a_usage_error(timermq: RunProgram) -> None:
     ran = timermq("clock", "melt")
 
     assert (2, "") == (ran.code, ran.out)
+
+
+def test_one_broker_of_several(timermq: RunProgram, broker: Broker) -> None:
+    """A clock is accepted where it was looked at; an address that is not there is told."""
+    flags = ("--namesrv", broker.namesrv, "--json")
+    ran = timermq("clock", "accept", "--broker", broker.listen, *flags)
+    other = timermq("clock", "accept", "--broker", "127.0.0.1:1", *flags)
+
+    assert [broker.listen] == [row["address"] for row in ran.rows]
+    text = f"argument --broker: expected one of {broker.listen}, found 127.0.0.1:1"
+    assert (2, f"timermq: {text}\n") == (other.code, other.err)

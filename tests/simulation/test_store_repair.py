@@ -33,6 +33,7 @@ from simulation.staged_service import (
     running,
 )
 from timermq.pipeline import TIMER_TOPIC
+from timermq.pipeline.upkeep.finding import Invariant, Severity
 from timermq.pipeline.upkeep.log_survey import Found, LogSurvey
 from timermq.pipeline.upkeep.segment_row import SegmentRow
 from timermq.timerstore.disk import Disk
@@ -299,3 +300,23 @@ async def test_killed_java_store_delivers_what_waited(
 
     assert damages
     await check_served(golden, image, damages)
+
+
+async def test_a_topic_that_was_damaged(autojump_clock: MockClock) -> None:
+    """Topics have no checksum, but a unit has the hash of the one that its message was for."""
+    image = await small_image()
+    disk = on_disk(image)
+    path = min(one for one in image if "/commitlog/" in one)
+    file = disk.open(path)
+    data = file.read(0, file.size())
+    name = b"REAL_TOPIC\x01T1\x02"
+    assert name in data
+    file.write(data.rindex(name) + len(name) - 2, b"S")
+    disk.sync_now(file)
+    file.close()
+
+    found = [one for one in damage_of(checked(disk)) if "hash of the topic" in one.expected]
+    assert [(Invariant.CHAINS_DESCEND, Severity.LOST, 1)] == [
+        (one.invariant, one.severity, one.count) for one in found
+    ]
+    assert "timerlog/" in found[0].file

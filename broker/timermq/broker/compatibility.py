@@ -311,7 +311,13 @@ REFUSED: Mapping[int, tuple[str, str]] = {
     2003: ("GET_COLD_DATA_FLOW_CTR_INFO", "cold reads are not throttled"),
     2004: ("SET_COMMITLOG_READ_MODE", "the kernel reads ahead"),
     **{code: (name, _ACCOUNTS) for code, name in enumerate(_ACL_2_CODES, 3_001)},
-    200_050: ("POP_MESSAGE and its kin to 200056, 200151", "no POP"),
+    200_050: ("POP_MESSAGE", "no POP"),
+    200_051: ("ACK_MESSAGE", "no POP"),
+    200_052: ("PEEK_MESSAGE", "no POP"),
+    200_053: ("CHANGE_MESSAGE_INVISIBLETIME", "no POP"),
+    200_054: ("NOTIFICATION", "no POP"),
+    200_055: ("POLLING_INFO", "no POP"),
+    200_151: ("BATCH_ACK_MESSAGE", "no POP"),
 }
 """Codes of RocketMQ that are answered with 3, and why."""
 

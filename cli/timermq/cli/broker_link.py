@@ -17,6 +17,7 @@ from timermq.remoting import Command, RequestCode, ResponseCode
 from timermq.timerstore.config_file import parse_json
 from timermq.timerstore.errors import StoreFormatError
 
+from .arguments import UsageError
 from .client_access import ClientAccess
 
 CALL_TIMEOUT = 60.0
@@ -83,3 +84,16 @@ def master_addresses(body: bytes) -> list[str]:
         raise MalformedAnswerError(str(error)) from error
     # RocketMQ prints the number bare, others quote it: both are the text here.
     return [addresses["0"] for addresses in brokers if "0" in addresses]
+
+
+def chosen(brokers: list[BrokerLink], address: str | None) -> list[BrokerLink]:
+    """All brokers, or the one at an address.
+
+    Raises:
+        UsageError: None is there.
+    """
+    found = [one for one in brokers if address in (None, one.address)]
+    if not found:
+        known = ", ".join(one.address for one in brokers)
+        raise UsageError(f"argument --broker: expected one of {known}, found {address}")
+    return found

@@ -15,7 +15,7 @@ from timermq.remoting import Command, RequestCode
 from timermq.remoting.clock_report import ClockReport
 
 from .arguments import OneLineParser, add_json
-from .broker_link import call_brokers
+from .broker_link import call_brokers, chosen
 from .client_access import ClientAccess, add_client_access
 from .moment import format_duration, format_moment
 from .output import print_json
@@ -37,13 +37,14 @@ def prepare_parser(parser: OneLineParser) -> None:
         default="status",
         help="accept: the wall clock is right as it is",
     )
+    parser.add_argument("--broker", metavar="HOST:PORT", help="only that of the broker there")
     add_client_access(parser)
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the state of each broker's clock; 1 if one is UNSAFE."""
-    reports = trio.run(_ask, ClientAccess.of(args), args.deed == "accept")
+    reports = trio.run(_ask, ClientAccess.of(args), args.deed == "accept", args.broker)
     for address, report in reports:
         if args.json:
             print_json([{"address": address, **attrs.asdict(report)}])
@@ -74,11 +75,13 @@ def lines(address: str, report: ClockReport) -> list[str]:
     return said
 
 
-async def _ask(access: ClientAccess, accept: bool) -> list[tuple[str, ClockReport]]:
+async def _ask(
+    access: ClientAccess, accept: bool, address: str | None
+) -> list[tuple[str, ClockReport]]:
     ext = {"accept": "true"} if accept else {}
     reports: list[tuple[str, ClockReport]] = []
     async with call_brokers(access) as brokers:
-        for broker in brokers:
+        for broker in chosen(brokers, address):
             answer = await broker.call(Command(RequestCode.CLOCK, ext=ext))
             reports.append((broker.address, ClockReport.decode(answer.body)))
     return reports

@@ -24,7 +24,7 @@ from timermq.timerstore.record import RecordError, decode_record
 
 from .answer_body import decode_answer
 from .arguments import OneLineParser, UsageError, add_json
-from .broker_link import BrokerLink, call_brokers
+from .broker_link import BrokerLink, call_brokers, chosen
 from .client_access import ClientAccess, add_client_access
 from .configuration import add_configuration_flags, refuse_without_store
 from .offline_store import open_offline
@@ -144,7 +144,7 @@ def _stored(args: argparse.Namespace, *, with_record: bool = False) -> Iterator[
 async def _live_rows(args: argparse.Namespace) -> list[Row]:
     rows: list[Row] = []
     async with call_brokers(ClientAccess.of(args)) as brokers:
-        for broker in _chosen(brokers, args.broker):
+        for broker in chosen(brokers, args.broker):
             after: object = -1
             while after is not None:
                 page = await _ask(broker, RequestCode.LIST_QUARANTINE, after=after)
@@ -156,24 +156,16 @@ async def _live_rows(args: argparse.Namespace) -> list[Row]:
 
 async def _live_row(args: argparse.Namespace) -> Row:
     async with call_brokers(ClientAccess.of(args)) as brokers:
-        broker, row = await _holder(_chosen(brokers, args.broker), args.id)
+        broker, row = await _holder(chosen(brokers, args.broker), args.id)
         return {**row, "broker": broker.address}
 
 
 async def _live_release(args: argparse.Namespace, code: RequestCode) -> Row:
     async with call_brokers(ClientAccess.of(args)) as brokers:
-        broker, _ = await _holder(_chosen(brokers, args.broker), args.id)
+        broker, _ = await _holder(chosen(brokers, args.broker), args.id)
         wanted = {"topic": args.topic} if code is RequestCode.RETRY_QUARANTINE else {}
         answer = await _ask(broker, code, id=args.id, by=_user(), **wanted)
         return {"id": args.id, "broker": broker.address, **answer}
-
-
-def _chosen(brokers: list[BrokerLink], address: str | None) -> list[BrokerLink]:
-    found = [one for one in brokers if address in (None, one.address)]
-    if not found:
-        known = ", ".join(one.address for one in brokers)
-        raise UsageError(f"argument --broker: expected one of {known}, found {address}")
-    return found
 
 
 async def _holder(brokers: list[BrokerLink], origin_py: int) -> tuple[BrokerLink, Row]:

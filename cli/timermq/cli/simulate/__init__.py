@@ -76,8 +76,9 @@ def run(args: argparse.Namespace) -> int:
         if args.history is not None:
             _write(args.history, outcome)
         if broken:
-            if not args.json:
-                print("\n".join(report_lines(outcome)))
+            # Beside --json it is for people all the same.
+            file = sys.stderr if args.json else sys.stdout
+            print("\n".join(report_lines(outcome)), file=file)
             _tell(f"repeat it with: {_command(args, shown.seed)}")
     return 1 if broken else 0
 

@@ -194,6 +194,7 @@ class TimerCheck:
             slot_times(units),
             units["magic"].astype(np.int64),
             units["reserved"].astype(np.int64),
+            units["topic_hash"].astype(np.int64),
         )
         rows = np.stack(columns, axis=1)
         self._units.extend(rows[:, 1] // self.log.row.segment_size, rows)

@@ -5,6 +5,7 @@ what must hold      that is
 ==================  ============================================================================
 each unit           names a record of the timer topic, of that size, and stands in its slot; a
                     late one (``reserved`` 0) in a later slot, one that rolls in an earlier
+…                   and was for the topic that the record names: neither has a checksum
 each waiting record of an entry that the checkpoint counts as enqueued, has a unit in a slot that is
                     still to be read, or was delivered, rolled, cancelled or set aside (NOT_LOST)
 each origin         is delivered or rolled by one record (ONCE)
@@ -25,9 +26,9 @@ from timermq.timerstore.record import record_properties
 from .finding import Finding, Findings, Invariant, Severity, Step
 from .log_check import LogCheck
 from .spool import Spool
-from .timer_ledger import DELIVERED, MOVED, ROLLED, bucket_of, delete_names, foreign_name
+from .timer_ledger import DELIVERED, MOVED, NO_TOPIC, ROLLED, bucket_of, delete_names, foreign_name
 
-UNIT_COLUMNS = ("pos", "offset_py", "size_py", "slot_ms", "magic", "reserved")
+UNIT_COLUMNS = ("pos", "offset_py", "size_py", "slot_ms", "magic", "reserved", "topic_hash")
 
 Int64s = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -63,7 +64,7 @@ class TimerJoin:
     # -- units ------------------------------------------------------------------------------------
 
     def _find_units(self, timers: Int64s, units: Int64s) -> Findings:
-        pos, offset_py, size_py, slot_ms, magic, _ = units.T
+        pos, offset_py, size_py, slot_ms, magic, _, topic_hash = units.T
         is_gone = offset_py < self.log.start
         is_wrong = self._wrong(timers, units) & ~is_gone
         waits = slot_ms >= self.checkpoint.last_read_time_ms
@@ -77,6 +78,18 @@ class TimerJoin:
                 Severity.DERIVED,
                 int(is_wrong.sum()),
             )
+        strays = self._strays(timers, units) & ~is_wrong & ~is_gone
+        for row in np.flatnonzero(strays).tolist()[:1]:
+            yield self._unit(
+                int(pos[row]),
+                f"the hash of the topic that the timer record at {offset_py[row]} is for",
+                f"{topic_hash[row]}: one of the two is damaged, and the message goes where its "
+                "record says",
+                Invariant.CHAINS_DESCEND,
+                Severity.LOST,
+                int(strays.sum()),
+                Step.NOTHING,
+            )
         for row in np.flatnonzero(is_lost).tolist()[:1]:
             yield self._unit(
                 int(pos[row]),
@@ -89,11 +102,11 @@ class TimerJoin:
 
     def _wrong(self, timers: Int64s, units: Int64s) -> Flags:
         """Which units do not fit the record that they name, or name none."""
-        _, offset_py, size_py, slot_ms, magic, reserved = units.T
+        _, offset_py, size_py, slot_ms, magic, reserved, _ = units.T
         if not len(timers):
             return np.ones(len(units), np.bool_)
         at = _places(timers[:, 0], offset_py)
-        _, size, out_ms, _, is_delete = timers[at].T
+        _, size, out_ms, _, is_delete, _ = timers[at].T
         rolls = magic & MAGIC_ROLL != 0
         is_exact = (reserved & 1 == 1) & ~rolls
         is_late = np.asarray(~rolls & (slot_ms < out_ms), np.bool_)
@@ -104,6 +117,14 @@ class TimerJoin:
         disordered = (reserved & 1 == 1) & (reserved >> 11 > offset_py)
         return np.asarray((at < 0) | (size != size_py) | misplaced | disordered, np.bool_)
 
+    def _strays(self, timers: Int64s, units: Int64s) -> Flags:
+        """Which units were made for another topic than their record names."""
+        if not len(timers):
+            return np.zeros(len(units), np.bool_)
+        at = _places(timers[:, 0], units[:, 1])
+        named = timers[at, 5]
+        return np.asarray((at >= 0) & (named != NO_TOPIC) & (named != units[:, 6]), np.bool_)
+
     def _unit(
         self,
         pos: int,
@@ -112,6 +133,7 @@ class TimerJoin:
         invariant: Invariant,
         severity: Severity,
         count: int,
+        step: Step = Step.CUT_TIMER_LOG,
     ) -> Finding:
         segment_size = self.options.mapped_file_size_timer_log
         return Finding(
@@ -121,7 +143,7 @@ class TimerJoin:
             expected=expected,
             found=found,
             severity=severity,
-            step=Step.CUT_TIMER_LOG,
+            step=step,
             count=count,
             subject=pos,
         )

@@ -8,18 +8,22 @@ known by keys, of which a hash is kept.
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 import attrs
 
 from timermq.pipeline.already_done import foreign_key_in, origin_in, pending_key
+from timermq.pipeline.destination import DESTINATION_COUNT_MAX
 from timermq.pipeline.system_topics import QUARANTINE_TOPIC
 from timermq.pipeline.timer_record import (
     DELETE,
     OUT,
+    REAL_TOPIC,
     ROLL_TIMES,
     deleted_name,
     order_name,
 )
+from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.log_record import LogRecord
 from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 
@@ -30,9 +34,11 @@ DELIVERED, MOVED, CANCELLED, SET_ASIDE, ROLLED = 1, 2, 3, 4, 5
 delivered later, by hand: that record names the same origin. What was moved or cancelled while it
 waited for a roll is rolled all the same, and its copy taken out of its last slot."""
 
-TIMER_COLUMNS = ("position", "size", "out_ms", "queue_offset", "is_delete")
+TIMER_COLUMNS = ("position", "size", "out_ms", "queue_offset", "is_delete", "topic_hash")
 ORIGIN_COLUMNS = ("origin", "position", "effect")
 
+NO_TOPIC = 1 << 40
+"""No hash of a topic."""
 BUCKET_COUNT = 64
 """Parts that hashes are divided into."""
 
@@ -83,6 +89,7 @@ class TimerLedger:
                     int(out) if out.isdigit() and len(out) < 19 else -1,
                     record.queue_offset,
                     int(is_delete),
+                    _topic_hash(find(record.properties, REAL_TOPIC[:-1])),
                 ),
             )
             if is_delete:
@@ -93,6 +100,12 @@ class TimerLedger:
         """Give the temporary files back."""
         for spool in (self.timers, self.origins, self.foreign, self.deletes):
             spool.close()
+
+
+@lru_cache(DESTINATION_COUNT_MAX)
+def _topic_hash(topic: bytes | None) -> int:
+    """What a unit of a message for a topic has; `NO_TOPIC` where the record names none."""
+    return NO_TOPIC if topic is None else java_hash(topic.decode("utf-8", "replace"))
 
 
 def _effect(record: LogRecord, *, is_timer: bool, is_delete: bool) -> int:
