@@ -76,7 +76,8 @@ def test_a_query(run: Run, broker: Broker, tmp_path: Path) -> None:
         "schedule",
         str(people),
         *("--view", f"texts={texts}", "--job", "joined", "--sql"),
-        "select 'Sql' topic, text body, '1h' delay, name key from input join texts using (id)",
+        "select 'Sql' topic, text body, interval 1 hour delay, name key "
+        "from input join texts using (id)",
     )
 
     assert (0, "") == (ran.code, ran.err)

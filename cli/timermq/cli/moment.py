@@ -10,21 +10,56 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from timermq.pipeline.duration import DURATION_MAX_MS as DURATION_MAX_MS
-from timermq.pipeline.duration import UNITS_MS as UNITS_MS
-from timermq.pipeline.duration import MomentError as MomentError
-from timermq.pipeline.duration import format_duration as format_duration
-from timermq.pipeline.duration import number_of
-from timermq.pipeline.duration import parse_duration as parse_duration
-
 MOMENT_MAX_MS = 253_370_764_799_999
 """The last millisecond of the year 9998: in every zone it can still be written with four digits."""
 
+DURATION_MAX_MS = MOMENT_MAX_MS
+"""About 8,000 years; what the broker accepts is far less and its own business."""
+
+UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?", re.ASCII)
 _MOMENT = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d(?::\d\d)?)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d(?::\d\d)?)?",
     re.ASCII,
 )
+_DIGITS_MAX = 16
+"""Digits of a number: one more than the largest allowed has, so that nothing huge is computed."""
+
+
+class MomentError(ValueError):
+    """The text is not a moment or a duration; the caller writes it differently."""
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds of `3d12h`, `90s` or `250ms`; units descend and each comes at most once.
+
+    Raises:
+        MomentError: the text has another form, or is more than `DURATION_MAX_MS`.
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None or not text:
+        raise MomentError(f"duration {text!r}: expected a form like 3d12h, 90s or 250ms")
+    total = sum(
+        _number(digits, text) * unit
+        for digits, unit in zip(match.groups(), UNITS_MS.values(), strict=True)
+        if digits is not None
+    )
+    if total > DURATION_MAX_MS:
+        raise MomentError(f"duration {text!r}: expected at most {format_duration(DURATION_MAX_MS)}")
+    return total
+
+
+def format_duration(duration_ms: int) -> str:
+    """`302400000` as `3d12h`, zero as `0s`, a negative one with a sign in front."""
+    parts: list[str] = []
+    left = abs(duration_ms)
+    for name, unit in UNITS_MS.items():
+        count, left = divmod(left, unit)
+        if count:
+            parts.append(f"{count}{name}")
+    return ("-" if duration_ms < 0 else "") + ("".join(parts) or "0s")
 
 
 def parse_moment(text: str, now_ms: int) -> int:
@@ -40,7 +75,7 @@ def parse_moment(text: str, now_ms: int) -> int:
         MomentError: another form, an impossible date, or outside of 1970 to `MOMENT_MAX_MS`.
     """
     if text.isascii() and text.isdigit():
-        moment_ms = number_of(text, text)
+        moment_ms = _number(text, text)
     elif text == "now":
         moment_ms = now_ms
     elif text.startswith("in "):
@@ -85,3 +120,9 @@ def _parse_written(text: str) -> int:
 def _fraction_ms(digits: str) -> int:
     whole, rest = digits[:3].ljust(3, "0"), digits[3:]
     return int(whole) + (1 if rest.strip("0") else 0)
+
+
+def _number(digits: str, text: str) -> int:
+    if len(digits.lstrip("0")) > _DIGITS_MAX:
+        raise MomentError(f"{text!r}: {digits[:_DIGITS_MAX]}… is too large a number")
+    return int(digits)

@@ -1,6 +1,6 @@
 """Schedule the rows of Parquet, CSV or JSON files, or of a query over them, each exactly once.
 
-Columns: topic, body, one of deliver_at, delay (such as 3d12h), delay_ms and level, and optionally
+Columns: topic, body, one of deliver_at, delay (an interval), delay_ms and level, and optionally
 key, tag, properties; in CSV, properties.NAME for a property each. What has run before under the
 same name, or with the same content, is not scheduled again.
 """

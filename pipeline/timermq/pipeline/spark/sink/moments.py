@@ -13,8 +13,6 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from timermq.pipeline.duration import MomentError, parse_duration
-
 from .arrow_columns import (
     Column,
     Flags,
@@ -100,22 +98,13 @@ def _asked(column: str, array: Column) -> Column:
         return _ms_of(array)
     if pa.types.is_integer(array.type):
         return cast(array, pa.int64())
-    if column == "delay":
-        return array_of([_duration_ms(text) for text in values_of(array)], pa.string())
+    if pa.types.is_duration(array.type):
+        micros = cast(array, pa.int64())
+        return masked(-(-integers(micros) // _US), is_there(micros))
     is_iso = matches(array, _ISO) if column == "deliver_at" else np.zeros(len(array), np.bool_)
     if not is_iso.any():
         return array
     return first_there(cast(_iso_ms(where(is_iso, array)), pa.string()), array)
-
-
-def _duration_ms(text: str | None) -> str | None:
-    """A duration in milliseconds; what is none as no number, so that admission refuses it."""
-    if text is None:
-        return None
-    try:
-        return str(parse_duration(text))
-    except MomentError as error:
-        return str(error)
 
 
 def _iso_ms(texts: Column) -> Column:

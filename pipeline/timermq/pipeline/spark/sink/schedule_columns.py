@@ -7,8 +7,7 @@ column                types                        meaning
 ``body``              binary, string               its bytes; a string as UTF-8
 ``deliver_at``        long, timestamp, string      the moment: epoch milliseconds, or ISO 8601
                                                    with an offset
-``delay``             string                       or: a duration such as ``3d12h`` or ``90s``,
-                                                   from the moment of the job
+``delay``             interval of days to seconds  or: how long after the moment of the job
 ``delay_ms``          long, int, string            or: milliseconds from that moment
 ``level``             int, long, string            or: one of the broker's delay levels
 ``key``               string                       optional: KEYS, divided by blanks
@@ -33,12 +32,15 @@ from .sink_options import NAME
 
 MOMENTS = ("deliver_at", "delay", "delay_ms", "level")
 """The columns that say when; one of them."""
+INTERVAL = "interval day to second"
+"""Spark's name for a span of time; of one with fewer fields too, here."""
 _NAMES = {"bigint": "long"}
+_FIELDS = ("day", "hour", "minute", "second")
 _TYPES: Mapping[str, tuple[str, ...]] = {
     "topic": ("string",),
     "body": ("binary", "string"),
     "deliver_at": ("long", "timestamp", "string"),
-    "delay": ("string",),
+    "delay": (INTERVAL,),
     "delay_ms": ("long", "int", "string"),
     "level": ("int", "long", "string"),
     "key": ("string",),
@@ -49,6 +51,7 @@ _TYPES: Mapping[str, tuple[str, ...]] = {
 
 _ARROW: Mapping[str, pa.DataType] = ARROW | {
     "timestamp": pa.timestamp("us", tz="UTC"),
+    INTERVAL: pa.duration("us"),
     "map<string,string>": pa.map_(pa.string(), pa.string()),
 }
 
@@ -91,7 +94,7 @@ class ScheduleColumns:
         for name, type_name in found:
             if name not in _TYPES:
                 raise _wrong(name, f"one of {', '.join(_TYPES)}", "an unknown one")
-            found_type = _NAMES.get(type_name, type_name)
+            found_type = INTERVAL if _is_span(type_name) else _NAMES.get(type_name, type_name)
             if found_type not in _TYPES[name]:
                 raise _wrong(name, " or ".join(_TYPES[name]), found_type)
             if name in kinds:
@@ -107,6 +110,12 @@ class ScheduleColumns:
                 f"{' and '.join(moments) or 'none'}"
             )
         return cls(kinds)
+
+
+def _is_span(type_name: str) -> bool:
+    """Whether a type of Spark is an interval without months, whose length is not known."""
+    word, _, fields = type_name.partition(" ")
+    return word == "interval" and all(one in _FIELDS for one in fields.split(" to "))
 
 
 def _wrong(name: str, expected: str, found: str) -> SparkJobError:

@@ -34,6 +34,14 @@ def test_columns() -> None:
     } == full.kinds
 
 
+@pytest.mark.parametrize("fields", ["day to second", "hour", "minute to second"])
+def test_intervals(fields: str) -> None:
+    """Of whatever fields, but for months: they have no length."""
+    found = {"topic": "string", "body": "binary", "delay": f"interval {fields}"}
+
+    assert "delay" == ScheduleColumns.of(found.items()).moment
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
@@ -52,6 +60,10 @@ def test_columns() -> None:
         (
             {"properties": "map<string,int>"},
             "column properties: expected map<string,string>, found map<string,int>",
+        ),
+        (
+            {"deliver_at": None, "delay": "interval year to month"},
+            "column delay: expected interval day to second, found interval year to month",
         ),
         (
             {"deliver_at": None},
