@@ -11,12 +11,8 @@ from collections.abc import Iterator
 from typing import TypedDict, cast
 
 import cbor2
-import shtab
 import trio
 
-from timermq.broker.consumer_offset import ConsumerOffsetTable
-from timermq.broker.topic_validator import TRANS_GROUP, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
-from timermq.broker.transactions.open_transactions import OpenTransactions
 from timermq.broker.transactions.recovery import recover as recover_transactions
 from timermq.broker.waiting.explain_processor import life_row
 from timermq.broker.waiting.message_life import MessageLives, Now, at_once
@@ -24,16 +20,15 @@ from timermq.pipeline.cancel_verdict import CancelError
 from timermq.pipeline.offline_store import OfflineStore
 from timermq.pipeline.recall_handle import HandleError, decode_handle
 from timermq.remoting import Command, RequestCode
-from timermq.timerstore.config_file import load_json
 from timermq.timerstore.errors import StoreError
 
 from .answer_body import decode_answer
 from .arguments import OneLineParser, UsageError, add_json
 from .broker_link import call_brokers
 from .client_access import ClientAccess, add_client_access
-from .configuration import add_configuration_flags, refuse_without_store
+from .configuration import refuse_without_store
 from .moment import format_moment
-from .offline_store import open_offline
+from .offline_store import add_stopped_store, consumer_offsets, open_offline
 from .output import Row, print_json, print_table, visible
 
 COLUMNS = ("at_ms", "step", "topic", "deliver_ms", "lateness_ms", "consumed_by", "text")
@@ -75,9 +70,7 @@ def prepare_parser(parser: OneLineParser) -> None:
     parser.add_argument(
         "--topic", metavar="T", help="look there too, for what was sent without a delay"
     )
-    store = parser.add_argument("--store", metavar="DIR", help="the store of a stopped broker")
-    store.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
-    add_configuration_flags(parser)
+    add_stopped_store(parser)
     add_client_access(parser)
     add_json(parser)
 
@@ -167,34 +160,15 @@ def _offline(args: argparse.Namespace, unique_key: str) -> LifeAnswer:
 
 def lives_of(offline: OfflineStore, unique_key: str) -> MessageLives:
     """The messages of a stopped store that have a unique key."""
-    offsets = _offsets(offline)
+    offsets = consumer_offsets(offline.store)
     return MessageLives(
         source=offline.find(unique_key),
         quarantine=offline.quarantine(),
         options=offline.timer_options,
         offsets=offsets,
-        open_transactions=_open_transactions(offline, offsets),
+        open_transactions=recover_transactions(offline.store, offsets).open,
         read_ms=offline.timers.read_ms,
     )
-
-
-def _offsets(offline: OfflineStore) -> ConsumerOffsetTable:
-    """What the groups of a stopped broker have consumed."""
-    table = ConsumerOffsetTable(now_ms=lambda: 0, version_step=1)
-    store = offline.store
-    data = load_json(store.disk, f"{store.root}/{table.path}")
-    if data is not None:
-        table.load(data)
-    return table
-
-
-def _open_transactions(offline: OfflineStore, offsets: ConsumerOffsetTable) -> OpenTransactions:
-    """What nobody has decided about."""
-    half, op = (
-        offsets.query(group=TRANS_GROUP, topic=topic, queue_id=0)
-        for topic in (TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC)
-    )
-    return recover_transactions(offline.store, half, op).open
 
 
 async def _live(

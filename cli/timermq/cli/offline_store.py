@@ -9,11 +9,14 @@ from contextlib import contextmanager
 
 import shtab
 
+from timermq.broker.consumer_offset import ConsumerOffsetTable
 from timermq.pipeline import offline_store
 from timermq.pipeline.offline_store import OfflineStore
 from timermq.pipeline.store_sizes import measure
 from timermq.pipeline.timer_options import TimerOptions
+from timermq.timerstore.config_file import load_json
 from timermq.timerstore.disk import Disk
+from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_options import StoreOptions
 
@@ -25,6 +28,13 @@ def add_store_arguments(parser: argparse.ArgumentParser) -> None:
     """The directory, and how to name settings that its files do not tell."""
     directory = parser.add_argument("directory", metavar="DIR", help="the store's directory")
     directory.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+    add_configuration_flags(parser)
+
+
+def add_stopped_store(parser: argparse.ArgumentParser) -> None:
+    """``--store``, for a verb that otherwise asks brokers, and how to name its settings."""
+    store = parser.add_argument("--store", metavar="DIR", help="the store of a stopped broker")
+    store.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
     add_configuration_flags(parser)
 
 
@@ -45,6 +55,20 @@ def measured_options(
     configuration = load_configuration(args, directory_flag(root))
     warn_of_ignored(configuration)
     return measure(disk, root, configuration.store, configuration.timer, configuration.configured())
+
+
+def consumer_offsets(store: MessageStore) -> ConsumerOffsetTable:
+    """What the groups of a stopped broker have consumed; nothing where it has no such file.
+
+    Raises:
+        StoreError: The file cannot be read.
+        ConfigTableError: Or is no such table.
+    """
+    table = ConsumerOffsetTable(now_ms=lambda: 0, version_step=1)
+    data = load_json(store.disk, f"{store.root}/{table.path}")
+    if data is not None:
+        table.load(data)
+    return table
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from typing import cast
 
 import attrs
 import cbor2
-import shtab
 import trio
 
 from timermq.broker.waiting.pending_processor import PendingQuery
@@ -21,9 +20,9 @@ from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from .arguments import OneLineParser, UsageError, add_json, duration, moment
 from .broker_link import call_brokers
 from .client_access import ClientAccess, add_client_access
-from .configuration import add_configuration_flags, refuse_without_store
+from .configuration import refuse_without_store
 from .moment import format_moment
-from .offline_store import open_offline
+from .offline_store import add_stopped_store, open_offline
 from .output import Row, print_json, print_table
 from .pending_page import decode_page
 
@@ -46,9 +45,7 @@ def prepare_parser(parser: OneLineParser) -> None:
     parser.add_argument(
         "--group-by", metavar="DURATION", type=duration, help="count them by spans such as 1m"
     )
-    store = parser.add_argument("--store", metavar="DIR", help="the store of a stopped broker")
-    store.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
-    add_configuration_flags(parser)
+    add_stopped_store(parser)
     add_client_access(parser)
     add_json(parser)
 

@@ -13,7 +13,6 @@ from typing import cast
 
 import attrs
 import cbor2
-import shtab
 import trio
 
 from timermq.broker.waiting.quarantine_processor import entry_row
@@ -26,8 +25,8 @@ from .answer_body import decode_answer
 from .arguments import OneLineParser, UsageError, add_json
 from .broker_link import BrokerLink, call_brokers, chosen
 from .client_access import ClientAccess, add_client_access
-from .configuration import add_configuration_flags, refuse_without_store
-from .offline_store import open_offline
+from .configuration import refuse_without_store
+from .offline_store import add_stopped_store, open_offline
 from .output import Row, print_json, print_table
 
 COLUMNS = ("id", "set_aside_ms", "reason", "topic", "deliver_ms", "unique_id", "text")
@@ -56,9 +55,7 @@ def prepare_parser(parser: OneLineParser) -> None:
         if name != "list":
             one.add_argument("id", metavar="ID", type=_position, help="as list prints it")
         if name in ("list", "show"):
-            store = one.add_argument("--store", metavar="DIR", help="the store of a stopped broker")
-            store.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
-            add_configuration_flags(one)
+            add_stopped_store(one)
         if name == "retry":
             one.add_argument("--topic", metavar="T", help="send it there instead")
         one.add_argument("--broker", metavar="HOST:PORT", help="only of the broker at this address")

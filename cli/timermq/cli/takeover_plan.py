@@ -10,6 +10,7 @@ import numpy as np
 
 from timermq.broker import ConfigTableError
 from timermq.broker.consumer_offset import ConsumerOffsetTable
+from timermq.broker.topic_validator import TRANS_GROUP, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from timermq.broker.transactions.recovery import recover as recover_transactions
 from timermq.pipeline.delay_level import DelayLevels
 from timermq.pipeline.level_queues import LevelQueue, LevelQueues
@@ -17,7 +18,6 @@ from timermq.pipeline.offline_store import OfflineStore
 from timermq.pipeline.store_sizes import measure
 from timermq.pipeline.system_topics import QUARANTINE_TOPIC, TIMER_TOPIC
 from timermq.timerlog import slot_times
-from timermq.timerstore.config_file import load_json
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.delay_offset import PATH, DelayOffsets
 from timermq.timerstore.disk import Disk
@@ -26,6 +26,7 @@ from timermq.timerstore.store_checkpoint import StoreCheckpoint
 from timermq.timerstore.store_files import checkpoint_path
 
 from .configuration import Configuration
+from .offline_store import consumer_offsets
 from .output import Row
 
 SIZES = (
@@ -38,9 +39,9 @@ SIZES = (
 )
 """Settings that must be those of the files."""
 
-TRANS_GROUP = "CID_RMQ_SYS_TRANS"
-HALF_TOPIC, OP_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-INTERNAL_TOPICS = frozenset({TIMER_TOPIC, QUARANTINE_TOPIC, SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC})
+INTERNAL_TOPICS = frozenset(
+    {TIMER_TOPIC, QUARANTINE_TOPIC, SCHEDULE_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC}
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -189,22 +190,15 @@ def _level(offline: OfflineStore, queue: LevelQueue, levels: DelayLevels, now_ms
 
 
 def _groups_and_transactions(offline: OfflineStore) -> Iterator[Planned]:
-    store = offline.store
-    table = ConsumerOffsetTable(now_ms=lambda: 0, version_step=1)
     try:
-        data = load_json(store.disk, f"{store.root}/{table.path}")
-        if data is not None:
-            table.load(data)
+        offsets = consumer_offsets(offline.store)
     except (ConfigTableError, StoreError) as error:
-        yield Planned(part="groups", name=table.path, what=str(error), blocks=True)
+        yield Planned(part="groups", name=ConsumerOffsetTable.path, what=str(error), blocks=True)
         return
-    groups = {group for group, _, _ in table.all()} - {TRANS_GROUP}
+    groups = {group for group, _, _ in offsets.all()} - {TRANS_GROUP}
     what = "go on where they were"
     yield Planned(part="groups", name="consumer groups", count=len(groups), what=what)
-    half, op = (
-        table.query(group=TRANS_GROUP, topic=topic, queue_id=0) for topic in (HALF_TOPIC, OP_TOPIC)
-    )
-    count = len(recover_transactions(store, half, op).open)
+    count = len(recover_transactions(offline.store, offsets).open)
     if count:
         what = "stay open until their producers end them, or are asked"
         yield Planned(part="transactions", name="open", count=count, what=what)

@@ -66,6 +66,10 @@ class State(enum.IntEnum):
     """Its producer took it back."""
 
 
+_ENDINGS = {one.name for one in State if one is not State.ACTIVE}
+"""What a mark may say."""
+
+
 @attrs.frozen(kw_only=True)
 class Entry:
     """A message in quarantine, and what its record still tells of it."""
@@ -142,7 +146,7 @@ def read_mark(record: bytes) -> Mark | None:
     properties = record_properties(record)
     origin_py = _number(find(properties, _OF))
     name = (find(properties, b"TAGS") or b"").decode("utf-8", "replace").upper()
-    if origin_py is None or name not in State.__members__:
+    if origin_py is None or name not in _ENDINGS:
         return None
     return Mark(origin_py=origin_py, state=State[name], by=_text(find(properties, _BY)))
 

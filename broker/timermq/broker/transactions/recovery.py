@@ -40,7 +40,13 @@ from timermq.timerstore.record import (
     record_properties,
 )
 
-from ..topic_validator import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
+from ..consumer_offset import ConsumerOffsetTable
+from ..topic_validator import (
+    TRANS_CHECK_MAX_TIME_TOPIC,
+    TRANS_GROUP,
+    TRANS_HALF_TOPIC,
+    TRANS_OP_HALF_TOPIC,
+)
 from .half_message import (
     CHECK_TIMES,
     HALF_QUEUE_ID,
@@ -75,14 +81,17 @@ class Recovered:
     """Half messages that are done and have no op message."""
 
 
-def recover(store: MessageStore, half_offset: int | None, op_offset: int | None) -> Recovered:
+def recover(store: MessageStore, offsets: ConsumerOffsetTable) -> Recovered:
     """Find the open transactions of a store; nothing is written.
 
     Args:
         store: Opened and recovered.
-        half_offset: What ``CID_RMQ_SYS_TRANS`` has committed of the half topic.
-        op_offset: And of the op topic.
+        offsets: With those that ``CID_RMQ_SYS_TRANS`` has committed of half topic and op topic.
     """
+    half_offset, op_offset = (
+        offsets.query(group=TRANS_GROUP, topic=topic, queue_id=0)
+        for topic in (TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC)
+    )
     halves = store.queue(TRANS_HALF_TOPIC, HALF_QUEUE_ID)
     ops = store.queue(TRANS_OP_HALF_TOPIC, OP_QUEUE_ID)
     first_op = _within(ops, op_offset)

@@ -86,9 +86,7 @@ class Transactions:
         self._now_ms = timer_store.clock.now_ms
         self._table = offsets
         self._options = options
-        recovered = recover(
-            self._store, self._committed(TRANS_HALF_TOPIC), self._committed(TRANS_OP_HALF_TOPIC)
-        )
+        recovered = recover(self._store, offsets)
         self.open = recovered.open
         self._unmarked = recovered.unmarked
         self._op_next = self._op_end()
@@ -316,11 +314,8 @@ class Transactions:
             checks=counts[Ending.RENEWED],
         )
 
-    def _committed(self, topic: str) -> int | None:
-        return self._table.query(group=TRANS_GROUP, topic=topic, queue_id=0)
-
     def _commit(self, topic: str, offset: int) -> None:
-        if self._committed(topic) != offset:
+        if self._table.query(group=TRANS_GROUP, topic=topic, queue_id=0) != offset:
             self._table.keep(group=TRANS_GROUP, topic=topic, queue_id=0, offset=offset)
 
     def _op_end(self) -> int:

@@ -72,7 +72,7 @@ class LifeRecords:
     quarantine: Quarantine
     options: TimerOptions
     groups_of: Callable[[str], Iterable[str]]
-    """The groups that have committed something of a topic."""
+    """The groups that have committed something of a topic; asked more than once of each."""
     steps: list[LifeStep] = attrs.field(factory=list[LifeStep], init=False)
     """What the records say, topic by topic."""
     halves: set[int] = attrs.field(factory=set[int], init=False)

@@ -145,7 +145,7 @@ def entry_step(entry: Entry, found: Record) -> LifeStep:
 def mark_step(mark: Mark, found: Record, topic: str) -> LifeStep:
     """What became of an entry, and where its message went."""
     text = f"in quarantine, by {mark.by} (id {mark.origin_py})"
-    return attrs.evolve(at(_MARKS.get(mark.state, Step.DROPPED), found, topic), text=text)
+    return attrs.evolve(at(_MARKS[mark.state], found, topic), text=text)
 
 
 def arrival_step(record: bytes, found: Record, moments: Mapping[int, int]) -> LifeStep:

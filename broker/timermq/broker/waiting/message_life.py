@@ -13,7 +13,8 @@ of them waits for comes first.
 from __future__ import annotations
 
 import enum
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import cache
 from typing import cast
 
 import attrs
@@ -110,7 +111,7 @@ class MessageLives:
             unique_key=unique_key,
             quarantine=self.quarantine,
             options=self.options,
-            groups_of=self.offsets.groups_of,
+            groups_of=cache(self.offsets.groups_of),
         )
         yield from records.read(topic)
         messages = WaitingMessages(
@@ -142,15 +143,14 @@ class MessageLives:
             now = Now.UNDECIDED
         else:
             now = _ended(found, steps)
-        groups = {topic: self.offsets.groups_of(topic) for topic in {one.topic for one in steps}}
         return MessageLife(
             now=now,
             deliver_ms=min(waits, default=None),
-            steps=tuple(self._consumed(one, groups[one.topic]) for one in steps[-STEPS_MAX:]),
+            steps=tuple(self._consumed(one, records.groups_of) for one in steps[-STEPS_MAX:]),
             is_whole=len(steps) <= STEPS_MAX,
         )
 
-    def _consumed(self, step: LifeStep, groups: Sequence[str]) -> LifeStep:
+    def _consumed(self, step: LifeStep, groups_of: Callable[[str], Iterable[str]]) -> LifeStep:
         """A step with those of the groups that have committed what arrived by it."""
         queue_id, offset = step.queue_id, step.queue_offset
         if queue_id is None or offset is None:
@@ -158,7 +158,7 @@ class MessageLives:
         query = self.offsets.query
         found = [
             group
-            for group in groups
+            for group in groups_of(step.topic)
             if (query(group=group, topic=step.topic, queue_id=queue_id) or 0) > offset
         ]
         return attrs.evolve(step, consumed_by=tuple(found[:GROUPS_MAX]), group_count=len(found))

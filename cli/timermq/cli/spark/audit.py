@@ -64,10 +64,11 @@ def run(args: argparse.Namespace) -> int:
 
 def print_audit(result: Audit, *, as_json: bool) -> None:
     """Findings, a row a promise, what became of the messages, and what cannot be known."""
+    unasked = None if as_json else "not asked"
     promises: list[dict[str, object]] = [
         {
             "verdict": verdict.name,
-            "broken": None if verdict in result.unasked else broken,
+            "broken": unasked if verdict in result.unasked else broken,
             "promise": verdict.value,
         }
         for verdict, broken in result.verdicts.items()
@@ -85,9 +86,6 @@ def print_audit(result: Audit, *, as_json: bool) -> None:
         if total > SHOWN_MAX:
             print(f"… and {total - SHOWN_MAX} more: see --json or --out")
         print()
-    for one in promises:
-        if one["broken"] is None:
-            one["broken"] = "not asked"
     print_table(promises, ("verdict", "broken", "promise"))
     print()
     print(", ".join(f"{name} {number}" for name, number in result.counts.items()))

@@ -4,8 +4,8 @@
 what must hold      that is
 ==================  ============================================================================
 each unit           names a record of the timer topic, of that size, and stands in its slot; a
-                    late one (``reserved`` 0) in a later slot, one that rolls in an earlier
-…                   and was for the topic that the record names: neither has a checksum
+                    late one (``reserved`` 0) in a later slot, one that rolls in an earlier; and
+                    is for the topic that the record names: neither has a checksum
 each waiting record of an entry that the checkpoint counts as enqueued, has a unit in a slot that is
                     still to be read, or was delivered, rolled, cancelled or set aside (NOT_LOST)
 each origin         is delivered or rolled by one record (ONCE)
@@ -66,7 +66,8 @@ class TimerJoin:
     def _find_units(self, timers: Int64s, units: Int64s) -> Findings:
         pos, offset_py, size_py, slot_ms, magic, _, topic_hash = units.T
         is_gone = offset_py < self.log.start
-        is_wrong = self._wrong(timers, units) & ~is_gone
+        at = _places(timers[:, 0], offset_py)
+        is_wrong = self._wrong(timers, units, at) & ~is_gone
         waits = slot_ms >= self.checkpoint.last_read_time_ms
         is_lost = is_gone & waits & (magic & MAGIC_DELETE == 0)
         for row in np.flatnonzero(is_wrong).tolist()[:1]:
@@ -78,7 +79,7 @@ class TimerJoin:
                 Severity.DERIVED,
                 int(is_wrong.sum()),
             )
-        strays = self._strays(timers, units) & ~is_wrong & ~is_gone
+        strays = _strays(timers, units, at) & ~is_wrong & ~is_gone
         for row in np.flatnonzero(strays).tolist()[:1]:
             yield self._unit(
                 int(pos[row]),
@@ -100,12 +101,11 @@ class TimerJoin:
                 int(is_lost.sum()),
             )
 
-    def _wrong(self, timers: Int64s, units: Int64s) -> Flags:
-        """Which units do not fit the record that they name, or name none."""
+    def _wrong(self, timers: Int64s, units: Int64s, at: Int64s) -> Flags:
+        """Which units do not fit the record that they name (``at``), or name none."""
         _, offset_py, size_py, slot_ms, magic, reserved, _ = units.T
         if not len(timers):
             return np.ones(len(units), np.bool_)
-        at = _places(timers[:, 0], offset_py)
         _, size, out_ms, _, is_delete, _ = timers[at].T
         rolls = magic & MAGIC_ROLL != 0
         is_exact = (reserved & 1 == 1) & ~rolls
@@ -116,14 +116,6 @@ class TimerJoin:
         misplaced = misplaced & (out_ms >= 0)
         disordered = (reserved & 1 == 1) & (reserved >> 11 > offset_py)
         return np.asarray((at < 0) | (size != size_py) | misplaced | disordered, np.bool_)
-
-    def _strays(self, timers: Int64s, units: Int64s) -> Flags:
-        """Which units were made for another topic than their record names."""
-        if not len(timers):
-            return np.zeros(len(units), np.bool_)
-        at = _places(timers[:, 0], units[:, 1])
-        named = timers[at, 5]
-        return np.asarray((at >= 0) & (named != NO_TOPIC) & (named != units[:, 6]), np.bool_)
 
     def _unit(
         self,
@@ -266,6 +258,14 @@ class TimerJoin:
             count=count,
             subject=subject,
         )
+
+
+def _strays(timers: Int64s, units: Int64s, at: Int64s) -> Flags:
+    """Which units were made for another topic than their record (``at``) names."""
+    if not len(timers):
+        return np.zeros(len(units), np.bool_)
+    named = timers[at, 5]
+    return np.asarray((at >= 0) & (named != NO_TOPIC) & (named != units[:, 6]), np.bool_)
 
 
 def _places(known: Int64s, wanted: Int64s) -> Int64s:

@@ -406,6 +406,18 @@ async def test_a_retry_that_a_power_cut_cut_short() -> None:
     assert (life["now"], words(life)) == ("quarantined", ["stored", "set_aside", "torn"])
 
 
+async def test_a_mark_that_ends_nothing() -> None:
+    """Nothing writes one; it is passed over, as any record of the topic that says nothing."""
+    rig = Rig()
+    rig.send("T", properties=later(5))
+    entry = rig.broker.timer_store.quarantine.entry(set_aside(rig, TIMER_TOPIC))
+    assert entry is not None
+    rig.broker.store.put([mark_message(entry, State.ACTIVE, "me")])
+
+    life = explain(rig, "K1")
+    assert (life["now"], words(life)) == ("quarantined", ["stored", "set_aside"])
+
+
 async def test_what_waits_behind_very_many_records() -> None:
     """Not only the topics of what is told are asked."""
     rig = Rig()
