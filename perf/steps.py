@@ -138,7 +138,7 @@ class Workbench:
             wheel=files.wheel,
             metrics=files.metrics,
             quarantine=service.quarantine,
-            flow=FlowControl(1 << 40, lambda _: 0),
+            flow=FlowControl(OPTIONS, lambda _: 0),
             state=state,
             options=OPTIONS,
             clock=FixedClock(),

@@ -90,8 +90,11 @@ def open_broker(
 ) -> Broker:
     """A broker over a store in memory; without listeners nobody connects to it.
 
-    Unless there is a steady clock, the wall clock is taken for one: no step of it is seen.
+    Unless there is a steady clock, the wall clock is taken for one: no step of it is seen. Its
+    options are its own: they may be changed while it serves.
     """
+    options, store_options = attrs.evolve(options), attrs.evolve(store_options)
+    timer_options = attrs.evolve(timer_options)
     watched = WatchedClock(clock, timer_options, steady_ms or clock.now_ms)
     host = pack_host("127.0.0.1", 10_911)
     store = MessageStore.open(
@@ -134,13 +137,18 @@ class Rig:
     def __init__(
         self,
         *,
+        disk: Disk | None = None,
         options: BrokerOptions = BROKER,
         store_options: StoreOptions = STORE,
         timer_options: TimerOptions = TIMER,
     ) -> None:
         self.clock = ManualClock()
         self.broker = open_broker(
-            self.clock, options=options, store_options=store_options, timer_options=timer_options
+            self.clock,
+            disk=disk,
+            options=options,
+            store_options=store_options,
+            timer_options=timer_options,
         )
         self.peer = RecordingSession()
         self._opaques = itertools.count(1)

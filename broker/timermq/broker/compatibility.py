@@ -277,6 +277,23 @@ _ACL_2_CODES = tuple(
 """From 3001 on."""
 _ACCOUNTS = "accounts stand in `plain_acl.yml`"
 
+_CONTROLLER_CODES = (
+    "CONTROLLER_ALTER_SYNC_STATE_SET",
+    "CONTROLLER_ELECT_MASTER",
+    "CONTROLLER_REGISTER_BROKER",
+    "CONTROLLER_GET_REPLICA_INFO",
+    "CONTROLLER_GET_METADATA_INFO",
+    "CONTROLLER_GET_SYNC_STATE_DATA",
+    "GET_BROKER_EPOCH_CACHE",
+    "NOTIFY_BROKER_ROLE_CHANGED",
+    "UPDATE_CONTROLLER_CONFIG",
+    "GET_CONTROLLER_CONFIG",
+    "CLEAN_BROKER_DATA",
+    "CONTROLLER_GET_NEXT_BROKER_ID",
+    "CONTROLLER_APPLY_BROKER_ID",
+)
+"""In the order of codes, from 1001 on: of replicas, and of the controller that chooses masters."""
+
 REFUSED: Mapping[int, tuple[str, str]] = {
     13: ("QUERY_BROKER_OFFSET", "RocketMQ does not serve it either"),
     22: ("GET_TOPIC_CONFIG_LIST", "RocketMQ does not serve it either"),
@@ -284,6 +301,12 @@ REFUSED: Mapping[int, tuple[str, str]] = {
     27: ("TRIGGER_DELETE_FILES", "RocketMQ does not serve it either"),
     47: ("GET_CLIENT_CONFIG", "RocketMQ does not serve it either"),
     **{code: (name, _ACCOUNTS) for code, name in enumerate(_ACL_1_CODES, 50)},
+    209: ("SUSPEND_CONSUMER", "RocketMQ does not serve it either"),
+    210: ("RESUME_CONSUMER", "RocketMQ does not serve it either"),
+    211: ("RESET_CONSUMER_OFFSET_IN_CONSUMER", "RocketMQ does not serve it either"),
+    212: ("RESET_CONSUMER_OFFSET_IN_BROKER", "RocketMQ does not serve it either"),
+    213: ("ADJUST_CONSUMER_THREAD_POOL", "RocketMQ does not serve it either"),
+    214: ("WHO_CONSUME_THE_MESSAGE", "RocketMQ does not serve it either"),
     301: ("REGISTER_FILTER_SERVER", "filter servers are of the past"),
     302: ("REGISTER_MESSAGE_FILTER_CLASS", "filter servers are of the past"),
     308: ("QUERY_CORRECTION_OFFSET", "no tool asks for it"),
@@ -304,8 +327,7 @@ REFUSED: Mapping[int, tuple[str, str]] = {
     906: ("EXCHANGE_BROKER_HA_INFO", "no replicas"),
     907: ("GET_BROKER_HA_STATUS", "no replicas"),
     908: ("RESET_MASTER_FLUSH_OFFSET", "no replicas"),
-    1007: ("GET_BROKER_EPOCH_CACHE", "no replicas"),
-    1008: ("NOTIFY_BROKER_ROLE_CHANGED", "no replicas"),
+    **{code: (name, "no replicas") for code, name in enumerate(_CONTROLLER_CODES, 1_001)},
     2001: ("UPDATE_COLD_DATA_FLOW_CTR_CONFIG", "cold reads are not throttled"),
     2002: ("REMOVE_COLD_DATA_FLOW_CTR_CONFIG", "cold reads are not throttled"),
     2003: ("GET_COLD_DATA_FLOW_CTR_INFO", "cold reads are not throttled"),
@@ -317,6 +339,7 @@ REFUSED: Mapping[int, tuple[str, str]] = {
     200_053: ("CHANGE_MESSAGE_INVISIBLETIME", "no POP"),
     200_054: ("NOTIFICATION", "no POP"),
     200_055: ("POLLING_INFO", "no POP"),
+    200_056: ("POP_ROLLBACK", "no POP"),
     200_151: ("BATCH_ACK_MESSAGE", "no POP"),
 }
 """Codes of RocketMQ that are answered with 3, and why."""

@@ -13,6 +13,8 @@ import re
 import attrs
 from attrs.validators import and_, ge, le
 
+from timermq.timerstore.live_setting import LIVE
+
 WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named in order to be refused
 """Hosts to listen on that no client can connect to."""
 
@@ -65,32 +67,6 @@ def _check_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
         )
 
 
-LIVE_SETTINGS = frozenset(
-    {
-        "allow_recall_when_broker_not_writeable",
-        "auto_create_subscription_group",
-        "auto_create_topic_enable",
-        "broker_permission",
-        "client_groups_max",
-        "pending_count_max",
-        "pull_error_delay_ms",
-        "pull_suspend_ms_max",
-        "query_size_max",
-        "recall_message_enable",
-        "start_accept_send_request_time_stamp",
-        "subscription_groups_max",
-        "topics_max",
-    }
-)
-"""What may change while the broker serves: whoever goes by it looks each time."""
-
-
-def _set_live(_: object, attribute: attrs.Attribute[object], value: object) -> object:
-    if attribute.name not in LIVE_SETTINGS:
-        raise attrs.exceptions.FrozenAttributeError
-    return value
-
-
 def _is_loopback(host: str) -> bool:
     """Whether only this machine reaches it, as far as the text tells."""
     host = host.strip("[]").lower()
@@ -106,11 +82,11 @@ def _check_addresses(_: object, attribute: attrs.Attribute[str], value: str | No
             raise ValueError(f"{attribute.name}: expected HOST:PORT;…, found {value!r}")
 
 
-@attrs.define(kw_only=True, on_setattr=_set_live)
+@attrs.define(kw_only=True, on_setattr=attrs.setters.frozen)
 class BrokerOptions:
     """How the broker presents itself and what it allows; a bad value raises ``ValueError``.
 
-    All but ``LIVE_SETTINGS`` is frozen.
+    All that is not ``LIVE`` is frozen.
     """
 
     broker_name: str = attrs.field(default="broker-a", validator=_check_name)
@@ -141,22 +117,26 @@ class BrokerOptions:
     """None: ``listen_port``."""
 
     default_topic_queue_nums: int = attrs.field(default=8, validator=and_(ge(1), le(1024)))
-    auto_create_topic_enable: bool = True
-    auto_create_subscription_group: bool = True
-    enable_property_filter: bool = True
+    auto_create_topic_enable: bool = attrs.field(default=True, on_setattr=LIVE)
+    auto_create_subscription_group: bool = attrs.field(default=True, on_setattr=LIVE)
+    enable_property_filter: bool = attrs.field(default=True, on_setattr=LIVE)
     """SQL92 filters, which read each message that they look at. RocketMQ's default is false."""
-    broker_permission: int = attrs.field(default=6, validator=and_(ge(0), le(7)))
+    broker_permission: int = attrs.field(default=6, validator=and_(ge(0), le(7)), on_setattr=LIVE)
     """Bits: 4 read, 2 write."""
-    recall_message_enable: bool = True
+    recall_message_enable: bool = attrs.field(default=True, on_setattr=LIVE)
     """RocketMQ's default is false; taking a delayed message back is what this broker is for."""
-    allow_recall_when_broker_not_writeable: bool = True
-    start_accept_send_request_time_stamp: int = attrs.field(default=0, validator=ge(0))
+    allow_recall_when_broker_not_writeable: bool = attrs.field(default=True, on_setattr=LIVE)
+    start_accept_send_request_time_stamp: int = attrs.field(
+        default=0, validator=ge(0), on_setattr=LIVE
+    )
     """Epoch milliseconds before which sends are refused."""
-    reject_transaction_message: bool = False
-    transaction_time_out_ms: int = attrs.field(default=6_000, validator=ge(0))
+    reject_transaction_message: bool = attrs.field(default=False, on_setattr=LIVE)
+    transaction_time_out_ms: int = attrs.field(default=6_000, validator=ge(0), on_setattr=LIVE)
     """Age from which on producers are asked about an open transaction."""
-    transaction_check_interval_ms: int = attrs.field(default=30_000, validator=_positive)
-    transaction_check_max: int = attrs.field(default=15, validator=ge(0))
+    transaction_check_interval_ms: int = attrs.field(
+        default=30_000, validator=_positive, on_setattr=LIVE
+    )
+    transaction_check_max: int = attrs.field(default=15, validator=ge(0), on_setattr=LIVE)
     """Times that they are asked; then the transaction is discarded."""
     transaction_delay: TransactionDelay = TransactionDelay.REFUSE
     """RocketMQ takes such messages and mangles them."""
@@ -207,30 +187,30 @@ class BrokerOptions:
     held_pulls_max: int = attrs.field(default=131_072, validator=_positive)
     """Pulls held for later; one more is answered with SYSTEM_BUSY."""
     held_pulls_per_connection_max: int = attrs.field(default=16_384, validator=_positive)
-    pull_suspend_ms_max: int = attrs.field(default=20_000, validator=_positive)
+    pull_suspend_ms_max: int = attrs.field(default=20_000, validator=_positive, on_setattr=LIVE)
     """Longest time that a pull is held, whatever the client allows: clients give up after 30 s."""
-    pull_error_delay_ms: int = attrs.field(default=1_000, validator=ge(0))
+    pull_error_delay_ms: int = attrs.field(default=1_000, validator=ge(0), on_setattr=LIVE)
     """How long an error is held back from a C++ consumer, which asks again without a pause."""
-    connection_tasks_max: int = attrs.field(default=8, validator=_positive)
+    connection_tasks_max: int = attrs.field(default=8, validator=_positive, on_setattr=LIVE)
     """Long requests (LIST_PENDING) that work for one connection at a time."""
-    topics_max: int = attrs.field(default=65_536, validator=_positive)
+    topics_max: int = attrs.field(default=65_536, validator=_positive, on_setattr=LIVE)
     """Topics in the table; no more are created on request."""
     queues_max: int = attrs.field(default=262_144, validator=_positive)
     """Queues of all topics but the broker's own; no more are made on request. Each is an open file:
     ``serve`` lowers it to what the process may open beside its connections."""
-    subscription_groups_max: int = attrs.field(default=32_768, validator=_positive)
+    subscription_groups_max: int = attrs.field(default=32_768, validator=_positive, on_setattr=LIVE)
     queue_locks_max: int = attrs.field(default=262_144, validator=_positive)
     """Queues locked by orderly consumers; a lock takes some 300 bytes."""
-    client_groups_max: int = attrs.field(default=256, validator=_positive)
+    client_groups_max: int = attrs.field(default=256, validator=_positive, on_setattr=LIVE)
     """Producer and consumer groups of one connection, over all of its heartbeats; and ids that it
     gives as a producer."""
-    transactions_max: int = attrs.field(default=100_000, validator=_positive)
+    transactions_max: int = attrs.field(default=100_000, validator=_positive, on_setattr=LIVE)
     """Open transactions; one more is refused with SYSTEM_BUSY. Each takes some 150 bytes."""
-    batch_count_max: int = attrs.field(default=4_096, validator=_positive)
+    batch_count_max: int = attrs.field(default=4_096, validator=_positive, on_setattr=LIVE)
     """Messages in one batch request."""
-    query_size_max: int = attrs.field(default=8 << 20, validator=_positive)
+    query_size_max: int = attrs.field(default=8 << 20, validator=_positive, on_setattr=LIVE)
     """Bytes of records in the answer to a query; at least one record is given."""
-    pending_count_max: int = attrs.field(default=10_000, validator=_positive)
+    pending_count_max: int = attrs.field(default=10_000, validator=_positive, on_setattr=LIVE)
     """Rows in one answer to LIST_PENDING."""
     metrics_listen_enable: bool = False
     """Serve ``/metrics``, ``/healthz`` and ``/readyz`` over HTTP on a port of their own."""
@@ -251,7 +231,7 @@ class BrokerOptions:
     """How long a job that is done is remembered: so long a rerun changes nothing."""
     bulk_remembered_max: int = attrs.field(default=10_000, validator=_positive)
     """Jobs that are done and remembered; the oldest are forgotten first."""
-    watchers_max: int = attrs.field(default=16, validator=_positive)
+    watchers_max: int = attrs.field(default=16, validator=_positive, on_setattr=LIVE)
     """Connections that are sent snapshots (WATCH); one more is answered with SYSTEM_BUSY."""
 
     def __attrs_post_init__(self) -> None:

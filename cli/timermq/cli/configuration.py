@@ -20,6 +20,7 @@ import shtab
 
 from timermq.broker import BrokerOptions
 from timermq.broker.broker import STOP_TIMEOUT_MS
+from timermq.broker.setting_names import JAVA_NAMES
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.timerstore.store_options import StoreOptions
 
@@ -84,10 +85,7 @@ SECTIONS: Sections = {
 
 ROCKETMQ_NAMES = {
     "authenticationEnabled": "acl_enable",
-    "bindAddress": "listen_host",
-    "brokerIP1": "advertised_host",
-    "metricsPromExporterHost": "metrics_listen_host",
-    "metricsPromExporterPort": "metrics_listen_port",
+    **{name: key for key, name in JAVA_NAMES.items()},
 }
 """Keys of ``broker.conf`` whose names do not translate by rule.
 

@@ -14,7 +14,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from .timer_options import CONGEST_OFF
+from .timer_options import CONGEST_OFF, TimerOptions
 
 PENDING_SLOTS_MAX = 100_000
 """Slots with admissions not yet linked; beyond it the oldest counts are forgotten."""
@@ -24,25 +24,30 @@ class FlowControl:
     """Decides on one more message in a slot.
 
     Args:
-        limit: Messages a slot takes freely; ``CONGEST_OFF`` switches the control off.
+        options: With the messages that a slot takes freely, looked at each time; ``CONGEST_OFF``
+            switches the control off.
         linked: Number of messages linked in a slot time.
         draw: Where the random numbers in [0, 1) come from.
     """
 
     def __init__(
-        self, limit: int, linked: Callable[[int], int], draw: random.Random | None = None
+        self,
+        options: TimerOptions,
+        linked: Callable[[int], int],
+        draw: random.Random | None = None,
     ) -> None:
-        self._limit = limit
+        self._options = options
         self._linked = linked
         self._draw = draw or random.Random()  # noqa: S311 - fairness, not secrecy
         self._admitted: dict[int, int] = {}
 
     def refuses(self, slot_ms: int) -> bool:
         """Whether one more message for ``slot_ms`` is to be refused now; counts it otherwise."""
-        if self._limit == CONGEST_OFF:
+        limit = self._options.timer_congest_num_each_slot
+        if limit == CONGEST_OFF:
             return False
         count = self._linked(slot_ms) + self._admitted.get(slot_ms, 0)
-        if count > self._limit and self._draw.random() < (count - self._limit) / self._limit:
+        if count > limit and self._draw.random() < (count - limit) / limit:
             return True
         if len(self._admitted) >= PENDING_SLOTS_MAX:
             self._admitted.pop(next(iter(self._admitted)))
@@ -51,12 +56,13 @@ class FlowControl:
 
     def takes_all(self, slots_ms: Iterable[int]) -> bool:
         """Whether nothing would be refused of messages for these slots; counts them then."""
-        if self._limit == CONGEST_OFF:
+        limit = self._options.timer_congest_num_each_slot
+        if limit == CONGEST_OFF:
             return True
         counts = Counter(slots_ms)
         for slot_ms, count in counts.items():
             before = self._linked(slot_ms) + self._admitted.get(slot_ms, 0)
-            if before + count - 1 > self._limit:
+            if before + count - 1 > limit:
                 return False
         if len(self._admitted) + len(counts) > PENDING_SLOTS_MAX:
             return False

@@ -141,6 +141,10 @@ class LevelTakeover:
         """Messages that wait in level queues."""
         return self._queues.left
 
+    def progress(self) -> dict[int, tuple[int, int]]:
+        """Of each level that has a queue: offset of the next message, and the queue's end."""
+        return {one.level: (one.next_offset, one.queue.max_offset) for one in self._queues.queues}
+
     def first_py(self) -> int | None:
         """The oldest position of the log that is needed; None when nothing is left."""
         return min(self._queues.heads()["offset_py"].tolist(), default=None)

@@ -110,7 +110,7 @@ class TimerMessageStore:
             already_done=recovered.already_done,
             near_ms=2 * precision_ms + options.read_ahead_ms,
         )
-        self.flow = FlowControl(options.timer_congest_num_each_slot, self._linked)
+        self.flow = FlowControl(options, self._linked)
         self.admission = TimerAdmission(options, self.flow.refuses)
         self.cancellation = Cancellation(
             store=store,

@@ -9,6 +9,7 @@ import attrs
 from attrs import validators
 
 from timermq.timerstore.delay_levels import parse_delay_levels
+from timermq.timerstore.live_setting import LIVE
 from timermq.timerstore.store_options import DEFAULT_DELAY_LEVELS
 
 SLOTS_TOTAL = 7 * 86_400
@@ -30,9 +31,12 @@ def _levels(_: object, _attribute: attrs.Attribute[str], text: str) -> None:
     parse_delay_levels(text)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True, on_setattr=attrs.setters.frozen)
 class TimerOptions:
-    """How the timer service works; values outside their range are refused with ``ValueError``."""
+    """How the timer service works; values outside their range are refused with ``ValueError``.
+
+    All that is not ``LIVE`` is frozen.
+    """
 
     timer_wheel_enable: bool = True
     """False: what producers ask for by TIMER_ properties is refused. Levels and the tries of groups
@@ -47,11 +51,14 @@ class TimerOptions:
     timer_max_delay_sec: int = attrs.field(
         default=259_200,
         validator=validators.and_(validators.ge(1), validators.le(10 * 365 * 86_400)),
+        on_setattr=LIVE,
     )
     """Seconds; exactly the maximum is allowed."""
     timer_flush_interval_ms: int = attrs.field(default=1000, validator=validators.ge(1))
     timer_congest_num_each_slot: int = attrs.field(
-        default=CONGEST_OFF, validator=validators.and_(validators.ge(1), validators.le(CONGEST_OFF))
+        default=CONGEST_OFF,
+        validator=validators.and_(validators.ge(1), validators.le(CONGEST_OFF)),
+        on_setattr=LIVE,
     )
     """Messages a slot takes before some are refused; twice as many: all. Default: off."""
     mapped_file_size_timer_log: int = attrs.field(

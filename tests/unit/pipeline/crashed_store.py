@@ -186,7 +186,7 @@ class Reopened:
             wheel=self.files.wheel,
             metrics=self.files.metrics,
             quarantine=Quarantine(self.store, counts, self.files.metrics),
-            flow=FlowControl(10, lambda _: 0),
+            flow=FlowControl(OPTIONS, lambda _: 0),
             state=state,
             options=self.options,
             clock=ManualClock(self.now_ms),

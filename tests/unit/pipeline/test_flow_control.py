@@ -8,7 +8,7 @@ import pytest
 
 from timermq.pipeline import flow_control
 from timermq.pipeline.flow_control import FlowControl
-from timermq.pipeline.timer_options import CONGEST_OFF
+from timermq.pipeline.timer_options import CONGEST_OFF, TimerOptions
 
 LIMIT = 100
 SLOT_MS = 1_700_000_000_000
@@ -24,6 +24,11 @@ class FixedDraw(random.Random):
     def random(self) -> float:
         """The number."""
         return self.value
+
+
+def at_most(limit: int) -> TimerOptions:
+    """Options with so many messages a slot."""
+    return TimerOptions(timer_congest_num_each_slot=limit)
 
 
 def admitted(control: FlowControl, count: int, slot_ms: int = SLOT_MS) -> int:
@@ -47,14 +52,14 @@ def admitted(control: FlowControl, count: int, slot_ms: int = SLOT_MS) -> int:
 )
 def test_probability_rises(linked: int, draw: float, refused: bool) -> None:
     """0 at the limit, 1 at twice the limit, straight between."""
-    control = FlowControl(LIMIT, lambda _: linked, FixedDraw(draw))
+    control = FlowControl(at_most(LIMIT), lambda _: linked, FixedDraw(draw))
 
     assert refused == control.refuses(SLOT_MS)
 
 
 def test_a_burst_is_seen_while_it_arrives() -> None:
     """Messages that are not linked yet count; the most a slot takes is twice the limit."""
-    control = FlowControl(LIMIT, lambda _: 0, random.Random(1))
+    control = FlowControl(at_most(LIMIT), lambda _: 0, random.Random(1))
     count = admitted(control, 10_000)
 
     assert LIMIT < count <= 2 * LIMIT
@@ -64,7 +69,11 @@ def test_a_burst_is_seen_while_it_arrives() -> None:
 def test_linked_messages_count_once() -> None:
     """Once linked they are in the slot's own number, no longer among the admitted."""
     linked = {SLOT_MS: 0}
-    control = FlowControl(LIMIT, lambda slot_ms: linked[slot_ms], FixedDraw(0.0))
+    control = FlowControl(
+        at_most(LIMIT),
+        lambda slot_ms: linked[slot_ms],
+        FixedDraw(0.0),
+    )
     assert LIMIT + 1 == admitted(control, 1_000)
     linked[SLOT_MS] = LIMIT - 1
     control.settled()
@@ -74,7 +83,7 @@ def test_linked_messages_count_once() -> None:
 
 def test_off() -> None:
     """Switched off nothing is refused, and nothing is counted."""
-    control = FlowControl(CONGEST_OFF, lambda _: 2**40, FixedDraw(0.0))
+    control = FlowControl(at_most(CONGEST_OFF), lambda _: 2**40, FixedDraw(0.0))
 
     assert 50 == admitted(control, 50)
 
@@ -82,7 +91,7 @@ def test_off() -> None:
 def test_slots_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond so many slots the oldest counts are forgotten, never the newest."""
     monkeypatch.setattr(flow_control, "PENDING_SLOTS_MAX", 3)
-    control = FlowControl(1, lambda _: 0, FixedDraw(0.0))
+    control = FlowControl(at_most(1), lambda _: 0, FixedDraw(0.0))
     for slot_ms in (0, 1000, 2000, 3000):
         assert 2 == admitted(control, 2, slot_ms)
 
@@ -93,7 +102,7 @@ def test_slots_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("count", "taken"), [(3, True), (4, False)])
 def test_many_are_taken_when_none_would_be_refused(count: int, taken: bool) -> None:
     """The last may find as many as the limit before it; nothing is counted otherwise."""
-    flow = FlowControl(4, lambda _: 1, draw=FixedDraw(0.0))
+    flow = FlowControl(at_most(4), lambda _: 1, draw=FixedDraw(0.0))
 
     assert flow.takes_all([SLOT_MS, *[SLOT_MS + 1000] * 5]) is False
     assert flow.takes_all([SLOT_MS]) is True

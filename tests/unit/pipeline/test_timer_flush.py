@@ -74,7 +74,7 @@ class Rig:
             wheel=files.wheel,
             metrics=files.metrics,
             quarantine=service.quarantine,
-            flow=FlowControl(10, lambda _: 0),
+            flow=FlowControl(OPTIONS, lambda _: 0),
             state=self.state,
             options=OPTIONS,
             clock=self.clock,

@@ -7,6 +7,7 @@ import attrs
 from attrs.validators import and_, ge, le
 
 from .delay_levels import parse_delay_levels
+from .live_setting import LIVE
 
 CONSUME_QUEUE_UNIT_SIZE = 20
 """Bytes of one consume queue unit; segment sizes are rounded up to a multiple."""
@@ -49,9 +50,11 @@ _positive = ge(1)
 _percentage = and_(ge(0), le(100))
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True, on_setattr=attrs.setters.frozen)
 class StoreOptions:
     """Settings of one store; sizes in bytes, times in milliseconds unless the name says otherwise.
+
+    All that is not ``LIVE`` is frozen.
 
     Source: MessageStoreConfig. Keys that RocketMQ does not have stand at the end.
     """
@@ -74,28 +77,42 @@ class StoreOptions:
     max_msgs_num_batch: int = attrs.field(default=64, validator=_positive)
     """Most messages of one query by key."""
 
-    clean_resource_interval_ms: int = attrs.field(default=10_000, validator=_positive)
-    delete_when: str = attrs.field(default="04", validator=_check_delete_when)
+    clean_resource_interval_ms: int = attrs.field(
+        default=10_000, validator=_positive, on_setattr=LIVE
+    )
+    delete_when: str = attrs.field(default="04", validator=_check_delete_when, on_setattr=LIVE)
     """Hours of local time at which expired segments go, divided by ``;``."""
-    file_reserved_time_hours: int = attrs.field(default=72, validator=ge(0))
-    delete_file_batch_max: int = attrs.field(default=10, validator=_positive)
+    file_reserved_time_hours: int = attrs.field(default=72, validator=ge(0), on_setattr=LIVE)
+    delete_file_batch_max: int = attrs.field(default=10, validator=_positive, on_setattr=LIVE)
     """Most commit log segments removed in one round of cleaning."""
-    disk_max_used_space_ratio: int = attrs.field(default=75, validator=_percentage)
+    disk_max_used_space_ratio: int = attrs.field(default=75, validator=_percentage, on_setattr=LIVE)
     """Percent of the disk above which expired segments go at any hour."""
-    disk_space_clean_forcibly_ratio: int = attrs.field(default=85, validator=_percentage)
+    disk_space_clean_forcibly_ratio: int = attrs.field(
+        default=85, validator=_percentage, on_setattr=LIVE
+    )
     """Percent of the disk above which the oldest segments go whatever their age."""
-    disk_space_warning_level_ratio: int = attrs.field(default=90, validator=_percentage)
+    disk_space_warning_level_ratio: int = attrs.field(
+        default=90, validator=_percentage, on_setattr=LIVE
+    )
     """Percent of the disk above which sends are refused."""
 
-    max_transfer_bytes_on_message_in_memory: int = attrs.field(default=262_144, validator=_positive)
-    max_transfer_count_on_message_in_memory: int = attrs.field(default=1024, validator=_positive)
+    max_transfer_bytes_on_message_in_memory: int = attrs.field(
+        default=262_144, validator=_positive, on_setattr=LIVE
+    )
+    max_transfer_count_on_message_in_memory: int = attrs.field(
+        default=1024, validator=_positive, on_setattr=LIVE
+    )
     """Messages of one pull; most clients ask for 32, and RocketMQ never gives more."""
-    max_transfer_bytes_on_message_in_disk: int = attrs.field(default=65_536, validator=_positive)
-    max_transfer_count_on_message_in_disk: int = attrs.field(default=64, validator=_positive)
+    max_transfer_bytes_on_message_in_disk: int = attrs.field(
+        default=65_536, validator=_positive, on_setattr=LIVE
+    )
+    max_transfer_count_on_message_in_disk: int = attrs.field(
+        default=64, validator=_positive, on_setattr=LIVE
+    )
     """The same for old messages, which have to be read from the disk. RocketMQ gives 8."""
     access_message_in_memory_max_ratio: int = attrs.field(default=40, validator=_percentage)
     """Percent of the machine's memory: records nearer to the log's end count as being in memory."""
-    max_filter_message_size: int = attrs.field(default=16_000, validator=_positive)
+    max_filter_message_size: int = attrs.field(default=16_000, validator=_positive, on_setattr=LIVE)
     """Least number of queue bytes that one read may examine."""
 
     message_delay_level: str = attrs.field(

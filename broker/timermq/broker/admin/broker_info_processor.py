@@ -74,19 +74,17 @@ class BrokerInfoProcessor:
 
     def config(self, _session: Session, command: Command) -> Command:
         """All settings, as properties (26)."""
-        sections = (self.options, self.timer_store.store.options, self.timer_store.options)
         version = fastjson(version_json(self.topics.data_version), pretty=False)
         return command.answer(
             ResponseCode.SUCCESS,
             ext={"version": version},
-            body=encode_properties(settings_text(sections)),
+            body=encode_properties(settings_text(self._sections())),
         )
 
     def update_config(self, session: Session, command: Command) -> Command:
         """Change settings until the next start: all that are named, or none (25)."""
-        changed = change_settings(self.options, decode_properties(command.body))
-        for key in changed:
-            value = getattr(self.options, key)
+        changed = change_settings(self._sections(), decode_properties(command.body))
+        for key, value in changed.items():
             log.warning(
                 "setting changed until the next start",
                 key=key,
@@ -160,6 +158,10 @@ class BrokerInfoProcessor:
 
         answer_later(session, command, clean)
 
+    def _sections(self) -> Sequence[attrs.AttrsInstance]:
+        """The options that this broker works with."""
+        return self.options, self.timer_store.store.options, self.timer_store.options
+
     def _identity(self) -> dict[str, str]:
         uptime_ms = max(self.now_ms() - self.started_ms, 0)
         version = importlib.metadata.version("timermq")
@@ -220,6 +222,11 @@ class BrokerInfoProcessor:
             "timerEnqueueTps": f"{self._rate(lambda one: one.enqueued):.2f}",
             "timerOffsetBehind": str(max(timer.queue_offset_max - timer.commit_queue_offset, 0)),
             "timerReadBehind": str(behind_ms // 1000),
+            # What RocketMQ left in the queues of classic levels; here levels wait on the wheel.
+            **{
+                f"scheduleMessageOffset_{level}": f"{next_offset},{end}"
+                for level, (next_offset, end) in self.timer_store.takeover.progress().items()
+            },
         }
 
     def _rate(self, value: Callable[[Totals], int]) -> float:

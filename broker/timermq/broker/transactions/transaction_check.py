@@ -106,15 +106,18 @@ class TransactionCheck:
         Cancellation: between two batches of a round; every transaction stays as it is.
         """
         task_status.started()
-        interval = self._options.transaction_check_interval_ms / 1000
         pause = self._options.flush_consumer_offset_interval_ms / 1000
-        due = trio.current_time() + interval
+        checked = trio.current_time()
         while True:
-            await trio.sleep(min(pause, max(due - trio.current_time(), 0)))
+            await trio.sleep(min(pause, max(self._due(checked) - trio.current_time(), 0)))
             self._transactions.commit_offsets()
-            if trio.current_time() >= due:
+            if trio.current_time() >= self._due(checked):
                 await self.check()
-                due = trio.current_time() + interval
+                checked = trio.current_time()
+
+    def _due(self, checked: float) -> float:
+        """When the next round is, as the interval is now."""
+        return checked + self._options.transaction_check_interval_ms / 1000
 
     async def check(self) -> None:
         """One round over what is open now."""

@@ -8,8 +8,11 @@ import struct
 import pytest
 import trio.testing
 
-from broker_rig import Rig, pull_ext, running_broker
+from broker_rig import STORE, Rig, pull_ext, running_broker
+from fakes import ManualClock
+from left_levels import leave, waiting
 from timermq.timerstore.config_file import save_json_now
+from timermq.timerstore.memory_disk import MemoryDisk
 
 
 async def test_runtime_info() -> None:
@@ -30,6 +33,22 @@ async def test_runtime_info() -> None:
     assert table["timerOffsetBehind"] == "1"
     assert table["sendThreadPoolQueueSize"] == "0"
     assert all(isinstance(value, str) for value in table.values())
+
+
+async def test_levels_that_rocketmq_left() -> None:
+    """Of each level that has a queue: the next message, and the end; new ones wait on the wheel."""
+    clock = ManualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    left = [waiting(f"L{level}{number}", level) for level in (2, 3) for number in range(3)]
+    leave(disk, STORE, clock.now_ms, left, {2: 1, 3: 3})
+    rig = Rig(disk=disk)
+    rig.send("T", properties="UNIQ_KEY\x01K1\x02DELAY\x012\x02")
+    table = json.loads(rig.call(28).body)["table"]
+
+    assert {name: value for name, value in table.items() if name.startswith("schedule")} == {
+        "scheduleMessageOffset_2": "1,3",
+        "scheduleMessageOffset_3": "3,3",
+    }
 
 
 async def test_settings_are_shown_by_rocketmq_s_names() -> None:
