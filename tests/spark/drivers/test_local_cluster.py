@@ -27,22 +27,26 @@ SECONDS_MAX = 240
 def test_same_as_in_one_process(
     spark: SparkSession, golden_stores: GoldenStores, broker: Broker, tmp_path: Path
 ) -> None:
-    """``local-cluster[2,1,2048]`` makes of a killed store what ``local[2]`` does, and schedules."""
+    """``local-cluster[2,1,2048]`` makes of a killed store what ``local[2]`` does, and schedules.
+
+    Paths are relative there: executors have working directories of their own.
+    """
     stores = [golden_stores.unpack_copy("g3", tmp_path / name) for name in ("one", "two")]
     now_ms = golden_stores["g3"].manifest.times["stopSignalMs"] + 1000
     # Executors work below Spark's home: links keep them out of the installed package.
-    home = tmp_path / "spark"
+    home = tmp_path / "home"
     home.mkdir()
     for entry in Path(pyspark.__file__).parent.iterdir():
         (home / entry.name).symlink_to(entry)
     (tmp_path / "of the cluster").mkdir()
     argv = [
-        *("spark.drivers.digests", "local-cluster[2,1,2048]", stores[0]),
-        *(str(tmp_path / "of the cluster"), broker.listen, str(now_ms)),
+        *("spark.drivers.digests", "local-cluster[2,1,2048]"),
+        *(str(Path(stores[0]).relative_to(tmp_path)), "of the cluster", broker.listen, str(now_ms)),
     ]
 
     with subprocess.Popen(
         [sys.executable, "-m", *argv],
+        cwd=tmp_path,
         env={**os.environ, "SPARK_HOME": str(home), "PYTHONPATH": str(Path(__file__).parents[2])},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

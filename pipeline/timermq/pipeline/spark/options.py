@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -26,9 +27,13 @@ class Option:
     meaning: str
 
 
+def absolute(directory: str) -> str:
+    """The directory for all processes: executors have working directories of their own."""
+    return os.path.normpath(Path(directory).absolute())
+
+
 def _directory(_: str, text: str) -> str:
-    """An absolute one: executors have working directories of their own."""
-    return str(Path(text).absolute())
+    return absolute(text)
 
 
 def _names(_: str, text: str) -> tuple[str, ...]:

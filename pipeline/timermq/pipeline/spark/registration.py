@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pyspark.sql import DataFrame, SparkSession
 
 from .commit_log_table import CommitLogSource
 from .consume_queue_table import ConsumeQueueSource
 from .delivered_table import DeliveredSource
+from .options import absolute
 from .pending_table import PendingSource
 from .sink import ScheduleSink
 from .source import TableSource
@@ -48,7 +47,7 @@ def read_table(
         options: As in docs/pipeline.md; None is as not given.
     """
     # Java stays in the directory where the session began.
-    reader = spark.read.format(name).option("path", str(Path(store).absolute()))
+    reader = spark.read.format(name).option("path", absolute(store))
     for key, value in options.items():
         if value is not None:
             reader = reader.option(key, value if isinstance(value, str) else str(value))

@@ -116,6 +116,8 @@ class StoreView:
         timers = TimerCheckpoint.open(disk, f"{root}/config/timercheck", read_only=True)
         timers.close()
         durable_py = StoreCheckpoint.open(disk, checkpoint_path(root), read_only=True).durable_py
+        if durable_py is None and not disk.list_dir(f"{root}/commitlog"):
+            durable_py = 0  # nothing has ever been stored
         if timers.extension is None or durable_py is None:
             raise SparkJobError(
                 f"{root}: expected a store that timermq serves, or that nobody does, found none of "

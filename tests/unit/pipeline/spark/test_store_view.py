@@ -118,6 +118,25 @@ def test_a_live_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trio.run(life, clock=MockClock(autojump_threshold=0.01))
 
 
+def test_a_live_broker_that_nobody_has_sent_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its store is empty, and no message is needed to say so."""
+    root = str(tmp_path)
+    monkeypatch.setattr("simulation.staged_service.ROOT", root)
+
+    async def life() -> None:
+        async with running(OsDisk(), VirtualClock(), timer_options=OPTIONS, stop=False):
+            for _ in range(1000):
+                await trio.sleep(0.05)
+                if has_published(root):
+                    break
+            assert (StoreView.of(root).log.end, rows_of(PendingReader, root)) == (0, [])
+            assert rows_of(DeliveredReader, root) == []
+
+    trio.run(life, clock=MockClock(autojump_threshold=0.01))
+
+
 def has_published(root: str) -> bool:
     """Whether a broker that began a moment ago has said how far its files are whole."""
     try:

@@ -29,6 +29,7 @@ from timermq.timerstore.errors import StoreLockedError
 from timermq.timerstore.os_disk import OsDisk
 
 from ..errors import SparkJobError
+from ..options import absolute
 
 SUFFIX = ".parquet"
 ENTRIES = "_archive"
@@ -209,7 +210,7 @@ def place_of(directory: str) -> Path:
             f"{directory}: expected a directory of this machine, in which files can be renamed, "
             "found the address of another place"
         )
-    path = Path(os.path.normpath(Path(directory).absolute()))
+    path = Path(absolute(directory))
     if not path.name:
         raise SparkJobError(
             f"{directory}: expected a directory that another one can stand beside, found the root "

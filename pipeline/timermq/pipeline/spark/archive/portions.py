@@ -16,6 +16,7 @@ import attrs
 
 from ..errors import SparkJobError
 from ..jobs.schedule import content_name
+from ..options import absolute
 from .book import Batch, entries, staging_of
 
 _FILE = re.compile(r"(\d{20})-\d{5}\.parquet")
@@ -54,7 +55,7 @@ def known_batches(directory: str) -> list[Batch]:
         SparkJobError: Files of the newest one are on their way.
     """
     found = entries(Path(directory))
-    spellings = {os.path.normpath(Path(directory).absolute()), os.path.realpath(directory)}
+    spellings = {absolute(directory), os.path.realpath(directory)}
     for file in found[-1].files if found else ():
         if (Path(directory) / file.path).exists():
             continue

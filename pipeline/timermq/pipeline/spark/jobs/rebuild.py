@@ -9,7 +9,6 @@ new wheel, and writes a checkpoint that says that all of the commit log is accou
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +26,7 @@ from timermq.timerstore.store_lock import StoreLock
 from timermq.timerstore.store_options import StoreOptions
 
 from ..errors import SparkJobError
+from ..options import absolute
 from ..rebuild.entries import SOURCE, RebuildSource
 from ..rebuild.install import install
 from ..rebuild.new_files import NewTimers, lay_out, read_units
@@ -97,7 +97,7 @@ def rebuild(
         SparkJobError: The commit log is damaged; nothing was changed.
         OSError: The disk refused.
     """
-    root = os.path.normpath(store)
+    root = absolute(store)
     if install_files == (out is not None):
         raise SparkJobError("rebuild: expected either a directory for the new files, or to install")
     disk = OsDisk()
@@ -105,7 +105,7 @@ def rebuild(
     lock = StoreLock(disk, root)
     lock.take()
     try:
-        staged = f"{root}/{STAGE}" if out is None else os.path.normpath(out)
+        staged = f"{root}/{STAGE}" if out is None else absolute(out)
         with open_still(root, *sizes, now_ms) as opened:
             _make_empty(staged, is_ours=out is None)
             try:

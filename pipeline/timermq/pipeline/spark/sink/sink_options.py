@@ -11,6 +11,7 @@ from timermq.remoting import RemoteProtocolError
 from timermq.remoting.bulk import NAME_SIZE_MAX, checked_name
 
 from ..errors import SparkJobError
+from ..options import absolute
 
 NAME = "timermq.schedule"
 """What ``df.write.format`` takes."""
@@ -18,6 +19,10 @@ _BATCH_DIGITS = 19
 """Characters that the number of a stream's batch adds to the name of its job."""
 _OF_SPARK = frozenset({"path", "checkpointlocation", "queryname"})
 """Options that Spark hands over for its own use."""
+
+
+def _absolute(directory: str | None) -> str | None:
+    return None if directory is None else absolute(directory)
 
 
 @attrs.frozen(kw_only=True)
@@ -30,9 +35,9 @@ class SinkOptions:
     """In place of it: a name server, ``HOST:PORT``, that knows one broker."""
     job: str
     """Name of the job: whatever runs under one name is scheduled once. Of a stream: of the sink."""
-    rejects: str | None = None
+    rejects: str | None = attrs.field(default=None, converter=_absolute)
     """A directory for the rows that are refused; None: a refused row fails the job."""
-    far: str | None = None
+    far: str | None = attrs.field(default=None, converter=_absolute)
     """A directory for rows that are due later than ``window_ms``; None: there are none."""
     window_ms: int | None = None
     """From the moment of the job on, milliseconds; goes with ``far``."""

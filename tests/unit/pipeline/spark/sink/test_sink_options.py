@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import attrs
 import pytest
 
 from timermq.pipeline.spark import SparkJobError
@@ -26,6 +29,18 @@ def test_options_in_both_directions() -> None:
     assert options == SinkOptions.parse(options.to_options())
     assert ["/far"] == options.roots
     assert options.of_batch(12).job == "J.12"
+
+
+def test_directories_are_the_same_for_all_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative one is below that of whoever names it: executors work in their own."""
+    monkeypatch.chdir(tmp_path)
+    given = {**GIVEN, "rejects": "rejects", "far": "../far", "window_ms": "7"}
+    options = SinkOptions.parse(given)
+
+    assert options.roots == [str(tmp_path / "rejects"), str(tmp_path.parent / "far")]
+    assert attrs.evolve(options, far="far").far == str(tmp_path / "far")
 
 
 def test_secrets_are_not_shown() -> None:
