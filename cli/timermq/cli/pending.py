@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import cast
 
 import attrs
@@ -13,9 +13,7 @@ import cbor2
 import trio
 
 from timermq.broker.waiting.pending_processor import PendingQuery
-from timermq.pipeline.level_queues import count_left
 from timermq.remoting import Command, RequestCode
-from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 
 from .arguments import OneLineParser, UsageError, add_json, duration, moment
 from .broker_link import call_brokers
@@ -88,11 +86,8 @@ def _print(rows: Iterable[Row], columns: tuple[str, ...], *, as_json: bool) -> N
 def _offline(args: argparse.Namespace, query: PendingQuery) -> list[Row]:
     """What the next start would deliver, in the order in which it would."""
     with open_offline(args, args.store) as offline:
-        timers = [one for one in offline.pending() if query.matches(one)]
-        left = count_left(offline.store)
-    if left:
-        text = f"{left} messages of classic levels wait in {SCHEDULE_TOPIC}: not listed, taken over"
-        print(f"timermq: warning: {args.store}: {text}", file=sys.stderr)
+        waiting = chain(offline.pending(), offline.pending_levels())
+        timers = [one for one in waiting if query.matches(one)]
     return sorted(map(attrs.asdict, timers), key=_due)
 
 

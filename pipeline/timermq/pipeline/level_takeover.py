@@ -17,13 +17,10 @@ Source: Java ``ScheduleMessageService``.
 
 from __future__ import annotations
 
-from array import array
-
 import attrs
 import numpy as np
 import structlog
 import trio
-from numpy.typing import NDArray
 
 from timermq.timerstore.config_file import DataVersion
 from timermq.timerstore.delay_offset import PATH, DelayOffsets
@@ -31,17 +28,17 @@ from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 
 from .admission import Refusal, TimerAdmission
-from .already_done import contains, origin_in, origin_of
+from .already_done import origin_of
 from .clock import Clock
 from .dequeue_put_message import STORED
 from .held_up import HeldUp
+from .level_done import LevelDone, scan_start
 from .level_offsets import LevelOffsets
 from .level_queues import Entries, LevelQueues
-from .level_record import delivered_name, left_message, moment_of, waiting_name
+from .level_record import left_message, moment_of
 from .quarantine import HOPELESS, Quarantine
 from .timer_options import TimerOptions
 from .timer_record import TimerRecordError
-from .timer_recovery import segment_stored_before
 from .timer_state import TimerState
 from .undeliverable import Reason, Undeliverable
 
@@ -52,20 +49,7 @@ BATCH_SIZE_MAX = 1 << 20
 SAVE_COUNT = 4096
 """Messages between two writings of the file, which comes by the clock too: what RocketMQ, started
 right after a kill in the middle, may deliver twice."""
-SCAN_COUNT = 1000
-"""Records of the log read between two turns of everything else."""
-
 log = structlog.get_logger("timermq.pipeline.level_takeover")
-
-
-@attrs.define(eq=False)
-class _Done:
-    """What was done beyond the offsets when the store was opened."""
-
-    origins: NDArray[np.int64]
-    """Sorted positions of records that were moved to the wheel or set aside."""
-    delivered: dict[bytes, int]
-    """RocketMQ's deliveries by name, with how many of each were seen."""
 
 
 @attrs.define(eq=False)
@@ -123,7 +107,7 @@ class LevelTakeover:
         self._clock = clock
         known = DelayOffsets.load(store.disk, store.root)
         self._queues = LevelQueues(store, {} if known is None else known.offsets)
-        self._scan_py = self._scan_start(known)
+        self._scan_py = scan_start(store, self._queues, known)
         self._offsets = LevelOffsets(
             store=store,
             queues=self._queues,
@@ -132,7 +116,7 @@ class LevelTakeover:
             clock=clock,
         )
         self._scan_end = store.commit_log.max_offset
-        self._done: _Done | None = None
+        self._done: LevelDone | None = None
         self._moved: set[int] = set()
         """Positions of the batch in hand that are done."""
 
@@ -164,7 +148,10 @@ class LevelTakeover:
         log.info("taking over messages of classic levels", waiting=left)
         if self._done is None:
             await self._begin_file()
-            self._done = await self._look_for_done()
+            done = LevelDone()
+            for _ in done.look(self._store, self._scan_py, self._scan_end):
+                await trio.lowlevel.checkpoint()
+            self._done = done
         while self.left:
             until = self.left - SAVE_COUNT
             while self.left > max(until, 0):
@@ -192,46 +179,9 @@ class LevelTakeover:
             await self.save()
         self.held_up.over()
 
-    # -- what was done before -----------------------------------------------------------------
-
-    def _scan_start(self, known: DelayOffsets | None) -> int:
-        """Before this position nothing was done beyond the offsets."""
-        heads, commit_log = self._queues.heads(), self._store.commit_log
-        if not len(heads):
-            return commit_log.max_offset
-        if known is None:
-            return int(heads["offset_py"].min())
-        if known.scan_py is not None:
-            return max(known.scan_py, commit_log.min_offset)
-        first_ms = int(heads["moment_ms"].min())
-        if first_ms > self._store.last_store_ms:
-            return commit_log.max_offset
-        return segment_stored_before(self._store, first_ms)
-
-    async def _look_for_done(self) -> _Done:
-        commit_log = self._store.commit_log
-        origins = array("q")
-        delivered: dict[bytes, int] = {}
-        scan = commit_log.scan(self._scan_py, check_crc=False)
-        for number, (phy_offset, size) in enumerate(scan, 1):
-            if phy_offset >= self._scan_end:
-                break
-            if number % SCAN_COUNT == 0:
-                await trio.lowlevel.checkpoint()
-            record = commit_log.record_at(phy_offset, size)
-            if record is None:
-                continue
-            origin = origin_in(record)
-            name = delivered_name(record) if origin is None else None
-            if origin is not None:
-                origins.append(origin)
-            elif name is not None:
-                delivered[name] = delivered.get(name, 0) + 1
-        return _Done(np.unique(np.frombuffer(origins, np.int64)), delivered)
-
     # -- moving -------------------------------------------------------------------------------
 
-    async def _move(self, entries: Entries, done: _Done) -> None:
+    async def _move(self, entries: Entries, done: LevelDone) -> None:
         """Move the next messages: returns when each is on the timer topic, or set aside."""
         ends = np.cumsum(entries["size_py"])
         entries = entries[: max(int(np.searchsorted(ends, BATCH_SIZE_MAX, "right")), 1)]
@@ -248,16 +198,15 @@ class LevelTakeover:
         self._moved.clear()
         await trio.lowlevel.checkpoint()
 
-    def _read(self, entries: Entries, done: _Done) -> _Batch:
+    def _read(self, entries: Entries, done: LevelDone) -> _Batch:
         """Sort out entries: what is done, what moves, what no message can be made of."""
         batch = _Batch()
         moments, positions, sizes = (
             entries[name].tolist() for name in ("moment_ms", "offset_py", "size_py")
         )
         records = self._store.commit_log.records_at(zip(positions, sizes, strict=True))
-        is_done = contains(done.origins, entries["offset_py"]).tolist()
         for moment_ms, offset_py, size_py, record, was_moved in zip(
-            moments, positions, sizes, records, is_done, strict=True
+            moments, positions, sizes, records, done.were_moved(entries), strict=True
         ):
             if was_moved or offset_py in self._moved:
                 continue
@@ -265,7 +214,7 @@ class LevelTakeover:
             try:
                 message = left_message(record, offset_py, size_py)
                 assert record is not None
-                if self._was_delivered(record, done):
+                if done.was_delivered(record):
                     self._moved.add(offset_py)
                     continue
                 admitted = self._admission.take_over(message, moment_of(moment_ms, record))
@@ -276,17 +225,6 @@ class LevelTakeover:
             except TimerRecordError as error:
                 batch.set_aside(offset_py, error, record)
         return batch
-
-    @staticmethod
-    def _was_delivered(record: bytes, done: _Done) -> bool:
-        """Whether RocketMQ delivered it; each of its deliveries answers for one message."""
-        if not done.delivered:
-            return False
-        name = waiting_name(record)
-        count = done.delivered.get(name, 0)
-        if count:
-            done.delivered[name] = count - 1
-        return count > 0
 
     def _pass_by(self, entries: Entries, batch: _Batch) -> Entries:
         """Take as done, of each level, what stands in front of the first that waits; the others."""

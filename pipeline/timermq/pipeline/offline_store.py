@@ -22,6 +22,7 @@ from timermq.timerstore.store_options import StoreOptions
 
 from .clock import SystemClock
 from .pending import PendingTimer, PendingTimers
+from .pending_levels import pending_levels
 from .quarantine import Quarantine
 from .timer_counts import TimerCounts
 from .timer_files import TimerFiles
@@ -76,6 +77,10 @@ class OfflineStore:
             queue_offset=self.timers.queue_offset,
             already_done=self.timers.already_done,
         ).rows()
+
+    def pending_levels(self) -> Iterator[PendingTimer]:
+        """What RocketMQ left in the queues of classic levels, and the next start takes over."""
+        return pending_levels(self.store)
 
     def quarantine(self) -> Quarantine:
         """What could not be delivered."""

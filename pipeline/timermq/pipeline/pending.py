@@ -18,7 +18,7 @@ import numpy as np
 
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, NO_POS, UnitChunk
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.properties import find
+from timermq.timerstore.properties import KEYS_NAME, TAGS_NAME, UNIQ_KEY_NAME, find
 from timermq.timerstore.record import record_properties
 
 from .already_done import AlreadyDone, pending_key
@@ -47,6 +47,31 @@ class PendingTimer:
     tags: str
     phy_offset: int
     rolls: int
+
+    @classmethod
+    def of(
+        cls,
+        properties: bytes,
+        *,
+        topic: str,
+        queue_id: int,
+        deliver_ms: int,
+        phy_offset: int,
+        rolls: int = 0,
+    ) -> PendingTimer:
+        """The row of a message, with what its properties call it."""
+        names = (find(properties, name) or b"" for name in (UNIQ_KEY_NAME, KEYS_NAME, TAGS_NAME))
+        unique_id, keys, tags = (name.decode("utf-8", "replace") for name in names)
+        return cls(
+            unique_id=unique_id,
+            topic=topic,
+            queue_id=queue_id,
+            deliver_ms=deliver_ms,
+            keys=keys,
+            tags=tags,
+            phy_offset=phy_offset,
+            rolls=rolls,
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -196,19 +221,17 @@ class PendingTimers:
             facts = decode_timer(record, offset_py, self.options.timer_precision_ms)
         except TimerRecordError:
             return None
-        unique_key = find(properties, b"UNIQ_KEY") or b""
+        unique_key = find(properties, UNIQ_KEY_NAME) or b""
         topic = facts.destination.topic
         if facts.is_delete or facts.out_ms < since_ms:
             return None
         if deletes.cover(facts.out_ms, facts.order_py, topic.encode(), unique_key):
             return None
-        return PendingTimer(
-            unique_id=unique_key.decode("utf-8", "replace"),
+        return PendingTimer.of(
+            properties,
             topic=topic,
             queue_id=facts.destination.queue_id,
             deliver_ms=facts.deliver_ms,
-            keys=(find(properties, b"KEYS") or b"").decode("utf-8", "replace"),
-            tags=(find(properties, b"TAGS") or b"").decode("utf-8", "replace"),
             phy_offset=offset_py,
             rolls=facts.rolls,
         )

@@ -1,0 +1,91 @@
+"""What was done of the classic levels beyond the offsets that ``config/delayOffset.json`` knows.
+
+The file is up to ten seconds old. What happened since stands in the commit log: records that name
+their origin are ours, and RocketMQ's deliveries are known by name (``level_record``).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from timermq.timerstore.delay_offset import DelayOffsets
+from timermq.timerstore.message_store import MessageStore
+
+from .already_done import contains, origin_in
+from .level_queues import Entries, LevelQueues
+from .level_record import delivered_name, waiting_name
+from .timer_recovery import segment_stored_before
+
+SCAN_COUNT = 1000
+"""Records of the log read between two turns of everything else."""
+
+
+def scan_start(store: MessageStore, queues: LevelQueues, known: DelayOffsets | None) -> int:
+    """The position of the log before which nothing was done beyond the offsets.
+
+    Args:
+        store: Opened and recovered.
+        queues: As the file says.
+        known: The file; None where there is none.
+    """
+    heads, commit_log = queues.heads(), store.commit_log
+    if not len(heads):
+        return commit_log.max_offset
+    if known is None:
+        return int(heads["offset_py"].min())
+    if known.scan_py is not None:
+        return max(known.scan_py, commit_log.min_offset)
+    first_ms = int(heads["moment_ms"].min())
+    if first_ms > store.last_store_ms:
+        return commit_log.max_offset
+    return segment_stored_before(store, first_ms)
+
+
+@attrs.define(eq=False)
+class LevelDone:
+    """What was done of one store; nothing is known until ``look`` has ended."""
+
+    _origins: NDArray[np.int64] = attrs.field(factory=lambda: np.empty(0, np.int64), init=False)
+    """Sorted positions of records that were moved to the wheel or set aside."""
+    _delivered: dict[bytes, int] = attrs.field(factory=dict[bytes, int], init=False)
+    """RocketMQ's deliveries by name, with how many of each have not answered for a message yet."""
+
+    def look(self, store: MessageStore, start: int, end: int) -> Iterator[None]:
+        """Read what stands from one position of the log to another; yields between pieces of it."""
+        origins, commit_log = array("q"), store.commit_log
+        scan = commit_log.scan(start, check_crc=False)
+        for number, (phy_offset, size) in enumerate(scan, 1):
+            if phy_offset >= end:
+                break
+            if number % SCAN_COUNT == 0:
+                yield
+            record = commit_log.record_at(phy_offset, size)
+            if record is None:
+                continue
+            origin = origin_in(record)
+            name = delivered_name(record) if origin is None else None
+            if origin is not None:
+                origins.append(origin)
+            elif name is not None:
+                self._delivered[name] = self._delivered.get(name, 0) + 1
+        self._origins = np.unique(np.frombuffer(origins, np.int64))
+
+    def were_moved(self, entries: Entries) -> list[bool]:
+        """Which entries have gone to the wheel, or were set aside."""
+        found: list[bool] = contains(self._origins, entries["offset_py"]).tolist()
+        return found
+
+    def was_delivered(self, record: bytes) -> bool:
+        """Whether RocketMQ delivered it; each of its deliveries answers for one message."""
+        if not self._delivered:
+            return False
+        name = waiting_name(record)
+        count = self._delivered.get(name, 0)
+        if count:
+            self._delivered[name] = count - 1
+        return count > 0
