@@ -46,9 +46,9 @@ def prepare_parser(parser: OneLineParser) -> None:
         "--at",
         metavar="WHEN",
         type=moment,
-        help="2026-12-24T18:00:00+01:00, epoch milliseconds, or 'in 3d12h'",
+        help="2026-12-24T18:00:00+01:00, epoch milliseconds, or 'in 2d12h'",
     )
-    when.add_argument("--delay", metavar="DURATION", type=duration, help="such as 3d12h or 250ms")
+    when.add_argument("--delay", metavar="DURATION", type=duration, help="such as 2d12h or 250ms")
     when.add_argument("--level", metavar="N", type=count, help=LEVEL_HELP)
     parser.add_argument("--key", metavar="K", action="append", default=[], help="may be repeated")
     parser.add_argument("--tag", metavar="T", default="")
