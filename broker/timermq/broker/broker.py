@@ -258,6 +258,7 @@ class Broker:
             options=self.options,
             tables=self.tables,
             timer_store=self.timer_store,
+            transactions=self.transactions,
             source=self.processors.watch.source,
             statistics=self.statistics,
         )

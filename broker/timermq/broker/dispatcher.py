@@ -3,9 +3,6 @@
 All sends of a chunk become one put. Everything else is looked up by its code in a table; a code
 that is not there is answered with 3. Every processor's refusal becomes an answer here, and so
 does every mistake of ours: a request is always answered unless it is one-way.
-
-Served by a later piece of work, and answered with 3 until then: replies (324, 325),
-administration. Each gets a processor module and its lines in the table of ``processors``.
 """
 
 from __future__ import annotations

@@ -140,6 +140,7 @@ class Processors:
                 resets=tables.resets,
                 got=tables.rates.got,
                 got_size=tables.rates.got_size,
+                pulled_to=tables.rates.pulled_to,
             ),
             client=ClientProcessor(
                 options=options, topics=topics, groups=groups, clients=tables.clients

@@ -17,6 +17,7 @@ from .consumer_offset import ConsumerOffsetTable
 from .consuming.long_polling import LongPolling
 from .consuming.queue_lock import QueueLockTable
 from .durable_answers import DurableAnswers
+from .durations import Durations
 from .names.kv_config import KvConfigTable
 from .names.own_broker import OwnBroker
 from .names.route_table import RouteTable
@@ -40,6 +41,9 @@ class Tables:
     routes: RouteTable
     own: OwnBroker
     texts: KvConfigTable
+    topics_made: Durations[bool]
+    """Told apart by whether a topic is one of the broker's own."""
+    groups_made: Durations[None]
     resets: OffsetResets = attrs.Factory(OffsetResets)
     calls: ClientCalls = attrs.Factory(ClientCalls)
 
@@ -73,6 +77,8 @@ def make_tables(
         ),
         own=OwnBroker(options=options, topics=topics, address=address),
         texts=KvConfigTable(),
+        topics_made=Durations(clock.now_ms),
+        groups_made=Durations(clock.now_ms),
         locks=QueueLockTable(current_time=trio.current_time, locks_max=options.queue_locks_max),
     )
 

@@ -9,7 +9,15 @@ import trio
 from prometheus_client.parser import text_string_to_metric_families
 from trio.testing import MockClock
 
-from broker_rig import BROKER, RunningBroker, open_broker, pull_ext, running_broker, send_ext
+from broker_rig import (
+    BROKER,
+    RunningBroker,
+    open_broker,
+    pull_ext,
+    running_broker,
+    send_ext,
+    split_records,
+)
 from fakes import VirtualClock
 from timermq.broker.broker import Broker
 from timermq.broker.metrics.metrics_page import FRESH
@@ -17,10 +25,10 @@ from timermq.pipeline import WatchedClock
 from timermq.pipeline.clock import trio_time_ms
 from timermq.pipeline.undeliverable import Reason, Undeliverable
 from timermq.timerstore.message import Message
-from timermq.timerstore.record import encode_record
+from timermq.timerstore.record import Record, decode_record, encode_record
 from transaction_rig import COMMIT, END_TRANSACTION, ROLLBACK, end_ext, half_properties
 
-COMMON = {"cluster", "node_type", "node_id"}
+COMMON = {"cluster", "node_type", "node_id", "storage_type", "storage_medium", "protocol_type"}
 SENT_MS = 5_000
 
 
@@ -129,9 +137,9 @@ async def test_who_is_connected_is_counted_by_language(autojump_clock: MockClock
         await peer.call(34, body=heartbeat)
         page = await samples(running)
 
-        client = "language=JAVA,version=479"
+        client = "language=java,version=v5_3_3"
         assert page["rocketmq_producer_connections", client] == 1
-        member = f"consume_mode=CONSUME_PASSIVELY,consumer_group=G,is_system=false,{client}"
+        member = f"consume_mode=push,consumer_group=G,is_system=false,{client}"
         assert page["rocketmq_consumer_connections", member] == 1
 
 
@@ -325,3 +333,132 @@ async def test_what_is_set_aside_is_counted(autojump_clock: MockClock) -> None:
         again = [fault(8_192, Reason.NO_MOMENT)]
         assert service.quarantine.set_aside(again, running.clock.now_ms()) is None
         assert await counts() == (2, 4, 1), "what was set aside once is not again"
+
+
+async def test_how_far_a_group_is(autojump_clock: MockClock) -> None:
+    """What it has not committed, was given of that, and was not given yet, each with its age."""
+    async with running_broker() as running:
+        peer = running.connect()
+        for _ in range(5):
+            await peer.call(10, send_ext("T"), b"x")
+            await trio.sleep(1)
+        await peer.call(11, pull_ext("T", maxMsgNums="3"))
+        await peer.call(
+            15, {"topic": "T", "queueId": "0", "consumerGroup": "G", "commitOffset": "1"}
+        )
+        page = await samples(running)
+        group = "consumer_group=G,is_retry=false,is_system=false,topic=T"
+
+        assert page["rocketmq_consumer_lag_messages", group] == 4
+        assert page["rocketmq_consumer_inflight_messages", group] == 2
+        assert page["rocketmq_consumer_ready_messages", group] == 2
+        assert page["rocketmq_consumer_lag_latency_milliseconds", group] == 4_000
+        assert page["rocketmq_consumer_queueing_latency_milliseconds", group] == 2_000
+
+
+async def test_sizes_of_what_came(autojump_clock: MockClock) -> None:
+    """Bytes and buckets of the records of each topic, also of a topic that is made again."""
+    async with running_broker() as running:
+        peer = running.connect()
+        page = await samples(running)
+        assert ("rocketmq_message_size_count", labels_in("T")) not in page
+        for size in (10, 2_000, 5_000):
+            await peer.call(10, send_ext("T"), bytes(size))
+        await trio.sleep(FRESH)
+        page = await samples(running)
+        total = sum(one.size for one in _records(running.broker, "T"))
+
+        assert page["rocketmq_throughput_in_total", labels_in("T")] == total
+        buckets = {
+            labels.partition(",message_type")[0].rpartition("le=")[2]: value
+            for (name, labels), value in page.items()
+            if name == "rocketmq_message_size_bucket" and "topic=T" in labels.split(",")
+        }
+        assert buckets == {
+            "1024.0": 1, "4096.0": 2, "524288.0": 3, "1048576.0": 3,
+            "2097152.0": 3, "4194304.0": 3, "+Inf": 3,
+        }  # fmt: skip
+        assert page["rocketmq_message_size_sum", labels_in("T")] == total
+        await peer.call(215, {"topic": "T"})
+        await trio.sleep(FRESH)
+        assert ("rocketmq_throughput_in_total", labels_in("T")) not in await samples(running)
+        await peer.call(10, send_ext("T"), bytes(10))
+        await trio.sleep(FRESH)
+        page = await samples(running)
+        assert page["rocketmq_message_size_count", labels_in("T")] == 1
+
+
+async def test_delays_that_were_asked_for(autojump_clock: MockClock) -> None:
+    """By topic; deletes are none, and what went at once is none."""
+    async with running_broker() as running:
+        peer = running.connect()
+        await samples(running)
+        for topic, seconds in (("T", 30), ("T", 300), ("U", 4_000)):
+            await peer.call(10, send_ext(topic, f"TIMER_DELAY_SEC\x01{seconds}\x02"), b"x")
+        await peer.call(10, send_ext("T"), b"x")
+        await trio.sleep(FRESH + 1)
+        page = await samples(running)
+        name = "rocketmq_delay_message_latency_seconds"
+        counts = {
+            topic: [
+                page[f"{name}_bucket", f"le={bound},topic={topic}"]
+                for bound in ("60.0", "600.0", "3600.0", "43200.0", "86400.0", "259200.0", "+Inf")
+            ]
+            for topic in ("T", "U")
+        }
+
+        assert counts == {"T": [1, 2, 2, 2, 2, 2, 2], "U": [0, 0, 0, 1, 1, 1, 1]}
+        assert 3_998 <= page[f"{name}_sum", "topic=U"] <= 4_000
+
+
+async def test_how_long_rare_things_take(autojump_clock: MockClock) -> None:
+    """Topics and groups that an administrator makes; transactions until they are committed."""
+    async with running_broker() as running:
+        peer = running.connect()
+        topic = {"readQueueNums": "1", "writeQueueNums": "1", "perm": "6", "defaultTopic": "TBW102"}
+        await peer.call(17, {"topic": "Made", "topicFilterType": "SINGLE_TAG", **topic})
+        await peer.call(200, body=b'{"groupName":"MadeGroup"}')
+        born_ms = running.clock.now_ms() - 90_000
+        ext = send_ext("T", half_properties("K0"), sysFlag="4", bornTimestamp=str(born_ms))
+        half = await peer.call(10, ext, b"x")
+        await peer.call(END_TRANSACTION, end_ext(half, COMMIT))
+        page = await samples(running)
+        made = "rocketmq_topic_create_execution_time_milliseconds_count"
+        group = "rocketmq_consumer_group_create_execution_time_milliseconds_count"
+        latency = "rocketmq_finish_message_latency_milliseconds"
+
+        assert page[made, "invocation_status=success,is_system=false"] == 1
+        assert page[group, "invocation_status=success"] == 1
+        assert page[f"{latency}_bucket", "le=60.0"] == 0
+        assert page[f"{latency}_bucket", "le=600.0"] == 1
+        assert page[f"{latency}_sum", ""] == 90
+
+
+async def test_a_scrape_of_a_crowd_gives_others_their_turn(autojump_clock: MockClock) -> None:
+    """Ages of many groups are looked up in pieces, and of those with the most alone."""
+    options = attrs.evolve(BROKER, metrics_series_max=100)
+    async with running_broker(options=options) as running:
+        peer = running.connect()
+        await peer.call(10, send_ext("T"), b"x")
+        offsets = running.broker.tables.offsets
+        for number in range(300):
+            offsets.commit(group=f"G{number}", topic="T", queue_id=0, offset=0)
+        turns = 0
+
+        async def count_turns() -> None:
+            nonlocal turns
+            while True:
+                await trio.lowlevel.checkpoint()
+                turns += 1
+
+        running.nursery.start_soon(count_turns)
+        page = await samples(running)
+        ages = [name for name, _ in page if name == "rocketmq_consumer_lag_latency_milliseconds"]
+
+        assert len(ages) == 100
+        assert turns > 10
+
+
+def _records(broker: Broker, topic: str) -> list[Record]:
+    result = broker.store.get(topic, 0, 0, count_max=32, bytes_max=1 << 20)
+    return [decode_record(data) for run in result.records for data in split_records(run)]

@@ -57,6 +57,7 @@ class AdminProcessors:
                 resets=tables.resets,
                 long_polling=tables.long_polling,
                 rates=tables.rates,
+                made=tables.topics_made,
                 saved=saved,
                 now_ms=clock.now_ms,
             ),
@@ -66,6 +67,7 @@ class AdminProcessors:
                 offsets=offsets,
                 resets=tables.resets,
                 rates=tables.rates,
+                made=tables.groups_made,
                 saved=saved,
             ),
             info=BrokerInfoProcessor(

@@ -63,6 +63,8 @@ class BrokerRates:
         """Messages given to consumers since the start, by topic and group; pulls count here."""
         self.got_size: Counter[TopicGroup] = Counter()
         """Bytes of them."""
+        self.pulled_to: dict[TopicGroup, dict[int, int]] = {}
+        """Where the last pull of each that gave something ended, by queue: the next offset."""
         self._forgotten_got = 0
         """Messages of deleted topics and groups: the broker has given them all the same."""
         self._now_ms = now_ms
@@ -122,6 +124,7 @@ class BrokerRates:
         for key in keys:
             self._forgotten_got += self.got.pop(key)
             del self.got_size[key]
+            self.pulled_to.pop(key, None)
             # Whatever is made anew under these names counts from 0.
             for _, look in self._group_looks:
                 look.pop(key, None)

@@ -20,6 +20,7 @@ from ..config_fields import ConfigFields, ConfigTableError
 from ..config_table import version_json
 from ..consumer_offset import ConsumerOffsetTable
 from ..dispatcher import Handler
+from ..durations import Durations
 from ..later import answer_later
 from ..refusal import RefusedError
 from ..session import Session
@@ -42,6 +43,7 @@ class GroupProcessor:
     offsets: ConsumerOffsetTable
     resets: OffsetResets
     rates: BrokerRates
+    made: Durations[None]
     saved: Saved
 
     def handlers(self) -> Mapping[int, Handler]:
@@ -118,11 +120,13 @@ class GroupProcessor:
                 self.groups.check_room(config.group_name)
 
         async def put() -> Command:
-            for config in configs:
-                self.groups.put(config)
-                self._fit_retry_topic(config)
-                log.info("group updated", group=config.group_name, remote=session.remote_address)
-            await self.saved()
+            with self.made.making(None for _ in configs):
+                for config in configs:
+                    self.groups.put(config)
+                    self._fit_retry_topic(config)
+                    name = config.group_name
+                    log.info("group updated", group=name, remote=session.remote_address)
+                await self.saved()
             return command.answer(ResponseCode.SUCCESS)
 
         answer_later(session, command, put)

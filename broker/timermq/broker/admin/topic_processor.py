@@ -30,6 +30,7 @@ from ..config_table import version_json
 from ..consumer_offset import ConsumerOffsetTable
 from ..consuming.long_polling import LongPolling
 from ..dispatcher import Handler
+from ..durations import Durations
 from ..later import answer_later
 from ..options import BrokerOptions
 from ..refusal import RefusedError
@@ -64,6 +65,7 @@ class TopicProcessor:
     resets: OffsetResets
     long_polling: LongPolling
     rates: BrokerRates
+    made: Durations[bool]
     saved: Saved
     now_ms: Callable[[], int]
 
@@ -211,17 +213,18 @@ class TopicProcessor:
         self.topics.check_room(configs)
 
         async def put() -> Command:
-            for config in configs:
-                self.topics.put(config)
-                log.info(
-                    "topic updated",
-                    topic=config.topic_name,
-                    read_queues=config.read_queue_nums,
-                    write_queues=config.write_queue_nums,
-                    perm=config.perm,
-                    remote=session.remote_address,
-                )
-            await self.saved()
+            with self.made.making(is_system_topic(config.topic_name) for config in configs):
+                for config in configs:
+                    self.topics.put(config)
+                    log.info(
+                        "topic updated",
+                        topic=config.topic_name,
+                        read_queues=config.read_queue_nums,
+                        write_queues=config.write_queue_nums,
+                        perm=config.perm,
+                        remote=session.remote_address,
+                    )
+                await self.saved()
             return command.answer(ResponseCode.SUCCESS)
 
         answer_later(session, command, put)

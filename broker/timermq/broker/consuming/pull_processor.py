@@ -81,6 +81,8 @@ class PullProcessor:
     """Messages given so far, by topic and group."""
     got_size: Counter[tuple[str, str]]
     """Bytes of them."""
+    pulled_to: dict[tuple[str, str], dict[int, int]]
+    """Where the last of them ended, by topic and group: queue to the next offset."""
 
     def handle(self, session: Session, command: Command) -> Command | None:
         """The answer, or None when the pull is held."""
@@ -261,8 +263,10 @@ class PullProcessor:
             )
         result = self._read_messages(pull)
         if result.count:
-            self.got[pull.topic, pull.group] += result.count
-            self.got_size[pull.topic, pull.group] += result.size
+            key = pull.topic, pull.group
+            self.got[key] += result.count
+            self.got_size[key] += result.size
+            self.pulled_to.setdefault(key, {})[pull.queue_id] = result.next_offset
         return result
 
     def _read_messages(self, pull: HeldPull) -> GetResult:

@@ -1,6 +1,7 @@
 """The broker in Prometheus' words: RocketMQ's names where it has them, ``timermq_`` for the rest.
 
-Everything is read when somebody asks, from counters that are kept anyway: a message costs nothing.
+Everything is read when somebody asks, from counters and files that are kept anyway: a message costs
+nothing.
 Source: RocketMQ's ``BrokerMetricsConstant``, ``StoreMetricsConstant``, ``TimerMetrics``; names as
 its Prometheus exporter writes them.
 """
@@ -19,8 +20,12 @@ from prometheus_client.core import (
 from timermq.pipeline.clock_watch import ClockState
 
 from .metrics_look import MetricsLook
-from .series import counter, gauge, labelled
-from .topic_families import consumer_connections, topic_families
+from .series import counter, gauge, histogram, labelled
+from .topic_families import REMOTING, consumer_connections, creation_families, topic_families
+
+OF_STORAGE = tuple(f"rocketmq_{name}" for name in ("storage_", "timer_", "timing_", "delay_"))
+STORAGE = {"storage_type": "local", "storage_medium": "disk"}
+"""Labels of what RocketMQ's store tells, beside those of all."""
 
 
 def families(look: MetricsLook) -> Iterator[Metric]:
@@ -32,6 +37,7 @@ def families(look: MetricsLook) -> Iterator[Metric]:
     }
     for family in (
         *_broker(look),
+        *creation_families(look),
         *_bulk(look),
         *_store(look),
         *topic_families(look),
@@ -40,8 +46,9 @@ def families(look: MetricsLook) -> Iterator[Metric]:
         *_promises(look),
         *_clock(look),
     ):
+        more = STORAGE if family.name.startswith(OF_STORAGE) else {}
         for number, sample in enumerate(family.samples):
-            family.samples[number] = sample._replace(labels={**labels, **sample.labels})
+            family.samples[number] = sample._replace(labels={**labels, **more, **sample.labels})
         yield family
 
 
@@ -52,9 +59,10 @@ def _broker(look: MetricsLook) -> Iterator[Metric]:
     yield gauge("rocketmq_broker_permission", "Bits: 4 read, 2 write", look.permission)
     yield gauge("rocketmq_topic_number", "Topics in the table", now.topics)
     yield gauge("rocketmq_consumer_group_number", "Groups in the table", now.subscription_groups)
-    names = ["language", "version"]
+    names = ["language", "version", "protocol_type"]
     family = GaugeMetricFamily("rocketmq_producer_connections", "Connected producers", labels=names)
-    yield labelled(family, sorted(look.producers.items()))
+    producers = sorted(look.producers.items())
+    yield labelled(family, (((*values, REMOTING), count) for values, count in producers))
     yield consumer_connections(look)
     yield gauge("timermq_connections", "Open connections", now.connections)
     yield counter("timermq_connections_accepted", "Connections so far", now.connections_accepted)
@@ -103,7 +111,7 @@ def _bulk(look: MetricsLook) -> Iterator[Metric]:
 def _store(look: MetricsLook) -> Iterator[Metric]:
     store = look.statistics.store
     yield gauge(
-        "rocketmq_storage_size",
+        "rocketmq_storage_size_bytes",
         "Bytes of the commit log",
         store.max_phy_offset - store.min_phy_offset,
     )
@@ -118,8 +126,8 @@ def _store(look: MetricsLook) -> Iterator[Metric]:
         store.max_phy_offset - store.dispatched_to,
     )
     yield gauge(
-        "rocketmq_storage_message_reserve_time",
-        "Age of the oldest message, milliseconds",
+        "rocketmq_storage_message_reserve_time_milliseconds",
+        "Age of the oldest message",
         look.message_reserve_ms,
     )
     yield counter("timermq_stored_messages", "Records appended", store.put_count)
@@ -139,16 +147,16 @@ def _timer(look: MetricsLook) -> Iterator[Metric]:
         max(0, timer.queue_offset_max - timer.commit_queue_offset),
     )
     yield gauge(
-        "rocketmq_timer_enqueue_latency",
-        "Age of the oldest message that has no place in the wheel yet, milliseconds",
+        "rocketmq_timer_enqueue_latency_milliseconds",
+        "Age of the oldest message that has no place in the wheel yet",
         look.enqueue_lag_ms,
     )
     yield gauge(
         "rocketmq_timer_dequeue_lag", "Messages in slots that are not closed", timer.pending
     )
     yield gauge(
-        "rocketmq_timer_dequeue_latency",
-        "How long the oldest slot that is not closed is over, milliseconds",
+        "rocketmq_timer_dequeue_latency_milliseconds",
+        "How long the oldest slot that is not closed is over",
         look.read_lag_ms,
     )
     yield counter("rocketmq_timer_enqueue", "Units linked into the wheel", timer.enqueued)
@@ -175,6 +183,12 @@ def _transactions(look: MetricsLook) -> Iterator[Metric]:
     yield gauge("rocketmq_half_messages", "Transactions that nobody has decided about", now.open)
     yield counter("rocketmq_commit_messages", "Transactions committed", now.committed)
     yield counter("rocketmq_rollback_messages", "Transactions rolled back", now.rolled_back)
+    yield histogram(
+        "rocketmq_finish_message_latency_milliseconds",
+        "From birth to commit of transactions, in seconds, as RocketMQ has it under this name",
+        [],
+        [((), look.commit_latency)],
+    )
     yield counter("timermq_transaction_checks", "Times that producers were asked", now.checks)
     yield counter(
         "timermq_transactions_discarded",

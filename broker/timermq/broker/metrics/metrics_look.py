@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
@@ -11,20 +11,17 @@ from timermq.timerstore.consume_queue import ConsumeQueue
 
 from ..broker_statistics import BrokerStatistics
 from ..client_registry import ClientRegistry
-from ..consumer_offset import ConsumerOffsetTable
+from ..histogram import Histogram
 from ..topic_config import TopicConfig
+from .group_progress import GroupProgress
+
+CONSUME_MODES = {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull"}
+"""What groups say of themselves, and RocketMQ's word for metrics."""
+FIRST_VERSION, LAST_VERSION = 194, 611
+"""Numbers of RocketMQ 3.9.1-SNAPSHOT and 5.9.9, between which each has a number of its own."""
 
 TIMER_BOUNDS_S = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
 """RocketMQ's bounds of ``timer_message_snapshot``, seconds ahead of now."""
-
-
-@attrs.frozen(kw_only=True)
-class GroupLag:
-    """How far a group is behind on one topic."""
-
-    group: str
-    topic: str
-    messages: int
 
 
 @attrs.frozen(kw_only=True)
@@ -51,7 +48,16 @@ class MetricsLook:
     """Messages that consumers were given since the start, by topic and group."""
     pulled_size: Mapping[tuple[str, str], int]
     """Bytes of them."""
-    lags: Iterable[GroupLag]
+    sizes: Mapping[str, Histogram]
+    """Bytes of the records that came to each topic since the start."""
+    delays: Mapping[str, Histogram]
+    """Seconds that units were ahead when they were linked since the start, by topic."""
+    groups: Sequence[GroupProgress]
+    topics_made: Mapping[tuple[str, bool], Histogram]
+    """Milliseconds, by outcome, and by whether the topic is one of the broker's own."""
+    groups_made: Mapping[tuple[str, None], Histogram]
+    commit_latency: Histogram
+    """Seconds from the birth of half messages to their commit."""
     due_within: Mapping[int, int]
     """Messages in the wheel by `TIMER_BOUNDS_S`: ahead of the bound, not of the one before."""
     enqueue_lag_ms: int
@@ -80,23 +86,6 @@ def message_types(topics: Iterable[TopicConfig]) -> dict[str, str]:
     }
 
 
-def group_lags(
-    offsets: ConsumerOffsetTable, ends: Mapping[tuple[str, int], int]
-) -> Iterator[GroupLag]:
-    """What each group has still to consume, of the topics that it has committed to.
-
-    Args:
-        offsets: What the groups committed.
-        ends: Topic and queue to the offset after its newest message.
-    """
-    for group, topic, committed in offsets.all():
-        behind = (
-            max(0, ends.get((topic, queue_id), 0) - offset)
-            for queue_id, offset in committed.items()
-        )
-        yield GroupLag(group=group, topic=topic, messages=sum(behind))
-
-
 def connections(clients: ClientRegistry) -> tuple[Counter[tuple[str, ...]], ...]:
     """Producers by language and version; consumers by group, language, version and mode."""
     producers: Counter[tuple[str, ...]] = Counter()
@@ -107,9 +96,21 @@ def connections(clients: ClientRegistry) -> tuple[Counter[tuple[str, ...]], ...]
         for session, member in clients.producers(group).items()
     }
     for member in sessions.values():
-        producers[member.language.name, str(member.version)] += 1
+        producers[member.language.name.lower(), version_name(member.version)] += 1
     for info in clients.consumer_groups():
         for member in info.members.values():
-            key = (info.group, member.language.name, str(member.version), info.consume_type)
+            mode = CONSUME_MODES.get(info.consume_type, info.consume_type.lower())
+            key = (info.group, member.language.name.lower(), version_name(member.version), mode)
             consumers[key] += 1
     return producers, consumers
+
+
+def version_name(version: int) -> str:
+    """``v5_3_3`` for 479, as RocketMQ writes what its clients say; the number where no rule leads.
+
+    Source: Java ``MQVersion.getVersionDesc``.
+    """
+    if not FIRST_VERSION <= version <= LAST_VERSION:
+        return "higher_version" if version > LAST_VERSION else str(version)
+    number, is_final = divmod(version + 588, 2)
+    return f"v{number // 100}_{number // 10 % 10}_{number % 10}{'' if is_final else '_snapshot'}"

@@ -6,7 +6,7 @@ within a second is given the same page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 import trio
@@ -23,16 +23,19 @@ from timermq.timerstore.message_store import MessageStore
 from ..broker_statistics import BrokerStatistics
 from ..options import BrokerOptions
 from ..processors import Tables
+from ..transactions.transactions import Transactions
 from ..watching.watch_snapshot import SnapshotSource
+from .asked_delays import AskedDelays
+from .group_progress import GroupProgress, look_up_ages, progress_of_groups
 from .metric_families import families
 from .metrics_look import (
     TIMER_BOUNDS_S,
     MetricsLook,
     connections,
-    group_lags,
     message_types,
     stored_by_topic,
 )
+from .stored_sizes import StoredSizes
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 FRESH = 1.0
@@ -46,12 +49,20 @@ class MetricsPage:
     options: BrokerOptions
     tables: Tables
     timer_store: TimerMessageStore
+    transactions: Transactions
     source: SnapshotSource
     statistics: Callable[[], BrokerStatistics]
     _text: bytes = attrs.field(default=b"", init=False)
     _made_at: float | None = attrs.field(default=None, init=False)
     """trio's time of the page; None: there is none."""
     _making: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+    _sizes: StoredSizes = attrs.field(factory=StoredSizes, init=False)
+    _delays: AskedDelays = attrs.field(factory=AskedDelays, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Count from now on what is counted since the start."""
+        self._sizes.begin(self.timer_store.store)
+        self._delays.begin(self.timer_store.files.timer_log)
 
     async def text(self) -> bytes:
         """The page, at most a second old.
@@ -61,15 +72,41 @@ class MetricsPage:
         async with self._making:
             now = trio.current_time()
             if self._made_at is None or now - self._made_at >= FRESH:
+                groups = self._groups()
+                for _ in self._read(groups):
+                    await trio.lowlevel.checkpoint()
                 parts: list[bytes] = []
-                for family in families(self.look()):
+                for family in families(self.look(groups)):
                     parts.append(generate_latest(_One(family)))
                     await trio.lowlevel.checkpoint()
                 self._text, self._made_at = b"".join(parts), now
             return self._text
 
-    def look(self) -> MetricsLook:
-        """The broker as it is now."""
+    def _groups(self) -> list[GroupProgress]:
+        tables, store = self.tables, self.timer_store.store
+        ends = {(queue.topic, queue.queue_id): queue.max_offset for queue in store.queues()}
+        return progress_of_groups(tables.offsets, tables.rates.pulled_to, ends)
+
+    def _read(self, groups: Sequence[GroupProgress]) -> Iterator[None]:
+        """Read what files tell, in pieces."""
+        store = self.timer_store.store
+        yield from self._sizes.read(store)
+        yield from self._delays.read(self.timer_store.files.timer_log)
+        now_ms = self.statistics().timer.now_ms
+        yield from look_up_ages(groups, self.options.metrics_series_max, now_ms, self._store_ms)
+
+    def _store_ms(self, topic: str, queue_id: int, offset: int) -> int:
+        """Store time of a message, or of the first behind it that is still there."""
+        store = self.timer_store.store
+        queue = store.queue(topic, queue_id)
+        return (
+            -1
+            if queue is None
+            else store.store_ms_at(topic, queue_id, max(offset, queue.min_offset))
+        )
+
+    def look(self, groups: Sequence[GroupProgress]) -> MetricsLook:
+        """The broker as it is now, but for what was read before."""
         statistics, options = self.statistics(), self.options
         timer, store = statistics.timer, self.timer_store.store
         occupancy = WheelOccupancy.of(
@@ -78,7 +115,6 @@ class MetricsPage:
         cpu_ms, memory_size, memory_own_size = self.source.process()
         producers, consumers = connections(self.tables.clients)
         queues = list(store.queues())
-        ends = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues}
         oldest_ms = store.commit_log.earliest_store_ms()
         return MetricsLook(
             broker_name=options.broker_name,
@@ -95,7 +131,12 @@ class MetricsPage:
             message_types=message_types(self.tables.topics.all()),
             pulled=dict(self.tables.rates.got),
             pulled_size=dict(self.tables.rates.got_size),
-            lags=list(group_lags(self.tables.offsets, ends)),
+            sizes=self._sizes.by_topic,
+            delays=self._delays.by_topic(one.topic_name for one in self.tables.topics.all()),
+            groups=groups,
+            topics_made=self.tables.topics_made.by_outcome,
+            groups_made=self.tables.groups_made.by_outcome,
+            commit_latency=self.transactions.commit_latency,
             due_within=_due_within(occupancy, timer.now_ms),
             enqueue_lag_ms=_enqueue_lag_ms(store, timer),
             read_lag_ms=occupancy.overdue_ms(timer.now_ms),

@@ -10,9 +10,17 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 import attrs
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from ..histogram import Histogram
 
 REST = "*"
 """Label of what is beyond the limit of a gauge."""
@@ -47,6 +55,18 @@ def largest(rows: Iterable[Row], series_max: int) -> Iterator[Row]:
         yield (REST,) * len(rest[0][0]), sum(value for _, value in rest)
 
 
+def histogram(
+    name: str, text: str, labels: list[str], rows: Iterable[tuple[tuple[str, ...], Histogram]]
+) -> Metric:
+    """Histograms by the values of their labels."""
+    family = HistogramMetricFamily(name, text, labels=labels)
+    for values, one in rows:
+        sums = accumulate(one.counts)
+        bounds = [*(f"{float(bound)}" for bound in one.bounds), "+Inf"]
+        family.add_metric(list(values), list(zip(bounds, sums, strict=True)), one.total)
+    return family
+
+
 @attrs.define(eq=False)
 class LargestCounters:
     """Counters of topics and groups on one page: the largest by name, and what is not named."""
@@ -58,8 +78,22 @@ class LargestCounters:
     def family(self, name: str, text: str, labels: list[str], rows: Iterable[Row]) -> Metric:
         """The counters with the largest values."""
         named, rest = _divided(rows, self.series_max)
-        self._unnamed[name] = sum(value for _, value in rest)
+        self._unnamed[f"{name}_total"] = sum(value for _, value in rest)
         return labelled(CounterMetricFamily(name, text, labels=labels), named)
+
+    def histograms(
+        self,
+        name: str,
+        text: str,
+        labels: list[str],
+        rows: Iterable[tuple[tuple[str, ...], Histogram]],
+    ) -> Metric:
+        """The histograms with the most values."""
+        found = dict(rows)
+        counts = ((values, one.count) for values, one in found.items())
+        named, rest = _divided(counts, self.series_max)
+        self._unnamed[f"{name}_count"] = sum(count for _, count in rest)
+        return histogram(name, text, labels, ((values, found[values]) for values, _ in named))
 
     def unnamed(self) -> Metric:
         """What the families so far leave out."""
@@ -69,7 +103,7 @@ class LargestCounters:
                 "What a counter has of topics and groups beyond metrics_series_max",
                 labels=["counter"],
             ),
-            [((f"{name}_total",), value) for name, value in self._unnamed.items()],
+            [((name,), value) for name, value in self._unnamed.items()],
         )
 
 

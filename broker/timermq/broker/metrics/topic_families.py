@@ -8,15 +8,19 @@ Source: RocketMQ's ``BrokerMetricsConstant``, ``BrokerMetricsManager.isSystem``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from timermq.timerstore.topic_name import DLQ_GROUP_TOPIC_PREFIX
 
 from ..topic_validator import is_retry_topic, is_system_group, is_system_topic
+from .group_progress import GroupProgress
 from .metrics_look import MetricsLook
-from .series import LargestCounters, Row, labelled, largest
+from .series import LargestCounters, Row, histogram, labelled, largest
+
+REMOTING = "remoting"
+"""The protocol of all clients."""
 
 UNSPECIFIED = "unspecified"
 """Type of the messages of a topic that declares none."""
@@ -34,6 +38,26 @@ def topic_families(look: MetricsLook) -> Iterator[Metric]:
             for topic, count in look.stored_by_topic.items()
         ),
     )
+    sizes = [
+        ((topic, look.message_types.get(topic, UNSPECIFIED), _is_system(topic)), one)
+        for topic, one in look.sizes.items()
+    ]
+    labels = ["topic", "message_type", "is_system"]
+    yield counters.family(
+        "rocketmq_throughput_in",
+        "Bytes of records stored on a topic since the start",
+        labels,
+        ((values, one.total) for values, one in sizes),
+    )
+    yield counters.histograms(
+        "rocketmq_message_size", "Bytes of records stored since the start", labels, sizes
+    )
+    yield counters.histograms(
+        "rocketmq_delay_message_latency_seconds",
+        "How far ahead messages were put on the wheel since the start",
+        ["topic"],
+        (((topic,), one) for topic, one in look.delays.items()),
+    )
     yield _given_out(counters, "messages", "Messages", look.pulled)
     yield _given_out(counters, "throughput", "Bytes of messages", look.pulled_size)
     yield counters.family(
@@ -43,26 +67,7 @@ def topic_families(look: MetricsLook) -> Iterator[Metric]:
         _given_up(look.stored_by_topic),
     )
     yield counters.unnamed()
-    lags = (
-        (
-            (
-                lag.group,
-                lag.topic,
-                _said(is_retry_topic(lag.topic)),
-                _is_system(lag.topic, lag.group),
-            ),
-            lag.messages,
-        )
-        for lag in look.lags
-    )
-    yield labelled(
-        GaugeMetricFamily(
-            "rocketmq_consumer_lag_messages",
-            "Messages that a group has not consumed",
-            labels=["consumer_group", "topic", "is_retry", "is_system"],
-        ),
-        largest(lags, look.series_max),
-    )
+    yield from _group_families(look)
     waiting = look.statistics.timer.pending_by_topic.items()
     yield labelled(
         GaugeMetricFamily(
@@ -72,13 +77,84 @@ def topic_families(look: MetricsLook) -> Iterator[Metric]:
     )
 
 
+def _group_families(look: MetricsLook) -> Iterator[Metric]:
+    """How far the groups are; ages are told where the numbers are, by name."""
+    rows = [
+        (
+            (
+                one.group,
+                one.topic,
+                _said(is_retry_topic(one.topic)),
+                _is_system(one.topic, one.group),
+            ),
+            one,
+        )
+        for one in look.groups
+    ]
+    labels = ["consumer_group", "topic", "is_retry", "is_system"]
+
+    def family(name: str, text: str, value: Callable[[GroupProgress], int]) -> Metric:
+        told = largest(((values, value(one)) for values, one in rows), look.series_max)
+        return labelled(GaugeMetricFamily(name, text, labels=labels), told)
+
+    def ages(name: str, text: str, value: Callable[[GroupProgress], int | None]) -> Metric:
+        told = ((values, value(one)) for values, one in rows)
+        known = sorted((values, age) for values, age in told if age is not None)
+        return labelled(GaugeMetricFamily(name, text, labels=labels), known)
+
+    yield family(
+        "rocketmq_consumer_lag_messages",
+        "Messages that a group has not consumed",
+        lambda one: one.lag,
+    )
+    yield ages(
+        "rocketmq_consumer_lag_latency_milliseconds",
+        "Age of the oldest message that a group has not consumed",
+        lambda one: one.lag_ms,
+    )
+    yield family(
+        "rocketmq_consumer_inflight_messages",
+        "Messages that a group was given and has not consumed",
+        lambda one: one.in_hand,
+    )
+    yield family(
+        "rocketmq_consumer_ready_messages",
+        "Messages that a group was not given yet, where it was given some since the start",
+        lambda one: one.ready,
+    )
+    yield ages(
+        "rocketmq_consumer_queueing_latency_milliseconds",
+        "Age of the oldest message that a group was not given yet",
+        lambda one: one.queueing_ms,
+    )
+
+
+def creation_families(look: MetricsLook) -> Iterator[Metric]:
+    """How long topics and groups took that an administrator made or changed."""
+    yield histogram(
+        "rocketmq_topic_create_execution_time_milliseconds",
+        "Until a topic that an administrator makes or changes is on the disk",
+        ["invocation_status", "is_system"],
+        (
+            ((outcome, _said(is_system)), one)
+            for (outcome, is_system), one in sorted(look.topics_made.items())
+        ),
+    )
+    yield histogram(
+        "rocketmq_consumer_group_create_execution_time_milliseconds",
+        "Until a consumer group that an administrator makes or changes is on the disk",
+        ["invocation_status"],
+        (((outcome,), one) for (outcome, _), one in sorted(look.groups_made.items())),
+    )
+
+
 def consumer_connections(look: MetricsLook) -> Metric:
     """Connected consumers by their group, and what they are."""
     rows = (
-        ((*values, _said(is_system_group(values[0]))), count)
+        ((*values, REMOTING, _said(is_system_group(values[0]))), count)
         for values, count in look.consumers.items()
     )
-    names = ["consumer_group", "language", "version", "consume_mode", "is_system"]
+    names = ["consumer_group", "language", "version", "consume_mode", "protocol_type", "is_system"]
     family = GaugeMetricFamily("rocketmq_consumer_connections", "Connected consumers", labels=names)
     return labelled(family, largest(rows, look.series_max))
 

@@ -24,6 +24,7 @@ from timermq.timerstore.message import Message
 from timermq.timerstore.put_status import PutResult, PutStatus
 
 from ..consumer_offset import ConsumerOffsetTable
+from ..histogram import Histogram
 from ..look_ups import check_index
 from ..options import BrokerOptions
 from ..refusal import RefusedError
@@ -34,6 +35,9 @@ from .half_message import HALF_QUEUE_ID, HalfMessage, committed, discarded
 from .op_message import OP_QUEUE_ID, Ending, Mark, how_ended, op_message
 from .recovery import read_half, recover
 from .renewals import Renewals, log_stuck
+
+COMMIT_BOUNDS_S = (5, 60, 600, 3_600, 43_200, 86_400)
+"""Of ``finish_message_latency``, as in Java's ``BrokerMetricsManager.registerMetricsView``."""
 
 log = structlog.get_logger("timermq.broker.transactions")
 
@@ -96,6 +100,8 @@ class Transactions:
         self._pinned_from = self._store.pinned_from
         self._store.pinned_from = self.pinned_from
         self._counts = dict.fromkeys(Ending, 0)
+        self.commit_latency = Histogram(COMMIT_BOUNDS_S)
+        """Seconds from the birth of half messages to their commit."""
         self._renewals = Renewals(self._store, self.open, self._put)
 
     # -- half messages ------------------------------------------------------------------------
@@ -173,6 +179,7 @@ class Transactions:
         result = self._end(newest, Ending.COMMIT, decision.message)
         if not result.status.is_stored:
             raise _refused(accepted(decision, result))
+        self.commit_latency.observe(max(now_ms - newest.record.born_ms, 0) // 1000)
         return result.end
 
     def rollback(self, half: HalfMessage) -> int:

@@ -1,15 +1,64 @@
 """Tests of what a page of metrics is made of, apart from the broker."""
 
+from __future__ import annotations
+
+import pytest
+
 from timermq.broker.consumer_offset import ConsumerOffsetTable
-from timermq.broker.metrics.metrics_look import GroupLag, group_lags
+from timermq.broker.metrics.group_progress import GroupProgress, look_up_ages, progress_of_groups
+from timermq.broker.metrics.metrics_look import version_name
+
+
+def offsets_of(*committed: tuple[int, int]) -> ConsumerOffsetTable:
+    """What group G has committed of topic T: queue and offset."""
+    offsets = ConsumerOffsetTable(now_ms=lambda: 0, version_step=500)
+    for queue_id, offset in committed:
+        offsets.commit(group="G", topic="T", queue_id=queue_id, offset=offset)
+    return offsets
 
 
 def test_lag_is_what_lies_behind_the_commits() -> None:
     """Queues are added up; one that is gone, or was committed beyond its end, adds nothing."""
-    offsets = ConsumerOffsetTable(now_ms=lambda: 0, version_step=500)
-    for queue_id, offset in ((0, 3), (1, 10), (2, 5)):
-        offsets.commit(group="G", topic="T", queue_id=queue_id, offset=offset)
+    offsets = offsets_of((0, 3), (1, 10), (2, 5))
 
-    assert list(group_lags(offsets, {("T", 0): 7, ("T", 1): 8})) == [
-        GroupLag(group="G", topic="T", messages=4)
+    assert progress_of_groups(offsets, {}, {("T", 0): 7, ("T", 1): 8}) == [
+        GroupProgress(group="G", topic="T", lag=4, uncommitted=[(0, 3)])
     ]
+
+
+def test_what_was_given() -> None:
+    """In hand is what was not committed of it; a group that never commits has nothing in hand."""
+    pulled_to = {("T", "G"): {0: 5, 1: 2}, ("T", "Reader"): {0: 6}}
+    group, reader = progress_of_groups(offsets_of((0, 3)), pulled_to, {("T", 0): 7, ("T", 1): 2})
+
+    assert (group.lag, group.in_hand, group.ready, group.not_given) == (4, 2, 2, [(0, 5)])
+    assert (reader.lag, reader.in_hand, reader.ready) == (0, 0, 1)
+
+
+def test_ages_are_of_the_oldest_queue() -> None:
+    """And none where nothing is left, or the message has gone."""
+    found = progress_of_groups(
+        offsets_of((0, 3), (1, 1), (2, 0)), {}, {("T", 0): 7, ("T", 1): 2, ("T", 2): 1}
+    )
+    times = {0: 5_000, 1: 4_000, 2: -1}
+    for _ in look_up_ages(found, 10, 9_000, lambda _, queue_id, __: times[queue_id]):
+        pass
+
+    assert [(one.lag_ms, one.queueing_ms) for one in found] == [(5_000, 0)]
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [
+        (479, "v5_3_3"),
+        (478, "v5_3_3_snapshot"),
+        (194, "v3_9_1_snapshot"),
+        (611, "v5_9_9"),
+        (193, "193"),
+        (612, "higher_version"),
+        (-1, "-1"),
+    ],
+)
+def test_versions(version: int, name: str) -> None:
+    """As RocketMQ's metrics call them."""
+    assert version_name(version) == name

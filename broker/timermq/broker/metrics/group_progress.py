@@ -1,0 +1,102 @@
+"""How far each group is on each topic: what it has to consume, has in hand, and is to be given yet.
+
+Numbers are offsets, which are at hand. Ages need the store time of a record for each queue that is
+behind, so they are looked up in pieces, for those groups only that are told by name.
+
+Source: Java ``ConsumerLagCalculator``.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import attrs
+
+from ..consumer_offset import ConsumerOffsetTable
+
+LOOK_UP_COUNT = 64
+"""Store times that are looked up between two turns of everything else: less than a millisecond."""
+
+StoreMs = Callable[[str, int, int], int]
+"""Store time of a message by topic, queue and offset; negative where there is none."""
+
+
+@attrs.define(kw_only=True)
+class GroupProgress:
+    """A group on one topic."""
+
+    group: str
+    topic: str
+    lag: int = 0
+    """Messages that it has not committed."""
+    in_hand: int = 0
+    """Of these, messages that it was given."""
+    ready: int = 0
+    """Messages that it was not given yet; 0 for one that was given nothing since the start."""
+    uncommitted: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])
+    """Queues that it has to consume of, with the offset of the first such message."""
+    not_given: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])
+    """The same of what it was not given."""
+    lag_ms: int | None = None
+    """Age of the oldest message that it has not committed; None: it was not looked up."""
+    queueing_ms: int | None = None
+    """Age of the oldest that it was not given."""
+
+
+def progress_of_groups(
+    offsets: ConsumerOffsetTable,
+    pulled_to: Mapping[tuple[str, str], Mapping[int, int]],
+    ends: Mapping[tuple[str, int], int],
+) -> list[GroupProgress]:
+    """Every group on every topic that it has committed of, or was given something of.
+
+    Args:
+        offsets: What the groups committed.
+        pulled_to: By topic and group: queue to where the last pull ended.
+        ends: Topic and queue to the offset after its newest message.
+    """
+    found = {
+        (topic, group): GroupProgress(group=group, topic=topic) for group, topic, _ in offsets.all()
+    }
+    for group, topic, committed in offsets.all():
+        one = found[topic, group]
+        for queue_id, offset in committed.items():
+            behind = ends.get((topic, queue_id), 0) - offset
+            if behind > 0:
+                one.lag += behind
+                one.uncommitted.append((queue_id, offset))
+    for (topic, group), queues in pulled_to.items():
+        one = found.setdefault((topic, group), GroupProgress(group=group, topic=topic))
+        committed = offsets.offsets(group=group, topic=topic)
+        for queue_id, offset in queues.items():
+            one.in_hand += max(offset - committed.get(queue_id, offset), 0)
+            waiting = ends.get((topic, queue_id), 0) - offset
+            if waiting > 0:
+                one.ready += waiting
+                one.not_given.append((queue_id, offset))
+    return list(found.values())
+
+
+def look_up_ages(
+    groups: Iterable[GroupProgress], count_max: int, now_ms: int, store_ms: StoreMs
+) -> Iterator[None]:
+    """Look up how old what is left is, of the groups with the most; yields between look-ups.
+
+    Args:
+        groups: Their ages are set.
+        count_max: So many of them.
+        now_ms: The present, epoch milliseconds.
+        store_ms: Tells store times.
+    """
+    looked = 0
+    for one in heapq.nlargest(count_max, groups, key=lambda one: one.lag + one.ready):
+        for places, name in ((one.uncommitted, "lag_ms"), (one.not_given, "queueing_ms")):
+            oldest_ms = now_ms
+            for queue_id, offset in places:
+                found_ms = store_ms(one.topic, queue_id, offset)
+                oldest_ms = min(oldest_ms, found_ms) if found_ms >= 0 else oldest_ms
+                looked += 1
+                if looked % LOOK_UP_COUNT == 0:
+                    yield
+            setattr(one, name, now_ms - oldest_ms)

@@ -1,0 +1,79 @@
+"""How large the messages are that come to each topic, read from the queues when somebody asks.
+
+A unit of a queue tells the size of its record, so that a message costs nothing on its way. What is
+cleaned before it was looked at is not counted.
+
+Source: Java ``SendMessageProcessor.handlePutMessageResult``; bounds as in
+``BrokerMetricsManager.registerMetricsView``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+import numpy as np
+
+from timermq.timerstore.message_store import MessageStore
+
+from ..histogram import Histogram
+
+SIZE_BOUNDS = (1 << 10, 4 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20)
+"""Bytes."""
+READ_COUNT = 16_384
+"""Units that are looked at between two turns of everything else: less than a millisecond."""
+QUEUE_COUNT = 1_024
+"""Queues that nothing has come to, the same."""
+
+_BOUNDS = np.array(SIZE_BOUNDS)
+
+
+@attrs.define(eq=False)
+class StoredSizes:
+    """Bytes of records, by topic, since a beginning."""
+
+    by_topic: dict[str, Histogram] = attrs.field(factory=dict[str, Histogram], init=False)
+    _seen: dict[tuple[str, int], int] = attrs.field(factory=dict[tuple[str, int], int], init=False)
+    """Queue to the offset of the first unit that was not looked at."""
+
+    def begin(self, store: MessageStore) -> None:
+        """Count what comes from now on."""
+        self._seen = {(one.topic, one.queue_id): one.max_offset for one in store.queues()}
+
+    def read(self, store: MessageStore) -> Iterator[None]:
+        """Count what has come since the last time; yields between pieces of work.
+
+        Of topics that have gone nothing is told any more.
+        """
+        seen: dict[tuple[str, int], int] = {}
+        places = [(one.topic, one.queue_id) for one in store.queues()]
+        for number, place in enumerate(places, 1):
+            if number % QUEUE_COUNT == 0:
+                yield
+            queue = store.queue(*place)
+            if queue is None:
+                continue  # it was deleted while others had their turn
+            first, end = self._seen.get(place, 0), queue.max_offset
+            if first > end:
+                first = 0  # it was deleted, and began anew
+            first = max(first, queue.min_offset)
+            while first < end and store.queue(*place) is queue:
+                units = queue.units(first, min(end - first, READ_COUNT))
+                if not len(units):
+                    break
+                self._count(queue.topic, units["size"].astype(np.int64))
+                first += len(units)
+                yield
+            seen[place] = first
+        self._seen = seen
+        topics = {topic for topic, _ in seen}
+        for topic in [topic for topic in self.by_topic if topic not in topics]:
+            del self.by_topic[topic]
+
+    def _count(self, topic: str, sizes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+        found = self.by_topic.get(topic)
+        if found is None:
+            found = self.by_topic[topic] = Histogram(SIZE_BOUNDS)
+        places = np.searchsorted(_BOUNDS, sizes)
+        counts = np.bincount(places, minlength=len(SIZE_BOUNDS) + 1)
+        found.add(counts.tolist(), int(sizes.sum()))
