@@ -140,6 +140,10 @@ class BrokerOptions:
     """Times that they are asked; then the transaction is discarded."""
     transaction_delay: TransactionDelay = TransactionDelay.REFUSE
     """RocketMQ takes such messages and mangles them."""
+    rebalance_lock_max_live_ms: int = attrs.field(default=60_000, validator=ge(35_000))
+    """How long an orderly consumer has a queue to itself that it does not renew: RocketMQ's system
+    property ``rocketmq.broker.rebalance.lockMaxLiveTime``. Clients renew every 20 s, and are at
+    work for 30 s without: less would let two of them at one queue."""
     flush_consumer_offset_interval_ms: int = attrs.field(default=5_000, validator=_positive)
     consumer_offset_update_version_step: int = attrs.field(default=500, validator=_positive)
     """Commits between two new data versions of the offset table."""

@@ -79,7 +79,11 @@ def make_tables(
         texts=KvConfigTable(),
         topics_made=Durations(clock.now_ms),
         groups_made=Durations(clock.now_ms),
-        locks=QueueLockTable(current_time=trio.current_time, locks_max=options.queue_locks_max),
+        locks=QueueLockTable(
+            current_time=trio.current_time,
+            locks_max=options.queue_locks_max,
+            live_seconds=options.rebalance_lock_max_live_ms / 1000,
+        ),
     )
 
 

@@ -18,6 +18,14 @@ def test_two_thousand_connections_fit() -> None:
     assert BrokerOptions().connections_max >= 2000
 
 
+def test_a_lock_outlasts_its_holder() -> None:
+    """A client is at work for 30 seconds behind its last renewal: a lock lasts longer."""
+    with pytest.raises(ValueError, match="rebalance_lock_max_live_ms"):
+        BrokerOptions(rebalance_lock_max_live_ms=34_999)
+
+    assert BrokerOptions(rebalance_lock_max_live_ms=35_000).rebalance_lock_max_live_ms == 35_000
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
 def test_a_wildcard_is_never_advertised(host: str) -> None:
     """Listening everywhere needs an address that clients can be told."""

@@ -1,11 +1,11 @@
 """Queues that one consumer of a group has to itself: ``config/queueLocks.json``.
 
-A lock belongs to a group, a queue and a client. It lasts 60 seconds from its last renewal; clients
-renew every 20, and stop consuming a queue that they could not renew for 30. That gap is why a
-client that goes without unlocking (a kill, a lost connection) keeps its locks until they expire: it
-may be alive and at work, and its successor must not be. A broker that is started again grants its
-locks for another 60 seconds, where RocketMQ forgets them: whoever reconnects first would get the
-queues of all others, which are still at work.
+A lock belongs to a group, a queue and a client. It lasts 60 seconds from its last renewal, or what
+the operator says; clients renew every 20, and stop consuming a queue that they could not renew for
+30. That gap is why a client that goes without unlocking (a kill, a lost connection) keeps its locks
+until they expire: it may be alive and at work, and its successor must not be. A broker that is
+started again grants its locks for as long again, where RocketMQ forgets them: whoever reconnects
+first would get the queues of all others, which are still at work.
 
 Source: Java ``RebalanceLockManager``.
 """
@@ -25,7 +25,7 @@ from ..config_fields import read_struct
 from ..refusal import RefusedError
 
 LOCK_SECONDS = 60.0
-"""How long a lock lasts that is not renewed."""
+"""How long a lock lasts that is not renewed, unless the operator says otherwise."""
 
 log = structlog.get_logger("timermq.broker.consuming.queue_lock")
 
@@ -50,15 +50,23 @@ class QueueLockTable:
     Args:
         current_time: trio's clock: a step of the wall clock must not take a lock away.
         locks_max: Locks held at a time, expired ones that nobody has asked for since included.
+        live_seconds: How long a lock lasts that is not renewed.
     """
 
     path = "config/queueLocks.json"
 
-    def __init__(self, *, current_time: Callable[[], float], locks_max: int) -> None:
+    def __init__(
+        self,
+        *,
+        current_time: Callable[[], float],
+        locks_max: int,
+        live_seconds: float = LOCK_SECONDS,
+    ) -> None:
         self.changes = 0
         self.on_change: Callable[[], None] = _nothing
         self._current_time = current_time
         self._locks_max = locks_max
+        self._live_seconds = live_seconds
         self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
         self._count = 0
 
@@ -73,7 +81,7 @@ class QueueLockTable:
             ConfigTableError: It is something else than locks.
         """
         file = read_struct(self.path, data, _LockFile)
-        expires_at = self._current_time() + LOCK_SECONDS
+        expires_at = self._current_time() + self._live_seconds
         for group, clients in file.lock_table.items():
             locks = self._groups.setdefault(group, {})
             for client_id, queues in clients.items():
@@ -156,7 +164,7 @@ class QueueLockTable:
             )
             lock.client_id = client_id
             self.changes += 1
-        lock.expires_at = now + LOCK_SECONDS
+        lock.expires_at = now + self._live_seconds
         return True
 
     def _make_room(self, count: int, now: float) -> None:

@@ -45,6 +45,23 @@ def test_a_lock_expires_60_seconds_after_its_last_renewal() -> None:
     assert locks.table.lock("G", [queue()], "a") == []
 
 
+def test_a_lock_lasts_as_long_as_the_operator_says() -> None:
+    """From a renewal on, and from the start of a broker that finds it in its file."""
+    now = [0.0]
+    before, after = (
+        QueueLockTable(current_time=lambda: now[0], locks_max=9, live_seconds=35) for _ in range(2)
+    )
+    before.lock("G", [queue()], "a")
+    now[0] = 34.0
+    assert before.lock("G", [queue()], "b") == []
+    after.load(before.to_json())
+    now[0] = 35.0
+    assert before.lock("G", [queue()], "b") == [queue()]
+    assert after.lock("G", [queue()], "b") == []
+    now[0] = 69.0
+    assert after.lock("G", [queue()], "b") == [queue()]
+
+
 def test_only_the_holder_unlocks() -> None:
     """A queue given back is free at once; what others hold is not touched."""
     table = Locks().table
