@@ -1,7 +1,7 @@
 """Real clients as consumers that come and go on command, and what they printed.
 
-The programs ``java/ConsumeClient.java``, ``go/consume`` and ``cpp_consumer.py`` speak one language
-of lines, which the first of them describes.
+The programs ``java/ConsumeClient.java``, ``go/consuming`` and ``cpp_consumer.py`` speak one
+language of lines, which the first of them describes.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ class Consumers:
     process: subprocess.Popen[str]
     lines: list[str] = attrs.Factory(list[str])
     """What it printed so far, its logs included."""
+    got: list[Delivery] = attrs.Factory(list[Delivery])
+    """What its consumers got so far, in order."""
 
     def start(
         self, name: str, kind: str, group: str, topic: str, expression: str = "*", *options: str
@@ -79,12 +81,7 @@ class Consumers:
 
     def deliveries(self, name: str = "") -> list[Delivery]:
         """What a consumer got, or all of them, in order."""
-        found = [line.split() for line in list(self.lines) if line.startswith("GOT ")]
-        return [
-            Delivery(words[1], words[2], words[3], *map(int, words[4:9]))
-            for words in found
-            if not name or words[1] == name
-        ]
+        return [one for one in list(self.got) if not name or one.consumer == name]
 
     def bodies(self, name: str = "") -> list[str]:
         """Bodies of these."""
@@ -113,7 +110,7 @@ def consumers(command: Sequence[str], home: Path) -> Generator[Consumers]:
         env={**os.environ, "HOME": str(home)},
     )
     running = Consumers(process)
-    reader = threading.Thread(target=_read, args=(process, running.lines))
+    reader = threading.Thread(target=_read, args=(running,))
     reader.start()
     try:
         yield running
@@ -130,10 +127,14 @@ def consumers(command: Sequence[str], home: Path) -> Generator[Consumers]:
             reader.join()
 
 
-def _read(process: subprocess.Popen[str], lines: list[str]) -> None:
-    assert process.stdout is not None
-    with process.stdout as output:
-        lines.extend(line.rstrip("\n") for line in output)
+def _read(running: Consumers) -> None:
+    assert running.process.stdout is not None
+    with running.process.stdout as output:
+        for line in output:
+            words = line.split()
+            if words[:1] == ["GOT"]:
+                running.got.append(Delivery(words[1], words[2], words[3], *map(int, words[4:9])))
+            running.lines.append(line.rstrip("\n"))
 
 
 def messages(

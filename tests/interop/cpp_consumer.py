@@ -1,9 +1,10 @@
 """The C++ RocketMQ client (PyPI ``rocketmq``) as consumers that come and go on command.
 
-It speaks the lines that ``java/ConsumeClient.java`` describes; the kinds are concurrent, orderly
-and broadcasting, and there are no options: the client has none. A ``send`` goes on in a thread of
-its own. It aborts its process on what it does not like and ends with threads running, so it has a
-process of its own.
+It speaks the lines that ``java/ConsumeClient.java`` describes; the kinds are concurrent, orderly,
+broadcasting, and pull, which takes all queues for itself, once in a process: the binding keeps the
+offsets, of all consumers in one table. There are no options: the client has none. A ``send`` goes
+on in a thread of its own. It aborts its process on what it does not like and ends with threads
+running, so it has a process of its own.
 
 Argument: name server.
 """
@@ -15,7 +16,14 @@ import sys
 import threading
 import time
 
-from rocketmq.client import Message, MessageModel, Producer, PushConsumer, RecvMessage
+from rocketmq.client import (
+    Message,
+    MessageModel,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    RecvMessage,
+)
 from rocketmq.exceptions import RocketMQException
 
 
@@ -35,16 +43,40 @@ def emit(*words: object) -> None:
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
+def emit_got(name: str, one: RecvMessage) -> str:
+    """Say that a message has come; its body."""
+    body = one.body.decode()
+    received_ms = time.time_ns() // 1_000_000
+    emit(
+        *("GOT", name, body, one.topic, one.queue_id, one.queue_offset, one.reconsume_times),
+        *(received_ms, one.store_timestamp),
+    )
+    return body
+
+
+def start_pull(namesrv: str, name: str, group: str, topic: str, tags: str) -> PullConsumer:
+    """A consumer that pulls all queues, one after the other, until the process ends."""
+    consumer = PullConsumer(group)
+    consumer.set_namesrv_addr(namesrv)
+    consumer.start()
+
+    def pull() -> None:
+        while True:
+            try:
+                for one in consumer.pull(topic, tags):
+                    emit_got(name, one)
+            except RocketMQException:
+                time.sleep(0.1)
+
+    threading.Thread(target=pull, daemon=True).start()
+    return consumer
+
+
 def start(namesrv: str, name: str, kind: str, group: str, topic: str, tags: str) -> PushConsumer:
     """A consumer that has begun."""
 
     def received(one: RecvMessage) -> int:
-        body = one.body.decode()
-        received_ms = time.time_ns() // 1_000_000
-        emit(
-            *("GOT", name, body, one.topic, one.queue_id, one.queue_offset, one.reconsume_times),
-            *(received_ms, one.store_timestamp),
-        )
+        body = emit_got(name, one)
         if body.startswith("bad") or (body.startswith("once") and one.reconsume_times == 0):
             raise HandlingError(body)
         return 0
@@ -90,7 +122,10 @@ def main(namesrv: str) -> None:
         command, name, *words = line.rstrip("\n").split("\t")
         if command == "start":
             kind, group, topic, tags = words
-            running[name] = start(namesrv, name, kind, group, topic, tags)
+            if kind == "pull":
+                start_pull(namesrv, name, group, topic, tags)
+            else:
+                running[name] = start(namesrv, name, kind, group, topic, tags)
             emit("READY", name)
         elif command == "send":
             topic, prefix, count, pause_ms = words

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import attrs
 import pytest
 
 from interop.conftest import Client
-from interop.consuming import Consumers, Delivery, consumers
+from interop.consuming import Consumers, consumers
+from interop.lives import (
+    BROADCASTING,
+    ROUND,
+    Command,
+    Life,
+    check_order,
+    cpp_consumer,
+    offsets_by_queue,
+)
 from interop.serving import StartBroker
 
 pytestmark = [
@@ -20,194 +26,221 @@ pytestmark = [
     pytest.mark.timeout(900),  # the Go client is built from its sources, once a machine
 ]
 
-Command = Callable[[str], list[str]]
-"""A client's program for a name server."""
-
-TOPIC, GROUP = "T", "G"
-ROUND = 16
-"""Messages of a round: two for each queue of the topic."""
+SETTINGS = (
+    "--set", "rebalance_lock_max_live_ms=35000",
+    "--set", "flush_consumer_offset_interval_ms=100",
+)  # fmt: skip
+"""Locks expire as soon as the broker lets them; what is committed is on the disk before a kill."""
 STREAM = 150
 """Messages of the stream in whose middle the broker, or a member, dies."""
-ROUNDS_MAX = 40
-"""In which all members have got something; clients look at their group every 20 seconds."""
-RECONNECTED_SECONDS = 120.0
-"""C++ lets a send to a broker that is gone time out, and looks for routes every 30 seconds."""
-
-
-def send(clients: Consumers, prefix: str, count: int = ROUND, pause_ms: int = 0) -> None:
-    """Have the client's own producer send messages, one after the other."""
-    clients.tell("send", "P", TOPIC, prefix, str(count), str(pause_ms))
-
-
-def got(processes: Sequence[Consumers], prefix: str) -> list[Delivery]:
-    """What came of a round to any member."""
-    return [
-        one
-        for clients in processes
-        for one in clients.deliveries()
-        if one.body.startswith(f"{prefix}-")
-    ]
-
-
-def wait_for_all(
-    clients: Consumers, prefix: str, count: int = ROUND, *, also: Sequence[Consumers] = ()
-) -> None:
-    """Wait until all messages of a round were acknowledged and have come to the group.
-
-    Args:
-        clients: Who sends them, with members of the group.
-        prefix: Of the round.
-        count: Messages in it.
-        also: Processes with other members.
-    """
-    sent = {f"SENT {prefix} {number}" for number in range(count)}
-    bodies = {f"{prefix}-{number}" for number in range(count)}
-    processes = [clients, *also]
-    clients.wait_until(lambda: sent <= set(clients.lines), RECONNECTED_SECONDS)
-    clients.wait_until(
-        lambda: bodies <= {one.body for one in got(processes, prefix)}, RECONNECTED_SECONDS
-    )
-
-
-def share(clients: Consumers, title: str, *names: str, also: Sequence[Consumers] = ()) -> None:
-    """Send rounds until one of them comes to all members, each queue to one of them."""
-    for number in range(ROUNDS_MAX):
-        prefix = f"{title}{number}"
-        send(clients, prefix)
-        wait_for_all(clients, prefix, also=also)
-        places = {(one.consumer, one.queue_id) for one in got([clients, *also], prefix)}
-        shared = len({queue_id for _, queue_id in places}) == len(places)
-        if shared and {name for name, _ in places} == set(names):
-            return
-        time.sleep(1)
-    raise AssertionError(f"of {names} not all got something of their own")
-
-
-def check_life(command: Command, folder: Path, start: StartBroker) -> None:
-    """One, two, three members, then two; then a kill in mid-stream: everything comes."""
-    broker = start(folder / "store")
-    with consumers(command(broker.namesrv), folder) as clients:
-        send(clients, "first")
-        clients.wait_for(f"SENT first {ROUND - 1}")
-        clients.start("one", "concurrent", GROUP, TOPIC)
-        wait_for_all(clients, "first")
-        clients.start("two", "concurrent", GROUP, TOPIC)
-        share(clients, "two", "one", "two")
-        clients.start("three", "concurrent", GROUP, TOPIC)
-        share(clients, "three", "one", "two", "three")
-        clients.stop("three")
-        send(clients, "left")
-        wait_for_all(clients, "left")
-        send(clients, "stream", STREAM, 10)
-        clients.wait_for(f"SENT stream {STREAM // 3}")
-        broker.kill()
-        again = start(folder / "store", listen=broker.listen, namesrv=broker.namesrv)
-        wait_for_all(clients, "stream", STREAM)
-        got_before = len(clients.deliveries())
-        send(clients, "behind")
-        wait_for_all(clients, "behind")
-        behind = clients.deliveries()[got_before:]
-    code = again.stop()
-
-    assert code == 0
-    assert len({one.body for one in behind if one.body.startswith("behind-")}) == ROUND
+CHANGES = 5
+"""Of a life: two come, one leaves, the broker dies, one leaves."""
+DEATH_CHANGES = 2
+"""One comes, one dies."""
 
 
 @attrs.frozen
-class Death:
-    """What two members got, of whom one was killed in mid-stream; the other goes on."""
+class Program:
+    """A client's program, and its ways of consuming."""
 
-    of_dead: list[Delivery]
-    """All that the one got that was killed."""
-    shared: int
-    """So many of them before the stream."""
-    taken: list[Delivery]
-    """What the other got from then on, to the end of a round that was sent to it alone."""
+    command: Command
+    shared: tuple[str, ...]
+    """Kinds whose members share the queues."""
+    alone: str = ""
+    """A kind that takes all queues for itself."""
+    late: str = ""
+    """A kind whose second member does not get its share before locks expire, and has no third."""
+    keeps_locks: bool = False
+    """An orderly consumer that leaves does not unlock all queues: they wait for the expiry."""
 
 
-def one_of_two_dies(command: Command, folder: Path, start: StartBroker, kind: str) -> Death:
-    """Everything comes, whoever gets it; the broker goes on."""
-    broker = start(folder / "store")
-    with (
-        consumers(command(broker.namesrv), folder) as clients,
-        consumers(command(broker.namesrv), folder) as others,
-    ):
-        send(clients, "first")
+def java_program(client: Client) -> Program:
+    """The Java client: a subscribed lite consumer is a member of its group, another is alone."""
+    return Program(
+        lambda namesrv: client("ConsumeClient", namesrv),
+        shared=("concurrent", "orderly", "subscribed"),
+        alone="lite",
+    )
+
+
+def go_program(client: Client) -> Program:
+    """The Go client, whose pull consumer is a member of its group.
+
+    An orderly consumer that hands queues over to a new member does not unlock them.
+    """
+    return Program(
+        lambda namesrv: client("consuming", namesrv),
+        shared=("concurrent", "orderly", "pull"),
+        late="orderly",
+    )
+
+
+CPP = Program(cpp_consumer, shared=("concurrent", "orderly"), alone="pull", keeps_locks=True)
+"""Its ``unlockAll`` leaves one queue of each broker out."""
+
+
+def check_life(program: Program, folder: Path, start: StartBroker) -> None:
+    """One, two, three members, then two; then a kill in mid-stream: everything comes."""
+    broker = start(folder / "store", *SETTINGS)
+    with consumers(program.command(broker.namesrv), folder) as clients:
+        life = Life([clients])
+        life.send("first")
         clients.wait_for(f"SENT first {ROUND - 1}")
-        clients.start("stays", kind, GROUP, TOPIC)
-        others.start("dies", kind, GROUP, TOPIC)
-        share(clients, "shared", "stays", "dies", also=[others])
-        shared = len(others.deliveries())
-        send(clients, "stream", STREAM, 10)
+        begin(program, life)
+        kinds = (*program.shared, BROADCASTING)
+        at_once = [kind for kind in kinds if kind != program.late]
+        life.join("two", *kinds)
+        life.share("two", at_once)
+        life.join("three", *at_once)
+        life.share("three", at_once)
+        if program.late:
+            life.share("late", [program.late])
+        life.leave("three", *at_once)
+        for kind in program.shared:
+            clients.stop(f"Kept-{kind}-before")
+        life.send("left")
+        life.wait_for_all("left", kinds=unlocking(program))
+        life.send("stream", STREAM, 10)
+        clients.wait_for(f"SENT stream {STREAM // 3}")
+        broker.kill()
+        again = start(folder / "store", *SETTINGS, listen=broker.listen, namesrv=broker.namesrv)
+        life.wait_for_all("stream", STREAM)
+        life.leave("two", *unlocking(program))
+        life.send("behind")
+        life.wait_for_all("behind")
+        check_kept(program, life)
+        if program.alone:
+            check_alone(program, life)
+        if program.alone == "lite":
+            check_seek(clients)
+    code = again.stop()
+
+    assert code == 0
+    check_order(life.got("orderly"), CHANGES)
+
+
+def unlocking(program: Program) -> set[str]:
+    """Kinds of which another member has the queues at once of one that leaves."""
+    return set(program.shared) - ({"orderly"} if program.keeps_locks else set())
+
+
+def begin(program: Program, life: Life) -> None:
+    """The first members; and each group that shares has a like, which leaves before the kill."""
+    life.join("one", *program.shared, BROADCASTING, *[program.alone] * bool(program.alone))
+    begun = [kind for kind in life.members if kind != BROADCASTING]
+    life.clients.wait_until(lambda: all(life.has_all(kind, "first", ROUND) for kind in begun))
+    for kind in program.shared:
+        start_kept(life, kind, "before")
+    life.clients.wait_until(
+        lambda: all(len(bodies_of_kept(life, kind, "before")) >= ROUND for kind in program.shared)
+    )
+
+
+def start_kept(life: Life, kind: str, when: str) -> None:
+    """A member of the group that rests while the broker dies."""
+    life.clients.start(f"Kept-{kind}-{when}", kind, f"Kept-{kind}", "T")
+
+
+def bodies_of_kept(life: Life, kind: str, when: str) -> set[str]:
+    """What it got."""
+    return set(life.clients.bodies(f"Kept-{kind}-{when}"))
+
+
+def check_kept(program: Program, life: Life) -> None:
+    """What a group had committed when it left is behind it, though the broker has died since."""
+    last = {f"behind-{number}" for number in range(ROUND)}
+    for kind in program.shared:
+        start_kept(life, kind, "again")
+    life.clients.wait_until(
+        lambda: all(last <= bodies_of_kept(life, kind, "again") for kind in program.shared)
+    )
+    for kind in program.shared:
+        first = {f"first-{number}" for number in range(ROUND)}
+
+        assert bodies_of_kept(life, kind, "before") >= first
+        assert bodies_of_kept(life, kind, "again").isdisjoint(first), kind
+
+
+def check_alone(program: Program, life: Life) -> None:
+    """Who takes all queues for itself got each message, once, in order."""
+    for offsets in offsets_by_queue(life.got(program.alone)).values():
+        assert offsets == list(range(len(offsets)))
+
+
+def check_seek(clients: Consumers) -> None:
+    """Java's lite pull seeks and commits, though its broker has died since it began."""
+    queue = [one.body for one in clients.deliveries("lite-one") if one.queue_id == 0]
+    clients.tell("seek", "lite-one", "0", "0")
+    clients.wait_until(lambda: queue_of_lite(clients) == 2 * queue)
+    clients.tell("committed", "lite-one", "0", str(len(queue)))
+
+    assert clients.wait_for("COMMITTED lite-one") == f"COMMITTED lite-one {len(queue)}"
+
+
+def queue_of_lite(clients: Consumers) -> list[str]:
+    """Bodies of queue 0, as they came to it."""
+    return [one.body for one in clients.deliveries("lite-one") if one.queue_id == 0]
+
+
+def check_death(program: Program, folder: Path, start: StartBroker) -> None:
+    """Of two members one is killed in mid-stream: the other gets its queues, and what it left.
+
+    The locks of an orderly one expire first. Each queue goes on in its order, from what the dead
+    one committed last.
+    """
+    broker = start(folder / "store", *SETTINGS)
+    kinds = {"concurrent", "orderly"} - {program.late}
+    with (
+        consumers(program.command(broker.namesrv), folder) as clients,
+        consumers(program.command(broker.namesrv), folder) as others,
+    ):
+        life = Life([clients, others])
+        life.send("first")
+        clients.wait_for(f"SENT first {ROUND - 1}")
+        life.join("dies", *kinds, process=1)
+        others.wait_until(lambda: all(life.has_all(kind, "first", ROUND) for kind in kinds))
+        life.join("stays", *kinds)
+        life.share("shared", kinds)
+        life.send("stream", STREAM, 10)
         clients.wait_for(f"SENT stream {STREAM // 3}")
         others.kill()
-        before = len(clients.deliveries())
-        wait_for_all(clients, "stream", STREAM, also=[others])
-        send(clients, "behind")
-        wait_for_all(clients, "behind")
-        death = Death(others.deliveries(), shared, clients.deliveries()[before:])
+        life.wait_for_all("stream", STREAM)
+        life.send("behind")
+        life.wait_for_all("behind")
     code = broker.stop()
 
     assert code == 0
-    return death
-
-
-def check_death(command: Command, folder: Path, start: StartBroker) -> None:
-    """Of two members one is killed in mid-stream: the other gets its queues, and what it left."""
-    death = one_of_two_dies(command, folder, start, "concurrent")
-    of_dead = {one.queue_id for one in death.of_dead[: death.shared]}
-    behind = {one.queue_id for one in death.taken if one.body.startswith("behind-")}
-
-    assert of_dead
-    assert of_dead <= behind
-
-
-def check_orderly_death(command: Command, folder: Path, start: StartBroker) -> None:
-    """Of two orderly members one is killed in mid-stream: its locks expire, the other goes on.
-
-    Each queue in its order, from what the dead one committed last: nothing is left out.
-    """
-    death = one_of_two_dies(command, folder, start, "orderly")
-    left = [one for one in death.of_dead if one.body.startswith("stream-")]
-
-    assert left
-    for queue_id in {one.queue_id for one in left}:
-        last = max(one.queue_offset for one in left if one.queue_id == queue_id)
-        offsets = [one.queue_offset for one in death.taken if one.queue_id == queue_id]
-        assert offsets[0] <= last + 1
-        assert offsets == list(range(offsets[0], offsets[0] + len(offsets)))
+    for kind in kinds:
+        assert any(one.body.startswith("stream-") for one in others.deliveries(f"{kind}-dies"))
+    orderly = sorted(life.got("orderly"), key=lambda one: one.received_ms)
+    check_order(orderly, DEATH_CHANGES)
 
 
 def test_java(tmp_path: Path, java_client: Client, start: StartBroker) -> None:
-    """Java: a member leaves, the broker dies."""
-    check_life(lambda namesrv: java_client("ConsumeClient", namesrv), tmp_path, start)
+    """Java: members leave, the broker dies; lite pull goes on, seeks and commits."""
+    check_life(java_program(java_client), tmp_path, start)
 
 
-def test_java_orderly_member_dies(tmp_path: Path, java_client: Client, start: StartBroker) -> None:
-    """Java: a member dies that has its queues to itself."""
-    check_orderly_death(lambda namesrv: java_client("ConsumeClient", namesrv), tmp_path, start)
+def test_java_member_dies(tmp_path: Path, java_client: Client, start: StartBroker) -> None:
+    """Java: a member dies."""
+    check_death(java_program(java_client), tmp_path, start)
 
 
 def test_go(tmp_path: Path, go_client: Client, start: StartBroker) -> None:
-    """Go: a member leaves, the broker dies."""
-    check_life(lambda namesrv: go_client("consuming", namesrv), tmp_path, start)
+    """Go: members leave, the broker dies."""
+    check_life(go_program(go_client), tmp_path, start)
 
 
 def test_go_member_dies(tmp_path: Path, go_client: Client, start: StartBroker) -> None:
     """Go: a member dies."""
-    check_death(lambda namesrv: go_client("consuming", namesrv), tmp_path, start)
-
-
-def cpp_consumer(namesrv: str) -> list[str]:
-    """The command line of the C++ client's program."""
-    return [sys.executable, str(Path(__file__).parent / "cpp_consumer.py"), namesrv]
+    check_death(go_program(go_client), tmp_path, start)
 
 
 def test_cpp(tmp_path: Path, start: StartBroker) -> None:
-    """C++: a member leaves, the broker dies."""
-    check_life(cpp_consumer, tmp_path, start)
+    """C++: members leave, the broker dies; what pulls by itself goes on."""
+    check_life(CPP, tmp_path, start)
 
 
 def test_cpp_member_dies(tmp_path: Path, start: StartBroker) -> None:
     """C++: a member dies."""
-    check_death(cpp_consumer, tmp_path, start)
+    check_death(CPP, tmp_path, start)

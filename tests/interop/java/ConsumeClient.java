@@ -29,9 +29,10 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
  *   seek name queue offset          committed name queue offset-to-wait-for          stop name
  *   send producer-group topic prefix count pause-ms
  *
- * kind: concurrent, orderly, broadcasting; lite, which takes all queues for itself, and subscribed, the same as a
- * member of its group. Options: tries, level (delay level of a failure), type (SQL92). A message whose body begins with "bad" always fails, with "once" the first time. A line out for each thing that
- * happened:
+ * kind: concurrent, orderly, broadcasting; lite, which takes all queues for itself and commits when it is told, and
+ * subscribed, a member of its group that commits what it has got. Options: tries, level (delay level of a failure), type
+ * (SQL92). A message whose body begins with "bad" always fails, with "once" the first time. A line out for each thing
+ * that happened:
  *
  *   READY name      GOT name body topic queue offset tries receivedMs storedMs
  *   FAILED name reason      COMMITTED name offset      STOPPED name      SENT prefix number
@@ -150,6 +151,9 @@ public final class ConsumeClient {
         Thread polling = new Thread(() -> {
             while (goesOn.get()) {
                 handled(name, consumer.poll(200));
+                if (kind.equals("subscribed")) {
+                    consumer.commit();
+                }
             }
         });
         polling.start();
