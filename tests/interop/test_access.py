@@ -11,6 +11,12 @@ from pathlib import Path
 import attrs
 import pytest
 import trustme
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from interop.conftest import Client
 from interop.serving import serving
@@ -56,6 +62,51 @@ class Guarded:
         return cls(tuple(word for setting in settings for word in ("--set", setting)))
 
 
+@attrs.frozen
+class Certified:
+    """Certificates of a broker that asks for one, and of its clients, by one authority."""
+
+    directory: Path
+    authority: trustme.CA
+
+    @classmethod
+    def make(cls, directory: Path) -> Certified:
+        """The authority, and what is written of it."""
+        made = cls(directory, trustme.CA())
+        made.authority.cert_pem.write_to_path(directory / "ca.pem")
+        return made
+
+    def flags(self) -> tuple[str, ...]:
+        """Of a broker that takes nobody without a certificate."""
+        issued = self.authority.issue_cert("127.0.0.1")
+        issued.private_key_and_cert_chain_pem.write_to_path(self.directory / "both.pem")
+        settings = {
+            "tls_server_mode": "enforcing",
+            "tls_server_cert_path": self.directory / "both.pem",
+            "tls_server_need_client_auth": "require",
+            "tls_server_trust_cert_path": self.directory / "ca.pem",
+        }
+        return tuple(
+            word for name, value in settings.items() for word in ("--set", f"{name}={value}")
+        )
+
+    def properties(self, name: str, signed_by: trustme.CA | None) -> str:
+        """Path of a ``tls.properties`` that checks the broker, and shows a certificate or none."""
+        lines = ["tls.test.mode.enable=false", "tls.client.authServer=true"]
+        lines.append(f"tls.client.trustCertPath={self.directory}/ca.pem")
+        if signed_by is not None:
+            issued = signed_by.issue_cert("client.example")
+            key = load_pem_private_key(issued.private_key_pem.bytes(), None)
+            encoded = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+            (self.directory / f"{name}.key").write_bytes(encoded)
+            issued.cert_chain_pems[0].write_to_path(self.directory / f"{name}.pem")
+            lines.append(f"tls.client.keyPath={self.directory}/{name}.key")
+            lines.append(f"tls.client.certPath={self.directory}/{name}.pem")
+        path = self.directory / f"{name}.properties"
+        path.write_text("\n".join(lines))
+        return str(path)
+
+
 def talk(
     command: Sequence[str], home: Path, access_key: str = ACCESS_KEY, secret: str = SECRET
 ) -> list[str]:
@@ -95,6 +146,25 @@ def test_java_client(tmp_path: Path, java_client: Client) -> None:
     assert "87654321" not in log
 
 
+def test_java_client_with_a_certificate(tmp_path: Path, java_client: Client) -> None:
+    """Who shows one of the right authority is served; none, or one of another, is refused."""
+    certified = Certified.make(tmp_path)
+    known = certified.properties("known", certified.authority)
+    others = {
+        "none": certified.properties("none", None),
+        "stranger": certified.properties("stranger", trustme.CA()),
+    }
+    with serving(tmp_path / "store", *certified.flags()) as broker:
+        arguments = ("AccessClient", broker.namesrv, "Allowed", "Also", "Group", SECONDS)
+        served = talk(java_client(*arguments, known), tmp_path)
+        refused = {
+            name: talk(java_client(*arguments, path), tmp_path) for name, path in others.items()
+        }
+
+    assert served == ["SENT Allowed", "SENT Also", "GOT hello", "DONE"]
+    assert refused == {"none": WRONG, "stranger": WRONG}
+
+
 def test_java_client_without_tls(tmp_path: Path, java_client: Client) -> None:
     """The same account over a plain connection, where that is taken."""
     with serving(tmp_path / "store", *Guarded.make(tmp_path).flags) as broker:
@@ -104,7 +174,7 @@ def test_java_client_without_tls(tmp_path: Path, java_client: Client) -> None:
 
 
 def test_go_client(tmp_path: Path, go_client: Client) -> None:
-    """The right key and the wrong one; this version of it has no TLS."""
+    """The right key and the wrong one; no release of it has TLS."""
     with serving(tmp_path / "store", *Guarded.make(tmp_path).flags) as broker:
         arguments = ("access", broker.namesrv, "Allowed", "Forbidden", "Group")
 

@@ -18,16 +18,19 @@ import org.apache.rocketmq.remoting.RPCHook;
  *
  *   SENT topic      REFUSED topic reason     GOT body      DONE
  *
- * Arguments: name server, topic, another topic, group, seconds to wait for the message, plain or tls. The account
- * stands in the environment: ACCESS_KEY, SECRET_KEY.
+ * Arguments: name server, topic, another topic, group, seconds to wait for the message; plain, tls, or the path of a
+ * tls.properties with certificates. The account stands in the environment: ACCESS_KEY, SECRET_KEY.
  */
 public final class AccessClient {
     public static void main(String[] args) throws Exception {
         String nameServer = args[0];
         String topic = args[1];
         String group = args[3];
-        if (args[5].equals("tls")) {
+        if (!args[5].equals("plain")) {
             System.setProperty("tls.enable", "true");
+        }
+        if (!args[5].equals("plain") && !args[5].equals("tls")) {
+            System.setProperty("tls.config.file", args[5]);
         }
 
         DefaultMQProducer producer = new DefaultMQProducer(group + "-producer", hook());

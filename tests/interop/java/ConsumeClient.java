@@ -106,6 +106,8 @@ public final class ConsumeClient {
         consumer.setInstanceName(name + "-" + System.nanoTime());
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setAwaitTerminationMillisWhenShutdown(2_000);
+        // A change of queues counts for the broker with the next heartbeat, if that on its own account met another.
+        consumer.setHeartbeatBrokerInterval(5_000);
         consumer.setMaxReconsumeTimes(Integer.parseInt(options.getOrDefault("tries", "-1")));
         if (kind.equals("broadcasting")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);
@@ -139,6 +141,7 @@ public final class ConsumeClient {
         consumer.setNamesrvAddr(nameServer);
         consumer.setInstanceName(name + "-" + System.nanoTime());
         consumer.setAutoCommit(false);
+        consumer.setHeartbeatBrokerInterval(5_000);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         if (kind.equals("subscribed")) {
             consumer.subscribe(topic, expression);
