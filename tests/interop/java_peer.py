@@ -109,14 +109,15 @@ class JavaPeer:
         return cls(classes, jars)
 
     @contextlib.contextmanager
-    def namesrv(self, run_dir: Path) -> Generator[JavaProcess]:
+    def namesrv(self, run_dir: Path, *, listen: str = "") -> Generator[JavaProcess]:
         """A name server for the length of a block.
 
         Args:
             run_dir: For its configuration and logs; made if absent.
+            listen: Where another has been; empty: a port that is free.
         """
-        (port,) = _free_ports(0)
-        settings = {"bindAddress": "127.0.0.1", "listenPort": str(port)}
+        port = listen.rpartition(":")[2] or str(_free_ports(0)[0])
+        settings = {"bindAddress": "127.0.0.1", "listenPort": port}
         command = self._command("namesrv.NamesrvStartup", run_dir, settings)
         process, log = _start(command, run_dir, self._environment(run_dir))
         namesrv = JavaProcess(process, f"127.0.0.1:{port}", log)

@@ -116,9 +116,9 @@ class Life:
         return alone and {name for name, _ in places} == set(self.members[kind])
 
 
-def cpp_consumer(namesrv: str) -> list[str]:
+def cpp_consumer(*args: str) -> list[str]:
     """The command line of the C++ client's program."""
-    return [sys.executable, str(Path(__file__).parent / "cpp_consumer.py"), namesrv]
+    return [sys.executable, str(Path(__file__).parent / "cpp_consumer.py"), *args]
 
 
 def offsets_by_queue(deliveries: Iterable[Delivery]) -> dict[int, list[int]]:

@@ -195,7 +195,7 @@ public final class ConsumeClient {
     private static boolean isSent(DefaultMQProducer producer, Message message) throws InterruptedException {
         try {
             return producer.send(message) != null;
-        } catch (MQClientException | RemotingException | MQBrokerException refused) {
+        } catch (MQClientException | RemotingException | MQBrokerException | IllegalStateException refused) {
             return false;
         }
     }

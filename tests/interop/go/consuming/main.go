@@ -1,7 +1,7 @@
 // The unmodified Go client as consumers that come and go on command, in the lines that ConsumeClient.java describes;
 // without the kind lite, with the kind pull: it polls and acknowledges.
 //
-//	consuming NAMESRV
+//	consuming NAMESRV;…
 package main
 
 import (
@@ -22,6 +22,7 @@ import (
 )
 
 var printing sync.Mutex
+var namesrvs []string
 
 func emit(words ...any) {
 	printing.Lock()
@@ -42,9 +43,9 @@ func handled(name string, messages []*primitive.MessageExt) bool {
 }
 
 // start gives back what stops it.
-func start(namesrv string, words []string) (func(), error) {
+func start(words []string) (func(), error) {
 	if words[2] == "pull" {
-		return startPull(namesrv, words)
+		return startPull(words)
 	}
 	name, kind, group, topic, expression := words[1], words[2], words[3], words[4], words[5]
 	options := map[string]string{"tries": "-1", "level": "0", "type": "TAG"}
@@ -59,7 +60,7 @@ func start(namesrv string, words []string) (func(), error) {
 		model = consumer.BroadCasting
 	}
 	made, err := rocketmq.NewPushConsumer(
-		consumer.WithNsResolver(primitive.NewPassthroughResolver([]string{namesrv})),
+		consumer.WithNsResolver(primitive.NewPassthroughResolver(namesrvs)),
 		consumer.WithGroupName(group),
 		consumer.WithInstance(fmt.Sprint(name, "-", time.Now().UnixNano())),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
@@ -93,9 +94,9 @@ func start(namesrv string, words []string) (func(), error) {
 }
 
 // startPull gives back what stops it.
-func startPull(namesrv string, words []string) (func(), error) {
+func startPull(words []string) (func(), error) {
 	made, err := rocketmq.NewPullConsumer(
-		consumer.WithNsResolver(primitive.NewPassthroughResolver([]string{namesrv})),
+		consumer.WithNsResolver(primitive.NewPassthroughResolver(namesrvs)),
 		consumer.WithGroupName(words[3]),
 		consumer.WithInstance(fmt.Sprint(words[1], "-", time.Now().UnixNano())),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
@@ -130,9 +131,9 @@ func startPull(namesrv string, words []string) (func(), error) {
 }
 
 // send sends one after the other, each as often as it takes.
-func send(namesrv, group, topic, prefix string, count, pauseMs int) {
+func send(group, topic, prefix string, count, pauseMs int) {
 	p, err := rocketmq.NewProducer(
-		producer.WithNsResolver(primitive.NewPassthroughResolver([]string{namesrv})),
+		producer.WithNsResolver(primitive.NewPassthroughResolver(namesrvs)),
 		producer.WithGroupName(group),
 		producer.WithInstanceName(fmt.Sprint(prefix, "-", time.Now().UnixNano())),
 	)
@@ -160,6 +161,7 @@ func send(namesrv, group, topic, prefix string, count, pauseMs int) {
 func main() {
 	rlog.SetLogLevel("error")
 	running := map[string]func(){}
+	namesrvs = strings.Split(os.Args[1], ";")
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		words := strings.Split(lines.Text(), "\t")
@@ -173,10 +175,10 @@ func main() {
 		if words[0] == "send" {
 			count, _ := strconv.Atoi(words[4])
 			pauseMs, _ := strconv.Atoi(words[5])
-			go send(os.Args[1], name, words[2], words[3], count, pauseMs)
+			go send(name, words[2], words[3], count, pauseMs)
 			continue
 		}
-		stop, err := start(os.Args[1], words)
+		stop, err := start(words)
 		if err != nil {
 			emit("FAILED", name, err)
 			continue
