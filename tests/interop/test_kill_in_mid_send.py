@@ -33,7 +33,7 @@ FAST = (
     "--set", "transaction_time_out_ms=500",
     "--set", "transaction_check_max=1000",
 )  # fmt: skip
-AT_ONCE = ("sync", "async", "batch", "ordered")
+ALL = ("sync", "async", "batch", "ordered", "delayed")
 TRANSACTIONAL = "transactional"
 COUNT = 40
 """Messages acknowledged of each way before the kill, and again behind it."""
@@ -132,17 +132,21 @@ def check_ways(said: Acknowledged, arrived: Mapping[str, list[Record]]) -> None:
 def test_java(tmp_path: Path, java_client: Client, start: StartBroker) -> None:
     """By callback, in batches and in order; delayed by a moment; transactions."""
     program = java_client("StreamClient")
-    check(program, tmp_path / "store", start, *AT_ONCE, "delayed", TRANSACTIONAL)
+    check(program, tmp_path / "store", start, *ALL, TRANSACTIONAL)
 
 
 def test_go(tmp_path: Path, go_client: Client, start: StartBroker) -> None:
-    """By callback, in batches and in order; delayed by a level; transactions."""
+    """In batches and in order; delayed by a level; transactions.
+
+    By callback it does not survive a broker that dies: without an answer 2.1.2 panics.
+    """
     program = go_client("streaming")
-    check(program, tmp_path / "store", start, *AT_ONCE, "delayed", TRANSACTIONAL)
+    ways = [way for way in ALL if way != "async"]
+    check(program, tmp_path / "store", start, *ways, TRANSACTIONAL)
 
 
 def test_cpp(tmp_path: Path, start: StartBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """By callback, in batches and in order; delayed by a moment. It tries by itself."""
     monkeypatch.setenv("HOME", str(tmp_path))  # where it writes its log
     program = [sys.executable, str(Path(__file__).parent / "cpp_streamer.py")]
-    check(program, tmp_path / "store", start, *AT_ONCE, "delayed", again=BATCH)
+    check(program, tmp_path / "store", start, *ALL, again=BATCH)
