@@ -175,7 +175,10 @@ class JavaPeer:
         return ["java", *HEAP, f"-Duser.home={home}", "-cp", classpath, main_class]
 
     def _command(self, main_class: str, run_dir: Path, settings: Mapping[str, str]) -> list[str]:
-        (run_dir / "home").mkdir(parents=True, exist_ok=True)
+        logging = run_dir / "home" / "conf"
+        logging.mkdir(parents=True, exist_ok=True)
+        for name in ("broker", "namesrv"):  # 4.9 does not start without
+            (logging / f"logback_{name}.xml").write_text("<configuration/>\n")
         config = run_dir / "settings.conf"
         config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         java = self.command(f"org.apache.rocketmq.{main_class}", run_dir / "home")
