@@ -1,7 +1,7 @@
 """The page of metrics: one look at the broker, written family by family.
 
-A scrape must not make messages late, so other tasks run between two families, and who asks again
-within a second is given the same page.
+A scrape must not make messages late, so other tasks run between two of its pieces, and who asks
+again within a second is given the same page.
 """
 
 from __future__ import annotations
@@ -99,11 +99,8 @@ class MetricsPage:
         """Store time of a message, or of the first behind it that is still there."""
         store = self.timer_store.store
         queue = store.queue(topic, queue_id)
-        return (
-            -1
-            if queue is None
-            else store.store_ms_at(topic, queue_id, max(offset, queue.min_offset))
-        )
+        least = 0 if queue is None else queue.min_offset
+        return store.store_ms_at(topic, queue_id, max(offset, least))
 
     def look(self, groups: Sequence[GroupProgress]) -> MetricsLook:
         """The broker as it is now, but for what was read before."""

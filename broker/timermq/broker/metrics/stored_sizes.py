@@ -43,9 +43,8 @@ class StoredSizes:
     def read(self, store: MessageStore) -> Iterator[None]:
         """Count what has come since the last time; yields between pieces of work.
 
-        Of topics that have gone nothing is told any more.
+        Of topics that have gone nothing is told any more. Cut off, it goes on there the next time.
         """
-        seen: dict[tuple[str, int], int] = {}
         places = [(one.topic, one.queue_id) for one in store.queues()]
         for number, place in enumerate(places, 1):
             if number % QUEUE_COUNT == 0:
@@ -56,17 +55,17 @@ class StoredSizes:
             first, end = self._seen.get(place, 0), queue.max_offset
             if first > end:
                 first = 0  # it was deleted, and began anew
-            first = max(first, queue.min_offset)
+            self._seen[place] = first = max(first, queue.min_offset)
             while first < end and store.queue(*place) is queue:
                 units = queue.units(first, min(end - first, READ_COUNT))
                 if not len(units):
                     break
                 self._count(queue.topic, units["size"].astype(np.int64))
                 first += len(units)
+                self._seen[place] = first
                 yield
-            seen[place] = first
-        self._seen = seen
-        topics = {topic for topic, _ in seen}
+        self._seen = {place: self._seen[place] for place in places if place in self._seen}
+        topics = {topic for topic, _ in self._seen}
         for topic in [topic for topic in self.by_topic if topic not in topics]:
             del self.by_topic[topic]
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from broker_rig import Rig
 from timermq.broker.consumer_offset import ConsumerOffsetTable
+from timermq.broker.metrics.asked_delays import AskedDelays
 from timermq.broker.metrics.group_progress import GroupProgress, look_up_ages, progress_of_groups
 from timermq.broker.metrics.metrics_look import version_name
+from timermq.broker.metrics.stored_sizes import StoredSizes
 
 
 def offsets_of(*committed: tuple[int, int]) -> ConsumerOffsetTable:
@@ -45,6 +48,27 @@ def test_ages_are_of_the_oldest_queue() -> None:
         pass
 
     assert [(one.lag_ms, one.queueing_ms) for one in found] == [(5_000, 0)]
+
+
+async def test_a_scrape_that_was_cut_off() -> None:
+    """What it has counted is not counted again, and what it has not is not left out."""
+    rig, sizes, delays = Rig(), StoredSizes(), AskedDelays()
+    store = rig.broker.store
+    sizes.begin(store)
+    delays.begin(rig.broker.timer_store.files.timer_log)
+    for topic in ("A", "B", "C"):
+        rig.send(topic)
+    cut_off = sizes.read(store)
+    next(cut_off)
+    before = sum(one.count for one in sizes.by_topic.values())
+    del cut_off
+    for _ in range(2):
+        for _ in sizes.read(store):
+            pass
+
+    assert before == 1
+    assert {topic: one.count for topic, one in sizes.by_topic.items()} == {"A": 1, "B": 1, "C": 1}
+    assert list(delays.read(rig.broker.timer_store.files.timer_log)) == []
 
 
 @pytest.mark.parametrize(
