@@ -112,7 +112,9 @@ def test_of_version_4(timermq: RunProgram, golden_stores: GoldenStores, tmp_path
 
     assert 0 == ran.code
     assert str(writer).startswith("RocketMQ 4")
-    assert {str(level) for level in range(1, 19)} == rows_of(ran, "level").keys()
+    # RocketMQ had delivered all of level 1, the last after it had written its offsets.
+    left = {str(level): 3 for level in range(2, 19)} | {"2": 1, "3": 1, "4": 4}
+    assert left | {"done": 1} == {name: row["count"] for name, row in rows_of(ran, "level").items()}
     assert 1 == rows_of(ran, "transactions")["open"]["count"]
     assert 1 == rows_of(ran, "groups")["consumer groups"]["count"]
     assert "timerwheel" in rows_of(ran, "file")

@@ -12,7 +12,14 @@ import trio
 
 from golden_stores import NAMES, GoldenStores
 from interop.golden_opened import AFTERWARDS_MS, STORE_OPTIONS, TIMER_OPTIONS, Opened
-from interop.java_peer import SOURCES, JavaPeer, compile_java, fetch_jars, missing_tool
+from interop.java_peer import (
+    SOURCES,
+    VERSION_4,
+    JavaPeer,
+    compile_java,
+    fetch_jars,
+    missing_tool,
+)
 from timermq.pipeline.timer_files import TimerFiles
 from timermq.pipeline.timer_recovery import recover
 from timermq.timerstore.message import NO_HOST
@@ -23,13 +30,26 @@ Client = Callable[..., list[str]]
 """Makes a command line of a program's name and its arguments."""
 
 
-@pytest.fixture(scope="session")
-def java_peer(tmp_path_factory: pytest.TempPathFactory) -> JavaPeer:
-    """RocketMQ's own broker and name server, fetched from Maven Central once a machine."""
+def skip_without_java() -> None:
+    """End a test that needs RocketMQ's own broker where it cannot run."""
     missing = missing_tool("java", "javac", "mvn")
     if missing is not None:
         pytest.skip(f"RocketMQ's own broker needs {missing}, which is not installed here")
+
+
+@pytest.fixture(scope="session")
+def java_peer(tmp_path_factory: pytest.TempPathFactory) -> JavaPeer:
+    """RocketMQ's own broker and name server, fetched from Maven Central once a machine."""
+    skip_without_java()
     return JavaPeer.compiled(tmp_path_factory.mktemp("java-peer") / "classes", fetch_jars())
+
+
+@pytest.fixture(scope="session")
+def java_peer_4(tmp_path_factory: pytest.TempPathFactory) -> JavaPeer:
+    """Broker and client of RocketMQ 4.9, fetched once a machine."""
+    skip_without_java()
+    classes = tmp_path_factory.mktemp("java-peer-4") / "classes"
+    return JavaPeer.of_version_4(classes, fetch_jars(VERSION_4))
 
 
 @pytest.fixture(scope="session")

@@ -23,11 +23,18 @@ import attrs
 
 VERSION = os.environ.get("TIMERMQ_ROCKETMQ_VERSION", "5.3.3")
 """Of client, broker, name server and tools."""
+VERSION_4 = "4.9.7"
+"""The last of 4.9 whose broker is on Maven Central."""
 SOURCES = Path(__file__).parent / "java"
 START_SECONDS = 120.0
 STOP_SECONDS = 60.0
 HEAP = ("-Xms128m", "-Xmx1g", "-XX:TieredStopAtLevel=1")
 """The first compiler alone: what starts for half a minute is not worth the second."""
+UNMAPS = tuple(
+    f"--add-opens=java.base/{name}=ALL-UNNAMED"
+    for name in ("java.nio", "jdk.internal.ref", "sun.nio.ch")
+)
+"""Version 4 reaches into Java 8 to give a map back; kept from it, it does not end in order."""
 
 
 def missing_tool(*tools: str) -> str | None:
@@ -98,6 +105,7 @@ class JavaPeer:
 
     classes: Path
     jars: Path
+    broker_class: str = "org.apache.rocketmq.broker.BrokerStartup"
 
     @classmethod
     def compiled(cls, classes: Path, jars: Path) -> JavaPeer:
@@ -107,6 +115,15 @@ class JavaPeer:
         service.parent.mkdir(parents=True)
         service.write_text("LoopbackHA\n")
         return cls(classes, jars)
+
+    @classmethod
+    def of_version_4(cls, classes: Path, jars: Path) -> JavaPeer:
+        """Brokers of RocketMQ 4.9, and a client; they need a name server of version 5.
+
+        All of their listeners need help to stay on loopback.
+        """
+        compile_java(sorted((SOURCES / "version4").glob("*.java")), classes, jars)
+        return cls(classes, jars, "LoopbackBroker")
 
     @contextlib.contextmanager
     def namesrv(self, run_dir: Path, *, listen: str = "") -> Generator[JavaProcess]:
@@ -118,7 +135,7 @@ class JavaPeer:
         """
         port = listen.rpartition(":")[2] or str(_free_ports(0)[0])
         settings = {"bindAddress": "127.0.0.1", "listenPort": port}
-        command = self._command("namesrv.NamesrvStartup", run_dir, settings)
+        command = self._command("org.apache.rocketmq.namesrv.NamesrvStartup", run_dir, settings)
         process, log = _start(command, run_dir, self._environment(run_dir))
         namesrv = JavaProcess(process, f"127.0.0.1:{port}", log)
         try:
@@ -162,27 +179,26 @@ class JavaPeer:
                 "recallMessageEnable": "true",
                 **(settings or {}),
             }
-            command = self._command("broker.BrokerStartup", run_dir, lines)
+            command = self._command(self.broker_class, run_dir, lines)
             process, log = _start(command, run_dir, self._environment(run_dir))
             broker = JavaBroker(process, f"127.0.0.1:{port}", log, store, namesrv)
             stack.callback(broker.stop)
-            _wait_registered(broker)
+            wait_registered(broker.namesrv, broker.listen)
             yield broker
 
     def command(self, main_class: str, home: Path) -> list[str]:
         """Command line of a class; ``home`` stands in for the user's folder (logs, offsets)."""
         classpath = f"{self.classes}:{self.jars}/*"
-        return ["java", *HEAP, f"-Duser.home={home}", "-cp", classpath, main_class]
+        return ["java", *HEAP, *UNMAPS, f"-Duser.home={home}", "-cp", classpath, main_class]
 
     def _command(self, main_class: str, run_dir: Path, settings: Mapping[str, str]) -> list[str]:
         logging = run_dir / "home" / "conf"
         logging.mkdir(parents=True, exist_ok=True)
-        for name in ("broker", "namesrv"):  # 4.9 does not start without
-            (logging / f"logback_{name}.xml").write_text("<configuration/>\n")
+        # Without this file version 4 does not start; version 5 does not look for it.
+        (logging / "logback_broker.xml").write_text("<configuration/>\n")
         config = run_dir / "settings.conf"
         config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        java = self.command(f"org.apache.rocketmq.{main_class}", run_dir / "home")
-        return [*java, "-c", str(config)]
+        return [*self.command(main_class, run_dir / "home"), "-c", str(config)]
 
     @staticmethod
     def _environment(run_dir: Path) -> dict[str, str]:
@@ -207,9 +223,14 @@ def _start(
     return process, log
 
 
-def _wait_registered(broker: JavaBroker) -> None:
-    """Until the first name server knows the broker, which says before that it serves."""
-    host, _, port = broker.namesrv.split(";")[0].partition(":")
+def wait_registered(namesrv: str, listen: str) -> None:
+    """Until the first name server knows a broker, which says before that it serves.
+
+    Args:
+        namesrv: ``host:port;…``.
+        listen: The address that the broker registers, ``host:port``.
+    """
+    host, _, port = namesrv.split(";")[0].partition(":")
     header = b'{"code":106,"flag":0,"language":"JAVA","opaque":1,"version":0}'  # the cluster
     request = struct.pack(">ii", len(header) + 4, len(header)) + header
     deadline = time.monotonic() + START_SECONDS
@@ -218,10 +239,10 @@ def _wait_registered(broker: JavaBroker) -> None:
             link.sendall(request)
             answer = link.makefile("rb")
             (size,) = struct.unpack(">i", answer.read(4))
-            if f'"{broker.listen}"'.encode() in answer.read(size):
+            if f'"{listen}"'.encode() in answer.read(size):
                 return
         time.sleep(0.1)
-    raise AssertionError(f"{broker.namesrv} does not know the broker {broker.listen}")
+    raise AssertionError(f"{namesrv} does not know the broker {listen}")
 
 
 def _free_ports(*distances: int) -> list[int]:

@@ -13,7 +13,8 @@ from timermq.broker.consumer_offset import ConsumerOffsetTable
 from timermq.broker.topic_validator import TRANS_GROUP, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from timermq.broker.transactions.recovery import recover as recover_transactions
 from timermq.pipeline.delay_level import DelayLevels
-from timermq.pipeline.level_queues import LevelQueue, LevelQueues
+from timermq.pipeline.level_outlook import level_outlooks
+from timermq.pipeline.level_queues import count_left
 from timermq.pipeline.offline_store import OfflineStore
 from timermq.pipeline.store_sizes import measure
 from timermq.pipeline.system_topics import QUARANTINE_TOPIC, TIMER_TOPIC
@@ -152,39 +153,65 @@ def _precision(offline: OfflineStore) -> Iterator[Planned]:
         yield Planned(part="setting", name="timer_precision_ms", what=what, blocks=not fits)
 
 
+@attrs.define
+class _Level:
+    """The messages of a level that move."""
+
+    delay_ms: int
+    """How long the first of them waits."""
+    first_ms: int
+    last_ms: int
+    count: int = 0
+    overdue: int = 0
+
+    def add(self, deliver_ms: int, now_ms: int) -> None:
+        self.first_ms, self.last_ms = min(self.first_ms, deliver_ms), max(self.last_ms, deliver_ms)
+        self.count += 1
+        self.overdue += deliver_ms <= now_ms
+
+
 def _levels(offline: OfflineStore, now_ms: int) -> Iterator[Planned]:
     store = offline.store
-    known = DelayOffsets.load(store.disk, store.root)
-    queues = LevelQueues(store, {} if known is None else known.offsets)
+    moving, done, faults = dict[int, _Level](), 0, 0
+    fault = ""
+    for one in level_outlooks(store):
+        if one.message is not None:
+            level = moving.setdefault(
+                one.level, _Level(one.delay_ms, one.deliver_ms, one.deliver_ms)
+            )
+            level.add(one.deliver_ms, now_ms)
+        elif one.fault is not None:
+            faults, fault = faults + 1, fault or one.fault
+        else:
+            done += 1
     levels = DelayLevels.parse(offline.timer_options.message_delay_level)
-    for one in sorted(queues.queues, key=lambda queue: queue.level):
-        if one.left:
-            yield _level(offline, one, levels, now_ms)
-    if queues.left and known is None:
+    for number, level in sorted(moving.items()):
+        yield _level(number, level, levels)
+    if done:
+        what = f"were delivered or moved after {PATH} was written: left out"
+        yield Planned(part="level", name="done", count=done, what=what)
+    if faults:
+        what = f"no message can be made of them, they go to the quarantine: {fault}"
+        yield Planned(part="level", name="set aside", count=faults, what=what)
+    if count_left(store) and DelayOffsets.load(store.disk, store.root) is None:
         what = "is missing or damaged: what was delivered is looked for in the log"
         yield Planned(part="file", name=PATH, what=what)
 
 
-def _level(offline: OfflineStore, queue: LevelQueue, levels: DelayLevels, now_ms: int) -> Planned:
-    entries = queue.head(queue.left)
-    while len(entries) < queue.left:  # units are read a segment at a time
-        rest = attrs.evolve(queue, next_offset=queue.next_offset + len(entries))
-        entries = np.concatenate([entries, rest.head(rest.left)])
-    moments = entries["moment_ms"]
+def _level(number: int, level: _Level, levels: DelayLevels) -> Planned:
     what = "move to the wheel, each at its moment"
-    store_ms = offline.store.store_ms_at(SCHEDULE_TOPIC, queue.queue.queue_id, queue.next_offset)
-    delay_ms = int(moments[0]) - store_ms
-    if store_ms >= 0 and delay_ms != levels.delay_ms(queue.level):
-        what += f", {delay_ms} ms after it was stored: set message_delay_level as the broker had it"
-    if not offline.store.recovery.last_exit_ok:
-        what += "; what was delivered in the last ten seconds is among them, and is left out then"
+    if level.delay_ms != levels.delay_ms(number):
+        what += (
+            f", {level.delay_ms} ms after it was stored: "
+            "set message_delay_level as the broker had it"
+        )
     return Planned(
         part="level",
-        name=str(queue.level),
-        count=len(moments),
-        first_ms=int(moments.min()),
-        last_ms=int(moments.max()),
-        overdue=int((moments <= now_ms).sum()),
+        name=str(number),
+        count=level.count,
+        first_ms=level.first_ms,
+        last_ms=level.last_ms,
+        overdue=level.overdue,
         what=what,
     )
 

@@ -21,8 +21,8 @@ from timermq.timerstore.record import record_properties, record_topic
 from timermq.timerstore.store_options import StoreOptions
 
 from .clock import SystemClock
+from .level_outlook import level_outlooks
 from .pending import PendingTimer, PendingTimers
-from .pending_levels import pending_levels
 from .quarantine import Quarantine
 from .timer_counts import TimerCounts
 from .timer_files import TimerFiles
@@ -80,7 +80,8 @@ class OfflineStore:
 
     def pending_levels(self) -> Iterator[PendingTimer]:
         """What RocketMQ left in the queues of classic levels, and the next start takes over."""
-        return pending_levels(self.store)
+        rows = (one.pending() for one in level_outlooks(self.store))
+        return (row for row in rows if row is not None)
 
     def quarantine(self) -> Quarantine:
         """What could not be delivered."""
