@@ -92,7 +92,7 @@ class PendingPlace:
 
 @attrs.frozen(eq=False, kw_only=True)
 class PendingTimers:
-    """The pending timers of a store as it is now."""
+    """The pending timers of a store as it is at one moment: when this is made."""
 
     store: MessageStore
     files: TimerFiles
@@ -103,6 +103,10 @@ class PendingTimers:
     """Entries of the timer topic from here on may have no unit yet."""
     already_done: AlreadyDone
     """What the last run had handled beyond its checkpoint."""
+    start: PendingPlace = attrs.field(
+        init=False, default=attrs.Factory(lambda self: self._start(), takes_self=True)
+    )
+    """Where a listing begins. What gets its unit later is listed as an entry, and not twice."""
 
     def deletes(self) -> PendingDeletes:
         """The deletes, none of them read yet."""
@@ -117,8 +121,7 @@ class PendingTimers:
         """Bring the deletes up to date; yields after each piece of work."""
         return deletes.learn(read_ms=self.read_ms, queue_offset=self.queue_offset)
 
-    def start(self) -> PendingPlace:
-        """Where a listing begins."""
+    def _start(self) -> PendingPlace:
         queue = self.store.queue(TIMER_TOPIC, 0)
         return PendingPlace(
             slot_ms=self.read_ms,
@@ -164,7 +167,7 @@ class PendingTimers:
         deletes = self.deletes()
         for _ in self.learn(deletes):
             pass
-        return (row for row, _ in self.walk(self.start(), deletes) if row is not None)
+        return (row for row, _ in self.walk(self.start, deletes) if row is not None)
 
     def _on_the_wheel(
         self, place: PendingPlace, between: tuple[int, int]

@@ -41,7 +41,7 @@ def in_pieces(pending: PendingTimers, count: int) -> list[PendingTimer]:
     for _ in pending.learn(deletes):
         pass
     rows: list[PendingTimer] = []
-    place, is_over = pending.start(), False
+    place, is_over = pending.start, False
     while not is_over:
         is_over = True
         for number, (row, behind) in enumerate(pending.walk(place, deletes)):
@@ -111,6 +111,22 @@ async def test_fields(autojump_clock: MockClock) -> None:
     } == attrs.asdict(rows["new"])
 
 
+async def test_what_gets_its_unit_while_deletes_are_read(autojump_clock: MockClock) -> None:
+    """It waited as an entry when the listing began, and is not listed as both."""
+    crash = await crashed()
+    store = reopen(crash)
+    end = store.enqueue()
+    put(store, timed("new", START_MS + 9_000))
+    pending = pending_of(store, end)
+    deletes = pending.deletes()
+    for _ in pending.learn(deletes):
+        pass
+    store.enqueue(from_offset=end)
+    rows = [row for row, _ in pending.walk(pending.start, deletes) if row is not None]
+
+    assert sorted([*crash.waiting, "new"]) == names(rows)
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 @pytest.mark.parametrize("is_enqueued", [True, False])
 async def test_pieces(autojump_clock: MockClock, count: int, is_enqueued: bool) -> None:
@@ -143,7 +159,7 @@ async def test_a_span(autojump_clock: MockClock) -> None:
     for _ in pending.learn(deletes):
         pass
     first_ms, last_ms = START_MS + 7_000, START_MS + 9_500
-    walked = pending.walk(pending.start(), deletes, (first_ms, last_ms))
+    walked = pending.walk(pending.start, deletes, (first_ms, last_ms))
     rows = [row for row, _ in walked if row is not None]
     wanted = [row for row in pending.rows() if first_ms <= row.deliver_ms < last_ms]
 
@@ -158,7 +174,7 @@ async def test_what_comes_later_is_left_out(autojump_clock: MockClock) -> None:
     end = store.enqueue()
     pending = pending_of(store, end)
     deletes = pending.deletes()
-    place = pending.start()
+    place = pending.start
     put(store, timed("new", START_MS + 9_000))
     store.enqueue(from_offset=end)
     later = pending_of(store)
@@ -182,7 +198,7 @@ async def test_a_new_delete(autojump_clock: MockClock, is_enqueued: bool) -> Non
     pending = pending_of(store, store.enqueue(from_offset=end) if is_enqueued else end)
     for _ in pending.learn(deletes):
         pass
-    rows = [row for row, _ in pending.walk(pending.start(), deletes) if row is not None]
+    rows = [row for row, _ in pending.walk(pending.start, deletes) if row is not None]
 
     assert sorted(set(crash.waiting) - {"m20"}) == names(rows)
 

@@ -246,7 +246,7 @@ class TopicProcessor:
         deletes = pending.deletes()
         for _ in pending.learn(deletes):
             await trio.lowlevel.checkpoint()
-        for looked, (row, _) in enumerate(pending.walk(pending.start(), deletes), start=1):
+        for looked, (row, _) in enumerate(pending.walk(pending.start, deletes), start=1):
             if row is not None and row.topic == topic:
                 raise RefusedError(
                     ResponseCode.SYSTEM_ERROR,

@@ -100,7 +100,7 @@ class PendingProcessor:
         pending = self.timer_store.pending()
         deletes = await self._learn(pending)
         rows: list[PendingTimer] = []
-        start = pending.start() if query.after is None else query.after
+        start = pending.start if query.after is None else query.after
         walk = pending.walk(start, deletes, query.between or (0, INT64_MAX))
         for looked, (row, place) in enumerate(walk, start=1):
             if row is not None and query.matches(row):
