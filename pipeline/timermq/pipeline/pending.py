@@ -22,7 +22,7 @@ from timermq.timerstore.properties import KEYS_NAME, TAGS_NAME, UNIQ_KEY_NAME, f
 from timermq.timerstore.record import record_properties
 
 from .already_done import AlreadyDone, pending_key
-from .pending_deletes import PendingDeletes, queued_entries
+from .pending_deletes import Cancelled, PendingDeletes, queued_entries
 from .timer_files import TimerFiles
 from .timer_options import TimerOptions
 from .timer_record import TIMER_TOPIC, TimerRecordError, decode_timer
@@ -142,7 +142,7 @@ class PendingTimers:
 
         Args:
             place: Where to begin.
-            deletes: Up to date.
+            deletes: Up to date; what they learn and forget from the first step on is not heard of.
             between: Moments, the second exclusive: slots and units that cannot hold any between
                 are passed over, others may still come.
 
@@ -152,14 +152,15 @@ class PendingTimers:
         Raises:
             ChainError: The chain is not one of this slot (CHAINS_DESCEND).
         """
+        cancelled = deletes.cancelled
         for offset_py, size_py, behind in self._on_the_wheel(place, between):
-            yield self._row(offset_py, size_py, deletes) if size_py else None, behind
+            yield self._row(offset_py, size_py, cancelled) if size_py else None, behind
         behind = attrs.evolve(place, slot_ms=BEHIND_THE_WHEEL, pos=NO_POS)
         first, end = place.queue_offset, place.queue_end
         for offset, offset_py, size_py in queued_entries(self.store, first, end, self.already_done):
             # What got a unit since may have fired since.
             since_ms = self.read_ms if offset < self.queue_offset else 0
-            row = self._row(offset_py, size_py, deletes, since_ms)
+            row = self._row(offset_py, size_py, cancelled, since_ms)
             yield row, attrs.evolve(behind, queue_offset=offset + 1)
 
     def rows(self) -> Iterator[PendingTimer]:
@@ -210,7 +211,7 @@ class PendingTimers:
         return np.asarray(wanted & ~self.already_done.dequeue_repeats(chunk.offset_py), np.bool_)
 
     def _row(
-        self, offset_py: int, size_py: int, deletes: PendingDeletes, since_ms: int = 0
+        self, offset_py: int, size_py: int, cancelled: Cancelled, since_ms: int = 0
     ) -> PendingTimer | None:
         """The message in a record; None when it will not fire, or its slot is before a time."""
         record = self.store.commit_log.record_at(offset_py, size_py)
@@ -228,7 +229,7 @@ class PendingTimers:
         topic = facts.destination.topic
         if facts.is_delete or facts.out_ms < since_ms:
             return None
-        if deletes.cover(facts.out_ms, facts.order_py, topic.encode(), unique_key):
+        if cancelled.cover(facts.out_ms, facts.order_py, topic.encode(), unique_key):
             return None
         return PendingTimer.of(
             properties,

@@ -40,6 +40,27 @@ _Place = tuple[int, int, int]
 _NONE = np.empty((0, 2), np.int64)
 
 
+@attrs.frozen(eq=False)
+class Cancelled:
+    """What deletes name, as it was known at one moment."""
+
+    _targets: Int64s = attrs.field(factory=lambda: np.empty(0, np.int64))
+    """Hashes in order."""
+
+    def cover(self, out_ms: int, order_py: int, topic: bytes, unique_key: bytes) -> bool:
+        """Whether the timer of this slot, order, topic and key is cancelled."""
+        if not len(self._targets):
+            return False
+        return any(
+            self._targets[np.searchsorted(self._targets, wanted) % len(self._targets)] == wanted
+            for wanted in (
+                hash((out_ms, order_name(order_py))),
+                hash((out_ms, unique_key)),
+                hash((out_ms, topic + b"+" + unique_key)),
+            )
+        )
+
+
 @attrs.define(eq=False, kw_only=True)
 class PendingDeletes:
     """The deletes of one store, as far as they are read."""
@@ -56,13 +77,14 @@ class PendingDeletes:
     """A row a unit: time of its slot, until which it is needed, and the target's hash."""
     _entries: Int64s = attrs.field(default=_NONE, init=False)
     """A row an entry: its offset, and the target's hash."""
-    _targets: Int64s = attrs.field(factory=lambda: np.empty(0, np.int64), init=False)
-    """All hashes in order."""
+    cancelled: Cancelled = attrs.field(factory=Cancelled, init=False)
+    """What they name; another one whenever more is known."""
 
     def learn(self, *, read_ms: int, queue_offset: int) -> Iterator[None]:
         """Read the deletes that have come since the last time, and forget those that are done.
 
-        Yields after each piece of work; what is known changes at the very end, at once.
+        Yields after each piece of work; what is known changes at the very end, at once. One at a
+        time: two that overlap would each take the other's beginning for their own.
 
         Args:
             read_ms: Slots before it are read.
@@ -70,26 +92,14 @@ class PendingDeletes:
         """
         units, entries = self._units, self._entries
         log_end, queue_end = self.files.timer_log.max_pos, self._end_of_queue()
-        parts = [units[units[:, 0] >= read_ms]]
-        yield from self._read(self._new_units(read_ms, log_end), parts)
-        self._units, self._log_end = np.concatenate(parts), log_end
-        parts = [entries[entries[:, 0] >= queue_offset]]
-        yield from self._read(self._new_entries(queue_offset, queue_end), parts)
-        self._entries, self._queue_end = np.concatenate(parts), queue_end
-        self._targets = np.sort(np.concatenate([self._units[:, 1], self._entries[:, 1]]))
-
-    def cover(self, out_ms: int, order_py: int, topic: bytes, unique_key: bytes) -> bool:
-        """Whether the timer of this slot, order, topic and key is cancelled."""
-        if not len(self._targets):
-            return False
-        return any(
-            self._targets[np.searchsorted(self._targets, wanted) % len(self._targets)] == wanted
-            for wanted in (
-                hash((out_ms, order_name(order_py))),
-                hash((out_ms, unique_key)),
-                hash((out_ms, topic + b"+" + unique_key)),
-            )
-        )
+        of_units = [units[units[:, 0] >= read_ms]]
+        yield from self._read(self._new_units(read_ms, log_end), of_units)
+        of_entries = [entries[entries[:, 0] >= queue_offset]]
+        yield from self._read(self._new_entries(queue_offset, queue_end), of_entries)
+        self._units, self._log_end = np.concatenate(of_units), log_end
+        self._entries, self._queue_end = np.concatenate(of_entries), queue_end
+        targets = np.concatenate([self._units[:, 1], self._entries[:, 1]])
+        self.cancelled = Cancelled(np.sort(targets))
 
     def _read(self, places: Iterable[_Place | None], parts: list[Int64s]) -> Iterator[None]:
         """Add a row for each place where there is a delete; None is a pause."""

@@ -356,6 +356,52 @@ async def test_how_far_a_group_is(autojump_clock: MockClock) -> None:
         assert page["rocketmq_consumer_queueing_latency_milliseconds", group] == 2_000
 
 
+async def test_what_a_filter_leaves_out_waits_for_nobody(autojump_clock: MockClock) -> None:
+    """A group that was sent on past messages of other tags is given nothing more of them."""
+    async with running_broker() as running:
+        peer = running.connect()
+        await peer.call(10, send_ext("T", "TAGS\x01a\x02"), b"x")
+        await peer.call(11, pull_ext("T", subscription="a"))
+        for _ in range(10):
+            await peer.call(10, send_ext("T", "TAGS\x01b\x02"), b"x")
+        await trio.sleep(5)
+        before = await progress(running)
+        await peer.call(11, pull_ext("T", subscription="a", queueOffset="1"))
+        await trio.sleep(FRESH)
+
+        assert before == (10, 5_000)
+        assert await progress(running) == (0, 0)
+
+
+async def test_a_group_that_skips(autojump_clock: MockClock) -> None:
+    """To an offset of its own, or to one that an operator has reset it to."""
+    async with running_broker() as running:
+        peer = running.connect()
+        for _ in range(10):
+            await peer.call(10, send_ext("T"), b"x")
+        await peer.call(11, pull_ext("T", maxMsgNums="3"))
+        await trio.sleep(FRESH)
+        first = await progress(running)
+        await peer.call(11, pull_ext("T", queueOffset="10"))
+        await trio.sleep(FRESH)
+        skipped = await progress(running)
+        running.broker.tables.resets.assign(group="G", topic="T", queue_id=0, offset=4)
+        await peer.call(11, pull_ext("T", queueOffset="10"))
+        await trio.sleep(FRESH)
+
+        assert (first[0], skipped, (await progress(running))[0]) == (7, (0, 0), 6)
+
+
+async def progress(running: RunningBroker) -> tuple[float, float]:
+    """What group G was not given of topic T yet, and the age of the oldest of it."""
+    page = await samples(running)
+    group = "consumer_group=G,is_retry=false,is_system=false,topic=T"
+    return (
+        page["rocketmq_consumer_ready_messages", group],
+        page["rocketmq_consumer_queueing_latency_milliseconds", group],
+    )
+
+
 async def test_sizes_of_what_came(autojump_clock: MockClock) -> None:
     """Bytes and buckets of the records of each topic, also of a topic that is made again."""
     async with running_broker() as running:

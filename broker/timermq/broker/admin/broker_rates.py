@@ -64,7 +64,7 @@ class BrokerRates:
         self.got_size: Counter[TopicGroup] = Counter()
         """Bytes of them."""
         self.pulled_to: dict[TopicGroup, dict[int, int]] = {}
-        """Where the last pull of each that gave something ended, by queue: the next offset."""
+        """Where the last pull of each sent it on to, by queue: the next offset."""
         self._forgotten_got = 0
         """Messages of deleted topics and groups: the broker has given them all the same."""
         self._now_ms = now_ms
@@ -84,11 +84,11 @@ class BrokerRates:
 
     def forget_topic(self, topic: str) -> None:
         """A topic is deleted: count nothing of it any more."""
-        self._forget([key for key in self.got if key[0] == topic])
+        self._forget([key for key in self._keys() if key[0] == topic])
 
     def forget_group(self, group: str) -> None:
         """A group is deleted: count nothing of it any more."""
-        self._forget([key for key in self.got if key[1] == group])
+        self._forget([key for key in self._keys() if key[1] == group])
 
     def look(self) -> None:
         """Keep the counters as they are now; once in ten seconds is enough."""
@@ -120,10 +120,13 @@ class BrokerRates:
         _, first = _since(self._group_looks, self._now() - MINUTE)
         return self.got[topic, group] - first.get((topic, group), 0)
 
+    def _keys(self) -> Iterable[TopicGroup]:
+        return self.got.keys() | self.pulled_to.keys()
+
     def _forget(self, keys: Iterable[TopicGroup]) -> None:
         for key in keys:
-            self._forgotten_got += self.got.pop(key)
-            del self.got_size[key]
+            self._forgotten_got += self.got.pop(key, 0)
+            del self.got_size[key]  # a Counter takes it that there is none
             self.pulled_to.pop(key, None)
             # Whatever is made anew under these names counts from 0.
             for _, look in self._group_looks:

@@ -82,7 +82,7 @@ class PullProcessor:
     got_size: Counter[tuple[str, str]]
     """Bytes of them."""
     pulled_to: dict[tuple[str, str], dict[int, int]]
-    """Where the last of them ended, by topic and group: queue to the next offset."""
+    """Where the last pull sent it on to, by topic and group: queue to the next offset."""
 
     def handle(self, session: Session, command: Command) -> Command | None:
         """The answer, or None when the pull is held."""
@@ -251,7 +251,17 @@ class PullProcessor:
         return self.resets.is_pending(group=pull.group, topic=pull.topic, queue_id=pull.queue_id)
 
     def _read(self, pull: HeldPull) -> GetResult:
-        """What the group is given: the next messages, or the place where it is to go on."""
+        """What the group is given, counted and with its place noted, or where it is to go on."""
+        result = self._read_or_reset(pull)
+        key = pull.topic, pull.group
+        if result.count:
+            self.got[key] += result.count
+            self.got_size[key] += result.size
+        # Also where nothing was for it: what a filter leaves out does not wait for anybody.
+        self.pulled_to.setdefault(key, {})[pull.queue_id] = result.next_offset
+        return result
+
+    def _read_or_reset(self, pull: HeldPull) -> GetResult:
         reset_to = self.resets.take(group=pull.group, topic=pull.topic, queue_id=pull.queue_id)
         if reset_to is not None:
             queue = self.store.queue(pull.topic, pull.queue_id)
@@ -261,15 +271,6 @@ class PullProcessor:
                 min_offset=0 if queue is None else queue.min_offset,
                 max_offset=0 if queue is None else queue.max_offset,
             )
-        result = self._read_messages(pull)
-        if result.count:
-            key = pull.topic, pull.group
-            self.got[key] += result.count
-            self.got_size[key] += result.size
-            self.pulled_to.setdefault(key, {})[pull.queue_id] = result.next_offset
-        return result
-
-    def _read_messages(self, pull: HeldPull) -> GetResult:
         store_options = self.store.options
         return self.store.get(
             pull.topic,

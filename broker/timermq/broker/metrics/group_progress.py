@@ -33,7 +33,7 @@ class GroupProgress:
     in_hand: int = 0
     """Of these, messages that it was given."""
     ready: int = 0
-    """Messages that it was not given yet; 0 for one that was given nothing since the start."""
+    """Messages that it was not given yet; 0 for one that has asked for none since the start."""
     uncommitted: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])
     """Queues that it has to consume of, with the offset of the first such message."""
     not_given: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])
@@ -49,11 +49,11 @@ def progress_of_groups(
     pulled_to: Mapping[tuple[str, str], Mapping[int, int]],
     ends: Mapping[tuple[str, int], int],
 ) -> list[GroupProgress]:
-    """Every group on every topic that it has committed of, or was given something of.
+    """Every group on every topic that it has committed of, or asked for messages of.
 
     Args:
         offsets: What the groups committed.
-        pulled_to: By topic and group: queue to where the last pull ended.
+        pulled_to: By topic and group: queue to where the last pull sent it on to.
         ends: Topic and queue to the offset after its newest message.
     """
     found = {

@@ -119,7 +119,7 @@ def _group_families(look: MetricsLook) -> Iterator[Metric]:
     )
     yield family(
         "rocketmq_consumer_ready_messages",
-        "Messages that a group was not given yet, where it was given some since the start",
+        "Messages that a group was not given yet, where it has pulled since the start",
         lambda one: one.ready,
     )
     yield ages(

@@ -83,6 +83,8 @@ class PendingProcessor:
     timer_store: TimerMessageStore
     _deletes: PendingDeletes | None = attrs.field(default=None, init=False)
     """Kept from page to page of a listing; dropped with the last one."""
+    _learning: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+    """Two listings at once read deletes one after the other."""
 
     def handle(self, session: Session, command: Command) -> Command | None:
         """Start a pass over what is pending; the answer follows."""
@@ -113,10 +115,11 @@ class PendingProcessor:
         return _Page(rows=rows, next=None)
 
     async def _learn(self, pending: PendingTimers) -> PendingDeletes:
-        deletes = self._deletes = self._deletes or pending.deletes()
-        for _ in pending.learn(deletes):
-            await trio.lowlevel.checkpoint()
-        return deletes
+        async with self._learning:
+            deletes = self._deletes = self._deletes or pending.deletes()
+            for _ in pending.learn(deletes):
+                await trio.lowlevel.checkpoint()
+            return deletes
 
 
 def decode_query(body: bytes, limit_max: int) -> PendingQuery:

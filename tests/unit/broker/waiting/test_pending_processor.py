@@ -11,6 +11,7 @@ from trio.testing import MockClock
 from broker_rig import BROKER, Peer, Rig, running_broker, send_ext
 from timermq.broker.waiting import pending_processor
 from timermq.pipeline import pending_deletes
+from timermq.pipeline.enqueue_put import EnqueuePut
 
 START = 1_700_000_000_000
 
@@ -168,6 +169,40 @@ async def test_deletes_are_read_with_a_look_at_the_other_tasks(
             nursery.start_soon(ask_a_little)
 
     assert ["route", "route", "route", "list"] == answered
+
+
+async def test_two_listings_at_once(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither takes what the other has read of the deletes for all of them."""
+    monkeypatch.setattr(pending_deletes, "READ_COUNT", 2)
+    async with running_broker() as running:
+        peer, other = running.connect(), running.connect()
+        for number in range(40):
+            handle = (
+                await peer.call(10, send_ext("T", later(f"{number}", START + 60_000)), b"x")
+            ).ext
+            await peer.call(370, {"topic": "T", "recallHandle": handle["recallHandle"]})
+        target = (await peer.call(10, send_ext("T", later("a", START + 50_000)), b"x")).ext
+        await trio.sleep(1)  # they have their units
+        # No more units: the last delete waits as an entry of the timer topic.
+        monkeypatch.setattr(EnqueuePut, "put", lambda *_: False)
+        await peer.call(370, {"topic": "T", "recallHandle": target["recallHandle"]})
+        await trio.sleep(1)
+        listed: list[object] = []
+
+        async def list_them(peer: Peer, turns: int) -> None:
+            for _ in range(turns):
+                await trio.lowlevel.checkpoint()
+            listed.append(await ids(peer))
+
+        for turns in range(30):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(list_them, peer, 0)
+                nursery.start_soon(list_them, other, turns)
+        monkeypatch.undo()
+
+    assert listed == [[]] * 60
 
 
 async def test_cancelled_messages_are_left_out_on_every_page(autojump_clock: MockClock) -> None:
