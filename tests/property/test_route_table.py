@@ -15,6 +15,7 @@ from hypothesis.stateful import (
 )
 
 from timermq.broker.names.route_table import BrokerIdentity, RouteTable
+from timermq.broker.options import BrokerOptions
 from timermq.broker.refusal import RefusedError
 from timermq.remoting.registration import Registration, RouteVersion
 from timermq.remoting.route_body import QueueData
@@ -45,7 +46,8 @@ class Routes(RuleBasedStateMachine):
         """Nobody is there."""
         self.time = 0.0
         self.table = RouteTable(
-            current_time=lambda: self.time, brokers_max=BROKERS_MAX, topics_max=10
+            current_time=lambda: self.time,
+            options=BrokerOptions(namesrv_brokers_max=BROKERS_MAX, topics_max=10),
         )
         self.known: dict[tuple[str, int], Known] = {}
         self.queues: dict[tuple[str, str], tuple[int, int]] = {}

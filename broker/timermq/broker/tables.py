@@ -70,11 +70,7 @@ def make_tables(
         ),
         durable=DurableAnswers(timer_store.store, options.unflushed_answers_max),
         rates=_make_rates(timer_store, clock),
-        routes=RouteTable(
-            current_time=trio.current_time,
-            brokers_max=options.namesrv_brokers_max,
-            topics_max=options.topics_max,
-        ),
+        routes=RouteTable(current_time=trio.current_time, options=options),
         own=OwnBroker(options=options, topics=topics, address=address),
         texts=KvConfigTable(),
         topics_made=Durations(clock.now_ms),

@@ -41,6 +41,9 @@ INDEX_GATHERED = 1 << 20
 """Bytes of the log that are enough of them: what gathers further may have to be read again
 (``FRESH_COUNT_MAX``), and a bulk job waits for the index."""
 
+CHANGES_WITHIN = 10.0
+"""Seconds at most until a changed interval of cleaning holds."""
+
 INDEX_CLOSE_TIMEOUT = 5.0
 """Seconds at closing for bringing the index up to date; the rest follows when the store is
 opened."""
@@ -312,10 +315,18 @@ class StoreMaintenance:
         self._checkpoint.index_msg_timestamp = index.flushed_ms
 
     async def _clean_regularly(self) -> None:
+        cleaned = trio.current_time()
         while True:
-            await trio.sleep(self._options.clean_resource_interval_ms / 1000)
-            await self.clean()
-            self.try_dispatch()
+            left = self._clean_due(cleaned) - trio.current_time()
+            await trio.sleep(min(max(left, 0), CHANGES_WITHIN))
+            if trio.current_time() >= self._clean_due(cleaned):
+                await self.clean()
+                self.try_dispatch()
+                cleaned = trio.current_time()
+
+    def _clean_due(self, cleaned: float) -> float:
+        """When the next cleaning is, as the interval is now."""
+        return cleaned + self._options.clean_resource_interval_ms / 1000
 
     def _fail_unless_full(self, error: OSError) -> None:
         """A full disk is waited for; one that refuses for another reason is not to be trusted."""

@@ -18,6 +18,7 @@ from timermq.remoting.codes import ResponseCode
 from timermq.remoting.registration import Registration, RouteVersion
 from timermq.remoting.route_body import BrokerData, QueueData
 
+from ..options import BrokerOptions
 from ..refusal import RefusedError
 
 MASTER_ID = 0
@@ -59,16 +60,13 @@ class RouteTable:
 
     Args:
         current_time: trio's time: a step of the wall clock expires nobody.
-        brokers_max: Registrations; one more is refused.
-        topics_max: Topics of one broker, and of all together.
+        options: With how many registrations there may be, and how many topics of one broker, and
+            of all together, looked at each time; one more is refused.
     """
 
-    def __init__(
-        self, *, current_time: Callable[[], float], brokers_max: int, topics_max: int
-    ) -> None:
+    def __init__(self, *, current_time: Callable[[], float], options: BrokerOptions) -> None:
         self._current_time = current_time
-        self._brokers_max = brokers_max
-        self._topics_max = topics_max
+        self._options = options
         self._live: dict[tuple[str, int], _Live] = {}
         """By broker name and id."""
         self._queues: dict[str, dict[str, QueueData]] = {}
@@ -218,7 +216,7 @@ class RouteTable:
                 f"the first registration of {identity.broker_name} has one topic: expected all "
                 "of them, or none",
             )
-        if len(self._live) >= self._brokers_max:
+        if len(self._live) >= self._options.namesrv_brokers_max:
             raise RefusedError(
                 ResponseCode.SYSTEM_ERROR,
                 "BROKERS_MAX",
@@ -228,11 +226,12 @@ class RouteTable:
 
     def _check_topics(self, topics: Iterable[str]) -> None:
         count = len(self._queues) + sum(topic not in self._queues for topic in topics)
-        if count > self._topics_max:
+        topics_max = self._options.topics_max
+        if count > topics_max:
             raise RefusedError(
                 ResponseCode.SYSTEM_ERROR,
                 "TOPICS_MAX",
-                f"expected at most {self._topics_max} topics of all brokers, found {count}",
+                f"expected at most {topics_max} topics of all brokers, found {count}",
             )
 
     def _clean(self, broker_name: str) -> None:

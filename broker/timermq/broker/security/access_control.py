@@ -86,7 +86,7 @@ class AccessControl:
         files: The rules.
         served: Request codes that are served; others need no right.
         topic_at: The topic of the message at a position of the commit log.
-        pull_delay: Seconds that the refusal of a pull is late.
+        options: With how late the refusal of a pull is, looked at each time.
 
     Raises:
         PlainAclError: The files hold no rules.
@@ -94,12 +94,17 @@ class AccessControl:
     """
 
     def __init__(
-        self, files: AclFiles, *, served: Container[int], topic_at: TopicAt, pull_delay: float
+        self,
+        files: AclFiles,
+        *,
+        served: Container[int],
+        topic_at: TopicAt,
+        options: BrokerOptions,
     ) -> None:
         self._files = files
         self._served = served
         self._rules = AccessRules(topic_at)
-        self._pull_delay = pull_delay
+        self._options = options
         self._late = LateAnswers()
         self.failed_logins = FailedLogins(self._late)
         self._missing_rights = 0
@@ -134,7 +139,7 @@ class AccessControl:
             AclFiles(options.acl_file),
             served=served,
             topic_at=partial(topic_at, store.commit_log),
-            pull_delay=options.pull_error_delay_ms / 1000,
+            options=options,
         )
 
     def statistics(self) -> AccessStatistics:
@@ -295,7 +300,8 @@ class AccessControl:
             )
         answer = _refusal(command)
         if command.code in _PULLS:
-            self._late.hold(session.remote_address, session, answer, self._pull_delay)
+            delay = self._options.pull_error_delay_ms / 1000
+            self._late.hold(session.remote_address, session, answer, delay)
         elif answer is not None:
             session.send(answer)
 

@@ -10,6 +10,10 @@ import trio
 from trio.testing import MockClock
 
 from broker_rig import STORE, Rig, pull_ext, running_broker, send_ext
+from timermq.broker.names.route_table import BrokerIdentity
+from timermq.broker.refusal import RefusedError
+from timermq.remoting.registration import Registration, RouteVersion
+from timermq.remoting.route_body import QueueData
 from timermq.timerstore.disk import DiskUsage
 from transaction_rig import DISCARD_TOPIC, checks, half_properties, joined, send_half
 
@@ -126,3 +130,39 @@ async def test_rounds_of_checks_change_live(autojump_clock: MockClock) -> None:
         assert (before, answer.code) == (0, 0)
         assert counts == [1, 1, 0, 0, 0, 0]
         assert running.broker.tables.topics.get(DISCARD_TOPIC) is not None
+
+
+async def test_topics_of_registered_brokers_change_live() -> None:
+    """A broker with more of them than there may be now does not register here."""
+    rig = Rig()
+    change(rig, "topicsMax=7")
+    row = QueueData(broker_name="other", read_queue_nums=1, write_queue_nums=1, perm=6)
+    identity = BrokerIdentity(
+        cluster="C", broker_name="other", broker_id=0, address="h:1", ha_address="h:2"
+    )
+    topics = {f"T{number}": row for number in range(8)}
+
+    with pytest.raises(RefusedError, match="expected at most 7 topics"):
+        rig.broker.tables.routes.register("x", identity, Registration(RouteVersion(0), topics))
+
+
+async def test_the_interval_of_cleaning_changes_live(autojump_clock: MockClock) -> None:
+    """An hour that has begun is not slept out."""
+    hourly = attrs.evolve(STORE, clean_resource_interval_ms=HOUR_MS)
+    async with running_broker(store_options=hourly) as running:
+        usages: list[float] = []
+
+        def usage(_: str) -> DiskUsage:
+            usages.append(trio.current_time())
+            return DiskUsage(total=100 << 30, used=1 << 30, free=99 << 30)
+
+        disk = running.broker.store.disk
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(disk, "usage", usage)
+            await trio.sleep(60)
+            before = len(usages)
+            answer = await running.connect().call(25, body=b"cleanResourceInterval=30000")
+            await trio.sleep(100)
+
+    assert (answer.code, before) == (0, 0)
+    assert len(usages) >= 3

@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from timermq.broker.names.route_table import BrokerIdentity, RouteTable
+from timermq.broker.options import BrokerOptions
 from timermq.broker.refusal import RefusedError
 from timermq.remoting.registration import Registration, RouteVersion
 from timermq.remoting.route_body import QueueData
@@ -22,7 +23,8 @@ def registration(*topics: str, version: int = 0) -> Registration:
 
 def table(*, brokers_max: int = 8, topics_max: int = 8) -> RouteTable:
     """An empty one, whose time stands still."""
-    return RouteTable(current_time=lambda: 0.0, brokers_max=brokers_max, topics_max=topics_max)
+    options = BrokerOptions(namesrv_brokers_max=brokers_max, topics_max=topics_max)
+    return RouteTable(current_time=lambda: 0.0, options=options)
 
 
 def refused(found: RouteTable, identity: BrokerIdentity, *topics: str) -> str:
@@ -53,7 +55,9 @@ def test_an_unchanged_version_changes_nothing() -> None:
 
 def test_limits() -> None:
     """Of brokers and of topics; nothing has changed then."""
-    assert refused(table(brokers_max=0), MASTER) == "BROKERS_MAX"
+    full = table(brokers_max=1)
+    full.register("x", MASTER, registration())
+    assert refused(full, SLAVE) == "BROKERS_MAX"
     routes = table(topics_max=2)
     assert refused(routes, MASTER, "S", "T", "U") == "TOPICS_MAX"
     assert len(routes) == 0

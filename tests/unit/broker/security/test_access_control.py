@@ -198,6 +198,17 @@ async def test_a_refused_pull_is_answered_late(tmp_path: Path, autojump_clock: M
     assert [(answer.code, answer.remark) for answer in rig.peer.sent] == [REFUSED]
 
 
+async def test_how_late_changes_live(tmp_path: Path, autojump_clock: MockClock) -> None:
+    """The next refusal is as late as the setting says now."""
+    rig = guarded(tmp_path)
+    rig.broker.options.pull_error_delay_ms = 5
+    async with answering(rig):
+        assert rig.handle(sign(rig.command(11, pull_ext("T")), "producer")) == []
+        await trio.sleep(0.01)
+
+        assert [(answer.code, answer.remark) for answer in rig.peer.sent] == [REFUSED]
+
+
 async def test_an_administrator_may_everything(tmp_path: Path) -> None:
     """Topics of no right, lists, what concerns the broker."""
     rig = guarded(tmp_path)
