@@ -8,7 +8,7 @@ message; bounds as in ``DefaultStoreMetricsManager.getMetricsView``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterator, Sequence
 
 import attrs
 import numpy as np
@@ -19,6 +19,8 @@ from timermq.timerstore.java_hash import java_hash
 from ..histogram import Histogram
 
 DELAY_BOUNDS_S = (60, 600, 3_600, 43_200, 86_400, 259_200)
+HASH_COUNT = 512
+"""Topics that are hashed between two turns of everything else: less than a millisecond."""
 
 _BOUNDS = np.array(DELAY_BOUNDS_S)
 
@@ -48,11 +50,21 @@ class AskedDelays:
             self._seen = int(positions[-1]) + UNIT.size
             yield
 
-    def by_topic(self, topics: Iterable[str]) -> dict[str, Histogram]:
-        """Topic to its delays, of those that are named; what is of others is forgotten."""
-        named = {java_hash(topic): topic for topic in topics}
-        self._by_hash = {one: found for one, found in self._by_hash.items() if one in named}
-        return {named[one]: found for one, found in self._by_hash.items()}
+    def by_topic(self, topics: Sequence[str]) -> Generator[None, None, dict[str, Histogram]]:
+        """Topic to its delays, of those that are named; what is of others is forgotten.
+
+        Yields between pieces of work.
+        """
+        named: dict[str, Histogram] = {}
+        kept: dict[int, Histogram] = {}
+        for number, topic in enumerate(topics if self._by_hash else (), 1):
+            hashed = java_hash(topic)
+            if hashed in self._by_hash:
+                named[topic] = kept[hashed] = self._by_hash[hashed]
+            if number % HASH_COUNT == 0:
+                yield
+        self._by_hash = kept
+        return named
 
     def _count(self, units: Units) -> None:
         units = units[units["magic"] & MAGIC_DELETE == 0]

@@ -17,6 +17,8 @@ from ..consumer_offset import ConsumerOffsetTable
 
 LOOK_UP_COUNT = 64
 """Store times of one group looked up between two turns of everything else: half a millisecond."""
+GROUP_COUNT = 64
+"""Groups on a topic that are counted between two such turns."""
 
 StoreMs = Callable[[str, int, int], int]
 """Store time of a message by topic, queue and offset; negative where there is none."""
@@ -43,39 +45,49 @@ class GroupProgress:
     queueing_ms: int | None = None
     """Age of the oldest that it was not given."""
 
+    def add(
+        self,
+        committed: Mapping[int, int],
+        pulled_to: Mapping[int, int],
+        ends: Mapping[tuple[str, int], int],
+    ) -> None:
+        """Count its queues: offsets that it committed, and that it was sent on to."""
+        for queue_id, offset in committed.items():
+            behind = ends.get((self.topic, queue_id), 0) - offset
+            if behind > 0:
+                self.lag += behind
+                self.uncommitted.append((queue_id, offset))
+        for queue_id, offset in pulled_to.items():
+            self.in_hand += max(offset - committed.get(queue_id, offset), 0)
+            waiting = ends.get((self.topic, queue_id), 0) - offset
+            if waiting > 0:
+                self.ready += waiting
+                self.not_given.append((queue_id, offset))
+
 
 def progress_of_groups(
     offsets: ConsumerOffsetTable,
     pulled_to: Mapping[tuple[str, str], Mapping[int, int]],
     ends: Mapping[tuple[str, int], int],
-) -> list[GroupProgress]:
+) -> Generator[None, None, list[GroupProgress]]:
     """Every group on every topic that it has committed of, or asked for messages of.
+
+    Yields between pieces of work.
 
     Args:
         offsets: What the groups committed.
         pulled_to: By topic and group: queue to where the last pull sent it on to.
         ends: Topic and queue to the offset after its newest message.
     """
-    found = {
-        (topic, group): GroupProgress(group=group, topic=topic) for group, topic, _ in offsets.all()
-    }
-    for group, topic, committed in offsets.all():
-        one = found[topic, group]
-        for queue_id, offset in committed.items():
-            behind = ends.get((topic, queue_id), 0) - offset
-            if behind > 0:
-                one.lag += behind
-                one.uncommitted.append((queue_id, offset))
-    for (topic, group), queues in pulled_to.items():
-        one = found.setdefault((topic, group), GroupProgress(group=group, topic=topic))
-        committed = offsets.offsets(group=group, topic=topic)
-        for queue_id, offset in queues.items():
-            one.in_hand += max(offset - committed.get(queue_id, offset), 0)
-            waiting = ends.get((topic, queue_id), 0) - offset
-            if waiting > 0:
-                one.ready += waiting
-                one.not_given.append((queue_id, offset))
-    return list(found.values())
+    committed = dict.fromkeys((topic, group) for group, topic, _ in offsets.all())
+    found: list[GroupProgress] = []
+    for number, (topic, group) in enumerate({**committed, **dict.fromkeys(pulled_to)}, 1):
+        one = GroupProgress(group=group, topic=topic)
+        one.add(offsets.offsets(group=group, topic=topic), pulled_to.get((topic, group), {}), ends)
+        found.append(one)
+        if number % GROUP_COUNT == 0:
+            yield
+    return found
 
 
 def look_up_ages(

@@ -9,6 +9,7 @@ its Prometheus exporter writes them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -35,16 +36,16 @@ def families(look: MetricsLook) -> Iterator[Metric]:
         "node_type": "broker",
         "node_id": look.broker_name,
     }
-    for family in (
-        *_broker(look),
-        *creation_families(look),
-        *_bulk(look),
-        *_store(look),
-        *topic_families(look),
-        *_timer(look),
-        *_transactions(look),
-        *_promises(look),
-        *_clock(look),
+    for family in chain(
+        _broker(look),
+        creation_families(look),
+        _bulk(look),
+        _store(look),
+        topic_families(look),
+        _timer(look),
+        _transactions(look),
+        _promises(look),
+        _clock(look),
     ):
         more = STORAGE if family.name.startswith(OF_STORAGE) else {}
         for number, sample in enumerate(family.samples):

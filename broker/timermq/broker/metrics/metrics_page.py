@@ -6,7 +6,7 @@ again within a second is given the same page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import attrs
 import trio
@@ -21,6 +21,7 @@ from timermq.pipeline.wheel_occupancy import WheelOccupancy
 from timermq.timerstore.message_store import MessageStore
 
 from ..broker_statistics import BrokerStatistics
+from ..histogram import Histogram
 from ..options import BrokerOptions
 from ..processors import Tables
 from ..transactions.transactions import Transactions
@@ -33,6 +34,7 @@ from .metrics_look import (
     MetricsLook,
     connections,
     message_types,
+    queue_ends,
     stored_by_topic,
 )
 from .stored_sizes import StoredSizes
@@ -40,6 +42,15 @@ from .stored_sizes import StoredSizes
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 FRESH = 1.0
 """Seconds for which a page is given again."""
+
+
+@attrs.define
+class _Reading:
+    """What was read for one page before the look."""
+
+    ends: dict[tuple[str, int], int] = attrs.field(factory=dict[tuple[str, int], int])
+    delays: dict[str, Histogram] = attrs.field(factory=dict[str, Histogram])
+    groups: list[GroupProgress] = attrs.field(factory=list[GroupProgress])
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -72,28 +83,30 @@ class MetricsPage:
         async with self._making:
             now = trio.current_time()
             if self._made_at is None or now - self._made_at >= FRESH:
-                groups = self._groups()
-                for _ in self._read(groups):
+                reading = _Reading()
+                for _ in self._read(reading):
                     await trio.lowlevel.checkpoint()
                 parts: list[bytes] = []
-                for family in families(self.look(groups)):
+                for family in families(self.look(reading)):
                     parts.append(generate_latest(_One(family)))
                     await trio.lowlevel.checkpoint()
                 self._text, self._made_at = b"".join(parts), now
             return self._text
 
-    def _groups(self) -> list[GroupProgress]:
+    def _read(self, reading: _Reading) -> Iterator[None]:
+        """Read what grows with queues, topics and groups, in pieces."""
         tables, store = self.tables, self.timer_store.store
-        ends = {(queue.topic, queue.queue_id): queue.max_offset for queue in store.queues()}
-        return progress_of_groups(tables.offsets, tables.rates.pulled_to, ends)
-
-    def _read(self, groups: Sequence[GroupProgress]) -> Iterator[None]:
-        """Read what files tell, in pieces."""
-        store = self.timer_store.store
         yield from self._sizes.read(store)
         yield from self._delays.read(self.timer_store.files.timer_log)
+        topics = [one.topic_name for one in tables.topics.all()]
+        reading.delays = yield from self._delays.by_topic(topics)
+        reading.ends = yield from queue_ends(store.queues())
+        reading.groups = yield from progress_of_groups(
+            tables.offsets, tables.rates.pulled_to, reading.ends
+        )
         now_ms = self.statistics().timer.now_ms
-        yield from look_up_ages(groups, self.options.metrics_series_max, now_ms, self._store_ms)
+        series_max = self.options.metrics_series_max
+        yield from look_up_ages(reading.groups, series_max, now_ms, self._store_ms)
 
     def _store_ms(self, topic: str, queue_id: int, offset: int) -> int:
         """Store time of a message, or of the first behind it that is still there."""
@@ -102,7 +115,7 @@ class MetricsPage:
         least = 0 if queue is None else queue.min_offset
         return store.store_ms_at(topic, queue_id, max(offset, least))
 
-    def look(self, groups: Sequence[GroupProgress]) -> MetricsLook:
+    def look(self, reading: _Reading) -> MetricsLook:
         """The broker as it is now, but for what was read before."""
         statistics, options = self.statistics(), self.options
         timer, store = statistics.timer, self.timer_store.store
@@ -111,7 +124,6 @@ class MetricsPage:
         )
         cpu_ms, memory_size, memory_own_size = self.source.process()
         producers, consumers = connections(self.tables.clients)
-        queues = list(store.queues())
         oldest_ms = store.commit_log.earliest_store_ms()
         return MetricsLook(
             broker_name=options.broker_name,
@@ -124,13 +136,13 @@ class MetricsPage:
             memory_size=memory_size,
             memory_own_size=memory_own_size,
             message_reserve_ms=0 if oldest_ms is None else max(0, timer.now_ms - oldest_ms),
-            stored_by_topic=stored_by_topic(queues),
+            stored_by_topic=stored_by_topic(reading.ends),
             message_types=message_types(self.tables.topics.all()),
             pulled=dict(self.tables.rates.got),
             pulled_size=dict(self.tables.rates.got_size),
             sizes=self._sizes.by_topic,
-            delays=self._delays.by_topic(one.topic_name for one in self.tables.topics.all()),
-            groups=groups,
+            delays=reading.delays,
+            groups=reading.groups,
             topics_made=self.tables.topics_made.by_outcome,
             groups_made=self.tables.groups_made.by_outcome,
             commit_latency=self.transactions.commit_latency,

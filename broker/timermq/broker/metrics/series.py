@@ -9,8 +9,10 @@ another comes by name. So what is beyond the limit of counters is a gauge of its
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
+from operator import itemgetter
+from typing import TypeVar
 
 import attrs
 from prometheus_client.core import (
@@ -25,8 +27,11 @@ from ..histogram import Histogram
 REST = "*"
 """Label of what is beyond the limit of a gauge."""
 
-Row = tuple[tuple[str, ...], int]
+Labels = tuple[str, ...]
+"""Values of the labels."""
+Row = tuple[Labels, int]
 """Values of the labels, and the value."""
+Key = TypeVar("Key")
 
 
 def gauge(name: str, text: str, value: float) -> Metric:
@@ -47,12 +52,20 @@ def labelled(family: Metric, rows: Iterable[tuple[tuple[str, ...], float]]) -> M
     return family
 
 
-def largest(rows: Iterable[Row], series_max: int) -> Iterator[Row]:
-    """The rows of a gauge with the largest values, by name; what is left of the others as one."""
-    named, rest = _divided(rows, series_max)
+def largest(
+    values: Iterable[tuple[Key, int]], series_max: int, labels_of: Callable[[Key], Labels]
+) -> Iterator[Row]:
+    """The rows of a gauge with the largest values, by name; what is left of the others as one.
+
+    Args:
+        values: By whatever the labels follow from.
+        series_max: Rows with names.
+        labels_of: Makes the labels, of those alone.
+    """
+    named, rest = _divided(values, series_max, labels_of)
     yield from named
-    if rest:
-        yield (REST,) * len(rest[0][0]), sum(value for _, value in rest)
+    if rest is not None:
+        yield (REST,) * len(named[0][0]), rest
 
 
 def histogram(
@@ -75,10 +88,17 @@ class LargestCounters:
     """Rows of a family."""
     _unnamed: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
 
-    def family(self, name: str, text: str, labels: list[str], rows: Iterable[Row]) -> Metric:
-        """The counters with the largest values."""
-        named, rest = _divided(rows, self.series_max)
-        self._unnamed[f"{name}_total"] = sum(value for _, value in rest)
+    def family(
+        self,
+        name: str,
+        text: str,
+        labels: list[str],
+        values: Iterable[tuple[Key, int]],
+        labels_of: Callable[[Key], Labels],
+    ) -> Metric:
+        """The counters with the largest values; arguments as of `largest`."""
+        named, rest = _divided(values, self.series_max, labels_of)
+        self._unnamed[f"{name}_total"] = rest or 0
         return labelled(CounterMetricFamily(name, text, labels=labels), named)
 
     def histograms(
@@ -86,14 +106,15 @@ class LargestCounters:
         name: str,
         text: str,
         labels: list[str],
-        rows: Iterable[tuple[tuple[str, ...], Histogram]],
+        found: Mapping[str, Histogram],
+        labels_of: Callable[[str], Labels],
     ) -> Metric:
         """The histograms with the most values."""
-        found = dict(rows)
-        counts = ((values, one.count) for values, one in found.items())
-        named, rest = _divided(counts, self.series_max)
-        self._unnamed[f"{name}_count"] = sum(count for _, count in rest)
-        return histogram(name, text, labels, ((values, found[values]) for values, _ in named))
+        counts = ((key, one.count) for key, one in found.items())
+        named, rest = _divided(counts, self.series_max, lambda key: (key,))
+        self._unnamed[f"{name}_count"] = rest or 0
+        rows = ((labels_of(key), found[key]) for (key,), _ in named)
+        return histogram(name, text, labels, rows)
 
     def unnamed(self) -> Metric:
         """What the families so far leave out."""
@@ -107,11 +128,13 @@ class LargestCounters:
         )
 
 
-def _divided(rows: Iterable[Row], series_max: int) -> tuple[list[Row], list[Row]]:
-    """The largest, by name, and the others."""
-    rows = list(rows)
-    named = heapq.nlargest(series_max, rows, key=lambda row: row[1])
-    if len(named) == len(rows):
-        return sorted(named), []
-    kept = {labels for labels, _ in named}
-    return sorted(named), [row for row in rows if row[0] not in kept]
+def _divided(
+    values: Iterable[tuple[Key, int]], series_max: int, labels_of: Callable[[Key], Labels]
+) -> tuple[list[Row], int | None]:
+    """The largest, in order of their labels, and the sum of the others; None: there are none."""
+    values = list(values)
+    named = heapq.nlargest(series_max, values, key=itemgetter(1))
+    rows = sorted((labels_of(key), value) for key, value in named)
+    if len(named) == len(values):
+        return rows, None
+    return rows, sum(map(itemgetter(1), values)) - sum(map(itemgetter(1), named))

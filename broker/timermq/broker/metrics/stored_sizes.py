@@ -45,17 +45,18 @@ class StoredSizes:
 
         Of topics that have gone nothing is told any more. Cut off, it goes on there the next time.
         """
-        places = [(one.topic, one.queue_id) for one in store.queues()]
-        for number, place in enumerate(places, 1):
+        known = 0
+        for number, queue in enumerate(store.queues(), 1):
             if number % QUEUE_COUNT == 0:
                 yield
-            queue = store.queue(*place)
-            if queue is None:
+            place = queue.topic, queue.queue_id
+            if store.queue(*place) is not queue:
                 continue  # it was deleted while others had their turn
             first, end = self._seen.get(place, 0), queue.max_offset
             if first > end:
                 first = 0  # it was deleted, and began anew
             self._seen[place] = first = max(first, queue.min_offset)
+            known += 1
             while first < end and store.queue(*place) is queue:
                 units = queue.units(first, min(end - first, READ_COUNT))
                 if not len(units):
@@ -64,9 +65,18 @@ class StoredSizes:
                 first += len(units)
                 self._seen[place] = first
                 yield
-        self._seen = {place: self._seen[place] for place in places if place in self._seen}
-        topics = {topic for topic, _ in self._seen}
-        for topic in [topic for topic in self.by_topic if topic not in topics]:
+        if len(self._seen) > known:
+            self._forget(store)
+
+    def _forget(self, store: MessageStore) -> None:
+        """Tell nothing any more of what has gone."""
+        topics: set[str] = set()
+        for place in list(self._seen):
+            if store.queue(*place) is None:
+                del self._seen[place]
+            else:
+                topics.add(place[0])
+        for topic in self.by_topic.keys() - topics:
             del self.by_topic[topic]
 
     def _count(self, topic: str, sizes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:

@@ -17,7 +17,7 @@ from timermq.timerstore.topic_name import DLQ_GROUP_TOPIC_PREFIX
 from ..topic_validator import is_retry_topic, is_system_group, is_system_topic
 from .group_progress import GroupProgress
 from .metrics_look import MetricsLook
-from .series import LargestCounters, Row, histogram, labelled, largest
+from .series import Labels, LargestCounters, histogram, labelled, largest
 
 REMOTING = "remoting"
 """The protocol of all clients."""
@@ -29,34 +29,38 @@ UNSPECIFIED = "unspecified"
 def topic_families(look: MetricsLook) -> Iterator[Metric]:
     """What came, what was given out, what was given up, and what waits."""
     counters = LargestCounters(look.series_max)
+    labels = ["topic", "message_type", "is_system"]
+
+    def labels_of(topic: str) -> Labels:
+        return topic, look.message_types.get(topic, UNSPECIFIED), _is_system(topic)
+
     yield counters.family(
         "rocketmq_messages_in",
         "Messages stored on a topic since it began; delayed ones when they are delivered",
-        ["topic", "message_type", "is_system"],
-        (
-            ((topic, look.message_types.get(topic, UNSPECIFIED), _is_system(topic)), count)
-            for topic, count in look.stored_by_topic.items()
-        ),
+        labels,
+        look.stored_by_topic.items(),
+        labels_of,
     )
-    sizes = [
-        ((topic, look.message_types.get(topic, UNSPECIFIED), _is_system(topic)), one)
-        for topic, one in look.sizes.items()
-    ]
-    labels = ["topic", "message_type", "is_system"]
     yield counters.family(
         "rocketmq_throughput_in",
         "Bytes of records stored on a topic since the start",
         labels,
-        ((values, one.total) for values, one in sizes),
+        ((topic, one.total) for topic, one in look.sizes.items()),
+        labels_of,
     )
     yield counters.histograms(
-        "rocketmq_message_size", "Bytes of records stored since the start", labels, sizes
+        "rocketmq_message_size",
+        "Bytes of records stored since the start",
+        labels,
+        look.sizes,
+        labels_of,
     )
     yield counters.histograms(
         "rocketmq_delay_message_latency_seconds",
         "How far ahead messages were put on the wheel since the start",
         ["topic"],
-        (((topic,), one) for topic, one in look.delays.items()),
+        look.delays,
+        lambda topic: (topic,),
     )
     yield _given_out(counters, "messages", "Messages", look.pulled)
     yield _given_out(counters, "throughput", "Bytes of messages", look.pulled_size)
@@ -65,6 +69,7 @@ def topic_families(look: MetricsLook) -> Iterator[Metric]:
         "Messages that a group gave up since its dead letters began",
         ["consumer_group", "is_system"],
         _given_up(look.stored_by_topic),
+        lambda group: (group, _said(is_system_group(group))),
     )
     yield counters.unnamed()
     yield from _group_families(look)
@@ -73,33 +78,29 @@ def topic_families(look: MetricsLook) -> Iterator[Metric]:
         GaugeMetricFamily(
             "rocketmq_timing_messages", "Messages that wait, by their topic", labels=["topic"]
         ),
-        largest((((topic,), count) for topic, count in waiting if count > 0), look.series_max),
+        largest(
+            ((topic, count) for topic, count in waiting if count > 0),
+            look.series_max,
+            lambda topic: (topic,),
+        ),
     )
 
 
 def _group_families(look: MetricsLook) -> Iterator[Metric]:
     """How far the groups are; ages are told where the numbers are, by name."""
-    rows = [
-        (
-            (
-                one.group,
-                one.topic,
-                _said(is_retry_topic(one.topic)),
-                _is_system(one.topic, one.group),
-            ),
-            one,
-        )
-        for one in look.groups
-    ]
     labels = ["consumer_group", "topic", "is_retry", "is_system"]
 
+    def labels_of(one: GroupProgress) -> Labels:
+        is_retry, is_system = is_retry_topic(one.topic), _is_system(one.topic, one.group)
+        return one.group, one.topic, _said(is_retry), is_system
+
     def family(name: str, text: str, value: Callable[[GroupProgress], int]) -> Metric:
-        told = largest(((values, value(one)) for values, one in rows), look.series_max)
+        told = largest(((one, value(one)) for one in look.groups), look.series_max, labels_of)
         return labelled(GaugeMetricFamily(name, text, labels=labels), told)
 
     def ages(name: str, text: str, value: Callable[[GroupProgress], int | None]) -> Metric:
-        told = ((values, value(one)) for values, one in rows)
-        known = sorted((values, age) for values, age in told if age is not None)
+        told = ((one, value(one)) for one in look.groups)
+        known = sorted((labels_of(one), age) for one, age in told if age is not None)
         return labelled(GaugeMetricFamily(name, text, labels=labels), known)
 
     yield family(
@@ -150,34 +151,35 @@ def creation_families(look: MetricsLook) -> Iterator[Metric]:
 
 def consumer_connections(look: MetricsLook) -> Metric:
     """Connected consumers by their group, and what they are."""
-    rows = (
-        ((*values, REMOTING, _said(is_system_group(values[0]))), count)
-        for values, count in look.consumers.items()
-    )
     names = ["consumer_group", "language", "version", "consume_mode", "protocol_type", "is_system"]
     family = GaugeMetricFamily("rocketmq_consumer_connections", "Connected consumers", labels=names)
-    return labelled(family, largest(rows, look.series_max))
+
+    def labels_of(values: Labels) -> Labels:
+        return *values, REMOTING, _said(is_system_group(values[0]))
+
+    return labelled(family, largest(look.consumers.items(), look.series_max, labels_of))
 
 
 def _given_out(
     counters: LargestCounters, what: str, text: str, given: Mapping[tuple[str, str], int]
 ) -> Metric:
+    def labels_of(key: tuple[str, str]) -> Labels:
+        topic, group = key
+        return topic, group, _said(is_retry_topic(topic)), _is_system(topic, group)
+
     return counters.family(
         f"rocketmq_{what}_out",
         f"{text} that a group was given since the start",
         ["topic", "consumer_group", "is_retry", "is_system"],
-        (
-            ((topic, group, _said(is_retry_topic(topic)), _is_system(topic, group)), value)
-            for (topic, group), value in given.items()
-        ),
+        given.items(),
+        labels_of,
     )
 
 
-def _given_up(stored_by_topic: Mapping[str, int]) -> Iterator[Row]:
+def _given_up(stored_by_topic: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     for topic, count in stored_by_topic.items():
         if topic.startswith(DLQ_GROUP_TOPIC_PREFIX):
-            group = topic.removeprefix(DLQ_GROUP_TOPIC_PREFIX)
-            yield (group, _said(is_system_group(group))), count
+            yield topic.removeprefix(DLQ_GROUP_TOPIC_PREFIX), count
 
 
 def _is_system(topic: str, group: str = "") -> str:

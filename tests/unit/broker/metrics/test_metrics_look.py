@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Generator, Mapping
+from typing import TypeVar
 
-from broker_rig import Rig
+import pytest
+import trio
+from trio.testing import MockClock
+
+from broker_rig import Rig, running_broker, send_ext
 from timermq.broker.consumer_offset import ConsumerOffsetTable
-from timermq.broker.metrics.asked_delays import AskedDelays
-from timermq.broker.metrics.group_progress import GroupProgress, look_up_ages, progress_of_groups
+from timermq.broker.metrics.asked_delays import HASH_COUNT, AskedDelays
+from timermq.broker.metrics.group_progress import (
+    GROUP_COUNT,
+    GroupProgress,
+    look_up_ages,
+    progress_of_groups,
+)
 from timermq.broker.metrics.metrics_look import version_name
 from timermq.broker.metrics.stored_sizes import StoredSizes
+
+Result = TypeVar("Result")
 
 
 def offsets_of(*committed: tuple[int, int]) -> ConsumerOffsetTable:
@@ -20,11 +32,63 @@ def offsets_of(*committed: tuple[int, int]) -> ConsumerOffsetTable:
     return offsets
 
 
+def steps(work: Generator[None, None, Result]) -> tuple[int, Result]:
+    """How often a work gives others their turn, and what it returns."""
+    count = 0
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return count, end.value
+        count += 1
+
+
+def progress(
+    offsets: ConsumerOffsetTable,
+    pulled_to: Mapping[tuple[str, str], Mapping[int, int]],
+    ends: Mapping[tuple[str, int], int],
+) -> list[GroupProgress]:
+    """How far the groups are, at one go."""
+    return steps(progress_of_groups(offsets, pulled_to, ends))[1]
+
+
+def test_a_crowd_of_groups_is_counted_in_pieces() -> None:
+    """Those that have committed, and those that have only pulled."""
+    offsets = ConsumerOffsetTable(now_ms=lambda: 0, version_step=500)
+    for number in range(3 * GROUP_COUNT):
+        offsets.commit(group=f"G{number}", topic="T", queue_id=0, offset=0)
+    pulled_to = {("T", f"H{number}"): {0: 0} for number in range(2 * GROUP_COUNT)}
+
+    turns, groups = steps(progress_of_groups(offsets, pulled_to, {("T", 0): 1}))
+    assert (turns, len(groups)) == (5, 5 * GROUP_COUNT)
+    assert sum(one.lag for one in groups) == 3 * GROUP_COUNT
+
+
+async def test_a_crowd_of_topics_is_hashed_in_pieces(autojump_clock: MockClock) -> None:
+    """And not at all where nothing was asked for."""
+    topics = [f"T{number}" for number in range(4 * HASH_COUNT)]
+    delays = AskedDelays()
+    async with running_broker() as running:
+        log = running.broker.timer_store.files.timer_log
+        delays.begin(log)
+        assert steps(delays.by_topic(topics)) == (0, {})
+        for topic in ("T7", "T7", "Gone"):
+            ext = send_ext(topic, "TIMER_DELAY_SEC\x0160\x02")
+            await running.connect().call(10, ext, b"x")
+        await trio.sleep(1)
+        for _ in delays.read(log):
+            pass
+        turns, found = steps(delays.by_topic(topics))
+
+    assert (turns, {topic: one.count for topic, one in found.items()}) == (4, {"T7": 2})
+    assert steps(delays.by_topic(["Gone"])) == (0, {}), "what was not named is forgotten"
+
+
 def test_lag_is_what_lies_behind_the_commits() -> None:
     """Queues are added up; one that is gone, or was committed beyond its end, adds nothing."""
     offsets = offsets_of((0, 3), (1, 10), (2, 5))
 
-    assert progress_of_groups(offsets, {}, {("T", 0): 7, ("T", 1): 8}) == [
+    assert progress(offsets, {}, {("T", 0): 7, ("T", 1): 8}) == [
         GroupProgress(group="G", topic="T", lag=4, uncommitted=[(0, 3)])
     ]
 
@@ -32,7 +96,7 @@ def test_lag_is_what_lies_behind_the_commits() -> None:
 def test_what_was_given() -> None:
     """In hand is what was not committed of it; a group that never commits has nothing in hand."""
     pulled_to = {("T", "G"): {0: 5, 1: 2}, ("T", "Reader"): {0: 6}}
-    group, reader = progress_of_groups(offsets_of((0, 3)), pulled_to, {("T", 0): 7, ("T", 1): 2})
+    group, reader = progress(offsets_of((0, 3)), pulled_to, {("T", 0): 7, ("T", 1): 2})
 
     assert (group.lag, group.in_hand, group.ready, group.not_given) == (4, 2, 2, [(0, 5)])
     assert (reader.lag, reader.in_hand, reader.ready) == (0, 0, 1)
@@ -40,7 +104,7 @@ def test_what_was_given() -> None:
 
 def test_ages_are_of_the_oldest_queue() -> None:
     """And none where nothing is left, or the message has gone."""
-    found = progress_of_groups(
+    found = progress(
         offsets_of((0, 3), (1, 1), (2, 0)), {}, {("T", 0): 7, ("T", 1): 2, ("T", 2): 1}
     )
     times = {0: 5_000, 1: 4_000, 2: -1}
