@@ -174,7 +174,7 @@ def _levels(offline: OfflineStore, now_ms: int) -> Iterator[Planned]:
     store = offline.store
     moving, done, faults = dict[int, _Level](), 0, 0
     fault = ""
-    for one in level_outlooks(store):
+    for one in level_outlooks(store, offline.timer_options):
         if one.message is not None:
             level = moving.setdefault(
                 one.level, _Level(one.delay_ms, one.deliver_ms, one.deliver_ms)

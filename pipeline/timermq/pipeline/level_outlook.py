@@ -15,10 +15,12 @@ from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 
+from .admission import Refusal, TimerAdmission
 from .level_done import LevelDone, scan_start
 from .level_queues import Entries, LevelQueues
 from .level_record import left_message, moment_of
 from .pending import PendingTimer
+from .timer_options import TimerOptions
 from .timer_record import TimerRecordError
 
 READ_COUNT = 1024
@@ -55,13 +57,15 @@ class LevelOutlook:
         )
 
 
-def level_outlooks(store: MessageStore) -> Iterator[LevelOutlook]:
+def level_outlooks(store: MessageStore, options: TimerOptions) -> Iterator[LevelOutlook]:
     """Look at each message that waits, those that are due first in front.
 
     Args:
         store: Open, read only or not. The log is read from where something may have been done
             behind the offsets, and every record that waits.
+        options: The slots that the messages move to.
     """
+    admission = TimerAdmission(options, lambda _: False)
     known = DelayOffsets.load(store.disk, store.root)
     queues, done = LevelQueues(store, {} if known is None else known.offsets), LevelDone()
     if not queues.left:
@@ -70,11 +74,13 @@ def level_outlooks(store: MessageStore) -> Iterator[LevelOutlook]:
         pass
     while queues.left:
         entries = queues.due_first(READ_COUNT)
-        yield from _looked_at(store, entries, done)
+        yield from _looked_at(store, admission, entries, done)
         queues.pass_by(entries)
 
 
-def _looked_at(store: MessageStore, entries: Entries, done: LevelDone) -> Iterator[LevelOutlook]:
+def _looked_at(
+    store: MessageStore, admission: TimerAdmission, entries: Entries, done: LevelDone
+) -> Iterator[LevelOutlook]:
     moments, levels, positions, sizes = (
         entries[name].tolist() for name in ("moment_ms", "level", "offset_py", "size_py")
     )
@@ -96,6 +102,10 @@ def _looked_at(store: MessageStore, entries: Entries, done: LevelDone) -> Iterat
             yield outlook
             continue
         deliver_ms = moment_of(moment_ms, record)
+        admitted = admission.take_over(message, deliver_ms)
+        if isinstance(admitted, Refusal):
+            yield attrs.evolve(outlook, fault=admitted.remark)
+            continue
         yield attrs.evolve(
             outlook,
             deliver_ms=deliver_ms,

@@ -80,7 +80,7 @@ class OfflineStore:
 
     def pending_levels(self) -> Iterator[PendingTimer]:
         """What RocketMQ left in the queues of classic levels, and the next start takes over."""
-        rows = (one.pending() for one in level_outlooks(self.store))
+        rows = (one.pending() for one in level_outlooks(self.store, self.timer_options))
         return (row for row in rows if row is not None)
 
     def quarantine(self) -> Quarantine:

@@ -12,6 +12,8 @@ from timermq.pipeline.already_done import origin_of
 from timermq.pipeline.level_outlook import LevelOutlook, level_outlooks
 from timermq.pipeline.level_record import HALF_TOPIC
 from timermq.pipeline.system_topics import TIMER_TOPIC
+from timermq.pipeline.timer_options import TimerOptions
+from timermq.pipeline.usual_request import OWN_PROPERTIES_SIZE_MAX
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
@@ -36,7 +38,7 @@ def outlooks(
         assert queue is not None
         origin = origin_of(int(queue.units(offset, 1)["phy_offset"][0]))
         store.put([Message(TIMER_TOPIC, 0, b"b", prepared_offset=origin)])
-    return list(level_outlooks(store))
+    return list(level_outlooks(store, TimerOptions()))
 
 
 def told(found: list[LevelOutlook]) -> list[tuple[int, str]]:
@@ -73,6 +75,21 @@ def test_what_no_message_can_be_made_of() -> None:
     assert (lost.fault or "").endswith("a half message that was delayed has lost its real topic")
     assert lost.pending() is None
     assert told([kept]) == [(2, "moves")]
+
+
+def test_what_the_wheel_does_not_take() -> None:
+    """Properties that leave no room for those of the timer: it goes to the quarantine too."""
+    sent = waiting("a", 2)
+    room = OWN_PROPERTIES_SIZE_MAX - len(sent.properties) - len("PAD..")
+    fits, large = (
+        Message(sent.topic, 1, b"a", b"PAD\x01" + b"x" * size + b"\x02" + sent.properties)
+        for size in (room, room + 200)
+    )
+    first, second = outlooks([fits, large], None)
+
+    assert (first.fault, first.pending() is not None) == (None, True)
+    assert (second.fault or "").startswith("PROPERTIES_SIZE: ")
+    assert second.pending() is None
 
 
 def test_many(monkeypatch: pytest.MonkeyPatch) -> None:

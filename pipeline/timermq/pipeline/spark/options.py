@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from .errors import SparkJobError
 
 INT64_MAX = 2**63 - 1
 PARTITIONS_MAX = 10_000
+
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
+"""How ``hdfs://host/path`` and ``file:/path`` begin."""
 
 Read = Callable[[str, str], object]
 """Makes a value of a text; the first argument is its place, for errors."""
@@ -27,13 +31,26 @@ class Option:
     meaning: str
 
 
-def absolute(directory: str) -> str:
-    """The directory for all processes: executors have working directories of their own."""
+def absolute(directory: str, place: str | None = None) -> str:
+    """The directory for all processes: executors have working directories of their own.
+
+    Args:
+        directory: As it was given.
+        place: Where, for the error; None: the error begins with the directory.
+
+    Raises:
+        SparkJobError: It is the address of another place, ``hdfs://…`` or ``file:///…``.
+    """
+    if _SCHEME.match(directory):
+        begin = directory if place is None else f"{place}: {directory}"
+        raise SparkJobError(
+            f"{begin}: expected a directory of this machine, found the address of another place"
+        )
     return os.path.normpath(Path(directory).absolute())
 
 
-def _directory(_: str, text: str) -> str:
-    return absolute(text)
+def _directory(place: str, text: str) -> str:
+    return absolute(text, place)
 
 
 def _names(_: str, text: str) -> tuple[str, ...]:

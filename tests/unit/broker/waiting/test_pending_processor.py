@@ -171,6 +171,11 @@ async def test_deletes_are_read_with_a_look_at_the_other_tasks(
     assert ["route", "route", "route", "list"] == answered
 
 
+def no_room(_stage: EnqueuePut, _batch: object) -> bool:
+    """In place of ``EnqueuePut.put``: the timer log takes nothing."""
+    return False
+
+
 async def test_two_listings_at_once(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,7 +191,7 @@ async def test_two_listings_at_once(
         target = (await peer.call(10, send_ext("T", later("a", START + 50_000)), b"x")).ext
         await trio.sleep(1)  # they have their units
         # No more units: the last delete waits as an entry of the timer topic.
-        monkeypatch.setattr(EnqueuePut, "put", lambda *_: False)
+        monkeypatch.setattr(EnqueuePut, "put", no_room)
         await peer.call(370, {"topic": "T", "recallHandle": target["recallHandle"]})
         await trio.sleep(1)
         listed: list[object] = []

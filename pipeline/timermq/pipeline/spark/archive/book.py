@@ -18,7 +18,6 @@ and a log that only Spark reads.)
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -33,8 +32,6 @@ from ..options import absolute
 
 SUFFIX = ".parquet"
 ENTRIES = "_archive"
-_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
-"""How ``hdfs://host/path`` and ``file:/path`` begin."""
 
 
 class ArchivedFile(msgspec.Struct, frozen=True):
@@ -205,11 +202,6 @@ def place_of(directory: str) -> Path:
     Raises:
         SparkJobError: It is the root of the file system, or on another machine.
     """
-    if _SCHEME.match(directory):
-        raise SparkJobError(
-            f"{directory}: expected a directory of this machine, in which files can be renamed, "
-            "found the address of another place"
-        )
     path = Path(absolute(directory))
     if not path.name:
         raise SparkJobError(

@@ -16,7 +16,6 @@ import attrs
 
 from ..errors import SparkJobError
 from ..jobs.schedule import content_name
-from ..options import absolute
 from .book import Batch, entries, staging_of
 
 _FILE = re.compile(r"(\d{20})-\d{5}\.parquet")
@@ -55,7 +54,8 @@ def known_batches(directory: str) -> list[Batch]:
         SparkJobError: Files of the newest one are on their way.
     """
     found = entries(Path(directory))
-    spellings = {absolute(directory), os.path.realpath(directory)}
+    whole = os.path.normpath(Path(directory).absolute())
+    spellings = {whole, os.path.realpath(directory)}
     for file in found[-1].files if found else ():
         if (Path(directory) / file.path).exists():
             continue

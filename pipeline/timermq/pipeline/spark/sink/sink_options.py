@@ -121,12 +121,18 @@ def _milliseconds(name: str, text: str) -> int:
     return int(text)
 
 
+def _directory(name: str, text: str) -> str:
+    return absolute(text, f"{NAME}: option {name}")
+
+
 _READ: Mapping[str, Callable[[str, str], object]] = {
+    "rejects": _directory,
+    "far": _directory,
     "wait": _boolean,
     "window_ms": _milliseconds,
     "patience_ms": _milliseconds,
 }
-"""What is no text."""
+"""What is more than a text."""
 
 
 def _wrong(name: str, expected: str, found: str) -> SparkJobError:

@@ -65,6 +65,14 @@ def test_secrets_are_not_shown() -> None:
         ({"wait": "yes"}, "option wait: expected true or false, found 'yes'"),
         ({"far": "/far"}, "option far: expected far and window_ms together, found one of them"),
         ({"far": "/far", "window_ms": "2d"}, "option window_ms: expected milliseconds, found '2d'"),
+        (
+            {"rejects": "hdfs://h/rejects"},
+            "option rejects: hdfs://h/rejects: expected a directory of this machine, found the add",
+        ),
+        (
+            {"far": "file:///far", "window_ms": "7"},
+            "option far: file:///far: expected a directory of this machine, found the address of a",
+        ),
         ({"access_key": "A"}, "option access_key: expected access_key and secret_key, found one"),
     ],
 )
