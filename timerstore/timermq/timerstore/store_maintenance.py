@@ -41,7 +41,7 @@ INDEX_GATHERED = 1 << 20
 """Bytes of the log that are enough of them: what gathers further may have to be read again
 (``FRESH_COUNT_MAX``), and a bulk job waits for the index."""
 
-CHANGES_WITHIN = 10.0
+CHANGES_WITHIN = 300.0
 """Seconds at most until a changed interval of cleaning holds."""
 
 INDEX_CLOSE_TIMEOUT = 5.0

@@ -15,6 +15,7 @@ from timermq.broker.refusal import RefusedError
 from timermq.remoting.registration import Registration, RouteVersion
 from timermq.remoting.route_body import QueueData
 from timermq.timerstore.disk import DiskUsage
+from timermq.timerstore.store_maintenance import CHANGES_WITHIN
 from transaction_rig import DISCARD_TOPIC, checks, half_properties, joined, send_half
 
 HOUR_MS = 3_600_000
@@ -162,7 +163,7 @@ async def test_the_interval_of_cleaning_changes_live(autojump_clock: MockClock) 
             await trio.sleep(60)
             before = len(usages)
             answer = await running.connect().call(25, body=b"cleanResourceInterval=30000")
-            await trio.sleep(100)
+            await trio.sleep(CHANGES_WITHIN + 100)
 
     assert (answer.code, before) == (0, 0)
     assert len(usages) >= 3
