@@ -141,6 +141,7 @@ class Processors:
                 got=tables.rates.got,
                 got_size=tables.rates.got_size,
                 pulled_to=tables.rates.pulled_to,
+                given_to=tables.rates.given_to,
             ),
             client=ClientProcessor(
                 options=options, topics=topics, groups=groups, clients=tables.clients

@@ -191,7 +191,7 @@ def _levels(offline: OfflineStore, now_ms: int) -> Iterator[Planned]:
         what = f"were delivered or moved after {PATH} was written: left out"
         yield Planned(part="level", name="done", count=done, what=what)
     if faults:
-        what = f"no message can be made of them, they go to the quarantine: {fault}"
+        what = f"the wheel cannot take them, they go to the quarantine: {fault}"
         yield Planned(part="level", name="set aside", count=faults, what=what)
     if count_left(store) and DelayOffsets.load(store.disk, store.root) is None:
         what = "is missing or damaged: what was delivered is looked for in the log"

@@ -371,6 +371,12 @@ async def test_what_a_filter_leaves_out_waits_for_nobody(autojump_clock: MockClo
 
         assert before == (10, 5_000)
         assert await progress(running) == (0, 0)
+        commit = {"topic": "T", "queueId": "0", "consumerGroup": "G", "commitOffset": "1"}
+        await peer.call(15, commit)
+        await trio.sleep(FRESH)
+        page = await samples(running)
+        group = "consumer_group=G,is_retry=false,is_system=false,topic=T"
+        assert page["rocketmq_consumer_inflight_messages", group] == 0
 
 
 async def test_a_group_that_skips(autojump_clock: MockClock) -> None:

@@ -64,7 +64,9 @@ class BrokerRates:
         self.got_size: Counter[TopicGroup] = Counter()
         """Bytes of them."""
         self.pulled_to: dict[TopicGroup, dict[int, int]] = {}
-        """Where the last pull of each sent it on to, by queue: the next offset."""
+        """How far the last pull of each has looked, by queue: the next offset."""
+        self.given_to: dict[TopicGroup, dict[int, int]] = {}
+        """Where the last pull of each that gave something ended, by queue: the next offset."""
         self._forgotten_got = 0
         """Messages of deleted topics and groups: the broker has given them all the same."""
         self._now_ms = now_ms
@@ -128,6 +130,7 @@ class BrokerRates:
             self._forgotten_got += self.got.pop(key, 0)
             del self.got_size[key]  # a Counter takes it that there is none
             self.pulled_to.pop(key, None)
+            self.given_to.pop(key, None)
             # Whatever is made anew under these names counts from 0.
             for _, look in self._group_looks:
                 look.pop(key, None)

@@ -82,7 +82,9 @@ class PullProcessor:
     got_size: Counter[tuple[str, str]]
     """Bytes of them."""
     pulled_to: dict[tuple[str, str], dict[int, int]]
-    """Where the last pull sent it on to, by topic and group: queue to the next offset."""
+    """How far each has looked, by topic and group: queue to the next offset to look at."""
+    given_to: dict[tuple[str, str], dict[int, int]]
+    """Where the last pull of each that gave something ended: queue to the next offset."""
 
     def handle(self, session: Session, command: Command) -> Command | None:
         """The answer, or None when the pull is held."""
@@ -257,6 +259,7 @@ class PullProcessor:
         if result.count:
             self.got[key] += result.count
             self.got_size[key] += result.size
+            self.given_to.setdefault(key, {})[pull.queue_id] = result.next_offset
         # Also where nothing was for it: what a filter leaves out does not wait for anybody.
         self.pulled_to.setdefault(key, {})[pull.queue_id] = result.next_offset
         return result

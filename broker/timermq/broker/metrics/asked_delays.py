@@ -59,7 +59,7 @@ class AskedDelays:
         kept: dict[int, Histogram] = {}
         for number, topic in enumerate(topics if self._by_hash else (), 1):
             hashed = java_hash(topic)
-            if hashed in self._by_hash:
+            if hashed in self._by_hash and hashed not in kept:  # counted once, under the first name
                 named[topic] = kept[hashed] = self._by_hash[hashed]
             if number % HASH_COUNT == 0:
                 yield

@@ -49,16 +49,19 @@ class GroupProgress:
         self,
         committed: Mapping[int, int],
         pulled_to: Mapping[int, int],
+        given_to: Mapping[int, int],
         ends: Mapping[tuple[str, int], int],
     ) -> None:
-        """Count its queues: offsets that it committed, and that it was sent on to."""
+        """Count its queues: offsets that it committed, has looked up to, and was given up to."""
         for queue_id, offset in committed.items():
             behind = ends.get((self.topic, queue_id), 0) - offset
             if behind > 0:
                 self.lag += behind
                 self.uncommitted.append((queue_id, offset))
         for queue_id, offset in pulled_to.items():
-            self.in_hand += max(offset - committed.get(queue_id, offset), 0)
+            # What a filter leaves out behind the last one that was given is in nobody's hand.
+            given = min(given_to.get(queue_id, 0), offset)
+            self.in_hand += max(given - committed.get(queue_id, given), 0)
             waiting = ends.get((self.topic, queue_id), 0) - offset
             if waiting > 0:
                 self.ready += waiting
@@ -68,6 +71,7 @@ class GroupProgress:
 def progress_of_groups(
     offsets: ConsumerOffsetTable,
     pulled_to: Mapping[tuple[str, str], Mapping[int, int]],
+    given_to: Mapping[tuple[str, str], Mapping[int, int]],
     ends: Mapping[tuple[str, int], int],
 ) -> Generator[None, None, list[GroupProgress]]:
     """Every group on every topic that it has committed of, or asked for messages of.
@@ -76,14 +80,17 @@ def progress_of_groups(
 
     Args:
         offsets: What the groups committed.
-        pulled_to: By topic and group: queue to where the last pull sent it on to.
+        pulled_to: By topic and group: queue to how far the last pull has looked.
+        given_to: The same of the last pull that gave something.
         ends: Topic and queue to the offset after its newest message.
     """
     committed = dict.fromkeys((topic, group) for group, topic, _ in offsets.all())
     found: list[GroupProgress] = []
     for number, (topic, group) in enumerate({**committed, **dict.fromkeys(pulled_to)}, 1):
         one = GroupProgress(group=group, topic=topic)
-        one.add(offsets.offsets(group=group, topic=topic), pulled_to.get((topic, group), {}), ends)
+        key = topic, group
+        committed_to = offsets.offsets(group=group, topic=topic)
+        one.add(committed_to, pulled_to.get(key, {}), given_to.get(key, {}), ends)
         found.append(one)
         if number % GROUP_COUNT == 0:
             yield

@@ -102,7 +102,7 @@ class MetricsPage:
         reading.delays = yield from self._delays.by_topic(topics)
         reading.ends = yield from queue_ends(store.queues())
         reading.groups = yield from progress_of_groups(
-            tables.offsets, tables.rates.pulled_to, reading.ends
+            tables.offsets, tables.rates.pulled_to, tables.rates.given_to, reading.ends
         )
         now_ms = self.statistics().timer.now_ms
         series_max = self.options.metrics_series_max

@@ -86,6 +86,7 @@ def test_what_is_deleted_and_made_again_counts_from_0() -> None:
     busy.rates.got["T", "G"] += 60
     busy.go_on(looks=7)
     busy.rates.pulled_to["T", "Empty"] = {0: 0}
+    busy.rates.given_to["T", "G"] = {0: 60}
     busy.rates.forget_topic("T")
     busy.rates.forget_group("H")
     busy.rates.got["T", "G"] += 6
@@ -96,3 +97,4 @@ def test_what_is_deleted_and_made_again_counts_from_0() -> None:
     busy.rates.forget_group("G")
     assert (dict(busy.rates.got), busy.rates.got_count) == ({}, 66)
     assert busy.rates.pulled_to == {}, "also of who was given nothing"
+    assert busy.rates.given_to == {}

@@ -20,6 +20,7 @@ from timermq.broker.metrics.group_progress import (
 )
 from timermq.broker.metrics.metrics_look import version_name
 from timermq.broker.metrics.stored_sizes import StoredSizes
+from timermq.timerstore.java_hash import java_hash
 
 Result = TypeVar("Result")
 
@@ -47,9 +48,11 @@ def progress(
     offsets: ConsumerOffsetTable,
     pulled_to: Mapping[tuple[str, str], Mapping[int, int]],
     ends: Mapping[tuple[str, int], int],
+    given_to: Mapping[tuple[str, str], Mapping[int, int]] | None = None,
 ) -> list[GroupProgress]:
-    """How far the groups are, at one go."""
-    return steps(progress_of_groups(offsets, pulled_to, ends))[1]
+    """How far the groups are, at one go; they were given all that they have looked at."""
+    given_to = pulled_to if given_to is None else given_to
+    return steps(progress_of_groups(offsets, pulled_to, given_to, ends))[1]
 
 
 def test_a_crowd_of_groups_is_counted_in_pieces() -> None:
@@ -59,20 +62,21 @@ def test_a_crowd_of_groups_is_counted_in_pieces() -> None:
         offsets.commit(group=f"G{number}", topic="T", queue_id=0, offset=0)
     pulled_to = {("T", f"H{number}"): {0: 0} for number in range(2 * GROUP_COUNT)}
 
-    turns, groups = steps(progress_of_groups(offsets, pulled_to, {("T", 0): 1}))
+    turns, groups = steps(progress_of_groups(offsets, pulled_to, {}, {("T", 0): 1}))
     assert (turns, len(groups)) == (5, 5 * GROUP_COUNT)
     assert sum(one.lag for one in groups) == 3 * GROUP_COUNT
 
 
 async def test_a_crowd_of_topics_is_hashed_in_pieces(autojump_clock: MockClock) -> None:
     """And not at all where nothing was asked for."""
-    topics = [f"T{number}" for number in range(4 * HASH_COUNT)]
+    topics = [*(f"T{number}" for number in range(4 * HASH_COUNT)), "OrdersAa", "OrdersBB"]
+    assert java_hash("OrdersAa") == java_hash("OrdersBB")
     delays = AskedDelays()
     async with running_broker() as running:
         log = running.broker.timer_store.files.timer_log
         delays.begin(log)
         assert steps(delays.by_topic(topics)) == (0, {})
-        for topic in ("T7", "T7", "Gone"):
+        for topic in ("T7", "T7", "Gone", "OrdersAa"):
             ext = send_ext(topic, "TIMER_DELAY_SEC\x0160\x02")
             await running.connect().call(10, ext, b"x")
         await trio.sleep(1)
@@ -80,7 +84,8 @@ async def test_a_crowd_of_topics_is_hashed_in_pieces(autojump_clock: MockClock) 
             pass
         turns, found = steps(delays.by_topic(topics))
 
-    assert (turns, {topic: one.count for topic, one in found.items()}) == (4, {"T7": 2})
+    counts = {topic: one.count for topic, one in found.items()}
+    assert (turns, counts) == (4, {"T7": 2, "OrdersAa": 1}), "each is counted once"
     assert steps(delays.by_topic(["Gone"])) == (0, {}), "what was not named is forgotten"
 
 
@@ -100,6 +105,16 @@ def test_what_was_given() -> None:
 
     assert (group.lag, group.in_hand, group.ready, group.not_given) == (4, 2, 2, [(0, 5)])
     assert (reader.lag, reader.in_hand, reader.ready) == (0, 0, 1)
+
+
+def test_what_was_left_out_is_in_nobodys_hand() -> None:
+    """Behind the last message that was given, and beyond a place that was gone back to."""
+    pulled_to = {("T", "G"): {0: 11, 1: 2, 2: 4}}
+    given_to = {("T", "G"): {0: 3, 1: 7}}
+    ends = {("T", 0): 11, ("T", 1): 7, ("T", 2): 4}
+    (group,) = progress(offsets_of((0, 1), (1, 1), (2, 2)), pulled_to, ends, given_to)
+
+    assert (group.in_hand, group.ready) == (2 + 1 + 0, 5)
 
 
 def test_ages_are_of_the_oldest_queue() -> None:
