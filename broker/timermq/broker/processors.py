@@ -138,10 +138,7 @@ class Processors:
                 clients=tables.clients,
                 long_polling=tables.long_polling,
                 resets=tables.resets,
-                got=tables.rates.got,
-                got_size=tables.rates.got_size,
-                pulled_to=tables.rates.pulled_to,
-                given_to=tables.rates.given_to,
+                rates=tables.rates,
             ),
             client=ClientProcessor(
                 options=options, topics=topics, groups=groups, clients=tables.clients

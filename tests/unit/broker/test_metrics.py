@@ -11,6 +11,7 @@ from trio.testing import MockClock
 
 from broker_rig import (
     BROKER,
+    Peer,
     RunningBroker,
     open_broker,
     pull_ext,
@@ -50,6 +51,17 @@ async def samples_of(broker: Broker) -> dict[tuple[str, str], float]:
     }
 
 
+G_ON_T = "consumer_group=G,is_retry=false,is_system=false,topic=T"
+"""Labels of group G on topic T."""
+
+
+async def commit(peer: Peer, offset: str) -> None:
+    """Group G has consumed queue 0 of topic T up to an offset."""
+    await peer.call(
+        15, {"topic": "T", "queueId": "0", "consumerGroup": "G", "commitOffset": offset}
+    )
+
+
 def labels_in(topic: str) -> str:
     """Of what came to a topic that declares nothing."""
     return f"is_system=false,message_type=unspecified,topic={topic}"
@@ -77,12 +89,10 @@ async def test_one_message_is_seen_all_the_way(autojump_clock: MockClock) -> Non
         assert waiting["rocketmq_timer_message_snapshot", "timer_bound_s=60"] == 0
 
         await trio.sleep(SENT_MS / 1000)
-        commit = {"topic": "T", "queueId": "0", "consumerGroup": "G", "commitOffset": "0"}
-        await peer.call(15, commit)
+        await commit(peer, "0")
         delivered = await samples(running)
         assert delivered["rocketmq_messages_in_total", labels_in("T")] == 1
-        lag = "consumer_group=G,is_retry=false,is_system=false,topic=T"
-        assert delivered["rocketmq_consumer_lag_messages", lag] == 1
+        assert delivered["rocketmq_consumer_lag_messages", G_ON_T] == 1
         assert delivered["timermq_lateness_seconds_count", ""] == 1
         assert delivered["timermq_lateness_seconds_bucket", "le=0.001"] == 1
         assert delivered["timermq_early_total", ""] == 0
@@ -106,7 +116,7 @@ async def test_what_a_group_was_given(autojump_clock: MockClock) -> None:
         }
 
         assert found == {
-            "consumer_group=G,is_retry=false,is_system=false,topic=T": 2,
+            G_ON_T: 2,
             "consumer_group=G,is_retry=true,is_system=false,topic=%RETRY%G": 1,
         }
 
@@ -209,9 +219,8 @@ async def test_bytes_that_a_group_was_given(autojump_clock: MockClock) -> None:
         pulled = await peer.call(11, pull_ext("T"))
         page = await samples(running)
 
-        given = "consumer_group=G,is_retry=false,is_system=false,topic=T"
         assert len(pulled.body) > 1_100
-        assert page["rocketmq_throughput_out_total", given] == len(pulled.body)
+        assert page["rocketmq_throughput_out_total", G_ON_T] == len(pulled.body)
 
 
 async def test_a_page_is_given_again_for_a_second(autojump_clock: MockClock) -> None:
@@ -234,12 +243,10 @@ async def test_a_consumer_that_has_all_has_no_lag(autojump_clock: MockClock) -> 
         await peer.call(10, send_ext("T"), b"x")
         await peer.call(11, pull_ext("T"))
         for offset in ("1", "7"):
-            commit = {"topic": "T", "queueId": "0", "consumerGroup": "G", "commitOffset": offset}
-            await peer.call(15, commit)
+            await commit(peer, offset)
             await trio.sleep(FRESH)
             page = await samples(running)
-            lag = "consumer_group=G,is_retry=false,is_system=false,topic=T"
-            assert page["rocketmq_consumer_lag_messages", lag] == 0
+            assert page["rocketmq_consumer_lag_messages", G_ON_T] == 0
 
 
 async def test_transactions_are_counted(autojump_clock: MockClock) -> None:
@@ -343,17 +350,14 @@ async def test_how_far_a_group_is(autojump_clock: MockClock) -> None:
             await peer.call(10, send_ext("T"), b"x")
             await trio.sleep(1)
         await peer.call(11, pull_ext("T", maxMsgNums="3"))
-        await peer.call(
-            15, {"topic": "T", "queueId": "0", "consumerGroup": "G", "commitOffset": "1"}
-        )
+        await commit(peer, "1")
         page = await samples(running)
-        group = "consumer_group=G,is_retry=false,is_system=false,topic=T"
 
-        assert page["rocketmq_consumer_lag_messages", group] == 4
-        assert page["rocketmq_consumer_inflight_messages", group] == 2
-        assert page["rocketmq_consumer_ready_messages", group] == 2
-        assert page["rocketmq_consumer_lag_latency_milliseconds", group] == 4_000
-        assert page["rocketmq_consumer_queueing_latency_milliseconds", group] == 2_000
+        assert page["rocketmq_consumer_lag_messages", G_ON_T] == 4
+        assert page["rocketmq_consumer_inflight_messages", G_ON_T] == 2
+        assert page["rocketmq_consumer_ready_messages", G_ON_T] == 2
+        assert page["rocketmq_consumer_lag_latency_milliseconds", G_ON_T] == 4_000
+        assert page["rocketmq_consumer_queueing_latency_milliseconds", G_ON_T] == 2_000
 
 
 async def test_what_a_filter_leaves_out_waits_for_nobody(autojump_clock: MockClock) -> None:
@@ -371,12 +375,10 @@ async def test_what_a_filter_leaves_out_waits_for_nobody(autojump_clock: MockClo
 
         assert before == (10, 5_000)
         assert await progress(running) == (0, 0)
-        commit = {"topic": "T", "queueId": "0", "consumerGroup": "G", "commitOffset": "1"}
-        await peer.call(15, commit)
+        await commit(peer, "1")
         await trio.sleep(FRESH)
         page = await samples(running)
-        group = "consumer_group=G,is_retry=false,is_system=false,topic=T"
-        assert page["rocketmq_consumer_inflight_messages", group] == 0
+        assert page["rocketmq_consumer_inflight_messages", G_ON_T] == 0
 
 
 async def test_a_group_that_skips(autojump_clock: MockClock) -> None:
@@ -401,10 +403,9 @@ async def test_a_group_that_skips(autojump_clock: MockClock) -> None:
 async def progress(running: RunningBroker) -> tuple[float, float]:
     """What group G was not given of topic T yet, and the age of the oldest of it."""
     page = await samples(running)
-    group = "consumer_group=G,is_retry=false,is_system=false,topic=T"
     return (
-        page["rocketmq_consumer_ready_messages", group],
-        page["rocketmq_consumer_queueing_latency_milliseconds", group],
+        page["rocketmq_consumer_ready_messages", G_ON_T],
+        page["rocketmq_consumer_queueing_latency_milliseconds", G_ON_T],
     )
 
 

@@ -60,7 +60,7 @@ class BrokerRates:
         self.totals = totals
         """The counters as they are now."""
         self.got: Counter[TopicGroup] = Counter()
-        """Messages given to consumers since the start, by topic and group; pulls count here."""
+        """Messages given to consumers since the start, by topic and group."""
         self.got_size: Counter[TopicGroup] = Counter()
         """Bytes of them."""
         self.pulled_to: dict[TopicGroup, dict[int, int]] = {}
@@ -84,13 +84,26 @@ class BrokerRates:
         """Messages given to consumers since the start, also of what is deleted."""
         return self.got.total() + self._forgotten_got
 
+    def pulled(
+        self, key: TopicGroup, queue_id: int, *, count: int, size: int, next_offset: int
+    ) -> None:
+        """A pull has looked at a queue up to an offset, and given some messages of so many bytes.
+
+        Also where there are none: what a filter leaves out does not wait for anybody.
+        """
+        if count:
+            self.got[key] += count
+            self.got_size[key] += size
+            self.given_to.setdefault(key, {})[queue_id] = next_offset
+        self.pulled_to.setdefault(key, {})[queue_id] = next_offset
+
     def forget_topic(self, topic: str) -> None:
         """A topic is deleted: count nothing of it any more."""
-        self._forget([key for key in self._keys() if key[0] == topic])
+        self._forget([key for key in self.pulled_to if key[0] == topic])
 
     def forget_group(self, group: str) -> None:
         """A group is deleted: count nothing of it any more."""
-        self._forget([key for key in self._keys() if key[1] == group])
+        self._forget([key for key in self.pulled_to if key[1] == group])
 
     def look(self) -> None:
         """Keep the counters as they are now; once in ten seconds is enough."""
@@ -121,9 +134,6 @@ class BrokerRates:
         """Messages that a group was given of a topic in the last minute."""
         _, first = _since(self._group_looks, self._now() - MINUTE)
         return self.got[topic, group] - first.get((topic, group), 0)
-
-    def _keys(self) -> Iterable[TopicGroup]:
-        return self.got.keys() | self.pulled_to.keys()
 
     def _forget(self, keys: Iterable[TopicGroup]) -> None:
         for key in keys:

@@ -21,7 +21,6 @@ Source: Java ``PullMessageProcessor``, ``DefaultPullMessageResultHandler``.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import attrs
@@ -33,6 +32,7 @@ from timermq.remoting.field import integer, text
 from timermq.timerstore.get_result import GetResult, GetStatus
 from timermq.timerstore.message_store import MessageStore
 
+from ..admin.broker_rates import BrokerRates
 from ..admin.offset_reset import OffsetResets
 from ..answers import refusal_answer
 from ..client_registry import ClientRegistry, Subscription
@@ -77,14 +77,8 @@ class PullProcessor:
     clients: ClientRegistry
     long_polling: LongPolling
     resets: OffsetResets
-    got: Counter[tuple[str, str]]
-    """Messages given so far, by topic and group."""
-    got_size: Counter[tuple[str, str]]
-    """Bytes of them."""
-    pulled_to: dict[tuple[str, str], dict[int, int]]
-    """How far each has looked, by topic and group: queue to the next offset to look at."""
-    given_to: dict[tuple[str, str], dict[int, int]]
-    """Where the last pull of each that gave something ended: queue to the next offset."""
+    rates: BrokerRates
+    """Count what pulls give."""
 
     def handle(self, session: Session, command: Command) -> Command | None:
         """The answer, or None when the pull is held."""
@@ -255,13 +249,13 @@ class PullProcessor:
     def _read(self, pull: HeldPull) -> GetResult:
         """What the group is given, counted and with its place noted, or where it is to go on."""
         result = self._read_or_reset(pull)
-        key = pull.topic, pull.group
-        if result.count:
-            self.got[key] += result.count
-            self.got_size[key] += result.size
-            self.given_to.setdefault(key, {})[pull.queue_id] = result.next_offset
-        # Also where nothing was for it: what a filter leaves out does not wait for anybody.
-        self.pulled_to.setdefault(key, {})[pull.queue_id] = result.next_offset
+        self.rates.pulled(
+            (pull.topic, pull.group),
+            pull.queue_id,
+            count=result.count,
+            size=result.size,
+            next_offset=result.next_offset,
+        )
         return result
 
     def _read_or_reset(self, pull: HeldPull) -> GetResult:

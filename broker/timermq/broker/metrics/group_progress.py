@@ -86,9 +86,9 @@ def progress_of_groups(
     """
     committed = dict.fromkeys((topic, group) for group, topic, _ in offsets.all())
     found: list[GroupProgress] = []
-    for number, (topic, group) in enumerate({**committed, **dict.fromkeys(pulled_to)}, 1):
+    for number, key in enumerate({**committed, **dict.fromkeys(pulled_to)}, 1):
+        topic, group = key
         one = GroupProgress(group=group, topic=topic)
-        key = topic, group
         committed_to = offsets.offsets(group=group, topic=topic)
         one.add(committed_to, pulled_to.get(key, {}), given_to.get(key, {}), ends)
         found.append(one)

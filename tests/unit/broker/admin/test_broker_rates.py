@@ -28,6 +28,10 @@ class Busy:
             self.now_ms += 10_000
             self.rates.look()
 
+    def pull(self, count: int, *, group: str = "G") -> None:
+        """A group is given so many messages of a byte of topic T."""
+        self.rates.pulled(("T", group), 0, count=count, size=count, next_offset=count)
+
 
 def put_rates(busy: Busy) -> tuple[float, ...]:
     """Over ten seconds, a minute, ten minutes."""
@@ -70,7 +74,7 @@ def test_what_a_group_got() -> None:
     """By topic and group, over the last minute."""
     busy = Busy()
     busy.go_on(looks=10)
-    busy.rates.got["T", "G"] += 60
+    busy.pull(60)
     busy.go_on()
 
     assert busy.rates.consume_tps("T", "G") == pytest.approx(1)
@@ -83,13 +87,12 @@ def test_what_a_group_got() -> None:
 def test_what_is_deleted_and_made_again_counts_from_0() -> None:
     """The looks of the last minute know no more of it; the sum of all never falls."""
     busy = Busy()
-    busy.rates.got["T", "G"] += 60
+    busy.pull(60)
     busy.go_on(looks=7)
-    busy.rates.pulled_to["T", "Empty"] = {0: 0}
-    busy.rates.given_to["T", "G"] = {0: 60}
+    busy.pull(0, group="Empty")
     busy.rates.forget_topic("T")
     busy.rates.forget_group("H")
-    busy.rates.got["T", "G"] += 6
+    busy.pull(6)
 
     assert busy.rates.consumed("T", "G") == 6
     assert busy.rates.consume_tps("T", "G") == pytest.approx(0.1)

@@ -1,5 +1,6 @@
 """Tests of listing what will fire."""
 
+from collections.abc import Mapping
 from typing import TypedDict, cast
 
 import attrs
@@ -24,6 +25,11 @@ def ask(**fields: object) -> bytes:
 def later(key: str, deliver_ms: int) -> str:
     """Properties of a message that waits."""
     return f"UNIQ_KEY\x01U{key}\x02KEYS\x01{key} all\x02TIMER_DELIVER_MS\x01{deliver_ms}\x02"
+
+
+async def recall(peer: Peer, sent: Mapping[str, str]) -> None:
+    """Take a message back, by the fields that answered its send."""
+    await peer.call(370, {"topic": "T", "recallHandle": sent["recallHandle"]})
 
 
 class Page(TypedDict):
@@ -152,7 +158,7 @@ async def test_deletes_are_read_with_a_look_at_the_other_tasks(
             for n in range(40)
         ]
         for ext in handles:
-            await peer.call(370, {"topic": "T", "recallHandle": ext["recallHandle"]})
+            await recall(peer, ext)
         answered: list[str] = []
 
         async def list_them() -> None:
@@ -187,12 +193,12 @@ async def test_two_listings_at_once(
             handle = (
                 await peer.call(10, send_ext("T", later(f"{number}", START + 60_000)), b"x")
             ).ext
-            await peer.call(370, {"topic": "T", "recallHandle": handle["recallHandle"]})
+            await recall(peer, handle)
         target = (await peer.call(10, send_ext("T", later("a", START + 50_000)), b"x")).ext
         await trio.sleep(1)  # they have their units
         # No more units: the last delete waits as an entry of the timer topic.
         monkeypatch.setattr(EnqueuePut, "put", no_room)
-        await peer.call(370, {"topic": "T", "recallHandle": target["recallHandle"]})
+        await recall(peer, target)
         await trio.sleep(1)
         listed: list[object] = []
 
@@ -220,7 +226,7 @@ async def test_cancelled_messages_are_left_out_on_every_page(autojump_clock: Moc
         }
 
         async def cancel(key: str) -> None:
-            await peer.call(370, {"topic": "T", "recallHandle": handles[key]["recallHandle"]})
+            await recall(peer, handles[key])
 
         await cancel("b")
         first = await page(peer, limit=1)

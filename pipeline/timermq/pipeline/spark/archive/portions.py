@@ -16,6 +16,7 @@ import attrs
 
 from ..errors import SparkJobError
 from ..jobs.schedule import content_name
+from ..options import absolute
 from .book import Batch, entries, staging_of
 
 _FILE = re.compile(r"(\d{20})-\d{5}\.parquet")
@@ -54,9 +55,10 @@ def known_batches(directory: str) -> list[Batch]:
         SparkJobError: Files of the newest one are on their way.
     """
     found = entries(Path(directory))
-    whole = os.path.normpath(Path(directory).absolute())
-    spellings = {whole, os.path.realpath(directory)}
-    for file in found[-1].files if found else ():
+    if not found:
+        return found  # also of a place that this machine does not see
+    spellings = {absolute(directory), os.path.realpath(directory)}
+    for file in found[-1].files:
         if (Path(directory) / file.path).exists():
             continue
         if any((staging_of(Path(one)) / file.staged).exists() for one in spellings):
