@@ -14,7 +14,7 @@ from fakes import VirtualClock
 from golden_stores import GoldenStore, GoldenStores, SentMessage
 from simulation.staged_service import HOST, ROOT, Arrival, arrivals_everywhere, running
 from timermq.pipeline import TIMER_TOPIC, TimerOptions
-from timermq.pipeline.system_topics import QUARANTINE_TOPIC
+from timermq.pipeline.system_topics import OWN_TOPICS
 from timermq.timerstore.body_codec import decompress_body
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.memory_disk import MemoryDisk
@@ -150,7 +150,7 @@ async def test_killed_java_store(
         found = [
             one
             for one in arrivals_everywhere(service.store)
-            if one.phy_offset >= end_py and one.topic not in (TIMER_TOPIC, QUARANTINE_TOPIC)
+            if one.phy_offset >= end_py and one.topic not in (TIMER_TOPIC, *OWN_TOPICS)
         ]
         statistics = service.statistics()
         waited = [one for one in manifest.messages if one.state.startswith("pending")]
@@ -189,7 +189,7 @@ async def test_classic_levels(
             one
             for one in arrivals_everywhere(service.store)
             if one.phy_offset >= manifest.state.max_phy_offset
-            and one.topic not in (TIMER_TOPIC, QUARANTINE_TOPIC)
+            and one.topic not in (TIMER_TOPIC, *OWN_TOPICS)
         ]
         statistics = service.statistics()
         pending = [one for one in manifest.messages if one.state == "pending"]

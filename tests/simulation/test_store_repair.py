@@ -33,6 +33,7 @@ from simulation.staged_service import (
     running,
 )
 from timermq.pipeline import TIMER_TOPIC
+from timermq.pipeline.system_topics import OWN_TOPICS
 from timermq.pipeline.upkeep.finding import Invariant, Severity
 from timermq.pipeline.upkeep.log_survey import Found, LogSurvey
 from timermq.pipeline.upkeep.segment_row import SegmentRow
@@ -248,7 +249,7 @@ async def check_served(golden: GoldenStore, image: Image, damages: Sequence[Dama
         found = [
             one
             for one in arrivals_everywhere(service.store)
-            if one.phy_offset >= end_py and one.topic != TIMER_TOPIC
+            if one.phy_offset >= end_py and one.topic not in (TIMER_TOPIC, *OWN_TOPICS)
         ]
     arrived = Counter(one.unique_id for one in found)
     pending = {

@@ -26,6 +26,7 @@ from timermq.pipeline import TIMER_TOPIC
 from timermq.pipeline.spark import SparkJobError, cause_of
 from timermq.pipeline.spark.jobs.audit import audit
 from timermq.pipeline.spark.jobs.rebuild import STAGE, RebuildReport, rebuild
+from timermq.pipeline.system_topics import OWN_TOPICS
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.pipeline.upkeep.store_check import CheckedStore
 from timermq.timerstore.disk_damage import Image, read_image, write_image
@@ -67,7 +68,9 @@ def served(
         ) as service:
             await trio.sleep(seconds)
             found = arrivals_everywhere(service.store)
-        return Counter(one.unique_id for one in found if one.topic != TIMER_TOPIC)
+        return Counter(
+            one.unique_id for one in found if one.topic not in (TIMER_TOPIC, *OWN_TOPICS)
+        )
 
     return trio.run(serve, clock=MockClock(autojump_threshold=0))
 

@@ -23,7 +23,7 @@ import structlog
 import trio
 
 from timermq.pipeline.clock import Clock, WatchedClock, trio_time_ms
-from timermq.pipeline.system_topics import QUARANTINE_TOPIC
+from timermq.pipeline.system_topics import OWN_TOPICS
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.remoting.plain_send import decode_plain_send
@@ -363,7 +363,7 @@ class Broker:
 
     def _let_read(self, queue: ConsumeQueue) -> None:
         """See to it that what arrives can be read: its topic may be gone, or have fewer queues."""
-        if queue.topic != QUARANTINE_TOPIC:
+        if queue.topic not in OWN_TOPICS:
             self.tables.topics.let_read(queue.topic, queue.queue_id)
 
     def _load_tables(self) -> ConfigSaver:
@@ -389,7 +389,7 @@ def _stored_topics(queues: Iterable[ConsumeQueue]) -> dict[str, int]:
     """Topic to number of queues, of those that hold messages for consumers."""
     nums: dict[str, int] = {}
     for queue in queues:
-        if queue.topic == QUARANTINE_TOPIC:
+        if queue.topic in OWN_TOPICS:
             continue
         nums[queue.topic] = max(nums.get(queue.topic, 0), queue.queue_id + 1)
     return nums

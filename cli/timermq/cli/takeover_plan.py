@@ -17,7 +17,7 @@ from timermq.pipeline.level_outlook import level_outlooks
 from timermq.pipeline.level_queues import count_left
 from timermq.pipeline.offline_store import OfflineStore
 from timermq.pipeline.store_sizes import measure
-from timermq.pipeline.system_topics import QUARANTINE_TOPIC, TIMER_TOPIC
+from timermq.pipeline.system_topics import OWN_TOPICS, TIMER_TOPIC
 from timermq.timerlog import slot_times
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.delay_offset import PATH, DelayOffsets
@@ -41,7 +41,7 @@ SIZES = (
 """Settings that must be those of the files."""
 
 INTERNAL_TOPICS = frozenset(
-    {TIMER_TOPIC, QUARANTINE_TOPIC, SCHEDULE_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC}
+    {TIMER_TOPIC, *OWN_TOPICS, SCHEDULE_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC}
 )
 
 

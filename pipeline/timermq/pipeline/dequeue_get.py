@@ -94,7 +94,8 @@ class DequeueGet:
                     await self._pass_empty(sink, slot_ms, present_ms)
                 else:
                     await self._advance(sink, slot_ms)
-                    await self._release(sink, slot_ms)
+                    if not await self._release(sink, slot_ms):
+                        return
 
     def _ends_soon(self) -> bool:
         """Whether the slots of which something has left are over within the width of a slot.
@@ -120,11 +121,16 @@ class DequeueGet:
             read_ahead_ms = 0
         await self._sleep(slot_ms, None if slot_ms is None else slot_ms + 1 - read_ahead_ms)
 
-    async def _release(self, sink: Sink, slot_ms: int) -> None:
-        """One round on the first open slot: close it if it is over, else send what is due."""
+    async def _release(self, sink: Sink, slot_ms: int) -> bool:
+        """One round on the first open slot: close it if it is over, else send what is due.
+
+        Returns:
+            False when the service stops before everything that belongs into the slot is linked:
+            nothing of it has left, and the next run opens it.
+        """
         slot = self.slots.get(slot_ms)
-        if not slot.is_settled:
-            await self._settle(slot)
+        if not slot.is_settled and not await self._settle(slot):
+            return False
         await self.slots.join(slot)
         if self._is_over(slot):
             self.slots.close(slot)
@@ -133,6 +139,7 @@ class DequeueGet:
             await self._release_by_turns(sink, slot)
         else:
             await self._release_in_order(sink, slot)
+        return True
 
     def _is_over(self, slot: OpenSlot) -> bool:
         """Whether nothing of the slot is left, nor can anything come that is not linked now."""
@@ -230,24 +237,28 @@ class DequeueGet:
         self.state.under_way.append(int(requests["offset_py"].min()))
         await sink.send(DequeueBatch(requests=requests, deletes=deletes))
 
-    async def _settle(self, slot: OpenSlot) -> None:
-        """Wait until whatever belongs into this slot is linked there.
+    async def _settle(self, slot: OpenSlot) -> bool:
+        """Wait until whatever belongs into this slot is linked there; False if the service stops.
 
         A roll of an earlier slot may bring a message, or the delete of one, into this slot: it has
         to be written and enqueued first. So has what was stored before the slot began: a delete
         that was acknowledged is then known before anything of the slot leaves. All of this takes as
-        long as the other stages are behind. A full disk does not hold it up.
+        long as the other stages are behind, and on a full disk until there is room: a delete that
+        has no unit yet may be among what waits for it.
         """
         state = self.state
         while self._rolls_sent and state.rolled_ms < slot.slot_ms and not state.stopping:
             await state.published.wait()
+        if self._rolls_sent and state.rolled_ms < slot.slot_ms:
+            return False
         self._rolls_sent = False
         await self._begin_to_settle(slot)
         while not self._looks_settled(slot):
             if state.stopping:
-                return
+                return False
             await state.committed.wait()
         slot.is_settled = True
+        return True
 
     async def _settles(self, slot: OpenSlot) -> bool:
         """The same for a later slot, without waiting."""
@@ -266,8 +277,7 @@ class DequeueGet:
         slot.settles_at = 0 if queue is None else queue.max_offset
 
     def _looks_settled(self, slot: OpenSlot) -> bool:
-        state = self.state
-        return state.waits_for_room or state.commit_queue_offset >= (slot.settles_at or 0)
+        return self.state.commit_queue_offset >= (slot.settles_at or 0)
 
     async def _wait_in(self, slot: OpenSlot) -> None:
         """Sleep until the next unit of the open slot is due, the slot ends, or it changes."""

@@ -25,7 +25,7 @@ from timermq.timerstore.record_check import has_its_body
 from .retried_message import check_intact
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
-from .timer_record import REAL_TOPIC, TimerRecordError, order_name
+from .timer_record import REAL_TOPIC, TimerRecordError, order_name, position_name
 from .timer_request import DeliverBatch, DequeueBatch, ReadMark, Requests, counted_hash
 from .timer_state import TimerState
 from .undeliverable import Undeliverable, check_size
@@ -76,9 +76,13 @@ class DequeueGetMessage:
         found = commit_log.records_at(places) if block is None else block.records()
         undeliverable: list[Undeliverable] = []
         records: list[bytes | None] = []
+        left_out: list[tuple[int, bytes]] = []
         for index, record in enumerate(found):
             records.append(None)
             if may_be_left_out and self._left_out(record or b"", deletes, requests[index]):
+                offset_py = int(requests["offset_py"][index])
+                if record is not None and position_name(offset_py) not in deletes:
+                    left_out.append((offset_py, record))
                 continue
             if record is None or int.from_bytes(record[:4]) != sizes[index]:
                 undeliverable.append(_unreadable(requests[index], record))
@@ -89,6 +93,7 @@ class DequeueGetMessage:
         return DeliverBatch(
             requests=requests[kept],
             block=RecordBlock.of([record for record in records if record is not None]),
+            left_out=left_out,
             undeliverable=undeliverable,
         )
 

@@ -35,6 +35,7 @@ from .clock import Clock
 from .delivered_message import DueMessage, due_message
 from .due_copies import DueCopies, due_copies
 from .early_messages import EarlyMessages
+from .left_out import mark_left_out
 from .quarantine import HOPELESS, Quarantine
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
@@ -98,6 +99,8 @@ class DequeuePutMessage:
             self._take_mark(batch)
             return
         now_ms = self.clock.now_ms()
+        if batch is not None and batch.left_out:
+            await self._mark_left_out(batch.left_out)
         due = batch
         if batch is None or self.early or self.early.are_in(batch, now_ms):
             due = self.early.exchange(batch, now_ms)
@@ -181,6 +184,21 @@ class DequeuePutMessage:
             else:
                 self.counts.deliver_held_up.over()
                 await trio.lowlevel.checkpoint()
+
+    async def _mark_left_out(self, left_out: list[tuple[int, bytes]]) -> None:
+        """Write of each cancelled record that it is done, as soon as the store takes it."""
+        now_ms = self.clock.now_ms()
+        marks = [mark_left_out(record, offset_py, now_ms) for offset_py, record in left_out]
+        while marks:
+            results = self.store.put(marks, even_when_full=True)
+            refused = [one for one in results if one.status not in STORED]
+            if refused:
+                text = f"{refused[0].status.name}: {refused[0].remark}"
+                await self._hold_up(len(refused), text)
+            pairs = zip(marks, results, strict=True)
+            marks = [mark for mark, result in pairs if result.status not in STORED]
+        self.counts.deliver_held_up.over()
+        await trio.lowlevel.checkpoint()
 
     async def _set_aside(self, undeliverable: list[Undeliverable]) -> None:
         """Bring what cannot be delivered to the quarantine, as soon as the store takes it."""

@@ -77,7 +77,6 @@ class EnqueuePut:
             occupied = self.wheel.occupied(targets, state.commit_read_ms)
             if occupied.any() or not self._append(batch, targets, rolled):
                 return False
-            state.waits_for_room = False
             self.counts.enqueue_held_up.over()
             for topic, count in batch.arrivals.items():
                 self.metrics.add(topic, count)
@@ -105,7 +104,6 @@ class EnqueuePut:
         held_up.again(count, self.clock.now_ms(), error)
         if held_up.is_news:
             log.warning("no room for timers, waiting", count=count, error=error)
-        self.state.waits_for_room = True
 
     def _targets(self, batch: EnqueueBatch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The slot of each unit, and which of them only wait there for a roll."""
@@ -144,6 +142,5 @@ class EnqueuePut:
 
     async def _wait_for_room(self) -> None:
         """Until slots are delivered (the ring has lapped) or some time has passed (a full disk)."""
-        self.state.committed.set()
         pause_s = self.counts.enqueue_held_up.pause_s(self.options.retry_interval_ms)
         await self.state.slot_closed.wait_at_most(pause_s)

@@ -60,8 +60,8 @@ class OpenSlot:
     walk: Walk
     facts_of: Callable[[int, int], TimerFacts | None]
     """(offset_py, size_py) to what the record says; None when it is gone or unreadable."""
-    delete_key_of: Callable[[int, int], bytes | None]
-    """(offset_py, size_py) of a delete message to the key that it names; None when it is gone or
+    delete_names_of: Callable[[int, int], set[bytes] | None]
+    """(offset_py, size_py) of a delete message to what it names; None when it is gone or
     unreadable: then it is sent down the pipe, to be set aside there."""
     will_need: Callable[[Iterable[tuple[int, int]]], None]
     """Announces (offset_py, size_py) of records that are asked for next."""
@@ -211,11 +211,11 @@ class OpenSlot:
         return kept
 
     def _is_no_delete(self, made: Requests, index: int, deletes: set[bytes]) -> bool:
-        """Put the key of a delete to the others; True when it cannot be read."""
-        key = self.delete_key_of(int(made["offset_py"][index]), int(made["size_py"][index]))
-        if key is not None:
-            deletes.add(key)
-        return key is None
+        """Put what a delete names to the others; True when it cannot be read."""
+        names = self.delete_names_of(int(made["offset_py"][index]), int(made["size_py"][index]))
+        if names is not None:
+            deletes |= names
+        return names is None
 
     def _ask_record(self, made: Requests, index: int, *, roll: bool) -> None:
         """Fill in moment and order from the record; what cannot be read is found out again."""

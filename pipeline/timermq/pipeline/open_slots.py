@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from timermq.timerlog import TimerLog, UnitChunk
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.record import RecordError, record_properties
+from timermq.timerstore.record import RecordError
 from timermq.wheel import TimerWheel
 
+from .left_out import names_in_delete
 from .open_slot import OpenSlot
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
@@ -26,7 +27,6 @@ from .timer_record import (
     TimerFacts,
     TimerRecordError,
     decode_present,
-    deleted_name,
 )
 from .timer_request import Requests
 from .timer_state import TimerState
@@ -57,7 +57,7 @@ class OpenSlots:
                 units_max=self.options.slot_units_max,
                 walk=partial(self._walk, slot_ms),
                 facts_of=self._facts_of,
-                delete_key_of=self._delete_key_of,
+                delete_names_of=self._delete_names_of,
                 will_need=self.store.commit_log.will_need,
                 is_done=self._is_done,
             )
@@ -105,10 +105,10 @@ class OpenSlots:
         except TimerRecordError:
             return None
 
-    def _delete_key_of(self, offset_py: int, size_py: int) -> bytes | None:
+    def _delete_names_of(self, offset_py: int, size_py: int) -> set[bytes] | None:
         record = self.store.commit_log.record_at(offset_py, size_py)
         try:
             check_size(record, offset_py, size_py)
-            return deleted_name(record_properties(record or b"")) or b""
+            return names_in_delete(record or b"")
         except (TimerRecordError, RecordError):
             return None

@@ -8,15 +8,19 @@ from timermq.timerstore.topic_name import topic_fault
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 QUARANTINE_TOPIC = "rmq_sys_TIMERMQ_QUARANTINE"
 """Ours: where undeliverable messages are kept (`quarantine`)."""
+LEFT_OUT_TOPIC = "rmq_sys_TIMERMQ_LEFT_OUT"
+"""Ours: marks of cancelled messages (`left_out`)."""
+OWN_TOPICS = frozenset({QUARANTINE_TOPIC, LEFT_OUT_TOPIC})
+"""Topics that RocketMQ does not have."""
 
 
 def destination_fault(topic: str) -> str | None:
     """Why no message can be delivered to a topic; None when it can.
 
     Of the broker's own topics RocketMQ delivers to some (acknowledgements of POP); what is
-    delivered to these would be taken for a timer, for an entry of the quarantine, or for a classic
-    level.
+    delivered to these would be taken for a timer, for an entry of the quarantine, for a mark, or
+    for a classic level.
     """
-    if topic in (TIMER_TOPIC, QUARANTINE_TOPIC, SCHEDULE_TOPIC):
+    if topic in (TIMER_TOPIC, *OWN_TOPICS, SCHEDULE_TOPIC):
         return f"the topic {topic} is the broker's own"
     return topic_fault(topic)

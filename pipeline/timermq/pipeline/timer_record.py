@@ -220,6 +220,11 @@ def order_name(order_py: int) -> bytes:
     return b"\x01%d" % order_py
 
 
+def position_name(phy_offset: int) -> bytes:
+    """How a delete names the very record that it takes back: not a roll of it."""
+    return b"\x02%d" % phy_offset
+
+
 def deleted_name(properties: bytes) -> bytes | None:
     """What a delete names: an order as ours do, else the key (Java's); None for no delete."""
     order = find(properties, DELETE_ORDER[:-1])

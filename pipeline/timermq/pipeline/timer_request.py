@@ -79,6 +79,8 @@ class DeliverBatch:
     requests: Requests
     block: RecordBlock
     """Their records, in the same order."""
+    left_out: list[tuple[int, bytes]] = attrs.Factory(list[tuple[int, bytes]])
+    """Position and bytes of the cancelled records that nothing names as its origin yet."""
     undeliverable: list[Undeliverable] = attrs.Factory(list[Undeliverable])
     """Due messages whose records cannot be used; what is set aside is taken out."""
     is_last: bool = True

@@ -44,8 +44,6 @@ class TimerState:
     """What the last run had done beyond its checkpoint; empty after a clean stop."""
     near_ms: int
     """Slots further ahead than that are not open."""
-    waits_for_room: bool = False
-    """enqueue_put cannot go on: the disk is full."""
     awaited_ms: int | None = None
     """Slot that dequeue_get sleeps for; None while it is awake or nothing is pending."""
     rolled_ms: int = attrs.field(default=0, init=False)
@@ -63,7 +61,7 @@ class TimerState:
     slots_changed: Signal = attrs.field(factory=Signal, init=False)
     """A slot at or before the awaited one changed, or the service stops (wakes dequeue_get)."""
     committed: Signal = attrs.field(factory=Signal, init=False)
-    """``commit_queue_offset`` moved, or enqueue_put waits for room (wakes dequeue_get)."""
+    """``commit_queue_offset`` moved, or the service stops (wakes dequeue_get)."""
     published: Signal = attrs.field(factory=Signal, init=False)
     """``rolled_ms`` or ``commit_read_ms`` moved (wakes dequeue_get)."""
     under_way: deque[int] = attrs.field(factory=deque[int], init=False)
@@ -88,7 +86,7 @@ class TimerState:
         self.scan_py = scan_py
         self.already_done = already_done
         self.fresh_cancels = FreshCancels()
-        self.awaited_ms, self.waits_for_room, self.stopping = None, False, False
+        self.awaited_ms, self.stopping = None, False
 
     def stop(self) -> None:
         """Ask the stages to finish; wakes whatever waits."""

@@ -58,7 +58,7 @@ def opened(chain: Chain, units_max: int = 1000) -> OpenSlot:
         units_max=units_max,
         walk=chain.walk,
         facts_of=no_facts,
-        delete_key_of=lambda offset_py, _: b"key%d" % offset_py,
+        delete_names_of=lambda offset_py, _: {b"key%d" % offset_py},
         will_need=lambda _: None,
         is_done=nothing_done,
     )
@@ -162,13 +162,13 @@ def test_records_are_announced_and_read_in_slices() -> None:
     announced: set[int] = set()
     read: list[int] = []
 
-    def key_of(offset_py: int, _: int) -> bytes | None:
+    def names_of(offset_py: int, _: int) -> set[bytes] | None:
         assert offset_py in announced
         read.append(offset_py)
-        return None if offset_py == 7 else b"key"
+        return None if offset_py == 7 else {b"key"}
 
     slot.will_need = lambda records: announced.update(offset_py for offset_py, _ in records)
-    slot.delete_key_of = key_of
+    slot.delete_names_of = names_of
     counts: list[int] = []
     for _ in slot.join(count - 1):
         counts.append(len(read))

@@ -17,7 +17,7 @@ import attrs
 import structlog
 import trio
 
-from timermq.pipeline.system_topics import QUARANTINE_TOPIC
+from timermq.pipeline.system_topics import OWN_TOPICS
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.admin_body import decode_configs
 from timermq.remoting.codes import RequestCode, ResponseCode
@@ -120,7 +120,7 @@ class TopicProcessor:
         async def clean() -> Command:
             store = self.timer_store.store
             for topic in dict.fromkeys(queue.topic for queue in store.queues()):
-                if self.topics.get(topic) is None and topic != QUARANTINE_TOPIC:
+                if self.topics.get(topic) is None and topic not in OWN_TOPICS:
                     await store.delete_topic(topic)
             return command.answer(ResponseCode.SUCCESS)
 

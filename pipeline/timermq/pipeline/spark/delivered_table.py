@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types
 
-from timermq.pipeline.system_topics import QUARANTINE_TOPIC, TIMER_TOPIC
+from timermq.pipeline.system_topics import OWN_TOPICS, TIMER_TOPIC
 from timermq.pipeline.timer_record import DELIVER, OUT
 
 from .byte_arrays import Flags, Places, numbers_in
@@ -97,7 +97,9 @@ class DeliveredReader(TableReader[LogSpan]):
 def are_deliveries(chunk: RecordChunk) -> Flags:
     """Which records are delivered messages."""
     _, named = chunk.origins
-    among = ~chunk.have_topic(TIMER_TOPIC.encode()) & ~chunk.have_topic(QUARANTINE_TOPIC.encode())
+    among = np.ones(len(chunk), np.bool_)
+    for topic in (TIMER_TOPIC, *OWN_TOPICS):
+        among &= ~chunk.have_topic(topic.encode())
     found = among & named
     rest = np.flatnonzero(among & ~named)
     if len(rest):

@@ -14,7 +14,7 @@ import attrs
 
 from timermq.pipeline.already_done import foreign_key_in, origin_in, pending_key
 from timermq.pipeline.destination import DESTINATION_COUNT_MAX
-from timermq.pipeline.system_topics import QUARANTINE_TOPIC
+from timermq.pipeline.system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC
 from timermq.pipeline.timer_record import (
     DELETE,
     OUT,
@@ -29,10 +29,10 @@ from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 
 from .spool import Spool
 
-DELIVERED, MOVED, CANCELLED, SET_ASIDE, ROLLED = 1, 2, 3, 4, 5
+DELIVERED, MOVED, CANCELLED, SET_ASIDE, ROLLED, LEFT_OUT = 1, 2, 3, 4, 5, 6
 """What a record does to the message that it names as its origin. What was set aside may be
 delivered later, by hand: that record names the same origin. What was moved or cancelled while it
-waited for a roll is rolled all the same, and its copy taken out of its last slot."""
+waited for a roll is rolled all the same, and its copy left out of its last slot."""
 
 TIMER_COLUMNS = ("position", "size", "out_ms", "queue_offset", "is_delete", "topic_hash")
 ORIGIN_COLUMNS = ("origin", "position", "effect")
@@ -43,6 +43,7 @@ BUCKET_COUNT = 64
 """Parts that hashes are divided into."""
 
 _QUARANTINE = QUARANTINE_TOPIC.encode()
+_LEFT_OUT = LEFT_OUT_TOPIC.encode()
 _FOREIGN_MARK = b"TIMER_DEQUEUE_MS\x01"
 
 
@@ -72,6 +73,8 @@ class TimerLedger:
         if origin is not None:
             if record.topic == _QUARANTINE:
                 effect = SET_ASIDE
+            elif record.topic == _LEFT_OUT:
+                effect = LEFT_OUT
             else:
                 effect = _effect(record, is_timer=is_timer, is_delete=is_delete)
             self.origins.add(origin // self.segment_size, (origin, position, effect))

@@ -23,7 +23,7 @@ import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from timermq.pipeline.system_topics import QUARANTINE_TOPIC, TIMER_TOPIC
+from timermq.pipeline.system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC, TIMER_TOPIC
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 
 LOG_COLUMNS = (
@@ -76,9 +76,11 @@ class Kind(enum.IntEnum):
     """… was taken back."""
     SET_ASIDE = 8
     """… is or was in quarantine."""
-    FIRST = 9
+    LEFT_OUT = 9
+    """… was left out when its slot was read, because a delete names its message."""
+    FIRST = 10
     """The message whose first record is here was rolled, once or more."""
-    UNIT = 10
+    UNIT = 11
     """A unit names the record here."""
 
 
@@ -124,6 +126,7 @@ def record_facts(log: DataFrame) -> DataFrame:
     effect = f"""CASE
         WHEN origin_py IS NULL THEN NULL
         WHEN topic = '{QUARANTINE_TOPIC}' THEN {Kind.SET_ASIDE:d}
+        WHEN topic = '{LEFT_OUT_TOPIC}' THEN {Kind.LEFT_OUT:d}
         WHEN NOT ({is_timer}) THEN {Kind.DELIVERED:d}
         WHEN is_delete AND rolls = 0 THEN {Kind.CANCELLED:d}
         WHEN rolls > 0 THEN {Kind.ROLLED:d}
@@ -197,7 +200,8 @@ def by_position(facts: DataFrame, limits: Limits, partitions: int) -> DataFrame:
         "cancelled": f"count_if(kind = {Kind.CANCELLED:d})",
         "cancel_py": f"min(if(kind = {Kind.CANCELLED:d}, b, NULL))",
         "set_aside": f"count_if(kind = {Kind.SET_ASIDE:d})",
-        "effect_py": f"min(if(kind BETWEEN {Kind.DELIVERED:d} AND {Kind.SET_ASIDE:d}, b, NULL))",
+        "left_out": f"count_if(kind = {Kind.LEFT_OUT:d})",
+        "effect_py": f"min(if(kind BETWEEN {Kind.DELIVERED:d} AND {Kind.LEFT_OUT:d}, b, NULL))",
         "is_rolled": f"count_if(kind = {Kind.FIRST:d}) > 0",
         "units": f"count_if(kind = {Kind.UNIT:d})",
         "unit_pos": f"max(if(kind = {Kind.UNIT:d}, a, NULL))",

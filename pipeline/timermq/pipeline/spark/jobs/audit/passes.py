@@ -176,7 +176,7 @@ class _Audit:
         (dead,) = taken_back.selectExpr("sum(open) AS open", "sum(pending) AS pending").collect()
         for name in ("open", "pending"):
             counts[name] -= dead[name] or 0
-        counts["copies"] = (dead["open"] or 0) + (dead["pending"] or 0)
+        counts["copies"] += (dead["open"] or 0) + (dead["pending"] or 0)
         if self.in_order:
             parts.append(broken(rules.in_order(kept), [rules.ORDER]))
         if counts["open"] or counts["named_deletes"] or counts["foreign_units"]:

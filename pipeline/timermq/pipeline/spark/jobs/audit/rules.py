@@ -18,7 +18,7 @@ from .facts import Kind, Limits
 from .finding import Rule, Verdict, text
 
 LEAVES = "delivered + moved"
-ENDS = f"{LEAVES} + rolled + cancelled + set_aside"
+ENDS = f"{LEAVES} + rolled + cancelled + set_aside + left_out"
 IS_TIMER = f"record_kind = {Kind.TIMER:d}"
 IS_DELETE = f"record_kind IN ({Kind.CANCEL:d}, {Kind.NAMED_DELETE:d})"
 IS_WAITING = f"(record_kind <= {Kind.NAMED_DELETE:d})"
@@ -216,11 +216,14 @@ OF_COPIES = (
 
 def counts(limits: Limits) -> dict[str, str]:
     """What became of the waiting records, as aggregates over the rows."""
+    is_left_out = f"left_out > 0 AND {ENDS} = left_out"
     return {
         "timers": f"count_if({IS_TIMER})",
         "delivered": f"count_if({IS_TIMER} AND delivered > 0)",
         "moved": f"count_if({IS_TIMER} AND delivered = 0 AND moved > 0)",
-        "cancelled": f"count_if({IS_TIMER} AND {LEAVES} = 0 AND cancelled > 0)",
+        "cancelled": f"count_if({IS_TIMER} AND {LEAVES} = 0 "
+        f"AND (cancelled > 0 OR ({is_left_out} AND order_py = key)))",
+        "copies": f"count_if({IS_TIMER} AND {is_left_out} AND order_py < key)",
         "rolled": f"count_if({IS_TIMER} AND {LEAVES} + cancelled = 0 AND rolled > 0)",
         "set_aside": f"count_if({IS_TIMER} AND {ENDS} = set_aside AND set_aside > 0)",
         "pending": f"count_if({IS_TIMER} AND {ENDS} = 0 AND {is_pending(limits)})",

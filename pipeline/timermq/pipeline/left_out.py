@@ -1,0 +1,59 @@
+"""Marks: what says of a cancelled message that it was left out when its slot was read.
+
+A delete takes effect where its slot is read: the message is left out, and nothing is delivered.
+After that nothing but the delete would tell that the message is done. The two may be parted: each
+is rolled by itself, so the delete may stand in an older segment of the log than the message, or its
+unit before a place where the timer log is cut. A recovery that begins anywhere would then take the
+message for one that still waits.
+
+So each record of the timer topic is ended by a record that names it as its origin: a delivery, a
+roll, an entry of the quarantine, a cancel, or such a mark. It stands behind the record that it
+ends, so cleaning cannot remove it before that one. No mark is needed where the delete itself, or
+the message that it makes way for, has the record as its origin.
+"""
+
+from __future__ import annotations
+
+from timermq.timerstore.message import Message
+from timermq.timerstore.properties import UNIQ_KEY_NAME, find
+from timermq.timerstore.record import RecordError, record_properties
+
+from .already_done import origin_in, origin_of
+from .system_topics import LEFT_OUT_TOPIC
+from .timer_record import DELETE_FOR, deleted_name, is_position, position_name
+
+
+def mark_left_out(record: bytes, phy_offset: int, now_ms: int) -> Message:
+    """The mark for a record of the timer topic.
+
+    Args:
+        record: The record that was left out; one that cannot be read gets a mark all the same.
+        phy_offset: Where it stands.
+        now_ms: The present, epoch milliseconds.
+    """
+    try:
+        unique_key = find(record_properties(record), UNIQ_KEY_NAME)
+    except RecordError:
+        unique_key = None
+    properties = b"" if unique_key is None else b"%b\x01%b\x02" % (UNIQ_KEY_NAME, unique_key)
+    return Message(
+        LEFT_OUT_TOPIC,
+        0,
+        b"",
+        properties,
+        born_ms=now_ms,
+        prepared_offset=origin_of(phy_offset),
+    )
+
+
+def names_in_delete(record: bytes) -> set[bytes]:
+    """What a delete names: an order or a key, and the one record that it ends by itself.
+
+    Raises:
+        RecordError: The record has no properties that could be read.
+    """
+    properties = record_properties(record)
+    names = {deleted_name(properties) or b""}
+    target = find(properties, DELETE_FOR[:-1])
+    target_py = int(target) if target is not None and is_position(target) else origin_in(record)
+    return names if target_py is None else {*names, position_name(target_py)}
