@@ -293,7 +293,7 @@ async def test_what_stepped_aside_is_not_cleaned_away(
         queue = life.service.store.queue(TIMER_TOPIC, 0)
         assert queue is not None
         first_left_py = int(queue.units(gone, 1)["phy_offset"][0])
-        read_ms, pinned_py = life.service.state.read_ms, life.service.oldest_pending_py()
+        read_ms, pinned_py = life.service.state.read_ms, life.service.needed_from()
 
     assert 0 < gone <= 40
     assert read_ms > slot_ms

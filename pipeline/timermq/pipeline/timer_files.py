@@ -111,6 +111,7 @@ class TimerFiles:
         if not self.read_only:
             self.checkpoint.write()
             self.disk.sync_now(self.checkpoint.file)
+            self.checkpoint.mark_durable()
 
     def erase(self, from_ms: int) -> None:
         """Forget what waits: all of it is in the commit log, from which recovery makes it anew.
@@ -127,6 +128,7 @@ class TimerFiles:
         self.checkpoint.clear()
         self.checkpoint.write()
         self.disk.sync_now(self.checkpoint.file)
+        self.checkpoint.mark_durable()
         self.timer_log.cut(self.timer_log.min_pos)
         self.wheel.reset(from_ms)
         self.wheel.remove_file()

@@ -56,6 +56,8 @@ class TimerFlush:
             await trio.sleep(self.options.timer_flush_interval_ms / 1000)
             await self.flush()
             await self._collect_garbage()
+            for _ in self.files.timer_log.bodies.learn():
+                await trio.lowlevel.checkpoint()
             self._keep_moving()
 
     async def flush(self) -> None:
@@ -101,6 +103,7 @@ class TimerFlush:
         )
         files.checkpoint.write()
         await files.disk.sync(files.checkpoint.file)
+        files.checkpoint.mark_durable()
         try:
             await files.metrics.save(metrics)
         except OSError as error:
@@ -124,7 +127,9 @@ class TimerFlush:
         """
         min_py = self.store.commit_log.min_offset
         if min_py > self._collected_py:
-            needed_pos = self.files.wheel.oldest_pos(self.state.commit_read_ms)
+            durable = self.files.checkpoint.durable
+            read_ms = self.state.commit_read_ms if durable is None else durable.read_ms
+            needed_pos = self.files.wheel.oldest_pos(read_ms)
             try:
                 await self.files.timer_log.delete_before_phy(min_py, needed_pos)
             except OSError as error:

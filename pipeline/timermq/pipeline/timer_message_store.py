@@ -40,6 +40,7 @@ from .enqueue_get import EnqueueGet
 from .enqueue_put import EnqueuePut
 from .flow_control import FlowControl
 from .level_takeover import LevelTakeover
+from .needed_records import needed_from
 from .open_slots import OpenSlots
 from .pending import PendingTimers
 from .quarantine import Quarantine
@@ -141,12 +142,8 @@ class TimerMessageStore:
         self._flush = TimerFlush(
             files=self.files, store=store, state=self.state, options=options, clock=clock
         )
-        self._restart_pin = self._pin()
-        """Body of the first message that is enqueued after the start, and until when it may be
-        needed: after a damage, messages that are enqueued again are older than units before them.
-        """
         store.on_arrival(self._arrived)
-        store.pinned_from = self.oldest_pending_py
+        store.pins.add(self.needed_from)
 
     def put(self, messages: Sequence[Message], *, is_retry: bool = False) -> list[TimerPutResult]:
         """Store messages, each now or for its moment: the one door of the service.
@@ -239,13 +236,6 @@ class TimerMessageStore:
             scan_py=recovered.scan_py,
             already_done=recovered.already_done,
         )
-        self._restart_pin = self._pin()
-
-    def _pin(self) -> tuple[int | None, int]:
-        return (
-            self._oldest_entry(self.state.queue_offset),
-            self.state.write_ms + self.options.roll_window_ms,
-        )
 
     def _start_stages(self, nursery: trio.Nursery) -> None:
         store, state, options, counts = self.store, self.state, self.options, self.counts
@@ -306,37 +296,14 @@ class TimerMessageStore:
             already_done=state.already_done,
         )
 
-    def oldest_pending_py(self) -> int | None:
-        """Position of the oldest body that anything pending or set aside needs; None without.
-
-        Positions grow along the timer log, so the oldest unit of all slots that are still to be
-        read names it, but for messages that recovery had to enqueue again. Entries that have no
-        unit yet are younger than all that have. What has left a slot that is closed is looked at
-        message by message: with whole slots, a disk that is full could stay so for ever.
-        A broker before this one may have let go of the oldest unit.
-        """
-        state, timer_log = self.state, self.files.timer_log
-        oldest_pos = self.files.wheel.oldest_pos(state.read_ms)
-        pins: list[int] = []
-        if oldest_pos is not None and timer_log.min_pos < timer_log.max_pos:
-            pins.append(timer_log.unit(max(oldest_pos, timer_log.min_pos)).offset_py)
-        first_waiting = self._oldest_entry(self.state.commit_queue_offset)
-        if first_waiting is not None:
-            pins.append(first_waiting)
-        enqueued_first, until_ms = self._restart_pin
-        if pins and enqueued_first is not None and self.state.commit_read_ms <= until_ms:
-            pins.append(enqueued_first)
-        firsts = (self.quarantine.first_py(), self.takeover.first_py(), state.oldest_leaving_py())
-        pins += [one for one in firsts if one is not None]
-        return min(pins, default=None)
-
-    def _oldest_entry(self, queue_offset: int) -> int | None:
-        """Position of the first message of the timer topic from a queue offset on."""
-        queue = self.store.queue(TIMER_TOPIC, 0)
-        if queue is None or queue_offset >= queue.max_offset:
-            return None
-        units = queue.units(max(queue_offset, queue.min_offset), 1)
-        return int(units["phy_offset"][0]) if len(units) else None
+    def needed_from(self) -> int | None:
+        """Position of the oldest record that cleaning must leave; None without any."""
+        pins = (
+            self.quarantine.first_py(),
+            self.takeover.first_py(),
+            needed_from(self.store, self.files, self.state),
+        )
+        return min((one for one in pins if one is not None), default=None)
 
     def live(self) -> Slots:
         """The slots that are still to be read."""

@@ -69,9 +69,18 @@ class CheckpointExtension:
     """Where recovery reads the commit log from to learn what was delivered."""
 
 
+@attrs.frozen(kw_only=True)
+class DurablePositions:
+    """Where a recovery would begin that found the checkpoint as it is on the disk."""
+
+    read_ms: int
+    queue_offset: int
+    scan_py: int
+
+
 @attrs.define(eq=False, kw_only=True)
 class TimerCheckpoint:
-    """The page. ``update``, ``write`` and the disk's sync make a new one durable."""
+    """The page. ``update``, ``write``, the disk's sync and ``mark_durable`` make it durable."""
 
     last_read_time_ms: int = 0
     last_timer_log_flush_pos: int = 0
@@ -82,6 +91,8 @@ class TimerCheckpoint:
     counter: int = 0
     extension: CheckpointExtension | None = None
     """None: absent, damaged, or RocketMQ has written since."""
+    durable: DurablePositions | None = attrs.field(default=None, init=False)
+    """As of the page that was found, or was synced last; None: recovery would read both logs."""
     _file: File | None = attrs.field(default=None, init=False, repr=False)
 
     @classmethod
@@ -111,6 +122,7 @@ class TimerCheckpoint:
             file.close()
             raise
         checkpoint._file = file
+        checkpoint.mark_durable()
         return checkpoint
 
     @classmethod
@@ -176,6 +188,17 @@ class TimerCheckpoint:
             OSError: The disk refused.
         """
         self.file.write(0, self.encode())
+
+    def mark_durable(self) -> None:
+        """The caller has synced the page as it was written last."""
+        extension = self.extension
+        self.durable = None
+        if extension is not None or self.last_read_time_ms > 0:
+            self.durable = DurablePositions(
+                read_ms=self.last_read_time_ms,
+                queue_offset=self.last_timer_queue_offset,
+                scan_py=0 if extension is None else extension.scan_py,
+            )
 
     def close(self) -> None:
         """Close the file; nothing is written."""

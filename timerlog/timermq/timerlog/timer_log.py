@@ -26,6 +26,7 @@ from timermq.timerstore.mapped_file_queue import MappedFileQueue
 
 from .chain import WALK_COUNT, UnitChunk, walk_chain
 from .log_end import clear_behind, find_end
+from .oldest_bodies import OldestBodies
 from .segment import SEGMENT_SIZE_MIN, chunks, chunks_of, closing, gather, parts, units_in
 from .unit import NO_POS, UNIT, Flags, Int64s, TimerUnit, Units, are_units, slot_times
 
@@ -57,6 +58,8 @@ class TimerLog:
         self._directory = directory
         self._queue = queue
         self._read_only = read_only
+        self.bodies = OldestBodies(queue)
+        """The oldest message that waits."""
 
     @classmethod
     def open(
@@ -324,6 +327,7 @@ class TimerLog:
         if not self._read_only:
             clear_behind(self._queue, end)
         self._queue.set_end(end)
+        self.bodies = OldestBodies(self._queue)
         if not self._read_only:
             self._queue.rewrite(rewrite_from)
         tail = [segment for segment in self._queue.segments if segment.end > sync_from]

@@ -27,6 +27,7 @@ from .group_commit import GroupCommit
 from .index_follower import IndexFollower
 from .message import Message
 from .message_columns import MessageColumns, StoredColumns
+from .pins import Pins
 from .put_status import PutResult
 from .queue_reader import QueueReader, RecordFilter, TagsFilter
 from .record_copy import RecordCopies
@@ -67,8 +68,8 @@ class MessageStore:
         self.commit_log = log = files.log
         self.recovery = recovery
         """What opening found and did."""
-        self.pinned_from: Callable[[], int | None] = lambda: None
-        """Lowest log position that a pending timer needs; cleaning never passes it."""
+        self.pins = Pins()
+        """What its owners need of the log."""
         self._lock = lock
         self._read_only = files.read_only
         self._is_closed = False
@@ -112,7 +113,7 @@ class MessageStore:
             cleaner=self._cleaner,
             checkpoint=files.checkpoint,
             last_store_ms=lambda: self._writer.last_store_ms,
-            pinned_from=lambda: self.pinned_from(),
+            pinned_from=self.pins.lowest,
             is_checkpointed=recovery.last_exit_ok,
         )
 

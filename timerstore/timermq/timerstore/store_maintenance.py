@@ -63,7 +63,7 @@ class StoreMaintenance:
         cleaner: What may go.
         checkpoint: Open for writing.
         last_store_ms: Store time of the newest message.
-        pinned_from: Lowest log position that a pending timer needs.
+        pinned_from: Lowest log position that anything pending needs.
     """
 
     def __init__(
@@ -158,6 +158,9 @@ class StoreMaintenance:
     async def clean(self) -> int:
         """Remove segments that may and should go; the count of log segments removed.
 
+        What its owners need no longer may be known by records alone that are not durable yet: a
+        power cut would take those, and the segment would be missed. So they are synced first.
+
         Raises:
             StoreFailedError: The disk was not measured or a file not removed, or something failed
                 before.
@@ -165,13 +168,18 @@ class StoreMaintenance:
         log = self._log
         # What is not yet synced and dispatched is still needed, whatever its age.
         needed = [log.flushed_where, self._dispatcher.dispatched_to]
+        if self._checkpointed_to >= 0:
+            needed.append(self._checkpointed_to)
         pinned = self._pinned_from()
         if pinned is not None:
             needed.append(pinned)
+        pinned_from = min(needed)
+        if pinned_from - log.min_offset >= log.segment_size:
+            await self._flush_log()
         async with self.files_lock:
             self._commit.check()
             try:
-                return await self._cleaner.clean(min(needed))
+                return await self._cleaner.clean(pinned_from)
             except OSError as error:
                 self._fail_unless_full(error)
         self._commit.check()

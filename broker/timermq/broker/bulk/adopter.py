@@ -112,19 +112,18 @@ class Adopter:
         self._gate = gate
         self._own = stamp.own
         self._own_names = frozenset(name.decode() for name in stamp.keys)
-        self._pinned_from = self._store.pinned_from
-        self._store.pinned_from = self.pinned_from
+        self._store.pins.add(self.needed_from)
         self._work: Adoption | None = None
 
-    def pinned_from(self) -> int | None:
-        """Lowest position of the log that the job in hand, or anything else, needs; None without.
+    def needed_from(self) -> int | None:
+        """Lowest position of the log behind which a start would look for rows; None for none.
 
-        Behind it a start would look for the job's rows.
+        Of each job that is not through, whether it is in hand or waits behind another.
         """
-        pins = [self._pinned_from()]
-        if self._work is not None:
-            pins.append(self._work.job.scan_py)
-        return min((one for one in pins if one is not None), default=None)
+        jobs = (
+            self._jobs.waiting() if self._work is None else [*self._jobs.waiting(), self._work.job]
+        )
+        return min((one for job in jobs if (one := job.scan_py) is not None), default=None)
 
     async def run(self) -> None:
         """Adopt what is handed over, and forget what is old, for ever.

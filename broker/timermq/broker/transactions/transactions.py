@@ -97,8 +97,7 @@ class Transactions:
         self._op_offset = recovered.op_offset
         self._mark = _Mark(self.open.next_offset, self._op_next)
         self._to_commit: _Offsets | None = None
-        self._pinned_from = self._store.pinned_from
-        self._store.pinned_from = self.pinned_from
+        self._store.pins.add(self.needed_from)
         self._counts = dict.fromkeys(Ending, 0)
         self.commit_latency = Histogram(COMMIT_BOUNDS_S)
         """Seconds from the birth of half messages to their commit."""
@@ -143,14 +142,13 @@ class Transactions:
         half = None if offset is None else read_half(self._store, offset)
         return None if half is None else self._renewals.counted(half)
 
-    def pinned_from(self) -> int | None:
-        """Lowest position of the log that an open transaction, or a timer, needs; None without."""
+    def needed_from(self) -> int | None:
+        """Lowest position of the log that an open transaction needs; None without any."""
         queue = self._store.queue(TRANS_HALF_TOPIC, HALF_QUEUE_ID)
-        pins = [self._pinned_from()]
-        if queue is not None and len(self.open):
-            units = queue.units(max(self.open.first_offset, queue.min_offset), 1)
-            pins += units["phy_offset"].tolist()
-        return min((one for one in pins if one is not None), default=None)
+        if queue is None or not len(self.open):
+            return None
+        units = queue.units(max(self.open.first_offset, queue.min_offset), 1)
+        return int(units["phy_offset"][0]) if len(units) else None
 
     # -- endings ------------------------------------------------------------------------------
 

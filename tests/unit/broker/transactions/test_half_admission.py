@@ -52,7 +52,7 @@ async def test_the_largest_is_renewed_and_discarded() -> None:
     assert len(bodies(rig.broker, HALF_TOPIC)) == 14
     assert found["TRANSACTION_CHECK_TIMES"] == "12"
     assert found["TIMERMQ_HALF"].startswith("0,")
-    assert rig.broker.store.pinned_from() is None
+    assert rig.broker.store.pins.lowest() is None
 
 
 @pytest.mark.parametrize("decision", [COMMIT, ROLLBACK])

@@ -267,11 +267,11 @@ async def test_the_log_keeps_what_is_open() -> None:
     rig.send("T")
     first = send_half(rig, "K0")
     second = send_half(rig, "K1")
-    pins = [rig.broker.store.pinned_from()]
+    pins = [rig.broker.store.pins.lowest()]
     end(rig, first, COMMIT)
-    pins.append(rig.broker.store.pinned_from())
+    pins.append(rig.broker.store.pins.lowest())
     end(rig, second, COMMIT)
-    pins.append(rig.broker.store.pinned_from())
+    pins.append(rig.broker.store.pins.lowest())
 
     assert pins == [*(int(one.ext["msgId"][16:], 16) for one in (first, second)), None]
 

@@ -100,11 +100,11 @@ async def test_it_alone_holds_the_log() -> None:
     left = Left(half("BIG", size=FULL), half("K1"))
     with capture_logs() as lines:
         await left.check()
-    pins = [left.broker.store.pinned_from()]
+    pins = [left.broker.store.pins.lowest()]
     offsets = [left.broker.transactions.open.offset_of(place) for place in left.places]
     for _ in range(2):
         await left.check()
-    pins.append(left.broker.store.pinned_from())
+    pins.append(left.broker.store.pins.lowest())
     stuck = [one for one in lines if one["log_level"] == "error"]
 
     assert pins == [left.places[0], None]
@@ -181,7 +181,7 @@ async def test_one_that_cannot_be_put_aside_stays_open() -> None:
 
     assert stuck == ["BIG"]
     assert bodies(left.broker, DISCARD_TOPIC) == ["K1"]
-    assert left.broker.store.pinned_from() == left.places[0]
+    assert left.broker.store.pins.lowest() == left.places[0]
 
 
 async def test_a_full_disk_ends_the_round_all_the_same() -> None:
