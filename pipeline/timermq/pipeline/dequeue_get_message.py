@@ -28,7 +28,7 @@ from .timer_options import TimerOptions
 from .timer_record import REAL_TOPIC, TimerRecordError, order_name, position_name
 from .timer_request import DeliverBatch, DequeueBatch, ReadMark, Requests, counted_hash
 from .timer_state import TimerState
-from .undeliverable import Undeliverable, check_size
+from .undeliverable import Reason, Undeliverable, check_size
 
 WARM_MS = 60_000
 """Bodies of messages that waited longer are compared with their checksums before they leave."""
@@ -68,8 +68,11 @@ class DequeueGetMessage:
         """The records of ``requests``, less those that are gone, cancelled or handled already."""
         commit_log = self.store.commit_log
         may_be_left_out = bool(deletes or self.state.already_done.foreign)
-        block = commit_log.block_at(requests["offset_py"], requests["size_py"].astype(np.int64))
-        if block is not None and not may_be_left_out and self._is_sound(requests, block):
+        offsets, all_sizes = requests["offset_py"], requests["size_py"].astype(np.int64)
+        broken = commit_log.old.are_damaged(offsets, all_sizes)
+        block = commit_log.block_at(offsets, all_sizes)
+        is_simple = not (broken or may_be_left_out)
+        if block is not None and is_simple and self._is_sound(requests, block):
             return DeliverBatch(requests=requests, block=block)
         sizes: list[int] = requests["size_py"].tolist()
         places = zip(requests["offset_py"].tolist(), sizes, strict=True)
@@ -88,6 +91,7 @@ class DequeueGetMessage:
                 undeliverable.append(_unreadable(requests[index], record))
             else:
                 records[index] = record
+        undeliverable += _take_broken(requests, records, broken)
         undeliverable += _take_damaged(requests, records)
         kept = [index for index, record in enumerate(records) if record is not None]
         return DeliverBatch(
@@ -189,6 +193,26 @@ def _unread_deletes(requests: Requests) -> NDArray[np.bool_]:
     """Deletes of which stage 3 could not read what they name; it keeps all others."""
     is_unread: NDArray[np.bool_] = (requests["magic"] & (MAGIC_DELETE | MAGIC_ROLL)) == MAGIC_DELETE
     return is_unread
+
+
+def _take_broken(
+    requests: Requests, records: list[bytes | None], broken: list[int]
+) -> list[Undeliverable]:
+    """Take out the records of which a sector is not as it was written."""
+    found: list[Undeliverable] = []
+    for index in broken:
+        record, request = records[index], requests[index]
+        if record is None:
+            continue
+        offset_py, size_py = int(request["offset_py"]), int(request["size_py"])
+        text = (
+            f"timer record at {offset_py}: expected its {size_py} bytes as they were written, "
+            "found a sector that differs from its seal"
+        )
+        error = TimerRecordError(Reason.DAMAGED, text)
+        found.append(Undeliverable.of(error, offset_py, size_py, record, counted_hash(request)))
+        records[index] = None
+    return found
 
 
 def _take_damaged(requests: Requests, records: list[bytes | None]) -> list[Undeliverable]:

@@ -153,7 +153,12 @@ def recover(
     flush_pos = checkpoint.last_timer_log_flush_pos
     state = _checkpoint_state(files)
     tail_start = _tail_start(files, state, flush_pos)
+    if state is CheckpointState.OURS:
+        files.timer_log.mend()
+    else:
+        files.timer_log.forget_seals()
     files.timer_log.recover(tail_start)
+    files.timer_log.cut_unsound(flush_pos)
     cut_bodiless(files.timer_log, store.commit_log, tail_start)
     read_ms = checkpoint.last_read_time_ms
     if state is CheckpointState.ABSENT:
@@ -174,6 +179,7 @@ def recover(
             ring_count=files.wheel.ring_count,
         )
     is_whole = files.timer_log.max_pos >= flush_pos
+    is_whole &= not files.timer_log.cut_unsound(files.timer_log.min_pos)
     if not (fits and store.recovery.last_exit_ok):
         is_whole &= not cut_damaged(files.timer_log, _link_check(files, options, read_ms))
     decision = DECISIONS[state, is_whole, fits]

@@ -190,14 +190,23 @@ async def test_killed_while_it_repairs(autojump_clock: trio.testing.MockClock, n
     assert Counter(crash.waiting) == found
 
 
-async def test_a_chain_that_breaks_later(autojump_clock: trio.testing.MockClock) -> None:
-    """Damage behind a clean stop stops the service where it is met; the next start repairs it."""
+async def test_damage_behind_a_clean_stop(autojump_clock: trio.testing.MockClock) -> None:
+    """The next start compares the timer log with its seals, and repairs it."""
     crash = await crashed()
     async with running(crash.disk, crash.clock, timer_options=OPTIONS):
         await trio.sleep(2)
     DAMAGES["unit damaged"][0](crash.disk)
+
+    assert Counter(crash.arrived + crash.waiting) == await delivered_in_the_end(crash)
+
+
+async def test_a_chain_that_breaks_later(autojump_clock: trio.testing.MockClock) -> None:
+    """Damage while it serves stops the service where it is met; the next start repairs it."""
+    crash = await crashed()
     with pytest.RaisesGroup(ChainError, flatten_subgroups=True):
-        await delivered_in_the_end(crash)
+        async with running(crash.disk, crash.clock, timer_options=OPTIONS):
+            DAMAGES["unit damaged"][0](crash.disk)
+            await trio.sleep(200)
     crash.disk.process_kill()
 
     assert Counter(crash.arrived + crash.waiting) == await delivered_in_the_end(crash)

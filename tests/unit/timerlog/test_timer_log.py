@@ -90,7 +90,7 @@ def test_one_batch_fills_several_segments() -> None:
 
 def test_a_full_disk_leaves_the_log_as_it_was() -> None:
     """A batch that needs a segment for which there is no room is not written at all."""
-    disk = MemoryDisk(total=2 * 4096)
+    disk = MemoryDisk(total=4 * 4096)
     log = opened(disk)
     append_units(log, [1] * 3, {})
 

@@ -37,6 +37,7 @@ class Rig:
         )
         put_bodies(self.store, *[body] * 9)
         trio.run(self.store.flush)
+        trio.run(self.store.clean)  # writes a checkpoint: what it has not passed stays
 
     def fill_disk(self, used_percent: int) -> None:
         """Let the disk be as full as this."""

@@ -101,7 +101,7 @@ def test_a_batch_that_the_disk_does_not_take_is_not_stored(segments: int) -> Non
     disk = MemoryDisk()
     store = open_store(disk)
     put_bodies(store, "first")
-    disk.total = disk.usage(ROOT).used + segments * 4096
+    disk.total = disk.usage(ROOT).used + 2 * segments * 4096  # each has its seals
     # As deliveries are put: sends are refused before the disk is asked.
     results = store.put(
         [message(BIG, queue_id=number % 2) for number in range(9)], even_when_full=True

@@ -16,6 +16,7 @@ import numpy as np
 from .disk import Disk
 from .errors import StoreError
 from .mapped_file_queue import MappedFile, MappedFileQueue
+from .old_bytes import OldBytes
 from .record import decode_record
 from .record_block import Places, RecordBlock, joined_runs
 from .record_check import CheckKind, CheckResult, check_record
@@ -104,8 +105,10 @@ class CommitLog:
         self.segment_size = segment_size
         self._disk = disk
         self._files = MappedFileQueue(
-            disk, directory, segment_size, reserve=True, read_only=read_only
+            disk, directory, segment_size, reserve=True, read_only=read_only, sealed=True
         )
+        self.old = OldBytes(self._files)
+        """What was there when the log was opened, once its seals are trusted."""
 
     @property
     def min_offset(self) -> int:
@@ -143,6 +146,18 @@ class CommitLog:
             StoreFormatError: A file is not a segment of this log.
         """
         self._files.load()
+
+    def trust_seals(self) -> None:
+        """The log is as this program left it: what is read is compared with its seals first."""
+        self.old.begin(self.max_offset)
+
+    def forget_seals(self) -> None:
+        """Another program may have written the log since (blocking).
+
+        Raises:
+            OSError: The disk failed.
+        """
+        self._files.forget_seals()
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -236,6 +251,7 @@ class CommitLog:
 
     def scan(self, first: int, *, check_crc: bool) -> LogScan:
         """Walk over the records from ``first`` (a record's position) up to the end or a bad one."""
+        self.old.compare(first, self.max_offset)
         return LogScan(self, first, check_crc=check_crc)
 
     def walk(self, first: int) -> Iterator[tuple[int, int]]:
@@ -303,6 +319,7 @@ class CommitLog:
     def set_end(self, end: int) -> None:
         """Let the data end at a position; later segments are removed."""
         self._files.set_end(end)
+        self.old.cut(end)
 
     def zero_tail(self) -> None:
         """Zero what stands behind the end of the data, up to `ZERO_RUN_SIZE` bytes of zeros.
@@ -342,6 +359,14 @@ class CommitLog:
             OSError: A sync failed; it must not be tried again.
         """
         await self._files.flush()
+
+    async def flush_seals(self) -> None:
+        """Make the seals durable.
+
+        Raises:
+            OSError: A sync failed; it must not be tried again.
+        """
+        await self._files.flush_seals()
 
     def delete_before(self, phy_offset: int) -> int:
         """Remove segments that end at or before a position, never the newest; the count removed."""

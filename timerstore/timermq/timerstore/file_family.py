@@ -16,6 +16,7 @@ class FileFamily(enum.Enum):
     CONSUME_QUEUE = "consumequeue"
     INDEX = "index"
     TIMER_LOG = "timerlog"
+    SEALS = "timermq-seals"
     TIMER_WHEEL = "timerwheel"
     STORE_CHECKPOINT = "checkpoint"
     TIMER_CHECKPOINT = "config/timercheck"

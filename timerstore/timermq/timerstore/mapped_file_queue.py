@@ -19,6 +19,7 @@ import trio
 
 from .disk import Bytes, Disk, File
 from .errors import StoreFormatError
+from .seals import Seals, remove_seals
 
 NAME_DIGITS = 20
 
@@ -53,6 +54,7 @@ class MappedFileQueue:
             mostly short).
         read_only: Nothing is created, changed or removed; ends are kept in memory. A segment is
             mapped when it is read: tools may have few files, and pass over most of a log.
+        sealed: Seal what is appended; see ``seals``.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class MappedFileQueue:
         *,
         reserve: bool,
         read_only: bool = False,
+        sealed: bool = False,
     ) -> None:
         self._disk = disk
         self._directory = directory
@@ -76,6 +79,7 @@ class MappedFileQueue:
         """Everything before it is durable."""
         self._unsynced_dirs: dict[str, int] = {}
         """Directories whose entries changed and are not durable, with the count of changes."""
+        self._seals = Seals(disk, directory, segment_size, read_only=read_only) if sealed else None
 
     @property
     def min_offset(self) -> int:
@@ -153,6 +157,9 @@ class MappedFileQueue:
             self._drop(self.segments.pop())
         self.wrote = offset
         self.flushed_where = min(self.flushed_where, offset)
+        last = self.segment_at(offset) or (self.segments[-1] if self.segments else None)
+        if self._seals is not None and last is not None:
+            self._seals.begin(last.start, offset, last.file)
 
     def segment_at(self, offset: int) -> MappedFile | None:
         """The segment that covers ``offset``."""
@@ -200,6 +207,8 @@ class MappedFileQueue:
             segment = self.segments[-1]
         assert segment.start <= offset <= offset + len(data) <= segment.end
         segment.file.write(offset - segment.start, data)
+        if self._seals is not None:
+            self._seals.extend(offset, data)
         self.wrote = max(self.wrote, offset + len(data))
 
     def start_segment(self, offset: int) -> None:
@@ -221,6 +230,9 @@ class MappedFileQueue:
                 file.map()
             else:
                 file.truncate(self.segment_size)
+            if self._seals is not None:
+                for directory in self._seals.start_segment(offset):
+                    self._note_change(directory)
         except OSError:
             file.close()
             self._disk.remove(path)
@@ -271,6 +283,45 @@ class MappedFileQueue:
         self.mark_flushed(end)
         return self.flushed_where
 
+    async def flush_seals(self) -> None:
+        """Make the seals durable, as far as the bytes are that they are of.
+
+        Raises:
+            OSError: The sync failed; it must not be tried again.
+
+        Cancellation: the next call does it.
+        """
+        if self._seals is not None:
+            await self._seals.flush()
+
+    def mend(self, first: int, end: int) -> list[int]:
+        """Compare what stands in [first, end) with its seals, and put single bits right.
+
+        Returns:
+            Positions of the sectors that are not as they were written, and stay so.
+
+        Raises:
+            OSError: The disk failed.
+        """
+        left: list[int] = []
+        if self._seals is not None:
+            for segment in self.segments:
+                start, to = max(first, segment.start), min(end, segment.end)
+                if start >= to:
+                    continue
+                left += self._seals.mend(segment.start, segment.file, start, to)
+        return left
+
+    def forget_seals(self) -> None:
+        """The log was written by another program: what its seals say is out of date (blocking).
+
+        Raises:
+            OSError: The disk failed.
+        """
+        if self._seals is not None and not self._read_only:
+            self._seals.close()
+            remove_seals(self._disk, self._directory)
+
     def rewrite(self, first: int) -> None:
         """Write again what stands from ``first`` to the end, and zeros behind it.
 
@@ -300,6 +351,8 @@ class MappedFileQueue:
         """Close all files; nothing is written."""
         for segment in self.segments:
             segment.file.close()
+        if self._seals is not None:
+            self._seals.close()
 
     def _is_behind(self, segment: MappedFile, offset: int) -> bool:
         return segment.start > offset or (segment.start == offset and len(self.segments) > 1)
@@ -308,6 +361,9 @@ class MappedFileQueue:
         segment.file.close()
         if not self._read_only:
             self._disk.remove(segment.file.path)
+            if self._seals is not None:
+                self._seals.drop(segment.start)
+                self._note_change(self._seals.directory)
             # A removed segment must not come back behind data that is durable by then.
             self._note_change(self._directory)
 

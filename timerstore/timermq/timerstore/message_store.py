@@ -10,7 +10,7 @@
 `put` and all reading are plain functions that do not yield, so there are no locks between them.
 Only making things durable waits for the disk, and is async.
 
-Corresponds to RocketMQ's DefaultMessageStore.
+Source: Java ``DefaultMessageStore``.
 """
 
 import os
@@ -69,7 +69,6 @@ class MessageStore:
         self.recovery = recovery
         """What opening found and did."""
         self.pins = Pins()
-        """What its owners need of the log."""
         self._lock = lock
         self._read_only = files.read_only
         self._is_closed = False

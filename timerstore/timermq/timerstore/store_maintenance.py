@@ -143,6 +143,7 @@ class StoreMaintenance:
         """
         end, store_ms = self._log.max_offset, self._last_store_ms()
         await self._flush_log()
+        await self._sync(self._log.flush_seals)
         # Asked before the queues are synced: a unit that could not be written until now may come
         # while they are, and is not durable then.
         is_dispatched = self._dispatcher.dispatched_to >= end
@@ -159,7 +160,8 @@ class StoreMaintenance:
         """Remove segments that may and should go; the count of log segments removed.
 
         What its owners need no longer may be known by records alone that are not durable yet: a
-        power cut would take those, and the segment would be missed. So they are synced first.
+        power cut would take those, and the segment would be missed. So all is synced first, and
+        what the checkpoint on the disk has not passed stays.
 
         Raises:
             StoreFailedError: The disk was not measured or a file not removed, or something failed
@@ -168,14 +170,14 @@ class StoreMaintenance:
         log = self._log
         # What is not yet synced and dispatched is still needed, whatever its age.
         needed = [log.flushed_where, self._dispatcher.dispatched_to]
-        if self._checkpointed_to >= 0:
-            needed.append(self._checkpointed_to)
         pinned = self._pinned_from()
         if pinned is not None:
             needed.append(pinned)
         pinned_from = min(needed)
         if pinned_from - log.min_offset >= log.segment_size:
-            await self._flush_log()
+            if log.flushed_where < log.max_offset or self._checkpointed_to < pinned_from:
+                await self.flush_checkpoint()
+            pinned_from = min(pinned_from, self._checkpointed_to)
         async with self.files_lock:
             self._commit.check()
             try:

@@ -90,6 +90,8 @@ def plan_recovery(store: StoreFiles) -> RecoveryPlan:
             damaged before its end, or gone.
     """
     store.log.load()
+    if store.checkpoint.durable_py is not None:
+        store.log.trust_seals()
     store.queues.recover()
     store.register.load()
     check_log_is_there(store)
@@ -126,6 +128,8 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
         OSError: The disk did not take it; opening the store again goes on.
     """
     log, queues = store.log, store.queues
+    if store.checkpoint.durable_py is None:
+        log.forget_seals()
     log.set_end(plan.end)
     if not store.read_only:
         # Whole records may stand in the tail, at their right positions: later ones must never

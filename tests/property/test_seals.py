@@ -1,0 +1,190 @@
+"""The seals of a log, held against what was appended, cut, killed and damaged."""
+
+from __future__ import annotations
+
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timermq.timerstore.mapped_file_queue import MappedFileQueue
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.seal_page import SECTOR_SIZE, STRETCH_SIZE
+from timermq.timerstore.seals import seals_directory
+
+LOG = "/store/log"
+SEGMENT_SIZE = STRETCH_SIZE + 3 * SECTOR_SIZE + 100
+"""A page, and one that is not full."""
+
+sizes = st.one_of(
+    st.integers(1, 40),
+    st.integers(1, 3 * SECTOR_SIZE),
+    st.just(SECTOR_SIZE),
+    st.integers(1, SEGMENT_SIZE),
+)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), sizes),
+        st.tuples(st.just("cut"), st.integers(0, 2 * SEGMENT_SIZE)),
+        st.tuples(st.just("kill"), st.just(0)),
+        st.tuples(st.just("power"), st.just(0)),
+    ),
+    max_size=12,
+)
+
+
+def opened(disk: MemoryDisk) -> MappedFileQueue:
+    """The log as a start finds it; its end is known from elsewhere."""
+    log = MappedFileQueue(disk, LOG, SEGMENT_SIZE, reserve=True, sealed=True)
+    log.load()
+    return log
+
+
+class Log:
+    """The log, and what it should hold."""
+
+    def __init__(self) -> None:
+        self.disk = MemoryDisk()
+        self.queue = opened(self.disk)
+        self.written = b""
+        self.flushed = b""
+        self._number = 0
+
+    def append(self, size: int) -> None:
+        """Append bytes that were never there, in pieces where a segment ends."""
+        while size:
+            at = len(self.written)
+            count = min(size, SEGMENT_SIZE - at % SEGMENT_SIZE)
+            self._number += 1
+            data = (b"%d " % self._number * count)[:count]
+            self.queue.write(at, data)
+            self.written += data
+            size -= count
+
+    def flush(self) -> None:
+        """Make all durable, as a checkpoint does."""
+
+        async def flush() -> None:
+            await self.queue.flush()
+            await self.queue.flush_seals()
+
+        trio.run(flush)
+        self.flushed = self.written
+
+    def cut(self, end: int) -> None:
+        """As a recovery does: the end, and nothing behind it, durable."""
+        end = min(end, len(self.written))
+        self.queue.set_end(end)
+        self.written = self.written[:end]
+        self.queue.rewrite(end)
+        self.flush()
+
+    def kill(self) -> None:
+        """The page cache stays."""
+        self.disk.process_kill()
+        self._open(self.written)
+
+    def cut_power(self) -> None:
+        """What was not synced is gone."""
+        self.disk.power_cut()
+        self._open(self.flushed)
+
+    def _open(self, held: bytes) -> None:
+        self.queue = opened(self.disk)
+        self.queue.set_end(len(held))
+        self.written = held
+        self.queue.rewrite(0)
+        self.disk.sync_now(*(segment.file for segment in self.queue.segments))
+        if self.queue.segments:
+            self.disk.sync_dir_now(LOG)
+        self.flush()
+
+    def damaged(self) -> list[int]:
+        """What the seals say."""
+        return self.queue.mend(0, len(self.written))
+
+
+def led(plan: list[tuple[str, int]]) -> Log:
+    """Carry a plan out; the seals find nothing wrong at any time."""
+    log = Log()
+    for step, value in plan:
+        match step:
+            case "append":
+                log.append(value)
+            case "cut":
+                log.cut(value)
+            case "kill":
+                log.kill()
+            case _:
+                log.flush()
+                log.append(7)
+                log.cut_power()
+        assert log.damaged() == []
+    return log
+
+
+@given(plan=steps)
+def test_sound_bytes_have_seals_that_fit(plan: list[tuple[str, int]]) -> None:
+    """Whatever was appended, cut, killed."""
+    led(plan)
+
+
+@given(plan=steps, size=sizes, place=st.integers(0), bit=st.integers(0, 7))
+def test_a_flipped_bit_is_put_right(
+    plan: list[tuple[str, int]], size: int, place: int, bit: int
+) -> None:
+    """Any bit, also of the last sector, which is not full."""
+    log = led(plan)
+    log.append(size)
+    before = log.written
+    number, at = divmod(place % len(before), SEGMENT_SIZE)
+    file = log.disk.open(f"{LOG}/{number * SEGMENT_SIZE:020d}")
+    (value,) = file.read(at, 1)
+    file.write(at, bytes([value ^ 1 << bit]))
+
+    assert log.damaged() == []
+    assert file.read(at, 1) == bytes([value])
+
+
+@given(plan=steps, size=sizes, place=st.integers(0))
+def test_a_sector_of_zeros_is_found(plan: list[tuple[str, int]], size: int, place: int) -> None:
+    """It stays as it is, and its position is told."""
+    log = led(plan)
+    log.append(size)
+    number, at = divmod(place % len(log.written), SEGMENT_SIZE)
+    at -= at % SECTOR_SIZE
+    start = number * SEGMENT_SIZE
+    file = log.disk.open(f"{LOG}/{start:020d}")
+    count = min(SECTOR_SIZE, SEGMENT_SIZE - at, len(log.written) - start - at)
+    file.write(at, bytes(count))
+
+    assert log.damaged() == [start + at]
+
+
+@given(plan=steps, bit=st.integers(0))
+def test_damaged_pages_accuse_no_bytes(plan: list[tuple[str, int]], bit: int) -> None:
+    """What they sealed counts as not sealed."""
+    log = led(plan)
+    log.append(10)
+    directory = seals_directory(LOG)
+    name = log.disk.list_dir(directory)[-1]
+    file = log.disk.open(f"{directory}/{name}")
+    at = bit % (8 * file.size())
+    (value,) = file.read(at // 8, 1)
+    file.write(at // 8, bytes([value ^ 1 << at % 8]))
+
+    assert log.damaged() == []
+
+
+@given(plan=steps)
+def test_seals_may_be_missing(plan: list[tuple[str, int]]) -> None:
+    """A log without any goes on, and has seals from there on."""
+    log = led(plan)
+    log.append(1000)
+    directory = seals_directory(LOG)
+    for name in log.disk.list_dir(directory):
+        log.disk.remove(f"{directory}/{name}")
+    log.kill()
+    log.append(1)
+
+    assert log.damaged() == []
+    assert log.disk.list_dir(directory)

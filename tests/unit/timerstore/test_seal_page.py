@@ -1,0 +1,105 @@
+"""Seals of sectors, the pages that hold them, and the bit that a seal can name."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from timermq.timerstore.seal_page import (
+    FACTORS,
+    PAGE_SIZE,
+    SEALS_IN_PAGE,
+    SECTOR_SIZE,
+    STRETCH_SIZE,
+    SealPage,
+    flipped_bit,
+    seals_of,
+)
+
+
+def page_of(data: bytes, start: int = 0) -> SealPage:
+    """The page of a stretch that begins with ``data``."""
+    page = SealPage.empty(start)
+    found = seals_of(data)
+    page.seals[: len(found)] = found
+    page.covered = len(data)
+    return page
+
+
+def test_the_format() -> None:
+    """Factors and seals are part of it: other ones would find damage everywhere."""
+    assert FACTORS[:2].tolist() == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F5]
+    assert (FACTORS & np.uint64(1)).all()
+    assert seals_of(b"\1" + bytes(3) + b"\2").tolist() == [
+        (0xE220A8397B1DCDAF + 2 * 0x6E789E6AA1B965F5) % (1 << 64)
+    ]
+    assert seals_of(bytes(1024)).tolist() == [0, 0]
+
+
+def test_a_page_comes_back() -> None:
+    """All fields, the last sector not whole."""
+    data = Random(1).randbytes(5 * SECTOR_SIZE + 7)
+    page = page_of(data, 3 * STRETCH_SIZE)
+    encoded = page.encode()
+    back = SealPage.decode(encoded, 3 * STRETCH_SIZE)
+
+    assert len(encoded) == PAGE_SIZE
+    assert back is not None
+    assert (back.start, back.covered) == (page.start, page.covered)
+    assert (back.seals == page.seals).all()
+    assert back.damaged(data) == []
+    assert back.damaged(data + b"more, not sealed") == []
+
+
+def test_every_bit_of_a_page_counts() -> None:
+    """A page that is damaged says nothing."""
+    encoded = page_of(Random(2).randbytes(STRETCH_SIZE)).encode()
+    for bit in range(8 * PAGE_SIZE):
+        changed = bytearray(encoded)
+        changed[bit // 8] ^= 1 << bit % 8
+        assert SealPage.decode(bytes(changed), 0) is None
+
+
+@pytest.mark.parametrize("page", [b"", bytes(PAGE_SIZE), bytes(100)])
+def test_no_page(page: bytes) -> None:
+    """Zeros are none: a sector of zeros has a seal of zero."""
+    assert SealPage.decode(page, 0) is None
+
+
+def test_a_page_of_another_place() -> None:
+    """A page that was written to the wrong place says nothing there."""
+    assert SealPage.decode(page_of(b"data", STRETCH_SIZE).encode(), 0) is None
+
+
+def test_every_flipped_bit_is_named() -> None:
+    """Set or cleared, in any place of a sector."""
+    data = Random(3).randbytes(SECTOR_SIZE)
+    sealed = int(seals_of(data)[0])
+    for bit in range(8 * SECTOR_SIZE):
+        changed = bytearray(data)
+        changed[bit // 8] ^= 1 << bit % 8
+        found = int(seals_of(bytes(changed))[0])
+        assert found != sealed
+        assert flipped_bit(found, sealed) == bit
+
+
+@pytest.mark.parametrize("flips", [0, 2, 3, 100])
+def test_other_damage_is_no_flipped_bit(flips: int) -> None:
+    """Neither none, nor several."""
+    random = Random(flips)
+    for _ in range(200):
+        data = random.randbytes(SECTOR_SIZE)
+        changed = bytearray(data)
+        for bit in random.sample(range(8 * SECTOR_SIZE), flips):
+            changed[bit // 8] ^= 1 << bit % 8
+        assert flipped_bit(int(seals_of(bytes(changed))[0]), int(seals_of(data)[0])) is None
+
+
+def test_sectors_that_changed_places() -> None:
+    """Each is damaged where it stands now."""
+    data = Random(4).randbytes(SEALS_IN_PAGE * SECTOR_SIZE)
+    first, second = data[:SECTOR_SIZE], data[SECTOR_SIZE : 2 * SECTOR_SIZE]
+
+    assert page_of(data).damaged(second + first + data[2 * SECTOR_SIZE :]) == [0, 1]

@@ -1,0 +1,79 @@
+"""Bytes that an earlier process wrote: compared with their seals before anything relies on them.
+
+What this process has written comes from memory as it was. What was there when it began may have
+changed on the disk, and is compared once, a stretch at a time, when it is first read. A single
+flipped bit is put right; sectors that stay damaged are remembered.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .mapped_file_queue import MappedFileQueue
+from .seal_page import SECTOR_SIZE, STRETCH_SIZE
+
+
+class OldBytes:
+    """What a log held when it was opened.
+
+    Args:
+        files: The log.
+    """
+
+    def __init__(self, files: MappedFileQueue) -> None:
+        self.damaged: set[int] = set()
+        """Positions of the sectors that are not as they were written."""
+        self._files = files
+        self._end = 0
+        self._compared: set[int] = set()
+        """Positions of the stretches that have been compared."""
+
+    def begin(self, end: int) -> None:
+        """Everything before ``end`` is old from now on, and none of it has been compared."""
+        self._end = end
+        self._compared.clear()
+        self.damaged.clear()
+
+    def cut(self, end: int) -> None:
+        """What stands behind ``end`` is not old any more."""
+        self._end = min(self._end, end)
+        self.damaged = {one for one in self.damaged if one < end}
+
+    def compare(self, first: int, end: int) -> bool:
+        """Compare what is old of [first, end); whether all of it is as it was written.
+
+        Raises:
+            OSError: The disk failed.
+        """
+        end = min(end, self._end)
+        at = first
+        while at < end:
+            segment = self._files.segment_at(at)
+            if segment is None:
+                break
+            start = at - (at - segment.start) % STRETCH_SIZE
+            if start not in self._compared:
+                self._compared.add(start)
+                self.damaged.update(self._files.mend(start, min(start + STRETCH_SIZE, segment.end)))
+            at = min(start + STRETCH_SIZE, segment.end)
+        return not self.damaged or not self._is_damaged(first, end)
+
+    def are_damaged(self, positions: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[int]:
+        """Which of some pieces are not as they were written, by their index.
+
+        Args:
+            positions: Where they begin.
+            sizes: Their sizes, bytes.
+
+        Raises:
+            OSError: The disk failed.
+        """
+        return [
+            index
+            for index in np.flatnonzero(positions < self._end).tolist()
+            if not self.compare(int(positions[index]), int(positions[index] + sizes[index]))
+        ]
+
+    def _is_damaged(self, first: int, end: int) -> bool:
+        return any(first - SECTOR_SIZE < one < end for one in self.damaged)

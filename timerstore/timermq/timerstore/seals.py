@@ -1,0 +1,325 @@
+"""The seals of a log in segments: written with each append, asked when old bytes are read.
+
+For the segment ``<root>/<directory>/<20 digits>`` the pages stand in
+``<root>/timermq-seals/<directory>/<20 digits>``, where RocketMQ does not look. A store that
+RocketMQ wrote has none, and any of the files may be missing: what has no seal counts as good.
+
+Bytes are appended first and sealed then, so a kill in between leaves a page that covers less than
+the segment holds. A page may also reach the disk before the bytes do, and the power fail then: the
+sector is not as it was written, which is what the seal says. So a seal that does not fit always
+tells the truth; a seal that is missing tells nothing.
+
+What was written behind a cut has seals of its own, which must be gone before other bytes take the
+place: ``begin`` sees to that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import structlog
+
+from .disk import Bytes, Disk, File, is_for_a_while
+from .seal_page import (
+    PAGE_SIZE,
+    SEALS_IN_PAGE,
+    SECTOR_SIZE,
+    STRETCH_SIZE,
+    SealPage,
+    flipped_bit,
+    seals_of,
+)
+
+DIRECTORY = "timermq-seals"
+
+log = structlog.get_logger("timermq.timerstore.seals")
+
+
+def seals_directory(directory: str) -> str:
+    """Where the seals of the segments in a directory right below a store's root stand."""
+    root, _, name = directory.rpartition("/")
+    return f"{root}/{DIRECTORY}/{name}"
+
+
+def remove_seals(disk: Disk, directory: str) -> None:
+    """Forget the seals of a log that another program has written (blocking).
+
+    Args:
+        disk: Where the store is.
+        directory: Of the segments.
+
+    Raises:
+        OSError: The disk failed.
+    """
+    place = seals_directory(directory)
+    names = disk.list_dir(place)
+    for name in names:
+        disk.remove(f"{place}/{name}")
+    if names:
+        disk.sync_dir_now(place)
+
+
+class Seals:
+    """The seals of one log that is written or read.
+
+    Args:
+        disk: Where the files are.
+        directory: Of the segments.
+        segment_size: Bytes of one segment.
+        read_only: Nothing is written.
+    """
+
+    def __init__(self, disk: Disk, directory: str, segment_size: int, *, read_only: bool) -> None:
+        self.directory = seals_directory(directory)
+        self._disk = disk
+        self._segment_size = segment_size
+        self._read_only = read_only
+        self._file: File | None = None
+        """The pages of the segment that is appended to; None: nothing is sealed."""
+        self._page = SealPage.empty(0)
+        """The page that is not full yet."""
+        self._tail = b""
+        """What the sector that is not full yet has."""
+        self._end = -1
+        """Where the next bytes are appended."""
+        self._unsynced: list[File] = []
+
+    # -- writing ------------------------------------------------------------------------------
+
+    def begin(self, segment_start: int, end: int, segment: File) -> None:
+        """Go on at ``end``: what stands behind it has no seal any more, also after a power cut.
+
+        Sectors of the last stretch that have no seal get one. Without room nothing is sealed until
+        the log is opened again.
+
+        Args:
+            segment_start: Where the segment that is appended to begins.
+            end: Of the log, in this segment.
+            segment: Its file.
+
+        Raises:
+            OSError: The disk failed.
+        """
+        if self._read_only:
+            return
+        self.close()
+        path = self._path(segment_start)
+        is_new = not self._disk.exists(path)
+        try:
+            self._file = self._create(segment_start)
+        except OSError as error:
+            if not is_for_a_while(error):
+                raise
+            log.warning("no room for seals", directory=self.directory, error=str(error))
+            return
+        if self._cut(self._file, segment_start, end, segment) and not is_new:
+            self._disk.sync_now(self._file)
+        else:
+            self._unsynced = [self._file]
+
+    def _cut(self, pages: File, segment_start: int, end: int, segment: File) -> bool:
+        """Let the pages end at ``end``; whether any seal behind it is gone."""
+        at = end - segment_start
+        number = at // STRETCH_SIZE
+        first = number * STRETCH_SIZE
+        data = segment.read(first, at - first)
+        sealed = self._read_page(pages, segment_start, number)
+        page = SealPage.empty(segment_start + first)
+        found = seals_of(data)
+        page.seals[: len(found)] = found
+        page.covered = len(data)
+        if sealed is not None:
+            # A damaged sector stays one: its seal is not made to fit.
+            whole = min(sealed.covered, len(data)) // SECTOR_SIZE
+            page.seals[:whole] = sealed.seals[:whole]
+        self._page, self._end = page, end
+        self._tail = data[len(data) - len(data) % SECTOR_SIZE :]
+        pages.write(number * PAGE_SIZE, page.encode())
+        behind_at = (number + 1) * PAGE_SIZE
+        behind = pages.read(behind_at, pages.size() - behind_at)
+        if any(behind):
+            pages.write(behind_at, bytes(len(behind)))
+        return any(behind) or (sealed is not None and sealed.covered > page.covered)
+
+    def start_segment(self, segment_start: int) -> list[str]:
+        """Reserve the pages of a segment that is made; the directories that have a new entry.
+
+        Raises:
+            OSError: No room; nothing has changed.
+        """
+        changed = self._disk.make_dirs(self.directory)
+        file = self._create(segment_start)
+        stale = file.read(0, file.size())
+        if any(stale):
+            file.write(0, bytes(len(stale)))
+        file.close()
+        return [*changed, self.directory]
+
+    def extend(self, offset: int, data: Bytes) -> None:
+        """Seal bytes that were appended at ``offset``.
+
+        Raises:
+            OSError: The disk failed.
+        """
+        if offset % self._segment_size == 0:
+            self._go_on_in(offset)
+        elif offset != self._end:
+            return
+        sectors = self._tail + bytes(data)
+        page, index = self._page, self._page.covered // SECTOR_SIZE
+        at = page.start % self._segment_size // STRETCH_SIZE * PAGE_SIZE
+        found = seals_of(sectors)
+        pages: list[bytes] = []
+        done = 0
+        while done < len(found):
+            if index == SEALS_IN_PAGE:
+                page, index = SealPage.empty(page.start + STRETCH_SIZE), 0
+            count = min(SEALS_IN_PAGE - index, len(found) - done)
+            page.seals[index : index + count] = found[done : done + count]
+            index, done = index + count, done + count
+            page.covered = index * SECTOR_SIZE
+            if done == len(found):
+                page.covered -= -len(sectors) % SECTOR_SIZE
+            pages.append(page.encode())
+        if page.covered == STRETCH_SIZE:
+            page = SealPage.empty(page.start + STRETCH_SIZE)
+        self._page = page
+        self._tail = sectors[len(sectors) - len(sectors) % SECTOR_SIZE :]
+        self._end = offset + len(data)
+        assert self._file is not None
+        self._file.write(at, b"".join(pages))
+        if self._file not in self._unsynced:
+            self._unsynced.append(self._file)
+
+    def _go_on_in(self, segment_start: int) -> None:
+        if self._file is not None and self._file not in self._unsynced:
+            self._file.close()
+        self._file = self._disk.open(self._path(segment_start))
+        self._page = SealPage.empty(segment_start)
+        self._tail, self._end = b"", segment_start
+
+    async def flush(self) -> None:
+        """Make the seals durable.
+
+        Raises:
+            OSError: The sync failed; it must not be tried again.
+
+        Cancellation: the next flush does it.
+        """
+        files, self._unsynced = self._unsynced, []
+        try:
+            if files:
+                await self._disk.sync(*files)
+        except BaseException:
+            self._unsynced += [one for one in files if one not in self._unsynced]
+            raise
+        for file in files:
+            if file is not self._file and file not in self._unsynced:
+                file.close()
+
+    def drop(self, segment_start: int) -> None:
+        """A segment is removed."""
+        self._disk.remove(self._path(segment_start))
+
+    def close(self) -> None:
+        """Close the files; nothing is written."""
+        for file in self._unsynced:
+            file.close()
+        if self._file is not None:
+            self._file.close()
+        self._unsynced, self._file, self._end = [], None, -1
+
+    def _create(self, segment_start: int) -> File:
+        self._disk.make_dirs(self.directory)
+        path = self._path(segment_start)
+        is_new = not self._disk.exists(path)
+        file = self._disk.open(path, create=True)
+        try:
+            file.allocate(-(-self._segment_size // STRETCH_SIZE) * PAGE_SIZE)
+        except OSError:
+            file.close()
+            if is_new:
+                self._disk.remove(path)
+            raise
+        return file
+
+    # -- asking -------------------------------------------------------------------------------
+
+    def damaged(self, segment_start: int, segment: File, first: int, end: int) -> list[int]:
+        """Positions of sealed sectors that are not as they were written.
+
+        Args:
+            segment_start: Where the segment begins.
+            segment: Its file.
+            first: Position in the log, in this segment; sectors that end behind it are wanted.
+            end: Sectors that begin before it are wanted.
+        """
+        found: list[int] = []
+        with self._pages(segment_start) as pages:
+            if pages is None:
+                return found
+            from_at, to_at = first - segment_start, end - segment_start
+            for number in range(from_at // STRETCH_SIZE, -(-to_at // STRETCH_SIZE)):
+                page = self._read_page(pages, segment_start, number)
+                if page is not None:
+                    data = segment.read(number * STRETCH_SIZE, page.covered)
+                    sectors = (page.start + one * SECTOR_SIZE for one in page.damaged(data))
+                    found += [one for one in sectors if first - SECTOR_SIZE < one < end]
+        return found
+
+    def mend(self, segment_start: int, segment: File, first: int, end: int) -> list[int]:
+        """Put sectors right of which one bit alone is another; positions of those that stay so.
+
+        Args:
+            segment_start: Where the segment begins.
+            segment: Its file.
+            first: As for ``damaged``.
+            end: As for ``damaged``.
+
+        Raises:
+            OSError: The disk did not take it.
+        """
+        sectors = self.damaged(segment_start, segment, first, end)
+        return [one for one in sectors if not self._mend(segment_start, segment, one)]
+
+    def _mend(self, segment_start: int, segment: File, sector: int) -> bool:
+        if self._read_only:
+            return False
+        number, rest = divmod(sector - segment_start, STRETCH_SIZE)
+        with self._pages(segment_start) as pages:
+            page = None if pages is None else self._read_page(pages, segment_start, number)
+        if page is None:
+            return False
+        at = sector - segment_start
+        data = bytearray(segment.read(at, min(page.covered - rest, SECTOR_SIZE)))
+        sealed = int(page.seals[rest // SECTOR_SIZE])
+        bit = flipped_bit(int(seals_of(bytes(data))[0]), sealed)
+        if bit is None or bit // 8 >= len(data):
+            return False
+        data[bit // 8] ^= 1 << bit % 8
+        if int(seals_of(bytes(data))[0]) != sealed:
+            return False
+        segment.write(at, data)
+        self._disk.sync_now(segment)
+        log.warning("flipped bit put right", path=segment.path, offset=at + bit // 8, bit=bit % 8)
+        return True
+
+    @contextlib.contextmanager
+    def _pages(self, segment_start: int) -> Iterator[File | None]:
+        path = self._path(segment_start)
+        if not self._disk.exists(path):
+            yield None
+            return
+        file = self._disk.open(path, read_only=True)
+        try:
+            yield file
+        finally:
+            file.close()
+
+    def _read_page(self, pages: File, segment_start: int, number: int) -> SealPage | None:
+        start = segment_start + number * STRETCH_SIZE
+        return SealPage.decode(pages.read(number * PAGE_SIZE, PAGE_SIZE), start)
+
+    def _path(self, segment_start: int) -> str:
+        return f"{self.directory}/{segment_start:020d}"
