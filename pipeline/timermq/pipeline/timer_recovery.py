@@ -47,7 +47,7 @@ from .already_done import AlreadyDone, enqueued_from
 from .done_in_log import done_in_log
 from .link_check import LinkCheck, slots_fit, slots_show_all
 from .timer_files import TimerFiles
-from .timer_log_repair import cut_bodiless, cut_damaged
+from .timer_log_repair import cut_bodiless, cut_damaged, cut_torn_move
 from .timer_options import TimerOptions
 from .timer_record import TIMER_TOPIC
 
@@ -161,6 +161,7 @@ def recover(
     tail_start = _tail_start(files, state, flush_pos)
     files.timer_log.recover(tail_start)
     cut_bodiless(files.timer_log, store.commit_log, tail_start)
+    cut_torn_move(files.timer_log, store, tail_start)
     read_ms = checkpoint.last_read_time_ms
     if state is CheckpointState.ABSENT:
         read_ms = _first_slot_ms(files, now_ms, options.timer_precision_ms)
