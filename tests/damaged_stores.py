@@ -90,6 +90,14 @@ def on_disk(image: Image) -> MemoryDisk:
     return disk
 
 
+def flip_bit(disk: Disk, path: str, at: int, bit: int) -> None:
+    """Let a bit of a byte of a file be another, durably."""
+    file = disk.open(path)
+    file.write(at, bytes([file.read(at, 1)[0] ^ bit]))
+    disk.sync_now(file)
+    file.close()
+
+
 def checked(
     disk: Disk,
     *,

@@ -5,7 +5,8 @@ recovery reads their tails:
 
 - every record that the pipeline writes names its origin: ``preparedTransactionOffset`` holds
   ``-1 - position`` of the timer record that it delivers or rolls. Those positions are done;
-- every unit of the timer log names its record: those entries are enqueued.
+- every unit of the timer log names its record: those entries are enqueued;
+- what cleaning has removed was done with (``Pins.released_to``).
 
 A record that Java delivered names no origin, but keeps the timer's keys: it is known again by
 topic, unique key, slot and number of rolls.
@@ -71,6 +72,8 @@ class AlreadyDone:
     """Sorted positions of timer records that are delivered or rolled already."""
     enqueued: NDArray[np.int64] = attrs.field(default=_NONE)
     """Sorted positions of timer records whose units are in the timer log already."""
+    cleaned_to: int = 0
+    """Records before it were cleaned, so nothing needed them: they are done."""
     foreign: dict[ForeignKey, int] = attrs.Factory(dict[ForeignKey, int])
     """Java's deliveries and rolls, with how many of each were seen."""
     until_slot_ms: int = -1
@@ -82,15 +85,15 @@ class AlreadyDone:
     those that get one only now count as well, rolled or not."""
 
     def __bool__(self) -> bool:
-        return bool(len(self.origins) or len(self.enqueued) or self.foreign)
+        return bool(len(self.origins) or len(self.enqueued) or self.foreign or self.cleaned_to)
 
     def enqueue_repeats(self, offsets_py: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which entries of the timer topic need not be enqueued again."""
-        return contains(self.enqueued, offsets_py) | contains(self.origins, offsets_py)
+        return contains(self.enqueued, offsets_py) | self.dequeue_repeats(offsets_py)
 
     def dequeue_repeats(self, offsets_py: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which due requests have reached their topic, or were rolled, before the stop."""
-        return contains(self.origins, offsets_py)
+        return contains(self.origins, offsets_py) | (offsets_py < self.cleaned_to)
 
     def take_foreign(self, record: bytes) -> bool:
         """Whether Java handled this timer record; each of its deliveries answers for one record."""
@@ -116,6 +119,7 @@ class AlreadyDone:
         if self and slot_ms > self.until_slot_ms and queue_offset >= self.until_queue_offset:
             self.origins = self.enqueued = _NONE
             self.foreign = {}
+            self.cleaned_to = 0
 
 
 def origin_in(record: bytes) -> int | None:

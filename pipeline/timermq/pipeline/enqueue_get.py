@@ -20,27 +20,21 @@ import trio
 from numpy.typing import NDArray
 
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.properties import find
-from timermq.timerstore.record import record_properties
 from timermq.timerstore.record_block import RecordBlock
-from timermq.timerstore.record_layout import QUEUE_OFFSET_AT
 
-from .already_done import origin_in
 from .clock import Clock
 from .enqueue_batch import facts_batch, plain_batch
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
 from .timer_record import (
-    DELETE_FOR,
-    ROLL_TIMES,
     TIMER_TOPIC,
     TimerFacts,
     TimerRecordError,
     decode_present,
-    is_position,
 )
 from .timer_request import EnqueueBatch
 from .timer_state import TimerState
+from .torn_move import is_torn_move
 from .undeliverable import Undeliverable
 
 PLAIN_COUNT_MIN = 128
@@ -168,31 +162,7 @@ class EnqueueGet:
             undeliverable.append(Undeliverable.of(error, offset, size, record))
             return None
         assert record is not None
-        if facts.is_delete and not facts.rolls and not self._is_whole(record):
+        if facts.is_delete and is_torn_move(self.store, record):
             log.warning("a move was cut off by a power cut", phy_offset=offset)
             return None
         return facts
-
-    def _is_whole(self, record: bytes) -> bool:
-        """False for a delete that makes way for a message which is not there.
-
-        Both are stored at once, the delete first. A power cut may have kept the first alone; nobody
-        was told of it, and the message that it takes back stays.
-        """
-        target_py = find(record_properties(record), DELETE_FOR[:-1])
-        if target_py is None or not is_position(target_py):
-            return True
-        entry = int.from_bytes(record[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8])
-        queue = self.store.queue(TIMER_TOPIC, 0)
-        behind: list[tuple[int, int, int]] = []
-        if queue is not None:
-            behind = queue.units(entry + 1, 1).tolist()
-        if not behind:
-            return False
-        phy_offset, size, _ = behind[0]
-        moved = self.store.commit_log.record_at(phy_offset, size)
-        return (
-            moved is not None
-            and origin_in(moved) == int(target_py)
-            and find(record_properties(moved), ROLL_TIMES[:-1]) is None
-        )

@@ -192,7 +192,8 @@ class OpenSlot:
         rolls = (chunk.magic & MAGIC_ROLL) != 0
         made["deliver_ms"][rolls] = self.slot_ms
         marks = ((chunk.magic & MAGIC_DELETE) != 0) & ~rolls
-        keep = ~marks & ~self.is_done(made)
+        is_done = self.is_done(made)
+        keep = ~marks & ~is_done
         asked = keep & ~exact
         if deletes is not None:
             asked |= marks
@@ -203,7 +204,8 @@ class OpenSlot:
             yield
             for index in some.tolist():
                 if deletes is not None and marks[index]:
-                    keep[index] = self._is_no_delete(made, index, deletes)
+                    is_unread = self._is_no_delete(made, index, deletes)
+                    keep[index] = is_unread and not is_done[index]
                 if keep[index] and not exact[index]:
                     self._ask_record(made, index, roll=bool(rolls[index]))
             yield

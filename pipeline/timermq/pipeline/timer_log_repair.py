@@ -9,11 +9,13 @@ from __future__ import annotations
 import numpy as np
 import structlog
 
-from timermq.timerlog import NO_POS, UNIT, TimerLog
+from timermq.timerlog import MAGIC_DELETE, NO_POS, UNIT, TimerLog
 from timermq.timerstore.commit_log import CommitLog
+from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record_check import CheckKind
 
 from .link_check import LinkCheck
+from .torn_move import is_torn_move
 
 log = structlog.get_logger("timermq.pipeline.timer_log_repair")
 
@@ -37,6 +39,21 @@ def cut_bodiless(timer_log: TimerLog, commit_log: CommitLog, start: int) -> None
         found = commit_log.check_at(phy_offset, check_crc=False)
         if found is not None and found.kind is CheckKind.RECORD and found.size != size:
             timer_log.cut(last_pos)
+
+
+def cut_torn_move(timer_log: TimerLog, store: MessageStore, start: int) -> None:
+    """Cut off the unit of a delete whose message a power cut took: it would take effect.
+
+    It was enqueued before the cut, together with its message. Enqueued again it counts as nothing.
+    """
+    for positions, units in timer_log.scan(start):
+        for index in np.flatnonzero(units["magic"] & MAGIC_DELETE).tolist():
+            phy_offset, size = int(units["offset_py"][index]), int(units["size_py"][index])
+            record = store.commit_log.record_at(phy_offset, size)
+            if record is not None and is_torn_move(store, record):
+                timer_log.cut(int(positions[index]))
+                log.warning("a move was cut off by a power cut", phy_offset=phy_offset)
+                return
 
 
 def cut_damaged(timer_log: TimerLog, links: LinkCheck) -> bool:

@@ -16,6 +16,11 @@ Three observations decide, each with few values; every combination has exactly o
 - the wheel: fits the log, or is doubtful (missing, of another precision, or with a slot whose first
   or last unit is not a unit of that slot).
 
+A reading from the start finds the oldest records cleaned. What our cleaning removed was done with,
+for it asks what a recovery would need, and notes how far it came (``Pins.released_to``): units and
+entries below that are left out. What is missing beyond it was taken by RocketMQ, which cleans by
+age, or was lost with a file: it is set aside by name.
+
 Nothing is skipped because time has passed: reading resumes at ``last_read_time_ms`` however long
 ago that was, and the wheel's live slots from there on are read in order. (RocketMQ jumps to seven
 days ago.)
@@ -38,10 +43,11 @@ from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.log_record import STORE_MS_END, store_ms_of
 from timermq.timerstore.message_store import MessageStore
 
-from .already_done import AlreadyDone, enqueued_from, foreign_key_in, origin_in
+from .already_done import AlreadyDone, enqueued_from
+from .done_in_log import done_in_log
 from .link_check import LinkCheck, slots_fit, slots_show_all
 from .timer_files import TimerFiles
-from .timer_log_repair import cut_bodiless, cut_damaged
+from .timer_log_repair import cut_bodiless, cut_damaged, cut_torn_move
 from .timer_options import TimerOptions
 from .timer_record import TIMER_TOPIC
 
@@ -160,6 +166,7 @@ def recover(
     files.timer_log.recover(tail_start)
     files.timer_log.cut_unsound(flush_pos)
     cut_bodiless(files.timer_log, store.commit_log, tail_start)
+    cut_torn_move(files.timer_log, store, tail_start)
     read_ms = checkpoint.last_read_time_ms
     if state is CheckpointState.ABSENT:
         read_ms = _first_slot_ms(files, now_ms, options.timer_precision_ms)
@@ -191,7 +198,9 @@ def recover(
     scan_py = min(_scan_start(decision.scan, files, store, read_ms), queue_py)
     if files.timer_log.max_pos < flush_pos:
         files.promise_less(read_ms, queue_offset, scan_py, options.timer_precision_ms)
-    done = _read_commit_log(store, scan_py, read_ms, queue_py)
+    done = done_in_log(store, scan_py, read_ms, queue_py)
+    if decision.scan is Resume.START:
+        done.cleaned_to = min(store.pins.released_to, store.commit_log.min_offset)
     if queue_py < store.commit_log.max_offset:
         done.enqueued = enqueued_from(files.timer_log, queue_py)
     # By the newest store time too: the clock may have been set back since the last delivery.
@@ -349,30 +358,6 @@ def _relink(files: TimerFiles, decision: Decision, read_ms: int, tail_start: int
             timer_log.cut(int(positions[wanted][linked.argmin()]))
             return False
     return True
-
-
-def _read_commit_log(store: MessageStore, scan_py: int, read_ms: int, queue_py: int) -> AlreadyDone:
-    """What the commit log shows as delivered or rolled from ``scan_py`` on.
-
-    Java's deliveries of slots that are read already are no question any more: a delivery of a later
-    slot was stored after the read time, one of a later entry stands behind that entry.
-    """
-    done = AlreadyDone()
-    origins: list[int] = []
-    for phy_offset, size in store.commit_log.scan(scan_py, check_crc=False):
-        record = store.commit_log.record_at(phy_offset, size)
-        if record is None:
-            continue
-        origin = origin_in(record)
-        if origin is not None:
-            origins.append(origin)
-            continue
-        is_late = store_ms_of(record) >= read_ms or phy_offset >= queue_py
-        key = foreign_key_in(record) if is_late else None
-        if key is not None:
-            done.foreign[key] = done.foreign.get(key, 0) + 1
-    done.origins = np.unique(np.array(origins, np.int64))
-    return done
 
 
 def _recount(files: TimerFiles, store: MessageStore, read_ms: int, done: AlreadyDone) -> int:

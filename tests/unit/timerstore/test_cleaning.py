@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from fakes import ManualClock
 from small_store import SEGMENT_SIZE, message, open_store, put_bodies, read_bodies, small_options
@@ -36,8 +37,11 @@ class Rig:
             self.disk, self.clock, small_options(**settings | options)
         )
         put_bodies(self.store, *[body] * 9)
-        trio.run(self.store.flush)
-        trio.run(self.store.clean)  # writes a checkpoint: what it has not passed stays
+        self.settle()
+
+    def settle(self) -> None:
+        """Serve the store until its checkpoint speaks of everything."""
+        trio.run(_serve, self.store, clock=MockClock(autojump_threshold=0))
 
     def fill_disk(self, used_percent: int) -> None:
         """Let the disk be as full as this."""
@@ -49,13 +53,26 @@ class Rig:
         return trio.run(self.store.clean)
 
 
+async def _serve(store: MessageStore) -> None:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(_run, store)
+        await trio.sleep(3)
+        nursery.cancel_scope.cancel()
+
+
+async def _run(
+    store: MessageStore, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    await store.run(task_status=task_status)
+
+
 def test_queues_are_cleaned_with_checkpoints_between(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of them would hold everybody's timers up."""
     rig = Rig()
     for number in range(2 * CLEANED_COUNT):
         rig.store.put([message("x", f"T{number}")])
     put_bodies(rig.store, *[BODY] * 9)
-    trio.run(rig.store.flush)
+    rig.settle()
     rig.clock.time_ms += 72 * HOUR_MS
     counts = [0]
     delete_before, checkpoint = ConsumeQueue.delete_before, trio.lowlevel.checkpoint
@@ -176,7 +193,7 @@ def test_what_is_not_durable_stays() -> None:
     """A full disk is no reason to remove what was never synced."""
     rig = Rig()
     put_bodies(rig.store, *[BODY] * 2)
-    trio.run(rig.store.flush)
+    rig.settle()
     put_bodies(rig.store, *[BODY] * 6)
     rig.fill_disk(87)
 
@@ -188,7 +205,7 @@ def test_the_index_goes_with_the_log() -> None:
     rig = Rig(message_index_enable=True, max_index_num=4)
     for number in range(12):
         rig.store.put([message(BODY, properties=b"KEYS\x01k%d\x02" % number)])
-    trio.run(rig.store.flush)
+    rig.settle()
     rig.store.query("T", "k1", count_max=1)
     before = len(rig.disk.list_dir("/store/index"))
     rig.clock.time_ms += 72 * HOUR_MS

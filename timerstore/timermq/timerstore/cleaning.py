@@ -91,11 +91,13 @@ class Cleaner:
             "to begin a segment of the log"
         )
 
-    async def clean(self, pinned_from: int | None) -> int:
+    async def clean(self, pinned_from: int | None, release: Callable[[int], None]) -> int:
         """Remove what may and should go, then measure again.
 
         Args:
             pinned_from: Lowest log position that a pending timer needs.
+            release: Told the end of what goes, before it does and behind it: a disk that was full
+                may have room then.
 
         Returns:
             Segments of the log removed.
@@ -106,8 +108,12 @@ class Cleaner:
             OSError: The disk was not measured, or a file not removed.
         """
         self.measure()
-        removed = self._log.delete_before(self._removable_end(pinned_from))
+        end = self._removable_end(pinned_from)
+        if end > self._log.min_offset:
+            release(end)
+        removed = self._log.delete_before(end)
         if removed:
+            release(self._log.min_offset)
             await self._queues.delete_before(self._log.min_offset)
             if self._index is not None:
                 self._index.delete_before(self._log.min_offset)

@@ -8,9 +8,7 @@
                  └──▶ key index (follows in the background)
 
 `put` and all reading are plain functions that do not yield, so there are no locks between them.
-Only making things durable waits for the disk, and is async.
-
-Source: Java ``DefaultMessageStore``.
+Only making things durable waits for the disk, and is async. RocketMQ's DefaultMessageStore.
 """
 
 import os
@@ -68,7 +66,8 @@ class MessageStore:
         self.commit_log = log = files.log
         self.recovery = recovery
         """What opening found and did."""
-        self.pins = Pins()
+        self.pins = Pins(files.register)
+        """What its owners need of the log."""
         self._lock = lock
         self._read_only = files.read_only
         self._is_closed = False
@@ -112,7 +111,7 @@ class MessageStore:
             cleaner=self._cleaner,
             checkpoint=files.checkpoint,
             last_store_ms=lambda: self._writer.last_store_ms,
-            pinned_from=self.pins.lowest,
+            pins=self.pins,
             is_checkpointed=recovery.last_exit_ok,
         )
 

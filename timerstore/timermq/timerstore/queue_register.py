@@ -5,11 +5,13 @@ a log that ends earlier than it did is damaged, a queue that is shorter or gone 
 When queues are made again, the records of a deleted topic, which the log keeps until it is
 cleaned, must not bring the topic back. Losing the file loses these comforts and nothing else.
 
-Written at a clean stop and when a topic is deleted::
+Written at a clean stop, when a topic is deleted and when old records are removed::
 
-    {"queues": {"A": {"0": 12, "1": 9}}, "logEnd": 9000, "deletedTopics": {"T": 4711}}
+    {"queues": {"A": {"0": 12, "1": 9}}, "logEnd": 9000, "deletedTopics": {"T": 4711},
+     "cleanedTo": 1024}
 
-with the next offset of each queue, the end of the durable log, and where it ended at each deletion.
+with the next offset of each queue, the end of the durable log, where it ended at each deletion, and
+the position before which records were removed although everything that needs records was asked.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,6 +32,7 @@ class _Content:
     queues: dict[str, dict[int, int]] = attrs.field(factory=dict[str, dict[int, int]])
     logEnd: int = 0
     deletedTopics: dict[str, int] = attrs.field(factory=dict[str, int])
+    cleanedTo: int = 0
 
 
 class QueueRegister:
@@ -67,6 +70,23 @@ class QueueRegister:
     def deleted_topics(self) -> Mapping[str, int]:
         """Deleted topics whose records are not cleaned yet, with where the log ended then."""
         return self._content.deletedTopics
+
+    @property
+    def cleaned_to(self) -> int:
+        """Records before it were removed by cleaning, which leaves what is needed; 0: none were.
+
+        RocketMQ, or a lost file, may have taken more from the log than this says.
+        """
+        return self._content.cleanedTo
+
+    def note_cleaned(self, end: int) -> None:
+        """Note durably that cleaning removes the records before a position (blocking).
+
+        Raises:
+            OSError: The disk refused; nothing has changed.
+        """
+        if end > self._content.cleanedTo:
+            self._write(attrs.evolve(self._content, cleanedTo=end))
 
     def queues(self) -> Iterable[tuple[str, int, int]]:
         """Topic, queue id and next offset of each queue in the list."""
@@ -122,7 +142,7 @@ class QueueRegister:
             for topic, phy_offset in self._content.deletedTopics.items()
             if phy_offset > log_start
         }
-        self._write(_Content(offsets, log_end, deleted))
+        self._write(_Content(offsets, log_end, deleted, self._content.cleanedTo))
 
     def _write(self, content: _Content) -> None:
         save_json_now(self._disk, self._path, fastjson(attrs.asdict(content)))

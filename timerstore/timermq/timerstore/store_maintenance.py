@@ -30,6 +30,7 @@ from .disk import Disk, is_for_a_while
 from .dispatch import Dispatcher
 from .group_commit import GroupCommit
 from .index_follower import IndexFollower
+from .pins import Pins
 from .queue_register import QueueRegister
 from .store_checkpoint import StoreCheckpoint
 from .store_lock import StoreLock
@@ -63,7 +64,7 @@ class StoreMaintenance:
         cleaner: What may go.
         checkpoint: Open for writing.
         last_store_ms: Store time of the newest message.
-        pinned_from: Lowest log position that anything pending needs.
+        pins: What its owners need of the log.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class StoreMaintenance:
         cleaner: Cleaner,
         checkpoint: StoreCheckpoint,
         last_store_ms: Callable[[], int],
-        pinned_from: Callable[[], int | None],
+        pins: Pins,
         is_checkpointed: bool,
     ) -> None:
         self._disk = disk
@@ -92,7 +93,7 @@ class StoreMaintenance:
         self._cleaner = cleaner
         self._checkpoint = checkpoint
         self._last_store_ms = last_store_ms
-        self._pinned_from = pinned_from
+        self._pins = pins
         self._checkpointed_to = log.max_offset if is_checkpointed else -1
         """End of the log that the checkpoint on the disk speaks of."""
         self._appended = trio.lowlevel.ParkingLot()
@@ -170,7 +171,7 @@ class StoreMaintenance:
         log = self._log
         # What is not yet synced and dispatched is still needed, whatever its age.
         needed = [log.flushed_where, self._dispatcher.dispatched_to]
-        pinned = self._pinned_from()
+        pinned = self._pins.lowest()
         if pinned is not None:
             needed.append(pinned)
         pinned_from = min(needed)
@@ -181,7 +182,7 @@ class StoreMaintenance:
         async with self.files_lock:
             self._commit.check()
             try:
-                return await self._cleaner.clean(pinned_from)
+                return await self._cleaner.clean(pinned_from, self._pins.release)
             except OSError as error:
                 self._fail_unless_full(error)
         self._commit.check()

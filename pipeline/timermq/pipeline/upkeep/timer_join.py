@@ -51,6 +51,7 @@ class TimerJoin:
     def find(self) -> Findings:
         """Everything that is wrong."""
         ledger = self.log.ledger
+        ledger.end()
         segments = {*ledger.timers.segments(), *ledger.origins.segments(), *self.units.segments()}
         for segment in sorted(segments):
             timers = ledger.timers.take(segment)

@@ -23,6 +23,7 @@ from timermq.pipeline.timer_record import (
     deleted_name,
     order_name,
 )
+from timermq.pipeline.torn_move import makes_way_for, takes_the_place
 from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.log_record import LogRecord
 from timermq.timerstore.properties import UNIQ_KEY_NAME, find
@@ -35,6 +36,8 @@ delivered later, by hand: that record names the same origin. What was moved or c
 waited for a roll is rolled all the same, and its copy left out of its last slot."""
 
 TIMER_COLUMNS = ("position", "size", "out_ms", "queue_offset", "is_delete", "topic_hash")
+TORN = 2
+"""In the column ``is_delete``: a delete that counts as nothing, for its message is not there."""
 ORIGIN_COLUMNS = ("origin", "position", "effect")
 
 NO_TOPIC = 1 << 40
@@ -45,6 +48,15 @@ BUCKET_COUNT = 64
 _QUARANTINE = QUARANTINE_TOPIC.encode()
 _LEFT_OUT = LEFT_OUT_TOPIC.encode()
 _FOREIGN_MARK = b"TIMER_DEQUEUE_MS\x01"
+
+
+@attrs.frozen
+class _Move:
+    """A delete that makes way for a message behind it."""
+
+    target_py: int
+    row: tuple[int, ...]
+    name: bytes
 
 
 @attrs.define(eq=False)
@@ -64,6 +76,8 @@ class TimerLedger:
     """Hashes of what RocketMQ delivered or rolled, by bucket."""
     deletes: Spool = attrs.field(factory=lambda: Spool(1), init=False)
     """Hashes of what deletes name, by bucket."""
+    _move: _Move | None = attrs.field(default=None, init=False)
+    """The delete of a move, until the next record of the timer topic tells if it is whole."""
 
     def note(self, data: bytes, record: LogRecord, position: int, *, is_timer: bool) -> int:
         """Take a record; returns its effect on an origin, 0 if it names none."""
@@ -83,21 +97,42 @@ class TimerLedger:
             if key is not None:
                 _keep(self.foreign, b"\0".join(key))
         if is_timer:
+            self._judge_move(data)
             out = find(record.properties, OUT[:-1]) or b""
-            self.timers.add(
-                position // self.segment_size,
-                (
-                    position,
-                    len(data),
-                    int(out) if out.isdigit() and len(out) < 19 else -1,
-                    record.queue_offset,
-                    int(is_delete),
-                    _topic_hash(find(record.properties, REAL_TOPIC[:-1])),
-                ),
+            row = (
+                position,
+                len(data),
+                int(out) if out.isdigit() and len(out) < 19 else -1,
+                record.queue_offset,
+                int(is_delete),
+                _topic_hash(find(record.properties, REAL_TOPIC[:-1])),
             )
-            if is_delete:
-                _keep(self.deletes, deleted_name(record.properties) or b"")
+            target_py = makes_way_for(record.properties) if is_delete else None
+            name = (deleted_name(record.properties) or b"") if is_delete else None
+            if target_py is None or name is None:
+                self._add(row, name)
+            else:
+                self._move = _Move(target_py, row, name)
         return effect
+
+    def end(self) -> None:
+        """The log is through: a move that nothing stands behind was torn."""
+        self._judge_move(None)
+
+    def _judge_move(self, behind: bytes | None) -> None:
+        """Take the delete of a move by what stands behind it in the timer topic."""
+        move, self._move = self._move, None
+        if move is None:
+            return
+        if behind is not None and takes_the_place(behind, move.target_py):
+            self._add(move.row, move.name)
+        else:
+            self._add((*move.row[:4], TORN, move.row[5]), None)
+
+    def _add(self, row: tuple[int, ...], name: bytes | None) -> None:
+        self.timers.add(row[0] // self.segment_size, row)
+        if name is not None:
+            _keep(self.deletes, name)
 
     def close(self) -> None:
         """Give the temporary files back."""

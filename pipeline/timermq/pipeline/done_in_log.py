@@ -1,0 +1,34 @@
+"""What the commit log shows as done: the records that deliver, roll or end timer records."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from timermq.timerstore.log_record import store_ms_of
+from timermq.timerstore.message_store import MessageStore
+
+from .already_done import AlreadyDone, foreign_key_in, origin_in
+
+
+def done_in_log(store: MessageStore, scan_py: int, read_ms: int, queue_py: int) -> AlreadyDone:
+    """What the commit log shows as delivered or rolled from ``scan_py`` on.
+
+    Java's deliveries of slots that are read already are no question any more: a delivery of a later
+    slot was stored after the read time, one of a later entry stands behind that entry.
+    """
+    done = AlreadyDone()
+    origins: list[int] = []
+    for phy_offset, size in store.commit_log.scan(scan_py, check_crc=False):
+        record = store.commit_log.record_at(phy_offset, size)
+        if record is None:
+            continue
+        origin = origin_in(record)
+        if origin is not None:
+            origins.append(origin)
+            continue
+        is_late = store_ms_of(record) >= read_ms or phy_offset >= queue_py
+        key = foreign_key_in(record) if is_late else None
+        if key is not None:
+            done.foreign[key] = done.foreign.get(key, 0) + 1
+    done.origins = np.unique(np.array(origins, np.int64))
+    return done

@@ -1,0 +1,56 @@
+"""Torn moves: a delete that makes way for a message which is not there.
+
+A move is stored at once, the delete first and behind it the message with its new moment. A power
+cut may keep the first alone, whole, while the log ends where the message should stand. Nothing was
+answered for it, so nothing has happened: the delete counts as nothing, wherever it is met. The
+other way round, without a sector of the delete, the log ends at the delete, and both are gone.
+"""
+
+from __future__ import annotations
+
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.properties import find
+from timermq.timerstore.record import RecordError, record_properties
+from timermq.timerstore.record_layout import QUEUE_OFFSET_AT
+
+from .already_done import origin_in
+from .timer_record import DELETE, DELETE_FOR, ROLL_TIMES, TIMER_TOPIC, is_position
+
+
+def makes_way_for(properties: bytes) -> int | None:
+    """Position of the record whose place the entry behind this one takes; None if it takes none.
+
+    A delete that has rolled stands alone: when it was enqueued the first time it was whole.
+    """
+    target = find(properties, DELETE_FOR[:-1])
+    if target is None or not is_position(target) or find(properties, ROLL_TIMES[:-1]) is not None:
+        return None
+    return int(target)
+
+
+def takes_the_place(record: bytes, target_py: int) -> bool:
+    """Whether a record of the timer topic is a message that was moved from a position."""
+    if origin_in(record) != target_py:
+        return False
+    properties = record_properties(record)
+    return all(find(properties, key[:-1]) is None for key in (ROLL_TIMES, DELETE))
+
+
+def is_torn_move(store: MessageStore, record: bytes) -> bool:
+    """Whether a record of the timer topic is a delete whose message is missing behind it.
+
+    Args:
+        store: Opened and recovered.
+        record: A whole one.
+    """
+    try:
+        target_py = makes_way_for(record_properties(record))
+        if target_py is None:
+            return False
+        entry = int.from_bytes(record[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8])
+        queue = store.queue(TIMER_TOPIC, 0)
+        behind = [] if queue is None else queue.units(entry + 1, 1).tolist()
+        moved = store.commit_log.record_at(behind[0][0], behind[0][1]) if behind else None
+        return moved is None or not takes_the_place(moved, target_py)
+    except RecordError:
+        return False

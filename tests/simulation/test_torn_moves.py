@@ -1,0 +1,150 @@
+"""Power cuts in the middle of a move, whichever of its sectors reached the disk.
+
+A move is one write of two records, the delete and behind it the message. Whatever is left of it,
+the message arrives once: at the new moment if the move is whole, at the old one if it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from damaged_stores import checked, clock_at, damage_of, on_disk
+from fakes import START_MS
+from simulation.staged_service import ROOT, SMALL_FILES, SMALL_WHEEL, arrivals, running, timed
+from timermq.pipeline.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.torn_move import is_torn_move
+from timermq.timerstore.disk_damage import read_image
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.memory_node import SECTOR_SIZE
+from timermq.timerstore.message import Message
+
+LOG = f"{ROOT}/commitlog/{0:020}"
+OLD_MS, NEW_MS = START_MS + 15_000, START_MS + 18_000
+CUT_MS = START_MS + 5_050
+
+
+@attrs.frozen
+class Moved:
+    """A store in which a message was moved just now; nothing of the move is synced."""
+
+    before: bytes
+    """The log without the move."""
+    image: dict[str, bytes]
+    start: int
+    """Where the delete stands; behind it the message, to the end of the log."""
+    end: int
+
+    def sectors(self) -> list[int]:
+        """Where those begin that the move was written to."""
+        first = self.start - self.start % SECTOR_SIZE
+        return list(range(first, self.end, SECTOR_SIZE))
+
+    def with_sectors(self, kept: Sequence[int]) -> dict[str, bytes]:
+        """The files after a power cut that has kept some sectors of the move."""
+        log = bytearray(self.before)
+        for at in kept:
+            log[at : at + SECTOR_SIZE] = self.image[LOG][at : at + SECTOR_SIZE]
+        return {**self.image, LOG: bytes(log)}
+
+
+async def moved(padding: int, body_size: int) -> Moved:
+    """Move a message that was synced long ago."""
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, stop=False) as service:
+        store = service.store
+        store.put([Message(topic="P", queue_id=0, body=b"x" * padding)])
+        service.put([timed("old" + "-" * body_size, OLD_MS)])
+        await trio.sleep(5)
+        start = store.commit_log.max_offset
+        assert store.commit_log.flushed_where == start
+        before = read_image(disk, ROOT)[LOG]
+        result = service.cancellation.reschedule(Wanted("T", "old" + "-" * body_size), NEW_MS)
+        assert result.verdict is Verdict.CANCELLED
+        await trio.sleep(0.05)
+        assert store.commit_log.flushed_where == start
+        assert service.files.timer_log.max_pos == 3 * 52
+        return Moved(before, read_image(disk, ROOT), start, store.commit_log.max_offset)
+
+
+def subsets(sectors: Sequence[int]) -> Iterator[list[int]]:
+    """All of them."""
+    for bits in range(1 << len(sectors)):
+        yield [at for number, at in enumerate(sectors) if bits >> number & 1]
+
+
+@pytest.mark.parametrize("has_units", [True, False], ids=["units kept", "units lost"])
+@pytest.mark.parametrize("padding", [1, 190, 330])
+async def test_every_set_of_its_sectors(
+    autojump_clock: MockClock, padding: int, *, has_units: bool
+) -> None:
+    """Once, and a whole move is kept."""
+    state = await moved(padding, 300)
+    sectors = state.sectors()
+    assert 2 <= len(sectors) <= 5
+    for kept in subsets(sectors):
+        files = state.with_sectors(kept)
+        if not has_units:
+            files[f"{ROOT}/timerlog/{0:020}"] = bytes(len(files[f"{ROOT}/timerlog/{0:020}"]))
+            files[f"{ROOT}/timerwheel"] = b""
+        disk = on_disk(files)
+        clock = clock_at(CUT_MS)
+        async with running(disk, clock) as service:
+            await trio.sleep(20)
+            found = arrivals(service.store)
+            key = service.cancellation.cancel(Wanted("T", found[0].body)).verdict
+        moments = [one.stored_ms for one in found]
+        assert moments == [NEW_MS if kept == sectors else OLD_MS], kept
+        assert key is Verdict.TOO_LATE
+
+
+def torn(state: Moved) -> MemoryDisk:
+    """The store with the delete, and what its last sector has of the message."""
+    size = int.from_bytes(state.image[LOG][state.start : state.start + 4])
+    kept = [at for at in state.sectors() if at < state.start + size]
+    assert len(kept) < len(state.sectors())
+    return on_disk(state.with_sectors(kept))
+
+
+async def test_a_torn_move_stays_undone(autojump_clock: MockClock) -> None:
+    """Also for recoveries from the start, for a check, and for a cancel or a move that follows."""
+    disk = torn(await moved(1, 300))
+    clock = clock_at(CUT_MS)
+    async with running(disk, clock, stop=False) as service:
+        log = service.store.commit_log
+        places = list(log.scan(0, check_crc=True))
+        assert is_torn_move(service.store, log.read(*places[-1]))
+        await trio.sleep(2)
+    disk.process_kill()
+    store = checked(
+        disk, store_options=SMALL_FILES, timer_options=SMALL_WHEEL, now_ms=clock.now_ms()
+    )
+    assert damage_of(store) == []
+    disk.remove(f"{ROOT}/config/timercheck")
+
+    async with running(disk, clock, stop=False) as service:
+        await trio.sleep(1)
+        name = "old" + "-" * 300
+        assert service.cancellation.reschedule(Wanted("T", name), NEW_MS).verdict is (
+            Verdict.CANCELLED
+        )
+        await trio.sleep(2)
+    disk.process_kill()
+    disk.remove(f"{ROOT}/config/timercheck")
+    async with running(disk, clock) as service:
+        await trio.sleep(20)
+        assert [one.stored_ms for one in arrivals(service.store)] == [NEW_MS]
+
+
+async def test_a_check_sees_the_unit_of_a_torn_move(autojump_clock: MockClock) -> None:
+    """As a broker before this one has left it: the unit is cut off, and the message arrives."""
+    disk = torn(await moved(1, 300))
+    findings = damage_of(
+        checked(disk, store_options=SMALL_FILES, timer_options=SMALL_WHEEL, now_ms=CUT_MS)
+    )
+    assert any(finding.file.startswith("timerlog") for finding in findings)
