@@ -83,10 +83,21 @@ def test_read_only_creates_nothing() -> None:
     assert not disk.exists(PATH)
 
 
+def test_a_page_that_was_being_reserved_reads_as_zeros() -> None:
+    """With blocks of a kilobyte, where a file system cannot reserve, a kill left a part of it."""
+    disk = make_disk()
+    disk.open(PATH, create=True).truncate(PAGE_SIZE // 4)
+    page = TimerCheckpoint.open(disk, PATH)
+    page.reserve()
+
+    assert 0 == page.last_read_time_ms
+    assert PAGE_SIZE == page.file.size()
+
+
 def test_another_length_is_refused() -> None:
     """A page is whole or not there."""
     with pytest.raises(StoreFormatError) as caught:
-        TimerCheckpoint.open(make_disk(bytes(56)), PATH)
+        TimerCheckpoint.open(make_disk(b"x" * 56), PATH)
 
     assert str(caught.value) == f"{PATH}: at 56: expected a page of 4096 bytes, found 56"
 

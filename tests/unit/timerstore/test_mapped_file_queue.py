@@ -240,7 +240,7 @@ def test_load_read_only_leaves_it(disk: MemoryDisk) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({0: 10, 10: 9}, "{1}: at 9: expected a segment of 10 bytes, found 9"),
+        ({0: 9, 10: 10}, "{0}: at 9: expected a segment of 10 bytes, found 9"),
         ({0: 11}, "{0}: at 11: expected a segment of 10 bytes, found 11"),
         ({0: 0, 10: 10}, "{0}: at 0: expected a segment of 10 bytes, found 0"),
         ({5: 10}, "{0}: at 0: expected a name of 20 digits, a multiple of 10, found {n0}"),

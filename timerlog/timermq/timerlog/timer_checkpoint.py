@@ -114,10 +114,11 @@ class TimerCheckpoint:
         try:
             if created:
                 disk.sync_dir_now(path.rpartition("/")[0])
-            size = file.size()
-            if size not in (0, PAGE_SIZE):
+            size, page = file.size(), file.read(0, PAGE_SIZE)
+            # A part of the page without a number: it was being reserved, and never written.
+            if size > PAGE_SIZE or (size < PAGE_SIZE and any(page)):
                 raise StoreFormatError(path, size, f"a page of {PAGE_SIZE} bytes", f"{size}")
-            checkpoint = cls.decode(file.read(0, PAGE_SIZE) if size else bytes(PAGE_SIZE))
+            checkpoint = cls.decode(page.ljust(PAGE_SIZE, b"\0"))
         except (OSError, StoreFormatError):
             file.close()
             raise

@@ -314,7 +314,10 @@ class CommitLog:
         for write in writes:
             segment = self._files.segment_at(write.offset)
             if segment is not None:
-                segment.file.write(write.offset - segment.start, bytes(len(write.data)))
+                at, zeros = write.offset - segment.start, bytes(len(write.data))
+                # Where nothing was written blocks may be missing, which a full disk does not have.
+                if segment.file.read(at, len(zeros)) != zeros:
+                    segment.file.write(at, zeros)
 
     def set_end(self, end: int) -> None:
         """Let the data end at a position; later segments are removed."""

@@ -65,6 +65,11 @@ class File(Protocol):
     def allocate(self, size: int) -> None:
         """Make the file at least ``size`` bytes long, blocks reserved; OSError without room.
 
+        The length changes in one step, before any block is taken: where the file system cannot
+        reserve, blocks are written one after the other, and a process that ends in between leaves
+        the whole length with a hole. The same call later takes the missing blocks. Without room the
+        file is left with the length that it had.
+
         Not after ``map``, if the length changes.
         """
         ...

@@ -35,6 +35,9 @@ class MappedFile:
     """Position of its first byte in the log."""
     file: File
     size: int
+    is_reserved: bool = True
+    """Nothing is known to be missing of its blocks: it is sparse on purpose, or they were taken in
+    this process."""
 
     @property
     def end(self) -> int:
@@ -90,7 +93,9 @@ class MappedFileQueue:
         """Open the segments that are there; ``wrote`` is the end of the last one until set.
 
         Last segments of length zero were being created when the process died, or their lengths were
-        lost with the power; they are removed.
+        lost with the power; they are removed. So are those that are too short and hold nothing but
+        zeros: where the file system cannot reserve blocks, earlier versions and RocketMQ let the
+        length grow block by block, and data comes only when all are there.
 
         Raises:
             StoreFormatError: A file of another name or length, or a gap between two segments;
@@ -118,26 +123,31 @@ class MappedFileQueue:
         self.wrote = self.flushed_where = self.segments[-1].end if self.segments else 0
 
     def _load_segment(self, name: str) -> int:
-        """Open a segment that is whole or has no length; returns the length."""
+        """Open a segment; returns the length."""
         path = f"{self._directory}/{name}"
         start = self._check_name(path, name)
         file = self._disk.open(path, read_only=self._read_only)
-        self.segments.append(MappedFile(start, file, self.segment_size))
-        size = file.size()
-        if size:
-            self._check_size(self.segments[-1], size)
-        return size
+        # A process that ended while it reserved the blocks has left some out.
+        is_reserved = not self._reserve
+        self.segments.append(MappedFile(start, file, self.segment_size, is_reserved))
+        return file.size()
 
     def _take_last_empty(self, sizes: list[int]) -> list[MappedFile]:
-        """Take the last segments out that have no length; all others must be whole."""
+        """Take the last segments out that were being created; all others must be whole."""
         empty: list[MappedFile] = []
-        while sizes and not sizes[-1]:
+        while sizes and self._was_being_created(self.segments[-1].file, sizes[-1]):
             sizes.pop()
             empty.append(self.segments.pop())
             empty[-1].file.close()
         for segment, size in zip(self.segments, sizes, strict=True):
             self._check_size(segment, size)
         return empty
+
+    def _was_being_created(self, file: File, size: int) -> bool:
+        """Whether a file has no length yet, or, to be reserved, a part of it and no data."""
+        return size < (self.segment_size if self._reserve else 1) and not any(
+            any(file.read(at, REWRITE_SIZE)) for at in range(0, size, REWRITE_SIZE)
+        )
 
     def _check_size(self, segment: MappedFile, size: int) -> None:
         if size != self.segment_size:
@@ -197,6 +207,9 @@ class MappedFileQueue:
     def write(self, offset: int, data: Bytes) -> None:
         """Write inside one segment, creating it if it is the next one; ``wrote`` follows.
 
+        The first write into a segment that another process has made takes the blocks that are
+        missing in it.
+
         Raises:
             OSError: The disk did not take it; ``wrote`` is unchanged.
         """
@@ -205,6 +218,9 @@ class MappedFileQueue:
         if segment is None:
             self.start_segment(offset - offset % self.segment_size)
             segment = self.segments[-1]
+        elif not segment.is_reserved:
+            segment.file.allocate(self.segment_size)
+            segment.is_reserved = True
         assert segment.start <= offset <= offset + len(data) <= segment.end
         segment.file.write(offset - segment.start, data)
         if self._seals is not None:

@@ -69,11 +69,17 @@ class MemoryFile:
         node.modified_ms = self._disk.now_ms()
 
     def allocate(self, size: int) -> None:
-        """Reserve blocks up to ``size``."""
+        """Set the length, then reserve blocks, all together or one after the other."""
         node = self._writable_node()
-        self._disk.take_blocks(node, range(block_count(size)), self.path)
-        if size > node.size:
+        found, missing = node.size, set(range(block_count(size))) - node.blocks
+        if size > found:
             self._resize(node, size)
+        try:
+            self._disk.reserve_blocks(node, missing, self.path)
+        except OSError:
+            if size > found:
+                self.truncate(found)
+            raise
 
     def truncate(self, size: int) -> None:
         """Set the length; what is cut off is gone."""
@@ -170,6 +176,12 @@ class MemoryDisk:
         """Paths whose syncs fail with EIO; to be set by tests."""
         self.sync_seconds: Callable[[], float] = lambda: 0.0
         """How long the next sync takes, by trio's clock; to be set by tests."""
+        self.reserves_blocks = True
+        """False: as a file system without ``fallocate``, where blocks are written one after the
+        other; to be set by tests."""
+        self.on_reserving: Callable[[str], None] = lambda _: None
+        """Called with the path before each block that is reserved alone: it may kill the process
+        and raise what ends it; to be set by tests."""
         self.process = 0
         """Counts kills: handles of an earlier process are closed."""
         self.journal = MemoryJournal()
@@ -315,6 +327,15 @@ class MemoryDisk:
             raise OSError(errno.ENOSPC, "no space left on device", path)
         node.blocks |= fresh
         self._blocks_used += len(fresh) if node.is_linked else 0
+
+    def reserve_blocks(self, node: MemoryNode, blocks: set[int], path: str) -> None:
+        """Let a file take up blocks before it is written; ENOSPC without room. For its files."""
+        if self.reserves_blocks:
+            self.take_blocks(node, blocks, path)
+            return
+        for block in sorted(blocks):
+            self.on_reserving(path)
+            self.take_blocks(node, (block,), path)
 
     def free_blocks(self, node: MemoryNode, blocks: set[int]) -> None:
         """Take blocks of a file back. For its files."""

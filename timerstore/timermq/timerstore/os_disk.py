@@ -19,7 +19,7 @@ from collections.abc import Iterable
 import structlog
 import trio
 
-from .disk import Bytes, DiskUsage, File, is_out_of_files
+from .disk import Bytes, DiskUsage, File, is_full, is_out_of_files
 from .errors import StoreLockedError
 
 log = structlog.get_logger("timermq.timerstore.os_disk")
@@ -30,8 +30,11 @@ SYNC_THREADS = 2
 FILES_PAUSE = 0.1
 """Seconds between two tries to open a directory while too many files are open."""
 
-ZEROS_SIZE = 1 << 20
-"""Bytes written at a time where the file system cannot reserve blocks."""
+ZEROS_SIZE = 1 << 16
+"""Bytes looked at, and written, at a time where the file system cannot reserve blocks."""
+
+STAT_BLOCK_SIZE = 512
+"""Unit of ``st_blocks``, bytes, whatever the file system."""
 
 LOCK_FIRST_BYTE = struct.pack("hhqqixxxx", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
 """``struct flock`` of 64-bit Linux: an exclusive lock on byte 0, as Java takes it."""
@@ -91,16 +94,36 @@ class OsFile:
             raise _named(error, f"writing {len(data)} bytes at {offset}", self.path) from error
 
     def allocate(self, size: int) -> None:
-        """Reserve blocks up to ``size``; writes zeros where the file system cannot reserve."""
-        found = self.size()
-        self._resize(found, max(found, size))
+        """Set the length, then reserve blocks; writes zeros where the file system cannot reserve.
+
+        Where it cannot, glibc's ``posix_fallocate`` writes a byte a block and so would let the
+        length grow block by block; ext4 too sets it in steps, between which the power may go.
+        """
+        found = os.fstat(self._descriptor)
+        if found.st_size >= size and found.st_blocks * STAT_BLOCK_SIZE >= size:
+            return
+        grows = found.st_size < size
+        if grows:
+            self._resize(found.st_size, size)
+        try:
+            if grows:
+                os.ftruncate(self._descriptor, size)
+            self._take_blocks(size)
+        except OSError as error:
+            if grows and is_full(error):
+                os.ftruncate(self._descriptor, found.st_size)
+            raise _named(error, f"reserving {size} bytes", self.path) from error
+
+    def _take_blocks(self, size: int) -> None:
         try:
             os.posix_fallocate(self._descriptor, 0, size)
         except OSError as error:
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
-                raise _named(error, f"reserving {size} bytes", self.path) from error
-            for offset in range(found, size, ZEROS_SIZE):
-                self.write(offset, bytes(min(ZEROS_SIZE, size - offset)))
+                raise
+            for offset in range(0, size, ZEROS_SIZE):
+                zeros = bytes(min(ZEROS_SIZE, size - offset))
+                if os.pread(self._descriptor, len(zeros), offset) == zeros:
+                    self.write(offset, zeros)
 
     def truncate(self, size: int) -> None:
         """Set the length."""

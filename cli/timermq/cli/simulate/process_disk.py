@@ -20,7 +20,8 @@ class Place(enum.Enum):
 
     BEFORE = "before"
     MIDDLE = "middle"
-    """A write has brought its first part; other operations have done nothing."""
+    """A write has brought its first part, a reservation the length without the blocks; other
+    operations have done nothing."""
     AFTER = "after"
 
 
@@ -49,8 +50,11 @@ class ProcessFile:
         self._disk.end()
 
     def allocate(self, size: int) -> None:
-        """Reserve blocks."""
-        self._disk.begin_whole()
+        """Reserve blocks, unless the process ends before it or within."""
+        if self._disk.begin() is Place.MIDDLE:
+            if self.inner.size() < size:
+                self.inner.truncate(size)
+            self._disk.crash_now()
         self.inner.allocate(size)
         self._disk.end()
 
