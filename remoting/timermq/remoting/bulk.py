@@ -26,9 +26,9 @@ adopted by the broker exactly once, or refused by a rule and remembered::
   broker keeps: a rerun asks for the same moments.
 - A row is named by its part and its number there, from 0. Its unique key is made by the broker.
 - A refusal has one remark, its rule first: BULK_JOB, BULK_JOB_DIFFERS, BULK_OWNER, BULK_PART
-  (names), BULK_BLOCK, BULK_BODY, BULK_ORDER, BULK_ROWS, BULK_PART_UNKNOWN, BULK_PART_DAMAGED, BULK_HANDED_OVER,
-  BULK_DAMAGED, NO_PERMISSION, BULK_JOBS_MAX, BULK_PARTS_MAX, BULK_STAGED_MAX, BULK_DISK. Those with
-  code 2 (SYSTEM_BUSY) are for a while: ask again later.
+  (names), BULK_BLOCK, BULK_BODY, BULK_ORDER, BULK_ROWS, BULK_PART_UNKNOWN, BULK_PART_DAMAGED,
+  BULK_HANDED_OVER, BULK_DAMAGED, NO_PERMISSION, BULK_JOBS_MAX, BULK_PARTS_MAX, BULK_STAGED_MAX,
+  BULK_DISK. Those with code 2 (SYSTEM_BUSY) are for a while: ask again later.
 """
 
 from __future__ import annotations
