@@ -95,9 +95,10 @@ class Driver:
         )
         return await self.ask(stage_request(stage, block.encode()))
 
-    async def hand_over(self, *parts: tuple[str, int]) -> Command:
+    async def hand_over(self, *parts: tuple[str, int], fingerprint: str = "") -> Command:
         """BULK_HAND_OVER."""
-        return await self.ask(bulk_request(self.job, HandOver(parts=parts)))
+        wanted = HandOver(parts=parts, fingerprint=fingerprint)
+        return await self.ask(bulk_request(self.job, wanted))
 
     async def status(self, *, after: int = 0, limit: int = 1000) -> JobStatus:
         """BULK_STATUS."""

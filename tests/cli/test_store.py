@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -198,6 +201,53 @@ def test_no_store(timermq: RunProgram, tmp_path: Path, verb: str) -> None:
     assert 1 == ran.code
     assert f"timermq: {tmp_path}: expected a store, found no folder commitlog\n" == ran.err
     assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("store", "stats"),
+        ("store", "dump"),
+        ("store", "check"),
+        ("store", "repair"),
+        ("store", "plan"),
+        ("pending", "--store"),
+        ("quarantine", "list", "--store"),
+        ("explain", "7F000001000000000000000000000001", "--store"),
+        ("serve", "--store"),
+    ],
+    ids=" ".join,
+)
+def test_a_store_that_may_not_be_entered(
+    timermq: RunProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: tuple[str, ...]
+) -> None:
+    """It is not called missing: one line says which place is closed, and to whom."""
+    root = tmp_path / "store"
+    (root / "commitlog").mkdir(parents=True)
+    keep_out(monkeypatch, root)
+
+    ran = timermq(*verb, str(root))
+
+    refusal = ran.err.splitlines()[-1]
+    assert 1 == ran.code
+    assert "" == ran.out
+    assert refusal.startswith(f"timermq: {root}")
+    assert refusal.endswith(f": expected access for user {os.geteuid()}, found permission denied")
+
+
+def keep_out(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    """Answer as the system does of a directory that only another user may enter; tests are root."""
+
+    def closed(real: Callable[..., object]) -> Callable[..., object]:
+        def act(path: object, *args: object, **named: object) -> object:
+            if isinstance(path, str) and path.startswith(f"{root}/"):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+            return real(path, *args, **named)
+
+        return act
+
+    for name in ("stat", "open", "listdir"):
+        monkeypatch.setattr(os, name, closed(getattr(os, name)))
 
 
 def test_sizes_that_do_not_fit(timermq: RunProgram, golden_stores: GoldenStores) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,10 +56,11 @@ def refusal(frame: DataFrame, options: SinkOptions, *, mode: str = "append") -> 
 def test_a_job(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     """Every row is in the wheel or in the rejects table, once, however often the job is run."""
     options = SinkOptions(broker=broker.listen, job="whole", rejects=str(tmp_path / "rejects"))
+    due_ms = time.time_ns() // 1_000_000 + HOUR_MS
     frame = spark.range(0, 300, 1, 2).selectExpr(
         "concat('Whole', id % 3) topic",
         "if(id % 50 = 7, null, encode(string(id), 'utf-8')) body",
-        "timestamp_millis(unix_millis(now()) + 3600000 + id) deliver_at",
+        f"timestamp_millis({due_ms} + id) deliver_at",
         "string(id) key",
         "'blue' tag",
         "map('number', string(id), 'none', null) properties",
@@ -83,6 +85,23 @@ def test_a_job(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
         assert [("whole", str(n), n // 150, n % 150, "BODY_EMPTY") for n in range(7, 300, 50)] == [
             tuple(row) for row in kept.collect()
         ]
+
+
+def test_a_name_used_again_for_other_rows(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """They are refused by name; the same rows in other partitions are done already."""
+    options = SinkOptions(broker=broker.listen, job="again", rejects=str(tmp_path / "rejects"))
+    frame = rows_of(spark, 20, "Again")
+    save(frame, options)
+
+    save(frame.repartition(3, "key"), options)
+    found = refusal(frame.selectExpr("topic", "concat(body, '!') body", "delay_ms", "key"), options)
+
+    assert "BULK_JOB_DIFFERS: job again was handed over before with other rows" in (found or "")
+    save(rows_of(spark, 30, "Again"), attrs.evolve(options, same_rows=False))
+    assert Counter(map(str, range(20))) == waiting_keys(broker, "Again")
+    assert not list((tmp_path / "rejects" / "_staging").glob("*"))
 
 
 def test_attempts_that_fail(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:

@@ -66,6 +66,22 @@ def test_files(run: Run, broker: Broker, tmp_path: Path) -> None:
     assert 4 == len(waiting_rows(broker, "Csv"))
 
 
+def test_other_rows_under_a_name(run: Run, broker: Broker, tmp_path: Path) -> None:
+    """A file that has changed is no rerun: one line, exit code 1, nothing scheduled."""
+    file = tmp_path / "week.csv"
+    argv = (str(file), "--job", "week")
+    file.write_text("topic,body,delay_ms,key\nWeek,first,3600000,k1\n")
+    assert 0 == run("schedule", *argv).code
+    file.write_text("topic,body,delay_ms,key\nWeek,second,3600000,k2\n")
+
+    again = run("schedule", *argv)
+
+    assert (1, "") == (again.code, again.out)
+    assert "BULK_JOB_DIFFERS: job week was handed over before with other rows" in again.err
+    assert 1 == again.err.count("\n")
+    assert ["k1"] == [one["keys"] for one in waiting_rows(broker, "Week")]
+
+
 def test_a_query(run: Run, broker: Broker, tmp_path: Path) -> None:
     """Two files of other formats, joined; the summary for people."""
     people, texts = tmp_path / "people.json", tmp_path / "texts.csv"

@@ -180,6 +180,10 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 def _one_line(error: BaseException) -> str:
     """The message; what the operating system says gets our form: place, then what happened."""
+    if isinstance(error, PermissionError) and error.filename:
+        from timermq.timerstore.errors import no_access
+
+        return no_access(error)
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror[:1].lower()}{error.strerror[1:]}"

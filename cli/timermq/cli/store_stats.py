@@ -39,7 +39,8 @@ def part_rows(offline: OfflineStore) -> Iterator[Row]:
 
     ``min`` and ``max`` are positions in a log and offsets in a queue, the upper one exclusive, and
     of an index file the positions of its first and last message; ``count`` is messages (of an
-    index: keys); ``first_ms`` and ``last_ms`` are store times, for the timers times of slots.
+    index: keys); ``first_ms`` and ``last_ms`` are store times, for the timers the moments that
+    messages ask for.
     """
     store = offline.store
     yield _log_row(offline)
@@ -80,14 +81,18 @@ def part_rows(offline: OfflineStore) -> Iterator[Row]:
         segments=log.segment_count,
         segment_size=log.segment_size,
     )
-    live = offline.timer_files.wheel.live(offline.timers.read_ms)
-    yield _row(
-        "timers",
-        "pending",
-        count=sum(1 for _ in offline.pending()),
-        first_ms=int(live["time_ms"][0]) if len(live) else None,
-        last_ms=int(live["time_ms"][-1]) if len(live) else None,
-    )
+    yield _timer_row(offline)
+
+
+def _timer_row(offline: OfflineStore) -> Row:
+    """What waits; a message that rolls stands in an earlier slot than it asks for."""
+    count, first_ms, last_ms = 0, None, None
+    for timer in offline.pending():
+        moment = timer.deliver_ms
+        first_ms = moment if first_ms is None else min(first_ms, moment)
+        last_ms = moment if last_ms is None else max(last_ms, moment)
+        count += 1
+    return _row("timers", "pending", count=count, first_ms=first_ms, last_ms=last_ms)
 
 
 def _log_row(offline: OfflineStore) -> Row:

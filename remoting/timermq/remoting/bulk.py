@@ -19,13 +19,16 @@ adopted by the broker exactly once, or refused by a rule and remembered::
 - The first hand-over of a job wins. Any further one is answered with the state of the first
   (``taken`` says whether it named the same parts), and the parts that were not taken are dropped:
   so a lost answer, a rerun of the driver and two drivers with one name change nothing.
+- A driver that states a fingerprint of its rows with BULK_HAND_OVER, or with BULK_STATUS of a job
+  that is decided, is refused (BULK_JOB_DIFFERS) where the first hand-over stated another one: its
+  rows are not those of the job. Nothing is compared where either has stated none.
 - Delays count from ``job_ms``, the moment of the first BULK_OPEN by the broker's clock, which the
   broker keeps: a rerun asks for the same moments.
 - A row is named by its part and its number there, from 0. Its unique key is made by the broker.
-- A refusal has one remark, its rule first: BULK_JOB, BULK_OWNER, BULK_PART (names), BULK_BLOCK,
-  BULK_BODY, BULK_ORDER, BULK_ROWS, BULK_PART_UNKNOWN, BULK_PART_DAMAGED, BULK_HANDED_OVER,
-  BULK_DAMAGED, NO_PERMISSION, BULK_JOBS_MAX, BULK_PARTS_MAX, BULK_STAGED_MAX, BULK_DISK. Those with
-  code 2 (SYSTEM_BUSY) are for a while: ask again later.
+- A refusal has one remark, its rule first: BULK_JOB, BULK_JOB_DIFFERS, BULK_OWNER, BULK_PART
+  (names), BULK_BLOCK, BULK_BODY, BULK_ORDER, BULK_ROWS, BULK_PART_UNKNOWN, BULK_PART_DAMAGED,
+  BULK_HANDED_OVER, BULK_DAMAGED, NO_PERMISSION, BULK_JOBS_MAX, BULK_PARTS_MAX, BULK_STAGED_MAX,
+  BULK_DISK. Those with code 2 (SYSTEM_BUSY) are for a while: ask again later.
 """
 
 from __future__ import annotations
@@ -52,6 +55,8 @@ NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{NAME_SIZE_MAX - 1}}}")
 """Names are those of files: letters, digits, ``_``, ``-`` and ``.``, which is not the first."""
 PARTS_MAX = 10_000
 """Parts of one hand-over."""
+FINGERPRINT_SIZE_MAX = 128
+"""Characters of a fingerprint."""
 BLOCKS_MAX = 65_536
 """Blocks of one part."""
 TOPICS_MAX = 256
@@ -209,6 +214,9 @@ class HandOver(_BulkBody):
 
     parts: tuple[tuple[str, int], ...] = attrs.field(validator=max_len(PARTS_MAX))
     """None at all is a job without rows: done at once."""
+    fingerprint: str = attrs.field(default="", validator=max_len(FINGERPRINT_SIZE_MAX))
+    """Of the rows as the driver has them, which the broker keeps and compares: the same for the
+    same rows, whatever parts they stand in. Empty: none."""
 
     def __attrs_post_init__(self) -> None:
         """Refuse names that are none, or stand twice."""
@@ -226,6 +234,8 @@ class AskStatus(_BulkBody):
     """Where the page begins: 0, or ``next`` of the page before."""
     limit: int = attrs.field(default=0, validator=and_(ge(0), le(REFUSED_ROWS_MAX)))
     """Refused rows to be told."""
+    fingerprint: str = attrs.field(default="", validator=max_len(FINGERPRINT_SIZE_MAX))
+    """Of the rows that the job is expected to have, if it is decided. Empty: any."""
 
 
 @attrs.frozen(kw_only=True)

@@ -49,8 +49,8 @@ BODIES = [
         refused_topics={"B": "TOPIC_NOT_EXIST: there is no B"},
     ),
     BlockStaged(rows=3, is_whole=True),
-    HandOver(parts=(("run-0", 3), ("run-1", 0))),
-    AskStatus(after=3, limit=10),
+    HandOver(parts=(("run-0", 3), ("run-1", 0)), fingerprint="00ff"),
+    AskStatus(after=3, limit=10, fingerprint="00ff"),
     JobStatus(
         state=JobState.DONE,
         job_ms=7,
@@ -75,7 +75,10 @@ def test_bodies_in_both_directions(body: OpenJob) -> None:
 
 def test_a_body_is_a_map_with_the_names_of_its_fields() -> None:
     """Names that are not known are passed over; what is left out has its default."""
-    assert cbor2.dumps({"parts": [["p", 1]]}) == HandOver(parts=(("p", 1),)).encode()
+    said = {"parts": [["p", 1]], "fingerprint": "f"}
+    body = HandOver(parts=(("p", 1),), fingerprint="f").encode()
+    assert said == cbor2.loads(body)  # pyright: ignore[reportUnknownMemberType]  # of no stubs
+    assert HandOver(parts=(("p", 1),)) == HandOver.decode(cbor2.dumps({"parts": [["p", 1]]}))
     assert AskStatus() == AskStatus.decode(cbor2.dumps({"more": 1}))
     assert AskStatus() == AskStatus.decode(b"")
 
@@ -109,6 +112,7 @@ def test_names_are_those_of_files(name: str) -> None:
         (HandOver, {"parts": [["p", 1], ["p", 1]]}, "BULK_PART: a part is named twice"),
         (HandOver, {"parts": [[str(n), 1] for n in range(PARTS_MAX + 1)]}, "Length of 'parts'"),
         (HandOver, {"parts": [["p"]]}, "Expected `array` of length 2"),
+        (HandOver, {"parts": [], "fingerprint": "f" * 129}, "Length of 'fingerprint'"),
         (HandOver, {}, "missing required field `parts`"),
         (AskStatus, {"limit": 1001}, "'limit' must be <= 1000"),
         (AskStatus, {"after": -1}, "'after' must be >= 0"),

@@ -38,6 +38,21 @@ def test_java_is_kept_out(tmp_path: Path) -> None:
     assert (while_held, afterwards) == ("refused\n", "taken\n")
 
 
+def test_what_cannot_be_seen_is_not_missing(tmp_path: Path) -> None:
+    """A place that the system does not tell of is an error; only what is not there is missing."""
+    disk, around = OsDisk(), tmp_path / "around"
+    around.symlink_to(around)
+    (tmp_path / "file").touch()
+
+    for look in (disk.exists, disk.is_dir):
+        assert not look(f"{tmp_path}/nothing")
+        assert not look(f"{tmp_path}/file/below")
+        with pytest.raises(OSError, match="Too many levels of symbolic links"):
+            look(f"{around}/store")
+    assert disk.exists(f"{tmp_path}/file")
+    assert [disk.is_dir(f"{tmp_path}/file"), disk.is_dir(str(tmp_path))] == [False, True]
+
+
 def test_a_failed_sync_is_never_tried_again() -> None:
     """The second sync reports the first failure: the kernel may count the lost pages as clean."""
     disk = OsDisk()

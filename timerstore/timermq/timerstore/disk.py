@@ -118,15 +118,15 @@ class Disk(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory is there."""
+        """Whether a file or directory is there; OSError where that cannot be seen."""
         ...
 
     def is_dir(self, path: str) -> bool:
-        """Whether a directory is there."""
+        """Whether a directory is there; OSError where that cannot be seen."""
         ...
 
     def list_dir(self, path: str) -> list[str]:
-        """Names in a directory, sorted; none when it is missing."""
+        """Names in a directory, sorted; none when it is missing, OSError if it cannot be read."""
         ...
 
     def make_dirs(self, path: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 
 class StoreError(Exception):
     """Something is wrong with the store; the message says thing, place, expected and found."""
@@ -23,3 +25,9 @@ class StoreFormatError(StoreError):
 
 class StoreLockedError(StoreError):
     """Another process serves this store; the operator stops it or takes another directory."""
+
+
+def no_access(error: PermissionError) -> str:
+    """What is not let in to a file, in one line: it is there, or may be."""
+    found = (error.strerror or "permission denied").lower()
+    return f"{error.filename}: expected access for user {os.geteuid()}, found {found}"

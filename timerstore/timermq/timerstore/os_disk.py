@@ -13,6 +13,7 @@ import fcntl
 import mmap
 import os
 import shutil
+import stat
 import struct
 from collections.abc import Iterable
 
@@ -220,11 +221,12 @@ class OsDisk:
 
     def exists(self, path: str) -> bool:
         """Whether something is there."""
-        return os.path.exists(path)
+        return _mode(path) is not None
 
     def is_dir(self, path: str) -> bool:
         """Whether a directory is there."""
-        return os.path.isdir(path)
+        mode = _mode(path)
+        return mode is not None and stat.S_ISDIR(mode)
 
     def list_dir(self, path: str) -> list[str]:
         """Sorted names; none when the directory is missing."""
@@ -326,6 +328,17 @@ class OsDisk:
             raise _named(error, "syncing its names", path) from error
         finally:
             os.close(descriptor)
+
+
+def _mode(path: str) -> int | None:
+    """What is at a place; None for nothing.
+
+    ``os.path.exists`` calls missing whatever it is not let in to.
+    """
+    try:
+        return os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _named(error: OSError, doing: str, path: str) -> OSError:

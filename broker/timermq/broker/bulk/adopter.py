@@ -185,6 +185,7 @@ class Adopter:
             done_ms=self._timer_store.clock.now_ms(),
             parts_digest=parts_digest(note.parts),
             topics=note.topics,
+            fingerprint=note.fingerprint,
         )
         await self._note(work, done)
         self._go_on(work)

@@ -6,8 +6,10 @@ import attrs
 import trio
 
 from timermq.remoting.bulk import JobState, JobStatus
+from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.disk import Disk
 
+from ..refusal import RefusedError
 from .durable_note import load_note
 from .job_notes import (
     HANDED_OVER,
@@ -119,6 +121,23 @@ class BulkJob:
         if self.handed_over is not None:
             return parts_digest(self.handed_over.parts) == parts_digest(parts)
         return self.progress is not None and self.progress.parts_digest == parts_digest(parts)
+
+    def check_fingerprint(self, found: str) -> None:
+        """Compare rows with those that were handed over; where none are stated they pass.
+
+        Raises:
+            RefusedError: They are others (29).
+        """
+        note = self.handed_over or self.progress
+        expected = "" if note is None else note.fingerprint
+        if expected and found and expected != found:
+            raise RefusedError(
+                ResponseCode.INVALID_PARAMETER,
+                "BULK_JOB_DIFFERS",
+                f"job {self.name} was handed over before with other rows: expected fingerprint "
+                f"{expected}, found {found}; nothing of these is scheduled: give them a job of "
+                "another name",
+            )
 
     def status(self) -> JobStatus:
         """What is told of it."""

@@ -218,7 +218,8 @@ class BulkJobs:
 
         Raises:
             RefusedError: A part is not there, is damaged or has other rows, who asks may not send
-                to one of its topics, or the disk refuses (2). Nothing has changed.
+                to one of its topics, the disk refuses (2), or other rows were handed over before.
+                Nothing has changed.
 
         Cancellation: the job is decided, or not.
         """
@@ -230,9 +231,11 @@ class BulkJobs:
                     topics=topics,
                     handed_ms=self._handed_ms(),
                     born_host=born_host,
+                    fingerprint=wanted.fingerprint,
                 )
                 with trio.CancelScope(shield=True):
                     await self._decide(job, note)
+            job.check_fingerprint(wanted.fingerprint)
             return job.is_made_of(wanted.parts)
 
     def _handed_ms(self) -> int:

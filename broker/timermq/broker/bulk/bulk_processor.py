@@ -112,6 +112,7 @@ class BulkProcessor:
         """How far a job is, and some of its refused rows."""
         job, asked = self.jobs.get(job_of(command)), AskStatus.decode(command.body)
         self._check_right(session, job)
+        job.check_fingerprint(asked.fingerprint)
         refused_rows = job.refused_rows(self.timer_store.store.disk)
         rows, following = refused_rows.page(asked.after, asked.limit)
         return _status(

@@ -42,6 +42,8 @@ class HandedOverNote:
     """When, epoch milliseconds: jobs are adopted in this order."""
     born_host: bytes
     """Who handed over, as records hold it."""
+    fingerprint: str = ""
+    """Of the rows, as the driver has stated it; empty: it has stated none."""
 
     @property
     def rows(self) -> int:
@@ -69,6 +71,8 @@ class ProgressNote:
     parts_digest: bytes = b""
     """Of a job that is done, whose ``handed_over`` is gone."""
     topics: tuple[str, ...] = ()
+    """Of a job that is done."""
+    fingerprint: str = ""
     """Of a job that is done."""
 
 

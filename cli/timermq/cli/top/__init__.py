@@ -13,6 +13,7 @@ import trio
 from rich.console import Console
 
 from timermq.client import NoRouteError
+from timermq.pipeline.clock import SystemClock
 from timermq.remoting import WatchView
 
 from ..arguments import OneLineParser, add_json, address
@@ -20,6 +21,7 @@ from ..broker_link import call_brokers
 from ..client_access import ClientAccess, add_client_access
 from .live import run_live
 from .screen import screen
+from .silence import next_snapshot
 from .terminal import is_terminal
 from .view import HEIGHT, WIDTH, View
 
@@ -69,14 +71,15 @@ async def _find(args: argparse.Namespace, access: ClientAccess) -> str:
 async def _check(access: ClientAccess, broker: str) -> None:
     """Look once before the screen is taken: a wrong address is told in one line."""
     async with access.watch(broker, WatchView(count=1)) as watch:
-        await watch.receive()
+        await next_snapshot(watch, broker, SystemClock().now_ms)
 
 
 async def _print_snapshots(access: ClientAccess, broker: str, *, count: int | None) -> int:
     """Print snapshots as they come, one object a line; ``count`` of them, or for ever."""
+    clock = SystemClock()
     async with access.watch(broker, WatchView()) as watch:
         while count is None or count:
-            snapshot = await watch.receive()
+            snapshot = await next_snapshot(watch, broker, clock.now_ms)
             sys.stdout.write(json.dumps(snapshot.to_json(), separators=(",", ":")) + "\n")
             sys.stdout.flush()
             count = None if count is None else count - 1
@@ -86,7 +89,7 @@ async def _print_snapshots(access: ClientAccess, broker: str, *, count: int | No
 async def _print_frame(access: ClientAccess, broker: str) -> int:
     """Print the first picture; its rates are since the start of the broker."""
     async with access.watch(broker, WatchView()) as watch:
-        snapshot = await watch.receive()
+        snapshot = await next_snapshot(watch, broker, SystemClock().now_ms)
     console = Console(file=sys.stdout, highlight=False)
     width, height = console.size if sys.stdout.isatty() else (WIDTH, HEIGHT)
     view = View(address=broker, width=width, height=max(HEIGHT, height - 1))

@@ -27,6 +27,7 @@ from timermq.remoting import WatchView
 
 from ..client_access import ClientAccess
 from .screen import screen
+from .silence import SILENCE_SHOWN
 from .slot_reader import read_slot
 from .terminal import keys_at_once, typed_keys
 from .view import Opened, View
@@ -98,6 +99,9 @@ class LiveTop:
         self._links = access.links(nursery)
         self._changed = trio.Event()
         self._wants_changed = trio.Event()
+        self._heard_at = 0.0
+        """trio's time of the last snapshot, or of the last request for others."""
+        self._heard = trio.Event()
 
     def change(self, change: Callable[[View], View]) -> None:
         """Make the next state, and see to what follows from it."""
@@ -122,6 +126,7 @@ class LiveTop:
                 ):
                     nursery.start_soon(self._ask, watch, asked)
                     nursery.start_soon(self._receive, watch)
+                    nursery.start_soon(self._notice_silence)
             except* (NoAnswerError, BrokerRefusedError) as group:
                 self.change(partial(View.with_trouble, trouble=_text(group)))
             await trio.sleep(RETRY_INTERVAL)
@@ -148,13 +153,28 @@ class LiveTop:
             wanted = self.view.wanted()
             if wanted != asked:
                 asked = wanted
+                self._heard_at = trio.current_time()
                 await (watch.stop() if wanted is None else watch.change(wanted))
             await self._wants_changed.wait()
 
     async def _receive(self, watch: Watch) -> None:
         while True:
             snapshot = await watch.receive()
+            self._heard_at = trio.current_time()
+            self._heard.set()
             self.change(partial(View.with_snapshot, snapshot=snapshot))
+
+    async def _notice_silence(self) -> None:
+        """Say that the picture is old when no other one comes, until one does."""
+        self._heard_at = trio.current_time()
+        while True:
+            await trio.sleep_until(self._heard_at + SILENCE_SHOWN)
+            if self.view.wanted() is None:
+                self._heard_at = trio.current_time()
+            elif trio.current_time() - self._heard_at >= SILENCE_SHOWN:
+                self._heard = trio.Event()
+                self.change(View.with_silence)
+                await self._heard.wait()
 
     async def _read_slot(self, opened: Opened, topic: str) -> None:
         """Read the messages of a slot; they are shown if it still is the one that is open."""

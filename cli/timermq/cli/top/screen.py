@@ -83,14 +83,23 @@ def _header(view: View) -> Text:
         state = "reconnecting…"
     elif view.is_paused:
         state = "PAUSED"
+    elif view.is_silent:
+        state = _no_answer(view)
     else:
         state = "live" if snapshot is not None else "connecting…"
     line = _named(view, "  ")
     if line.cell_len + 1 + len(state) > view.width:
         line = _named(view, " ")
     line.pad_right(max(1, view.width - line.cell_len - len(state)))
-    line.append(state, "bold")
+    line.append(state, "bold red" if view.is_silent else "bold")
     return line
+
+
+def _no_answer(view: View) -> str:
+    """How long the picture has been old, by the broker's clock that is in it."""
+    if view.snapshot is None:
+        return "no answer"
+    return f"no answer since {words.moment(view.snapshot.now_ms, view.zone, '%H:%M:%S')}"
 
 
 def _named(view: View, gap: str) -> Text:
@@ -99,7 +108,8 @@ def _named(view: View, gap: str) -> Text:
     line = Text("timermq top ", "bold")
     line.append(f" {snapshot.address if snapshot else view.address}")
     if snapshot is not None:
-        line.append(f"  up {words.span(snapshot.uptime_ms)}")
+        if not view.is_silent:  # it leaves room for what is wrong, and is old
+            line.append(f"  up {words.span(snapshot.uptime_ms)}")
         line.append(f"{gap}clock {words.printable(snapshot.clock)}", _alarm(snapshot.clock))
         line.append(f"{gap}pending {words.count(snapshot.pending)}", "bold")
     return line
@@ -115,6 +125,8 @@ def _alert(view: View) -> Text:
     snapshot = view.snapshot
     if view.trouble is not None:
         found.append(view.trouble)
+    if view.is_silent and not view.is_paused:
+        found.append(f"{_no_answer(view)}: these numbers are old")
     if snapshot is not None:
         if snapshot.clock != CLOCK_SAFE:
             found.append(_clock_words(snapshot))

@@ -77,6 +77,8 @@ class View:
     history: History = attrs.field(factory=History)
     trouble: str | None = None
     """Why nothing comes; None while snapshots do."""
+    is_silent: bool = False
+    """The connection stands and nothing comes over it: the picture is old."""
     zoom: int = 0
     focus: Focus = Focus.CELLS
     cursor_ms: int | None = None
@@ -130,11 +132,16 @@ class View:
             snapshot=snapshot,
             history=self.history.with_snapshot(snapshot),
             trouble=None,
+            is_silent=False,
         )
 
     def with_trouble(self, trouble: str) -> View:
         """Nothing comes any more; what was seen last stays."""
-        return attrs.evolve(self, trouble=trouble)
+        return attrs.evolve(self, trouble=trouble, is_silent=False)
+
+    def with_silence(self) -> View:
+        """No snapshot has come for a while; what was seen last stays."""
+        return attrs.evolve(self, is_silent=True)
 
     def with_size(self, width: int, height: int) -> View:
         """Another size of the terminal."""

@@ -25,6 +25,7 @@ from timermq.pipeline.store_sizes import measure
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.timerlog import TimerCheckpoint
 from timermq.timerstore.disk import Disk
+from timermq.timerstore.errors import no_access
 from timermq.timerstore.os_disk import OsDisk, is_locked
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 from timermq.timerstore.store_files import checkpoint_path
@@ -96,9 +97,16 @@ class StoreView:
         Raises:
             NoStoreError: There is none.
             StoreError: It is damaged.
-            SparkJobError: RocketMQ serves it.
+            SparkJobError: RocketMQ serves it, or a file of it may not be read.
         """
-        disk, root = OsDisk(), os.path.normpath(directory)
+        try:
+            return cls._looked_at(os.path.normpath(directory), timer_precision_ms)
+        except PermissionError as error:
+            raise SparkJobError(no_access(error)) from error
+
+    @classmethod
+    def _looked_at(cls, root: str, timer_precision_ms: int | None) -> StoreView:
+        disk = OsDisk()
         timer_options, given = TimerOptions(), ""
         if timer_precision_ms is not None:
             given = "timer_precision_ms"

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from broker_rig import BROKER, ROOT, RunningBroker, running_broker
 from bulk_driver import Driver, read, refusal_in, small_block
-from timermq.remoting.bulk import JobState, JobStatus, OpenJob, bulk_request
+from timermq.remoting.bulk import AskStatus, HandOver, JobState, JobStatus, OpenJob, bulk_request
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.properties import parse
 from timermq.timerstore.record import Record, decode_record
@@ -141,6 +141,49 @@ async def test_the_first_hand_over_wins(autojump_clock: MockClock) -> None:
         assert refusal_in(await driver.stage_block("c", 0, small_block(["c"]))) == (
             "BULK_HANDED_OVER"
         )
+
+
+async def test_a_name_used_again_for_other_rows_is_refused(autojump_clock: MockClock) -> None:
+    """While the job is adopted, when it is done, behind a restart; the same rows are done."""
+    disk = MemoryDisk()
+    async with running_broker(disk=disk) as running:
+        driver = Driver(running.connect())
+        await driver.open()
+        await driver.stage("a", small_block(["a"]))
+        assert read(JobStatus, await driver.hand_over(("a", 1), fingerprint="one")).taken
+        again = await driver.hand_over(("b", 1), fingerprint="two")
+        assert (again.code, again.remark) == (
+            29,
+            "BULK_JOB_DIFFERS: job J was handed over before with other rows: expected fingerprint "
+            "one, found two; nothing of these is scheduled: give them a job of another name",
+        )
+        await done(driver)
+    async with running_broker(disk=disk) as running:
+        driver = Driver(running.connect())
+        for fingerprint in ("one", ""):
+            same = await driver.hand_over(("b", 1), fingerprint=fingerprint)
+            assert not read(JobStatus, same).taken
+            request = bulk_request("J", AskStatus(fingerprint=fingerprint))
+            assert read(JobStatus, await driver.ask(request)).state is JobState.DONE
+        for refused in (HandOver(parts=(), fingerprint="two"), AskStatus(fingerprint="two")):
+            answer = await driver.ask(bulk_request("J", refused))
+            assert refusal_in(answer) == "BULK_JOB_DIFFERS"
+        await trio.sleep(10)
+
+        assert [record.body for record in records(running)] == [b"a"]
+
+
+async def test_a_job_without_a_fingerprint_is_done_already(autojump_clock: MockClock) -> None:
+    """As a version before has left it, or a driver that states none: nothing can be compared."""
+    async with running_broker() as running:
+        driver = Driver(running.connect())
+        await driver.open()
+        await driver.stage("a", small_block(["a"]))
+        await driver.hand_over(("a", 1))
+
+        again = await driver.hand_over(("b", 1), fingerprint="two")
+
+        assert not read(JobStatus, again).taken
 
 
 async def test_rows_that_a_rule_refuses_are_remembered(autojump_clock: MockClock) -> None:

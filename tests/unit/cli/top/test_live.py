@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import UTC
 from io import StringIO
 from itertools import pairwise
 
 import attrs
 import cbor2
+import pytest
 import trio
 from rich.console import Console
 from rich.live import Live
@@ -16,9 +18,14 @@ from trio.testing import MockClock
 
 from scripted_server import BROKER, Network, Server, always
 from timermq.cli.client_access import ClientAccess
+from timermq.cli.top import words
 from timermq.cli.top.live import FRAME_INTERVAL, LiveTop
-from timermq.cli.top.samples import IDLE
+from timermq.cli.top.samples import IDLE, NOW_MS
+from timermq.cli.top.screen import screen_lines
+from timermq.cli.top.silence import next_snapshot
 from timermq.cli.top.view import Opened, View
+from timermq.client import open_watch
+from timermq.client.watch import SILENCE_MAX
 from timermq.remoting import Command, WatchView
 
 LIST_PENDING, WATCH, UNWATCH = 9002, 9003, 9004
@@ -86,6 +93,11 @@ async def shown() -> AsyncGenerator[Shown]:
         nursery.cancel_scope.cancel()
 
 
+def drawn(view: View) -> list[str]:
+    """The lines of a screen, by the clock of Greenwich."""
+    return [line.plain for line in screen_lines(attrs.evolve(view, zone=UTC))]
+
+
 def opened(one: Shown) -> Opened:
     """The slot that is open."""
     assert one.top.view.opened is not None
@@ -111,6 +123,7 @@ async def test_nothing_new_is_not_drawn(autojump_clock: MockClock) -> None:
     """A screen that stands still costs nothing."""
     async with shown() as one:
         await one.push(1)
+        one.type("p")
         await trio.sleep(1)
         count = len(one.live.times)
         await trio.sleep(5)
@@ -134,6 +147,81 @@ async def test_a_broker_that_comes_back(autojump_clock: MockClock) -> None:
 
         assert one.top.view.trouble is None
         assert 2 == one.top.view.snapshot.uptime_ms
+
+
+async def test_a_broker_that_stands_still(autojump_clock: MockClock) -> None:
+    """Its connection stands and nothing comes: within two seconds the screen says since when."""
+    async with shown() as one:
+        await one.push(1)
+        await trio.sleep(1.9)
+        assert not one.top.view.is_silent
+        await one.push(2)
+        await trio.sleep(1.9)
+        assert not one.top.view.is_silent
+
+        await trio.sleep(0.2)
+        assert one.top.view.is_silent
+        head, alert = drawn(one.top.view)[:2]
+        assert head.rstrip().endswith("no answer since 10:03:07")
+        assert alert.startswith("! no answer since 10:03:07: these numbers are old")
+        drawn_before = len(one.live.times)
+        await trio.sleep(5)
+        assert drawn_before == len(one.live.times)
+
+        await one.push(3)
+        assert not one.top.view.is_silent
+        assert drawn(one.top.view)[0].rstrip().endswith("live")
+
+
+async def test_a_pause_is_no_silence(autojump_clock: MockClock) -> None:
+    """Nothing is to come; what is missing counts from the end of the pause."""
+    async with shown() as one:
+        await one.push(1)
+        one.type("p")
+        await trio.sleep(9)
+        one.type("p")
+        await trio.sleep(1.9)
+        assert not one.top.view.is_silent
+
+        await trio.sleep(2)
+        assert one.top.view.is_silent
+
+
+async def test_a_broker_that_stands_still_is_reconnected_to(autojump_clock: MockClock) -> None:
+    """The silence does not keep the connection alive: it is lost when it was always lost."""
+    async with shown() as one:
+        await one.push(1)
+        await trio.sleep(SILENCE_MAX + 3)
+
+        assert len(one.server.connections) == 2
+        assert "no snapshot within" in (one.top.view.trouble or "")
+        assert drawn(one.top.view)[0].rstrip().endswith("reconnecting…")
+
+
+async def test_one_picture_that_does_not_come(
+    autojump_clock: MockClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Standard error says so after two seconds; what comes late is shown all the same."""
+    async with trio.open_nursery() as nursery:
+        network = Network(nursery)
+        server = network.server(BROKER, {WATCH: always()})
+        async with open_watch(BROKER, WatchView(), open_stream=network.open_stream) as watch:
+            said: list[str] = []
+
+            async def answer_late() -> None:
+                await trio.sleep(1.9)
+                said.append(capsys.readouterr().err)
+                await trio.sleep(3)
+                said.append(capsys.readouterr().err)
+                await server.connections[0].push(Command(WATCH, flag=2, body=IDLE.encode()))
+
+            nursery.start_soon(answer_late)
+            found = await next_snapshot(watch, BROKER, lambda: NOW_MS)
+        nursery.cancel_scope.cancel()
+
+    since = words.clock_time(NOW_MS, None)
+    assert IDLE == found
+    assert ["", f"timermq: {BROKER}: no answer since {since}; waiting\n"] == said
 
 
 async def test_zoom_and_pause_are_asked_for(autojump_clock: MockClock) -> None:

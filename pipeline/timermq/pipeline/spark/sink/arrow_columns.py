@@ -143,6 +143,21 @@ def bulk_column(column: Column) -> BulkColumn:
     )
 
 
+def joined_values(columns: Sequence[tuple[str, Column]]) -> list[bytes]:
+    """Each row as one run of bytes: every value behind name and size, nothing for null."""
+    empty: Any = pa.scalar(b"", pa.large_binary())
+    named: list[Any] = []
+    for name, column in columns:
+        head: Any = pa.scalar(f"{len(name)}:{name}:".encode(), pa.large_binary())
+        sized = cast(cast(_functions.binary_length(_texts(column)), pa.string()), pa.large_binary())
+        colon: Any = pa.scalar(b":", pa.large_binary())
+        data = cast(_texts(column), pa.large_binary())
+        whole = _functions.binary_join_element_wise(head, sized, colon, data, empty)
+        named.append(_functions.fill_null(whole, empty))
+    found: list[bytes] = _functions.binary_join_element_wise(*named, empty).to_pylist()
+    return found
+
+
 def map_entries(column: Column) -> tuple[Column, Column, Places]:
     """Names and values of all maps, one after the other, and the row of each; no null values."""
     maps: Any = column
@@ -154,6 +169,14 @@ def map_entries(column: Column) -> tuple[Column, Column, Places]:
     names, values = taken(maps.keys, places), taken(maps.items, places)
     kept = np.flatnonzero(is_there(values))
     return taken(names, kept), taken(values, kept), owners[kept]
+
+
+def _texts(column: Column) -> Column:
+    """Strings and bytes as they are, numbers and moments in digits."""
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return column
+    return cast(cast(column, pa.int64()), pa.string())
 
 
 def _flags(column: Any) -> Flags:  # noqa: ANN401 - what an untyped function gives

@@ -86,10 +86,15 @@ class BulkJob:
             self._link.call(stage_request(stage, data)).body,
         )
 
-    def hand_over(self, parts: Sequence[tuple[str, int]]) -> JobStatus:
+    def hand_over(self, parts: Sequence[tuple[str, int]], *, fingerprint: str = "") -> JobStatus:
         """Decide what the job is made of, unless that is decided.
 
+        Args:
+            parts: Of this run.
+            fingerprint: Of their rows; empty: whatever was handed over before counts.
+
         Raises:
+            BulkRefusedError: Other rows were handed over under the name (BULK_JOB_DIFFERS).
             SparkJobError: The broker refuses, or has gone: perhaps it is decided, a rerun tells.
         """
         if len(parts) > PARTS_MAX:
@@ -97,15 +102,22 @@ class BulkJob:
                 f"job {self.name}: expected at most {PARTS_MAX} parts, found {len(parts)}: give it "
                 "fewer partitions"
             )
-        return self._status(HandOver(parts=tuple(parts)))
+        return self._status(HandOver(parts=tuple(parts), fingerprint=fingerprint))
 
-    def status(self, after: int = 0, *, limit: int = 0) -> JobStatus:
+    def status(self, after: int = 0, *, limit: int = 0, fingerprint: str = "") -> JobStatus:
         """How far the job is, with a page of the rows that the broker refused.
 
+        Args:
+            after: Where the page begins.
+            limit: Rows of it.
+            fingerprint: Of the rows that the job is expected to have; empty: any.
+
         Raises:
+            BulkRefusedError: Other rows were handed over under the name (BULK_JOB_DIFFERS).
             SparkJobError: There is no such job, or no broker.
         """
-        return self._status(AskStatus(after=after, limit=min(limit, REFUSED_ROWS_MAX)))
+        limit = min(limit, REFUSED_ROWS_MAX)
+        return self._status(AskStatus(after=after, limit=limit, fingerprint=fingerprint))
 
     def refused_rows(self) -> Iterator[list[RefusedRow]]:
         """All rows that the broker refused, page by page.

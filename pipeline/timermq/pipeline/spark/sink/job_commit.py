@@ -14,6 +14,7 @@ from .broker_link import BrokerLink
 from .bulk_job import BulkJob
 from .parquet_files import ParquetFiles, late_table
 from .published_files import PublishedFiles, RunList
+from .row_sum import fingerprint
 from .schedule_columns import ScheduleColumns
 from .schedule_task import StagedRows
 from .sink_options import NAME, SinkOptions
@@ -36,15 +37,18 @@ def commit_job(
         messages: Of all tasks.
 
     Raises:
-        SparkJobError: The broker refuses or has gone; a rerun with the same job goes on.
+        SparkJobError: The broker refuses or has gone; a rerun with the same job goes on. A job that
+            was handed over before with other rows is refused (BULK_JOB_DIFFERS), unless the options
+            say otherwise.
     """
+    rows = fingerprint(columns, (one.content for one in messages)) if options.same_rows else ""
     parts = [part for one in messages for part in one.parts]
     owner = messages[0].owner if messages else ""
     run = uuid.uuid4().hex
     with BrokerLink.of(options) as link:
         job = BulkJob(link, options.job, owner=owner)
         if any(one.is_decided for one in messages):
-            status, taken = job.status(), False
+            status, taken = job.status(fingerprint=rows), False
             if status.state is JobState.OPEN:
                 raise SparkJobError(
                     f"{NAME}: job {options.job}: expected it to be handed over, as a task has seen "
@@ -52,7 +56,7 @@ def commit_job(
                 )
         else:
             _gather(options, messages, run, tuple(parts))
-            status = job.hand_over(parts)
+            status = job.hand_over(parts, fingerprint=rows)
             taken = status.taken
         for root in options.roots:
             PublishedFiles(root, options.job).publish(

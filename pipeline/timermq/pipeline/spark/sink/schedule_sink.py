@@ -1,9 +1,9 @@
 """``timermq.schedule``: the sink as Spark knows it, for batches and streams.
 
 Schema and options are looked at before anything is sent. A job that was handed over before, under
-the same name, is not done again, whatever the rows are. The jobs of a stream are its batches; they
-belong to its query, so that another checkpoint under the same name is refused instead of taken for
-what was done already.
+the same name with the same rows, is not done again; other rows are refused. The jobs of a stream
+are its batches; they belong to its query, so that another checkpoint under the same name is refused
+instead of taken for what was done already.
 """
 
 from __future__ import annotations

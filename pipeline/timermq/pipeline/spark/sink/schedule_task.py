@@ -20,6 +20,7 @@ from .part_writer import Part, PartWriter, new_attempt
 from .property_columns import narrow_batches
 from .published_files import PublishedFiles
 from .row_check import CheckedRows, RowCheck
+from .row_sum import NO_ROWS, RowSum, Sum
 from .schedule_columns import ScheduleColumns
 from .sink_options import NAME, SinkOptions
 
@@ -38,6 +39,8 @@ class StagedRows(WriterCommitMessage):
     """The job was handed over before: nothing was staged."""
     owner: str = ""
     """Of a stream: its query."""
+    content: Sum = NO_ROWS
+    """Of all rows that the task was given."""
 
 
 class ScheduleTask:
@@ -62,6 +65,7 @@ class ScheduleTask:
         """Remarks of those that were asked about; empty for one that takes messages."""
         self._refused: Counter[str] = Counter()
         self._row = 0
+        self._sum = RowSum(columns)
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> StagedRows:
         """Stage all rows.
@@ -70,11 +74,12 @@ class ScheduleTask:
             SparkJobError: A row is refused and there is no place for it, or the broker has gone;
                 nothing that was staged counts.
         """
+        narrow = self._counted(batches)
         with BrokerLink.of(self._options) as link:
             job = BulkJob(link, self._options.job, owner=self._owner)
             opened = job.open()
             if opened.state is not JobState.OPEN:
-                return self._decided(batches)
+                return self._decided(narrow)
             check = RowCheck(
                 self._columns,
                 opened.limits,
@@ -88,35 +93,41 @@ class ScheduleTask:
                 latest_ms = opened.job_ms + self._options.window_ms
             parts = PartWriter(job, self._attempt, opened.limits)
             try:
-                return self._stage(batches, check, parts, latest_ms)
+                return self._stage(narrow, check, parts, latest_ms)
             except BaseException as error:
                 self._let_go(parts)
                 if isinstance(error, BulkRefusedError) and error.rule == "BULK_HANDED_OVER":
-                    return self._decided(batches)
+                    return self._decided(narrow)
                 raise
+
+    def _counted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows in narrow batches, each counted when it is read, whatever becomes of it."""
+        for batch in batches:
+            for rows in narrow_batches(batch, self._columns):
+                self._sum.add(rows)
+                yield rows
 
     def _stage(
         self,
-        batches: Iterator[pa.RecordBatch],
+        narrow: Iterator[pa.RecordBatch],
         check: RowCheck,
         parts: PartWriter,
         latest_ms: int | None,
     ) -> StagedRows:
         rejects, far = self._files(self._options.rejects), self._files(self._options.far)
-        for batch in batches:
-            for rows in narrow_batches(batch, self._columns):
-                checked = check.check(rows)
-                if checked.refused:
-                    self._refuse(checked, rejects)
-                near = checked.kept()
-                if far is not None and latest_ms is not None:
-                    is_far = near & (checked.deliver_ms > latest_ms)
-                    for folder, table in far_tables(checked, is_far):
-                        far.write(table, folder=folder)
-                    near &= ~is_far
-                for block in checked.blocks(near):
-                    parts.add(block)
-                self._row += rows.num_rows
+        for rows in narrow:
+            checked = check.check(rows)
+            if checked.refused:
+                self._refuse(checked, rejects)
+            near = checked.kept()
+            if far is not None and latest_ms is not None:
+                is_far = near & (checked.deliver_ms > latest_ms)
+                for folder, table in far_tables(checked, is_far):
+                    far.write(table, folder=folder)
+                near &= ~is_far
+            for block in checked.blocks(near):
+                parts.add(block)
+            self._row += rows.num_rows
         for files in (rejects, far):
             if files is not None:
                 files.close()
@@ -126,6 +137,7 @@ class ScheduleTask:
             refused=dict(self._refused),
             far=0 if far is None else far.rows,
             owner=self._owner,
+            content=self._sum.value,
         )
 
     def _refuse(self, checked: CheckedRows, rejects: ParquetFiles | None) -> None:
@@ -160,7 +172,8 @@ class ScheduleTask:
         except SparkJobError:
             return  # the broker lets it go when the job is handed over, or forgotten
 
-    def _decided(self, batches: Iterator[pa.RecordBatch]) -> StagedRows:
-        for _ in batches:  # Spark wants all of them read
+    def _decided(self, narrow: Iterator[pa.RecordBatch]) -> StagedRows:
+        """What is said of rows of a job that was handed over before."""
+        for _ in narrow:  # to the last: Spark wants all of them read, and so does the sum
             pass
-        return StagedRows(is_decided=True, owner=self._owner)
+        return StagedRows(is_decided=True, owner=self._owner, content=self._sum.value)

@@ -43,6 +43,9 @@ class SinkOptions:
     """From the moment of the job on, milliseconds; goes with ``far``."""
     wait: bool = True
     """Whether a commit waits until the broker has adopted all rows."""
+    same_rows: bool = True
+    """Whether a job that was handed over before with other rows is refused; else what was handed
+    over counts, whatever the rows are."""
     patience_ms: int = 30_000
     """How long a broker is waited for that has gone, or is busy, after it has answered once."""
     access_key: str | None = None
@@ -129,6 +132,7 @@ _READ: Mapping[str, Callable[[str, str], object]] = {
     "rejects": _directory,
     "far": _directory,
     "wait": _boolean,
+    "same_rows": _boolean,
     "window_ms": _milliseconds,
     "patience_ms": _milliseconds,
 }

@@ -1,0 +1,76 @@
+"""The fingerprint of a job's rows: the same for the same rows, whatever their order and parts.
+
+A row is one run of bytes, every value behind its size; the sum of the hashes of all rows does not
+depend on which task has which of them, and tasks may be tried again. Rows count as they come, those
+that are refused or due too late too: what becomes of a row depends on settings, which may change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from .arrow_columns import column_of, joined_values
+from .property_columns import property_columns
+from .schedule_columns import ScheduleColumns
+
+_HASH_SIZE = 16
+_WORDS = _HASH_SIZE // 8
+_COLUMNS = ("topic", "body")
+"""Beside the moment and the properties, to which ``key`` and ``tag`` belong."""
+_PROPERTY = "properties."
+"""What tells the name of a property from that of a column."""
+
+Sum = tuple[int, ...]
+"""Rows, and the sum of their hashes; what a task tells the commit."""
+NO_ROWS: Sum = (0,) * (1 + _WORDS)
+
+
+class RowSum:
+    """The sum of the rows of one task.
+
+    Args:
+        columns: Of the DataFrame.
+    """
+
+    def __init__(self, columns: ScheduleColumns) -> None:
+        self._columns = columns
+        self._rows = 0
+        self._words: NDArray[np.uint64] = np.zeros(_WORDS, np.uint64)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Count rows; of a narrow batch (``property_columns.narrow_batches``)."""
+        rows = _row_bytes(batch, self._columns)
+        hashes = b"".join([blake2b(row, digest_size=_HASH_SIZE).digest() for row in rows])
+        self._rows += len(rows)
+        self._words += np.frombuffer(hashes, "<u8").reshape(-1, _WORDS).sum(axis=0, dtype=np.uint64)
+
+    @property
+    def value(self) -> Sum:
+        """Of the rows so far."""
+        return (self._rows, *self._words.tolist())
+
+
+def fingerprint(columns: ScheduleColumns, sums: Iterable[Sum]) -> str:
+    """The fingerprint of a job, 32 hexadecimal digits.
+
+    Args:
+        columns: Of the DataFrame; their names and types count.
+        sums: Of all tasks.
+    """
+    total = [sum(one) % (1 << 64) for one in zip(NO_ROWS, *sums, strict=True)]
+    said = (sorted((name, str(kind)) for name, kind in columns.kinds.items()), total)
+    return blake2b(repr(said).encode(), digest_size=_HASH_SIZE).hexdigest()
+
+
+def _row_bytes(batch: pa.RecordBatch, columns: ScheduleColumns) -> list[bytes]:
+    """Each row as one run of bytes."""
+    properties, _ = property_columns(batch, columns)
+    own = [(name, column_of(batch, name)) for name in (*_COLUMNS, columns.moment)]
+    return joined_values(
+        own + [(f"{_PROPERTY}{name}", properties[name]) for name in sorted(properties)]
+    )
