@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test simulate planted crashes lint types check fuzz bench figures docs screenshots kill clean overload crowds soak
+.PHONY: help demo test simulate judge planted crashes lint types check fuzz bench figures docs screenshots kill clean overload crowds soak
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -27,6 +27,10 @@ crashes: $(STAMP) ## every crash state of the recorded workloads: some minutes
 
 simulate: $(STAMP)  ## a thousand simulated days under faults, two processes
 	$(BIN)/timermq simulate --seeds 1..1000 --jobs 2
+
+judge: SEEDS ?= 1..1000
+judge: $(STAMP)  ## lives of a store, judged by its log alone: make judge SEEDS=1..10000
+	PYTHONPATH=tests $(BIN)/python -m judge $(SEEDS) --jobs 2
 
 planted: $(STAMP) ## plants every bug of the list and shows what finds it: some minutes
 	PYTHONPATH=tests $(BIN)/python -m planted --write

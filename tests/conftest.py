@@ -20,7 +20,17 @@ from interop.serving import StartBroker, starting
 
 TESTS = Path(__file__).parent
 
-SLOWEST_FIRST = ("spark", "interop", "cli", "soak", "simulation", "planted", "property", "unit")
+SLOWEST_FIRST = (
+    "spark",
+    "interop",
+    "cli",
+    "soak",
+    "simulation",
+    "judge",
+    "planted",
+    "property",
+    "unit",
+)
 """Kinds of tests. Short modules come last, so that no worker is left alone with a long one."""
 
 

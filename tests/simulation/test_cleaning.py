@@ -9,7 +9,7 @@ from trio.testing import MockClock
 
 from broker_rig import running_broker, send_ext, split_records
 from fakes import START_MS, VirtualClock
-from simulation.staged_service import QUIET_FILES, ROOT, arrivals, running, timed
+from simulation.staged_service import QUIET_FILES, ROOT, SMALL_WHEEL, arrivals, running, timed
 from timermq.pipeline import TimerMessageStore, TimerOptions
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
@@ -24,6 +24,9 @@ KEPT_A_DAY = attrs.evolve(
     mapped_file_size_commit_log=SEGMENT_SIZE,
     file_reserved_time_hours=24,
     clean_resource_interval_ms=600_000,
+)
+SYNCED_SOON = attrs.evolve(
+    KEPT_A_DAY, flush_interval_commit_log_ms=500, flush_interval_consume_queue_ms=1_000
 )
 LONG_WINDOW = TimerOptions(
     timer_roll_window_slot=70 * HOUR,
@@ -234,3 +237,50 @@ async def test_the_broker_says_that_its_disk_is_full(autojump_clock: MockClock) 
     assert refusal.code == 14
     assert (refusal.remark or "").startswith("SERVICE_NOT_AVAILABLE: disk of /store is full: ")
     assert shown == [b"timer"]
+
+
+async def test_cleaning_behind_the_stop_of_the_timers(autojump_clock: MockClock) -> None:
+    """The store is closed after the timers, and may clean meanwhile: what they needed stays."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(
+        disk, clock, store_options=SYNCED_SOON, timer_options=SMALL_WHEEL
+    ) as service:
+        store = service.store
+        fill(service, 20)
+        needed = store.commit_log.max_offset
+        put(service, timed("waiting", START_MS + 19_000))
+        fill(service, 20)
+        await trio.sleep(5)
+        service.request_stop()
+        await trio.sleep(5)
+        disk.total = disk.usage(ROOT).used * 100 // 88
+
+        assert await store.clean() > 0
+        assert store.commit_log.min_offset == needed - needed % SEGMENT_SIZE
+
+
+async def test_nothing_that_a_unit_names_goes_before_the_first_checkpoint(
+    autojump_clock: MockClock,
+) -> None:
+    """A start without a checkpoint links all units, and has to see which of them are done."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    options = attrs.evolve(SMALL_WHEEL, timer_flush_interval_ms=60_000)
+    async with running(
+        disk, clock, store_options=SYNCED_SOON, timer_options=options, stop=False
+    ) as service:
+        put(service, timed("arrived", START_MS + 25_000))
+        await trio.sleep(22)
+        assert service.statistics().rolled == 1
+        fill(service, 20)
+        await trio.sleep(5)
+        assert bodies(service.store) == ["arrived"]
+        disk.total = disk.usage(ROOT).used * 100 // 88
+        await service.store.clean()
+    disk.process_kill()
+    disk.total = 1 << 50
+    async with running(disk, clock, store_options=SYNCED_SOON, timer_options=options) as service:
+        await trio.sleep(5)
+
+        assert service.statistics().missing == 0

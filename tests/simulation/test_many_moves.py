@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock
 
 from fakes import START_MS, VirtualClock
-from simulation.staged_service import ROOT, arrivals, delete_of, running, timed
+from simulation.staged_service import ROOT, SMALL_FILES, arrivals, delete_of, running, timed
 from timermq.pipeline import TimerMessageStore, key_records
 from timermq.pipeline.cancel_verdict import CancelError, Verdict, Wanted
 from timermq.pipeline.cancellation import CancelResult
 from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.message import Message
 
 MOVES = 100
 BY_UNIQUE_KEY = Wanted("T", "a")
@@ -244,3 +246,32 @@ async def test_very_many_messages_under_one_unique_key_are_refused(
             sent(service, START_MS + 9_000)
         with pytest.raises(CancelError, match="CANCEL_KEY_TOO_COMMON: 64 waiting messages"):
             service.cancellation.cancel(BY_UNIQUE_KEY)
+
+
+SMALL_SEGMENTS = attrs.evolve(SMALL_FILES, mapped_file_size_commit_log=8_192)
+
+
+async def test_a_moved_message_that_has_arrived_and_rolls_on_at_its_old_moment(
+    autojump_clock: MockClock,
+) -> None:
+    """What made way rolls on, while cleaning takes the moved message: it has not been cancelled."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, store_options=SMALL_SEGMENTS) as service:
+        store = service.store
+        sent(service, START_MS + 90_000)
+        await trio.sleep(1)
+        moved(service, Wanted("T", "a"), START_MS + 5_000)
+        await trio.sleep(10)
+        assert [one.body for one in arrivals(store)] == ["a"]
+    async with running(disk, clock, store_options=SMALL_SEGMENTS) as service:
+        store = service.store
+        end = store.commit_log.max_offset + 3 * 8_192
+        while store.commit_log.max_offset < end:
+            service.put([Message(topic="P", queue_id=0, body=b"x" * 500)])
+        await trio.sleep(25)
+        disk.total = disk.usage(ROOT).used * 100 // 88
+        assert await store.clean()
+        assert arrivals(store) == []
+
+        assert service.cancellation.cancel(Wanted("T", "a")).verdict is Verdict.NOT_FOUND

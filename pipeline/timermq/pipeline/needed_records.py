@@ -3,7 +3,8 @@
 A recovery begins where the checkpoint on the disk says, which may be behind the positions of this
 run. It reads again the slots that have been closed since: their messages are done, which is seen
 from ``scan_py`` on, but for those that are on their way; their deletes leave no such trace. Without
-a checkpoint it asks the log alone, and a record that the log shows as done needs nothing before it.
+a checkpoint it links every unit, and only the log tells which of them are done: so whatever a unit
+names is needed until there is one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ def needed_from(store: MessageStore, files: TimerFiles, state: TimerState) -> in
         read_ms = min(read_ms, checkpoint.read_ms)
         queue_offset = min(queue_offset, checkpoint.queue_offset)
         pins.append(checkpoint.scan_py)
-    pins += [_oldest_body(files, read_ms, state.read_ms), _oldest_entry(store, queue_offset)]
+        pins.append(_oldest_body(files, read_ms, state.read_ms))
+    else:
+        pins.append(_oldest_of_all(files))
+    pins.append(_oldest_entry(store, queue_offset))
     return min((one for one in pins if one is not None), default=None)
 
 
@@ -45,6 +49,15 @@ def _oldest_body(files: TimerFiles, read_ms: int, closed_ms: int) -> int | None:
 
     # A broker before this one may have let go of the oldest unit.
     return files.timer_log.bodies.oldest(max(oldest_pos, files.timer_log.min_pos), are_needed)
+
+
+def _oldest_of_all(files: TimerFiles) -> int | None:
+    """Of all units."""
+
+    def are_needed(units: Units) -> Flags:
+        return np.ones(len(units), np.bool_)
+
+    return files.timer_log.bodies.oldest(files.timer_log.min_pos, are_needed)
 
 
 def _oldest_entry(store: MessageStore, queue_offset: int) -> int | None:

@@ -92,6 +92,8 @@ class TimerMessageStore:
         self.files = TimerFiles.open(store.disk, store.root, options)
         self.persisted_ms = self.files.newest_time_ms(store.last_store_ms)
         """The newest time that the last run worked by; 0: none is known."""
+        self._needed_at_end: tuple[int | None] | None = None
+        """What the next run needs of the log, once this one has closed its files."""
         self._rewinds = False
         try:
             recovered = recover(self.files, store, options, clock.now_ms())
@@ -180,6 +182,7 @@ class TimerMessageStore:
                 self._begin_anew()
                 await self._run_stages(trio.TASK_STATUS_IGNORED)
         finally:
+            self._needed_at_end = (self.needed_from(),)
             self.files.close()
 
     async def _run_stages(self, task_status: trio.TaskStatus[None]) -> None:
@@ -298,6 +301,8 @@ class TimerMessageStore:
 
     def needed_from(self) -> int | None:
         """Position of the oldest record that cleaning must leave; None without any."""
+        if self._needed_at_end is not None:
+            return self._needed_at_end[0]
         pins = (
             self.quarantine.first_py(),
             self.takeover.first_py(),

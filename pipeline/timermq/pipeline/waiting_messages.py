@@ -154,7 +154,7 @@ class WaitingMessages:
                 first_py = phy_offset
                 break
         moved_from = moves.moved_from
-        deleted = self._deleted_names(deletes, moved_from)
+        taken_back, made_way = self._deleted_names(deletes, moved_from)
         arrived = self._arrived(records, topic, unique_key, newest.values())
         origins = {origin_in(record) for record in arrived}
         pending: list[Waiting] = []
@@ -165,14 +165,15 @@ class WaitingMessages:
                 set_aside.add(one.phy_offset)
             elif one.phy_offset in origins or (None in origins and _came_later(arrived, one)):
                 delivered += 1
-            elif one.facts.order_py >= first_py and deleted.isdisjoint(names_of(one)):
-                # What is older and taken back may still roll.
-                pending.append(one)
-            else:
+            elif not taken_back.isdisjoint(names_of(one)):
                 cancelled += 1
+            elif one.facts.order_py >= first_py and made_way.isdisjoint(names_of(one)):
+                # What made way may still roll when the message has arrived at its new moment, and
+                # its records are cleaned. So it does not say that the message was cancelled.
+                pending.append(one)
         if len(pending) >= MESSAGES_MAX:
             raise too_common(unique_key, f"{MESSAGES_MAX} waiting messages or more")
-        if not newest and not set_aside:
+        if not (pending or cancelled or delivered or set_aside):
             delivered = len(arrived)
         ends = {one: self.quarantine.state(one) for one in sorted(set_aside)}
         cancelled += sum(end in (State.DROPPED, State.CANCELLED) for end in ends.values())
@@ -190,36 +191,38 @@ class WaitingMessages:
     def _arrived(
         self, records: KeyRecords, topic: str, unique_key: str, newest: Collection[Waiting]
     ) -> list[bytes]:
-        """What has reached the topic behind the first of the messages; without any, the last."""
+        """What has reached the topic behind the first of the messages; without any, the last.
+
+        Behind its first record: what made way rolls on, and may stand behind what has arrived.
+        """
         found = records.newest_first(topic, unique_key, is_unique_key=True)
         if not newest:
             return [record for _, record in islice(found, 1)]
-        first_py = min(one.phy_offset for one in newest)
+        first_py = min(one.facts.order_py for one in newest)
         return [record for _, record in takewhile(lambda one: one[0] > first_py, found)]
 
     def _deleted_names(
         self, deletes: Sequence[tuple[TimerFacts, bytes]], moved_from: set[int | None]
-    ) -> set[bytes | tuple[int, bytes]]:
-        """What deletes have taken back for certain.
+    ) -> tuple[set[bytes | tuple[int, bytes]], set[bytes]]:
+        """What deletes have taken back for certain, and what has made way for another moment.
 
         One that makes way counts with the message that it makes way for: a power cut may have kept
         it alone. One without an order is RocketMQ's: it has had its effect, if any, when its slot
         is through.
         """
-        names: set[bytes | tuple[int, bytes]] = set()
+        taken_back: set[bytes | tuple[int, bytes]] = set()
+        made_way: set[bytes] = set()
         for facts, properties in deletes:
             name = deleted_name(properties) or b""
             target_py = find(properties, DELETE_FOR[:-1])
             if find(properties, DELETE_ORDER[:-1]) is None:
                 if facts.out_ms < self.read_ms:
-                    names.add((facts.out_ms, name))
-            elif (
-                target_py is None
-                or facts.rolls
-                or (is_position(target_py) and int(target_py) in moved_from)
-            ):
-                names.add(name)
-        return names
+                    taken_back.add((facts.out_ms, name))
+            elif target_py is None:
+                taken_back.add(name)
+            elif facts.rolls or (is_position(target_py) and int(target_py) in moved_from):
+                made_way.add(name)
+        return taken_back, made_way
 
 
 def asked_for(record: bytes) -> str | None:

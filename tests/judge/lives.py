@@ -1,0 +1,462 @@
+"""Leads the lives of one store, as a seed decides, and judges each.
+
+A life is one process: it opens the store, serves it while messages are sent, cancelled and moved,
+and ends somehow. Between two lives anything may happen to the files that is allowed. In the last
+life nothing happens: it goes on until everything is due, and then nothing may be left.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+import attrs
+import trio
+import trio.testing
+
+from fakes import START_MS, VirtualClock
+from timermq.pipeline import TimerMessageStore
+from timermq.timerstore.disk import is_full
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.message import pack_host
+from timermq.timerstore.message_store import MessageStore
+
+from .acts import TOPICS, Acts
+from .mortal_disk import PLENTY, MortalDisk, WallClock, Written
+from .reader import Log, LogReader
+from .rules import LogFacts, Rules, facts_of
+from .setting import Fault, Setting
+
+ROOT = "/store"
+LOG = f"{ROOT}/commitlog"
+HOST = pack_host("127.0.0.1", 10911)
+UNSYNCED_SECONDS = 0.5
+"""With ASYNC_FLUSH a power cut takes nothing that is older, but for the time that syncs take."""
+STOP_SECONDS = 60.0
+"""A graceful stop takes no longer."""
+OVER_SECONDS = 120
+"""So long after the last moment nothing may wait any more."""
+
+
+@attrs.frozen
+class Outcome:
+    """What came of a seed."""
+
+    seed: int
+    breaches: tuple[str, ...]
+    history: tuple[str, ...]
+    coverage: Counter[str]
+
+
+class BreachError(Exception):
+    """A rule is broken: nothing that follows would tell more."""
+
+
+class Steps(trio.abc.Instrument):
+    """Ends the process at the so many-th step of any task."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+        self.disk: MortalDisk | None = None
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """One step more."""
+        del task
+        if self.left is not None and self.disk is not None:
+            self.left -= 1
+            if self.left == 0:
+                self.left = None
+                self.disk.die()
+
+
+class Lives:
+    """All lives of one store.
+
+    Args:
+        seed: Decides everything.
+        faults: Faults that may come.
+        steps: Counts the steps of tasks, as an instrument of trio's.
+    """
+
+    def __init__(self, seed: int, faults: frozenset[Fault], steps: Steps) -> None:
+        self.breaches: list[str] = []
+        self.history: list[str] = []
+        self.coverage: Counter[str] = Counter()
+        self._draw = draw = Random(seed)
+        self._steps = steps
+        self._setting = setting = Setting.draw(draw, faults)
+        self._virtual = VirtualClock()
+        self._clock = WallClock(self._virtual.now_ms)
+        self._memory = MemoryDisk(now_ms=self._virtual.now_ms)
+        self._memory.sync_seconds = lambda: setting.sync_seconds
+        self._reader = LogReader(self._memory, LOG)
+        self._disk = MortalDisk(self._memory, self._reader, LOG, self._clock)
+        self._written: dict[int, Written] = {}
+        """When the records of the log were written."""
+        self._log = Log([], 0, 0)
+        """As the last process left it."""
+        self._must_have = 0
+        """Where the log has to reach when it is opened again."""
+        self._is_compared = False
+        """The present process has recovered the log, and it is as it had to be."""
+        self._owed_end = 0
+        """What stands in the log before it survives everything."""
+        self._served_from = 0.0
+        self._acts = Acts(self)
+
+    # -- for the acts -------------------------------------------------------------------------
+
+    @property
+    def draw(self) -> Random:
+        """What decides."""
+        return self._draw
+
+    @property
+    def setting(self) -> Setting:
+        """What holds in all lives."""
+        return self._setting
+
+    @property
+    def disk(self) -> MortalDisk:
+        """That of the present process."""
+        return self._disk
+
+    @property
+    def clock(self) -> WallClock:
+        """The wall clock."""
+        return self._clock
+
+    def owe(self, end: int) -> None:
+        """What stands in the log before a position was said to be on the disk."""
+        self._owed_end = max(self._owed_end, end)
+
+    def read_log(self) -> Log:
+        """The log as it is now."""
+        return self._reader.read(self._acts.damaged)
+
+    def tell(self, text: str) -> None:
+        """A line of the history."""
+        self.history.append(f"{(self._clock.look() - START_MS) / 1000:10.3f}  {text}")
+
+    def count(self, what: str, count: int = 1) -> None:
+        """Something happened that the judge is there for."""
+        self.coverage[what] += count
+
+    def breach(self, text: str) -> None:
+        """A rule is broken."""
+        self.breaches.append(text)
+        self.tell(f"BREACH: {text}")
+
+    def complain(self, text: str) -> None:
+        """A rule is broken, and the lives end here.
+
+        Raises:
+            BreachError: Always.
+        """
+        self.breach(text)
+        raise BreachError
+
+    # -- living -------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Live all lives."""
+        self.tell(self._setting.in_words())
+        try:
+            for number in range(self._draw.randint(1, 4)):
+                self.tell(f"life {number + 1}")
+                await self._live(is_last=False)
+                self._pass_between()
+            self.tell("last life")
+            await self._live(is_last=True)
+        except BreachError:
+            pass
+
+    async def _live(self, *, is_last: bool) -> None:
+        self._disk = disk = MortalDisk(self._memory, self._reader, LOG, self._clock)
+        self._steps.disk, self._steps.left = disk, None
+        self._is_compared = False
+        if not is_last:
+            self._draw_end(disk)
+        is_graceful = False
+        try:
+            with trio.CancelScope() as scope:
+                disk.on_death = scope.cancel
+                is_graceful = await self._process(disk, is_last=is_last)
+        except BreachError:
+            raise
+        except Exception as error:
+            if not disk.is_dead:
+                self._judge_end(error, is_last=is_last)
+        self.count("refused for want of room", disk.refused_count)
+        if self.breaches:
+            raise BreachError
+        self._end(is_graceful=is_graceful and not disk.is_dead)
+        if self.breaches:
+            raise BreachError
+
+    def _draw_end(self, disk: MortalDisk) -> None:
+        """Where the process ends, if not in order."""
+        if not {Fault.KILL, Fault.POWER} & self._setting.faults or self._draw.random() < 0.3:
+            return
+        at = int(2 ** self._draw.uniform(0, 10))
+        if self._draw.random() < 0.5:
+            disk.dies_at, disk.part = at, self._draw.choice((0.0, self._draw.random(), 1.0))
+            self.tell(f"it is to end at operation {at}, {disk.part:.2f} of it done")
+        else:
+            self._steps.left = 8 * at
+            self.tell(f"it is to end at step {8 * at}")
+
+    async def _process(self, disk: MortalDisk, *, is_last: bool) -> bool:
+        """One process, from its start to its end; whether that came in order."""
+        store_options = self._setting.store_options(self._draw)
+        timer_options = self._setting.timer_options(self._draw)
+        self.tell(
+            f"{store_options.flush_disk_type.value}, roll window "
+            f"{timer_options.timer_roll_window_slot}, "
+            f"checkpoint every {timer_options.timer_flush_interval_ms} ms"
+        )
+        store = MessageStore.open(
+            disk, ROOT, store_options, now_ms=self._virtual.now_ms, store_host=HOST
+        )
+        service = TimerMessageStore(store, timer_options, self._virtual)
+        self._compare(store)
+        self._served_from = trio.current_time()
+        is_graceful = is_last or self._draw.random() < 0.5
+        async with trio.open_nursery() as nursery:
+            await nursery.start(_run, store)
+            async with trio.open_nursery() as stages:
+                await stages.start(_run, service)
+                if is_last:
+                    await self._wait_until_over(service)
+                else:
+                    await self._acts.some(service)
+                if not is_graceful:
+                    self.tell("it ends without a stop")
+                    disk.die()
+                    await trio.lowlevel.checkpoint()
+                self.tell("it is stopped")
+                service.request_stop()
+                stages.cancel_scope.deadline = trio.current_time() + STOP_SECONDS
+            if stages.cancel_scope.cancelled_caught:
+                self.tell("it does not stop, and is killed")
+                disk.die()
+            else:
+                await store.aclose()
+                self.count("stopped in order")
+            nursery.cancel_scope.cancel()
+        return not disk.is_dead
+
+    def _judge_end(self, error: Exception, *, is_last: bool) -> None:
+        """An end that was not asked for: only a full disk may refuse a start."""
+        found = list(_leaves(error))
+        is_room = all(isinstance(one, OSError) and is_full(one) for one in found)
+        text = "; ".join(f"{type(one).__name__}: {one}" for one in found)
+        if is_last or not is_room or self._memory.total == PLENTY:
+            self.complain(f"the process ended by itself: {text}")
+        self.tell(f"no room to start: {text}")
+        self.count("starts without room")
+        self._memory.total = PLENTY
+
+    async def _wait_until_over(self, service: TimerMessageStore) -> None:
+        """Let time pass until everything is due and nothing waits."""
+        left_ms = self._acts.last_ms() - self._clock.look()
+        await trio.sleep(max(left_ms, 0) / 1000 + 2)
+        for _ in range(OVER_SECONDS):
+            if not service.statistics().pending and not len(service.live()):
+                break
+            await trio.sleep(1)
+        statistics = service.statistics()
+        if statistics.pending or len(service.live()):
+            self.breach(f"{statistics.pending} units wait for ever in slots {service.live()}")
+        if statistics.commit_queue_offset != statistics.queue_offset_max:
+            self.breach(
+                f"enqueued up to {statistics.commit_queue_offset} of {statistics.queue_offset_max}"
+            )
+        await self._acts.prove_serving(service)
+
+    # -- looking ------------------------------------------------------------------------------
+
+    def _end(self, *, is_graceful: bool) -> None:
+        """The process has ended: note what it left, and cut the power perhaps."""
+        self._count_process()
+        if not self._is_compared:
+            # It has ended before it had recovered the log: what the one before it left still holds.
+            self._end_process(cuts_power=self._cuts_power())
+            return
+        log = self.read_log()
+        self._learn_times(log)
+        self._judge(log, over=False)
+        if is_graceful:
+            self._owed_end = log.end
+            self._memory.process_kill()
+        else:
+            self._owed_end = max(self._owed_end, self._settled_end(log))
+        self._log, self._must_have = log, log.end
+        if not is_graceful:
+            self._end_process(cuts_power=self._cuts_power())
+
+    def _cuts_power(self) -> bool:
+        faults = self._setting.faults
+        return Fault.POWER in faults and (Fault.KILL not in faults or self._draw.random() < 0.5)
+
+    def _end_process(self, *, cuts_power: bool) -> None:
+        if not cuts_power:
+            self.count("kills")
+            self._memory.process_kill()
+            return
+        is_torn = self._draw.random() < 0.7
+        self.tell(f"the power is cut{', torn' if is_torn else ''}; owed to {self._owed_end}")
+        self.count("power cuts, torn" if is_torn else "power cuts")
+        self._memory.power_cut(self._draw if is_torn else None)
+        self._must_have = min(self._must_have, self._owed_end)
+
+    def _learn_times(self, log: Log) -> None:
+        """When the records that this process wrote were written."""
+        written = self._disk.written
+        starts = [position for position, _ in written]
+        for record in reversed(log.present()):
+            at = bisect_right(starts, record.position) - 1
+            if at < 0:
+                break
+            self._written[record.position] = written[at][1]
+
+    def _settled_end(self, log: Log) -> int:
+        """What of the log a power cut must leave."""
+        bound = UNSYNCED_SECONDS + 2 * self._setting.sync_seconds + 0.005
+        latest = trio.current_time() - bound
+        end = 0
+        for record in log.present():
+            written = self._written.get(record.position)
+            if written is None or max(written.time, self._served_from) > latest:
+                break
+            end = record.end
+        return end
+
+    def _compare(self, store: MessageStore) -> None:
+        """A process has recovered the store: nothing is missing that must be there."""
+        log = self.read_log()
+        if log.end < self._must_have:
+            self.complain(f"the log ends at {log.end}, and had to reach {self._must_have}")
+        if log.end != store.commit_log.max_offset:
+            self.complain(
+                f"whole records end at {log.end}, the store says {store.commit_log.max_offset}"
+            )
+        now = {record.position: record.digest for record in log.records}
+        for record in self._log.records:
+            if record.end <= log.end and now.get(record.position) != record.digest:
+                self.complain(f"the record at {record.position} is not the one that was there")
+        if log.end < self._log.end:
+            self.tell(f"records from {log.end} to {self._log.end} are gone")
+            self.count("lost at the end of the log")
+            before = facts_of(self._log, TOPICS).by_name
+            after = facts_of(log, TOPICS).by_name
+            for name, facts in before.items():
+                self.count("deliveries taken back", len(facts.arrivals) > len(after[name].arrivals))
+        self._acts.forget_behind(log.end)
+        self._is_compared = True
+        self._judge(log, over=False)
+        if self.breaches:
+            raise BreachError
+
+    def _judge(self, log: Log, *, over: bool) -> LogFacts:
+        """Hold every message against the rules."""
+        found = facts_of(log, TOPICS)
+        names = {one.position: one.name for one in log.records}
+        aside = {names.get(at, one.name) for at, one in found.active().items()}
+        rules = Rules(written=self._written, precision_ms=self._setting.precision_ms, settle_ms=400)
+        for letter in self._acts.letters:
+            facts = found.by_name[letter.name]
+            for text in rules.breaches(letter, facts, aside, over=over):
+                self.breach(f"{letter.name}: {text}")
+        return found
+
+    def judge_end(self) -> None:
+        """Judge what is there when everything is over."""
+        log = self.read_log()
+        self._learn_times(log)
+        found = self._judge(log, over=True)
+        every = found.by_name.values()
+        self.count("seeds")
+        self.count("messages", len(self._acts.letters))
+        self.count("arrived", sum(len(one.arrivals) for one in every))
+        self.count("rolls", sum(one.roll_count for one in every))
+        self.count("torn moves", found.torn_moves)
+        self.count("left out with a mark", found.left_out_count)
+        self.count("set aside", len(found.entries))
+
+    def _count_process(self) -> None:
+        self.count("lives")
+        self.count("segments cleaned", self._reader.removed_count)
+        self.count("lives that cleaned", self._reader.removed_count > 0)
+        self._reader.removed_count = 0
+
+    def _pass_between(self) -> None:
+        """What happens between two lives."""
+        down_ms = self._draw.choice((0, 0, 700, 3_000, 30_000))
+        self._virtual.step(down_ms)
+        self.tell(f"{down_ms} ms pass")
+
+
+async def _run(
+    part: MessageStore | TimerMessageStore,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    await part.run(task_status=task_status)
+
+
+def _leaves(error: BaseException) -> Generator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _leaves(one)
+    else:
+        yield error
+
+
+@contextmanager
+def seeded_scheduling(seed: int) -> Generator[None]:
+    """Have trio choose among tasks that are ready by a seed, as it does for Hypothesis."""
+    scheduler: Any = importlib.import_module("trio._core._run")
+    switch = "_ALLOW_DETERMINISTIC_SCHEDULING"
+    before, state = getattr(scheduler, switch), scheduler._r.getstate()
+    setattr(scheduler, switch, True)
+    scheduler._r.seed(seed)
+    try:
+        yield
+    finally:
+        setattr(scheduler, switch, before)
+        scheduler._r.setstate(state)
+
+
+@contextmanager
+def rare_collecting() -> Generator[None]:
+    """Look for garbage less often: lives leave little that only the collector finds."""
+    before = gc.get_threshold()
+    gc.set_threshold(50_000, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def lead(seed: int, faults: frozenset[Fault]) -> Outcome:
+    """Lead all lives of a seed; the same seed has the same history, byte for byte."""
+    steps = Steps()
+    with seeded_scheduling(seed), rare_collecting():
+        clock = trio.testing.MockClock(autojump_threshold=0)
+        lives = trio.run(_lead, seed, faults, steps, clock=clock, instruments=[steps])
+    return Outcome(seed, tuple(lives.breaches), tuple(lives.history), lives.coverage)
+
+
+async def _lead(seed: int, faults: frozenset[Fault], steps: Steps) -> Lives:
+    lives = Lives(seed, faults, steps)
+    await lives.run()
+    if not lives.breaches:
+        lives.judge_end()
+    return lives

@@ -1,0 +1,76 @@
+"""What was asked of the store, and what it acknowledged."""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+
+class Kind(enum.Enum):
+    """What was acknowledged, or asked for without an answer."""
+
+    SENT = "sent"
+    CANCELLED = "cancelled"
+    """It never arrives."""
+    MOVED = "moved"
+    """It arrives at its new moment only."""
+    TOO_LATE = "too late"
+    """It has arrived."""
+    DROPPED = "dropped"
+    """It was let go from quarantine: it never arrives."""
+    RETRIED = "retried"
+    """It was sent again from quarantine."""
+    ASKED_TO_MOVE = "asked to move"
+    """The process ended before the answer: it arrives at this moment, or as if nothing was said."""
+    ASKED_TO_CANCEL = "asked to cancel"
+
+
+@attrs.frozen
+class Note:
+    """One line of the notebook."""
+
+    kind: Kind
+    end: int
+    """What the store said stands in the log before this position; it is undone if that is lost."""
+    moment_ms: int = 0
+    """Of a move: the new moment."""
+
+
+@attrs.define(eq=False)
+class Letter:
+    """One message."""
+
+    name: str
+    """Its unique key."""
+    topic: str
+    body: bytes
+    asked_ms: int
+    """The moment asked for."""
+    notes: list[Note] = attrs.Factory(list[Note])
+    is_damaged: bool = False
+    """Its record was damaged on the disk while it waited."""
+    is_recalled: bool = False
+    """A delete as RocketMQ's clients write it was sent for it."""
+
+    def note(self, kind: Kind, end: int, moment_ms: int = 0) -> None:
+        """Write down what was answered."""
+        self.notes.append(Note(kind, end, moment_ms))
+
+    def has(self, *kinds: Kind) -> bool:
+        """Whether one of them was noted."""
+        return any(note.kind in kinds for note in self.notes)
+
+    def forget_behind(self, end: int) -> None:
+        """What stood in the log behind a position is lost, as it may be."""
+        self.notes = [note for note in self.notes if note.end <= end]
+
+    def moments_ms(self) -> set[int]:
+        """The moments that it may wait for by what was answered."""
+        moments = {self.asked_ms}
+        for note in self.notes:
+            if note.kind is Kind.MOVED:
+                moments = {note.moment_ms}
+            elif note.kind is Kind.ASKED_TO_MOVE:
+                moments.add(note.moment_ms)
+        return moments

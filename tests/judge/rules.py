@@ -1,0 +1,228 @@
+"""The rules: what the log shows of each message against what was answered.
+
+The log is read by ``reader``. A message is put once; each move makes a new version of it; a version
+is taken back by a delete that names its first record. What has arrived stands under a real topic.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+from .mortal_disk import Written
+from .notebook import Kind, Letter
+from .reader import QUARANTINE, TIMERS, Log, LogRecord
+
+NEVER = frozenset({Kind.CANCELLED, Kind.DROPPED})
+"""Answers after which a message never arrives."""
+
+
+@attrs.define(eq=False)
+class Facts:
+    """What the log says of one message."""
+
+    put: LogRecord | None = None
+    versions: list[LogRecord] = attrs.Factory(list[LogRecord])
+    """The first record of each version that was to wait, the newest last."""
+    waits_at: int = -1
+    """Position of the newest record of the timer topic."""
+    taken_back: set[int] = attrs.Factory(set[int])
+    """Positions of first records whose version a delete has taken back."""
+    recalls: list[LogRecord] = attrs.Factory(list[LogRecord])
+    """Deletes as RocketMQ's clients write them."""
+    arrivals: list[LogRecord] = attrs.Factory(list[LogRecord])
+    roll_count: int = 0
+
+    @property
+    def is_taken_back(self) -> bool:
+        """Whether the newest version is."""
+        return bool(self.versions) and self.versions[-1].position in self.taken_back
+
+
+@attrs.define(eq=False)
+class LogFacts:
+    """What the log says of all messages."""
+
+    by_name: defaultdict[str, Facts] = attrs.Factory(lambda: defaultdict[str, Facts](Facts))
+    entries: dict[int, LogRecord] = attrs.Factory(dict[int, LogRecord])
+    """What was set aside, by the position of its record."""
+    ended: dict[int, str] = attrs.Factory(dict[int, str])
+    """What became of entries."""
+    left_out_count: int = 0
+    torn_moves: int = 0
+
+    def active(self) -> dict[int, LogRecord]:
+        """Entries that nobody has ended."""
+        return {at: one for at, one in self.entries.items() if at not in self.ended}
+
+
+def facts_of(log: Log, topics: tuple[str, ...]) -> LogFacts:
+    """Read the whole history of a log."""
+    found = LogFacts()
+    before: LogRecord | None = None
+    for record in log.records:
+        if record.topic in topics:
+            _note_arrival(found, record, before)
+        elif record.topic == TIMERS:
+            _note_timer(found, record, before)
+        elif record.topic == QUARANTINE:
+            if record.origin is not None:
+                found.entries[record.origin] = record
+        else:
+            found.left_out_count += 1
+        if before is not None and "TIMER_DEL_FOR" in before.properties:
+            is_first = "TIMER_ROLL_TIMES" not in before.properties
+            found.torn_moves += is_first and not _makes_way(before, record)
+        if before is not None and before.topic == QUARANTINE and before.origin is None:
+            _note_mark(found, before, record)
+        before = record
+    if before is not None and before.topic == QUARANTINE and before.origin is None:
+        _note_mark(found, before, None)
+    return found
+
+
+def _note_mark(found: LogFacts, mark: LogRecord, behind: LogRecord | None) -> None:
+    """A retry counts with its message behind it."""
+    origin = mark.number("QUARANTINE_OF")
+    what = mark.properties.get("TAGS", "")
+    is_whole = what != "retried" or (behind is not None and behind.origin == origin)
+    if origin is not None and is_whole:
+        found.ended[origin] = what
+
+
+def _note_arrival(found: LogFacts, record: LogRecord, before: LogRecord | None) -> None:
+    facts = found.by_name[record.name]
+    facts.arrivals.append(record)
+    if record.origin is None:
+        facts.put = facts.put or record
+
+
+def _note_timer(found: LogFacts, record: LogRecord, before: LogRecord | None) -> None:
+    is_roll = "TIMER_ROLL_TIMES" in record.properties
+    if record.is_delete:
+        order = record.number("TIMER_DEL_ORDER")
+        if order is None:
+            name = record.properties["TIMER_DEL_UNIQKEY"].rpartition("+")[2]
+            if not is_roll:
+                found.by_name[name].recalls.append(record)
+        elif "TIMER_DEL_FOR" not in record.properties:
+            found.by_name[record.name].taken_back.add(order)
+        return
+    facts = found.by_name[record.name]
+    facts.waits_at = record.position
+    facts.roll_count += is_roll
+    if record.origin is None:
+        facts.put = facts.put or record
+        facts.versions.append(record)
+    elif not is_roll and before is not None and _makes_way(before, record):
+        facts.versions.append(record)
+
+
+def _makes_way(before: LogRecord, record: LogRecord) -> bool:
+    """Whether a record takes the place of one that the record before it ends: a move, a retry."""
+    if before.topic == QUARANTINE:
+        return before.number("QUARANTINE_OF") == record.origin
+    return before.number("TIMER_DEL_FOR") == record.origin and record.origin is not None
+
+
+def slot_of(moment_ms: int, precision_ms: int) -> int:
+    """The slot that a moment lies in, by its start."""
+    return (moment_ms - 1) // precision_ms * precision_ms
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Rules:
+    """Judges one store.
+
+    Args:
+        written: Of records by position: when they were written, as far as known.
+        precision_ms: Width of a slot.
+        settle_ms: How long before its slot a recall has to be stored to be certain.
+    """
+
+    written: Mapping[int, Written]
+    precision_ms: int
+    settle_ms: int
+
+    def breaches(
+        self, letter: Letter, facts: Facts, aside: set[str], *, over: bool
+    ) -> Iterator[str]:
+        """What is wrong with one message.
+
+        Args:
+            letter: What was answered.
+            facts: What the log shows.
+            aside: Names of messages in quarantine.
+            over: Nothing waits any more: what has not arrived never will.
+        """
+        count = len(facts.arrivals)
+        if letter.has(Kind.SENT) and facts.put is None:
+            yield "acknowledged, and no record of it was ever in the log"
+        if count > 1:
+            yield f"arrived {count} times, at {[one.position for one in facts.arrivals]}"
+        if count and any(note.kind in NEVER for note in letter.notes):
+            yield f"{self._never(letter)}, and arrived at {facts.arrivals[0].position}"
+        elif count and facts.is_taken_back:
+            yield f"taken back by a delete in the log, and arrived at {facts.arrivals[0].position}"
+        if letter.has(Kind.TOO_LATE) and not count and not letter.is_damaged:
+            yield "a cancel was too late, and it has not arrived"
+        if facts.versions and (moment := _moment(facts)) not in letter.moments_ms():
+            yield f"it waits for {moment}, asked for {sorted(letter.moments_ms())}"
+        for arrival in facts.arrivals:
+            yield from self._arrival(letter, facts, arrival)
+        if over:
+            yield from self._end(letter, facts, aside)
+
+    def _never(self, letter: Letter) -> str:
+        return next(note.kind.value for note in letter.notes if note.kind in NEVER)
+
+    def _arrival(self, letter: Letter, facts: Facts, arrival: LogRecord) -> Iterator[str]:
+        moment = _moment(facts) if facts.versions else letter.asked_ms
+        if arrival.body != letter.body:
+            yield f"arrived with the body {arrival.body[:40]!r}"
+        if arrival.number("TIMER_DELIVER_MS") != moment and not letter.is_damaged:
+            yield f"arrived for {arrival.properties.get('TIMER_DELIVER_MS')}, waited for {moment}"
+        if arrival.store_ms < moment:
+            yield f"stored {moment - arrival.store_ms} ms before its moment"
+        written = self.written.get(arrival.position)
+        if written is not None and written.wall_ms < moment:
+            yield f"written {moment - written.wall_ms} ms before its moment by the wall clock"
+
+    def _end(self, letter: Letter, facts: Facts, aside: set[str]) -> Iterator[str]:
+        count = len(facts.arrivals)
+        if letter.name in aside:
+            if not letter.is_damaged:
+                yield "in quarantine, and nothing had damaged it"
+            if count:
+                yield "in quarantine, and it has arrived"
+            return
+        is_never = any(note.kind in NEVER for note in letter.notes)
+        if facts.put is None or facts.is_taken_back or is_never:
+            return
+        recalled = self.recalled(facts)
+        if count and recalled is True:
+            yield f"recalled in time, and arrived at {facts.arrivals[0].position}"
+        if not count and recalled is False:
+            yield "it never arrived"
+
+    def recalled(self, facts: Facts) -> bool | None:
+        """Whether a recall takes the newest version; None: it may."""
+        if not facts.versions:
+            return False
+        newest, answer = facts.versions[-1], False
+        slot = slot_of(_moment(facts), self.precision_ms)
+        for recall in facts.recalls:
+            if slot_of(recall.number("TIMER_DELIVER_MS") or 0, self.precision_ms) != slot:
+                continue
+            written = self.written.get(recall.position)
+            in_time = written is not None and written.highest_ms + self.settle_ms <= slot
+            if in_time and recall.position > newest.position:
+                return True
+            answer = None
+        return answer
+
+
+def _moment(facts: Facts) -> int:
+    return facts.versions[-1].number("TIMER_DELIVER_MS") or 0

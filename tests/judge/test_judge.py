@@ -1,0 +1,71 @@
+"""Drawn lives of a store, judged by what its log says; and whether they meet what they are for."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+
+import pytest
+import structlog
+
+from .__main__ import drawn_faults, quieten, story
+from .lives import Outcome, lead
+from .setting import Fault
+
+BLOCK = 25
+"""Seeds of one test: some seconds."""
+BLOCKS = 12
+
+LEAST = {
+    "lives": 900,
+    "kills": 150,
+    "power cuts": 20,
+    "power cuts, torn": 40,
+    "stopped in order": 300,
+    "lives that cleaned": 100,
+    "lost at the end of the log": 15,
+    "deliveries taken back": 5,
+    "rolls": 3_000,
+    "moved": 150,
+    "verdict cancelled": 100,
+    "verdict too_late": 100,
+    "verdict not_found": 10,
+    "left out with a mark": 80,
+}
+"""What all blocks together have to meet: lives that never clean prove nothing about cleaning."""
+
+
+@functools.cache
+def led(block: int) -> tuple[Outcome, ...]:
+    """What came of the seeds of a block."""
+    before = structlog.get_config()
+    quieten()
+    try:
+        first = 1 + block * BLOCK
+        return tuple(lead(seed, drawn_faults()) for seed in range(first, first + BLOCK))
+    finally:
+        structlog.configure(**before)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_no_rule_is_broken(block: int) -> None:
+    """No message is lost, early, twice, or there although it was cancelled."""
+    broken = [one for one in led(block) if one.breaches]
+    assert not broken, "\n\n".join(story(one) for one in broken)
+
+
+@pytest.mark.slow
+def test_the_lives_meet_what_they_are_for() -> None:
+    """Every kind of trouble comes often enough."""
+    met: Counter[str] = Counter()
+    for block in range(BLOCKS):
+        for one in led(block):
+            met += one.coverage
+    assert {} == {what: met[what] for what, least in LEAST.items() if met[what] < least}
+
+
+@pytest.mark.parametrize("seed", [3, 11])
+def test_a_seed_has_one_history(seed: int) -> None:
+    """Byte for byte."""
+    assert lead(seed, frozenset(Fault)) == lead(seed, frozenset(Fault))
