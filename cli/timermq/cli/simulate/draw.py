@@ -18,7 +18,9 @@ from timermq.remoting.command import Coding
 from timermq.timerstore.fault_plan import Operation
 from timermq.timerstore.store_options import FlushDiskType, StoreOptions
 
+from .cleaning_plan import with_cleaning
 from .far_steps import with_far_steps
+from .full_disk_plan import with_full_disks
 from .process_disk import Place
 from .scenario import (
     QUEUES,
@@ -88,7 +90,11 @@ def draw_scenario(
         faults: What may go wrong.
     """
     scenario = _Drawing(seed, int(days * DAY_MS), frozenset(faults)).scenario()
-    return with_far_steps(scenario) if FaultKind.CLOCK in faults else scenario
+    if FaultKind.CLOCK in faults:
+        scenario = with_far_steps(scenario)
+    if FaultKind.ENOSPC in faults:
+        scenario = with_full_disks(scenario, ROLLS_MAX)
+    return with_cleaning(scenario) if FaultKind.CLEAN in faults else scenario
 
 
 @attrs.frozen

@@ -29,6 +29,7 @@ from timermq.timerstore.message_store import MessageStore
 
 from .leaves import in_words, leaves
 from .process_disk import ProcessDisk
+from .removed_segments import RemovedSegments
 from .scenario import SAVING_MS, EndKind, Life, Scenario, Trigger
 from .staged_clock import StagedClock
 from .staged_network import StagedNetwork
@@ -81,6 +82,8 @@ class Surroundings:
     """Takes events for the history."""
     complain: Callable[[str], None]
     """Takes what must not happen."""
+    removed: RemovedSegments
+    """Takes what cleaning takes away."""
 
 
 class Process:
@@ -99,9 +102,14 @@ class Process:
         self._expected_offsets = expected_offsets
         self.is_over = False
         self.crashes = 0
+        self.has_begun = False
+        """Whether it has come to take requests."""
         self._around = surroundings
         disk, faults = surroundings.disk, surroundings.disk_faults
-        self._disk = ProcessDisk(disk if faults is None else FaultyDisk(disk, ROOT, faults))
+        self._disk = ProcessDisk(
+            disk if faults is None else FaultyDisk(disk, ROOT, faults),
+            surroundings.removed.before_removal,
+        )
         self._faults_before = 0 if faults is None else len(faults.struck)
         self._scope = trio.CancelScope()
         self._ready = trio.Event()
@@ -123,6 +131,8 @@ class Process:
                     self._check_offsets(self.broker)
                     async with trio.open_nursery() as serving:
                         await serving.start(self.broker.run)
+                        self.has_begun = True
+                        nursery.start_soon(self._clean, self.broker)
                         around.tell(Fault(at_ms=around.clock.now_ms(), who=WHO, kind="start"))
                         self._ready.set()
                     nursery.cancel_scope.cancel()
@@ -212,6 +222,13 @@ class Process:
             self._disk.crash_at(life.count, life.place, end)
             await trio.sleep(TRIGGER_SECONDS)
         end()
+
+    async def _clean(self, broker: Broker) -> None:
+        """Clean at the moments of the plan that are still to come."""
+        for at_ms in self._around.scenario.cleanings_ms:
+            if at_ms / 1000 >= trio.current_time():
+                await trio.sleep_until(at_ms / 1000)
+                await broker.timer_store.store.clean()
 
     def _open(self, saving_ms: int) -> Broker:
         around, scenario = self._around, self._around.scenario

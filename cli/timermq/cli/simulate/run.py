@@ -10,8 +10,10 @@ from __future__ import annotations
 import gc
 import importlib
 import logging
+import os
 import signal
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
@@ -45,7 +47,7 @@ class EndlessError(BaseException):
 def simulate(scenario: Scenario) -> Outcome:
     """Carry out a plan; the same plan has the same outcome, byte for byte."""
     clock = StagedTime()
-    with _seeded_scheduling(scenario.seed), _rare_collecting():
+    with _seeded_scheduling(scenario.seed), _rare_collecting(), _universal_time():
         world = World(scenario)
         try:
             with _limited_processor():
@@ -90,6 +92,21 @@ def _rare_collecting() -> Generator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+@contextmanager
+def _universal_time() -> Generator[None]:
+    """Have local time be the same on every machine: cleaning has its hours."""
+    before = os.environ.get("TZ")
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    try:
+        yield
+    finally:
+        del os.environ["TZ"]
+        if before is not None:
+            os.environ["TZ"] = before
+        time.tzset()
 
 
 @contextmanager

@@ -41,6 +41,8 @@ class FaultKind(enum.Enum):
     """Connections are slow, break, lose answers, are closed by half."""
     EIO = "eio"
     """A sync or a write fails, and may have been done in part."""
+    CLEAN = "clean"
+    """Old segments go within the day, and the disk is nearly full."""
     ENOSPC = "enospc"
     """The disk is full for a while."""
 
@@ -230,8 +232,14 @@ class FullDisk:
 
     at_ms: int
     until_ms: int
-    room: int
+    room: int = 0
     """Bytes that are left."""
+    used_percent: int = 100
+    """Below 100: how much of it is used then; what is left is not by ``room``."""
+
+    def total(self, used: int) -> int:
+        """Size of the disk, of which so many bytes are used."""
+        return used + self.room if self.used_percent == 100 else used * 100 // self.used_percent
 
 
 @attrs.frozen(kw_only=True)
@@ -257,6 +265,8 @@ class Scenario:
     clock_faults: tuple[ClockFault, ...] = ()
     disk_faults: tuple[DiskFault, ...] = ()
     full_disks: tuple[FullDisk, ...] = ()
+    cleanings_ms: tuple[int, ...] = ()
+    """When the store cleans, beside its own interval."""
     sync_max_ms: int = 0
     """How long a sync takes at most; 0: no time at all."""
 
