@@ -61,7 +61,7 @@ def _draw_moments(draw: Random, scenario: Scenario) -> tuple[int, ...]:
 
 
 def _draw_nearly_full(draw: Random, scenario: Scenario) -> tuple[FullDisk, ...]:
-    """A disk that is nearly full from some moment on, for minutes or hours."""
+    """A disk that is nearly full from some moment on, for seconds or minutes."""
     steps = _steps(scenario)
     if not steps or is_far_ahead(scenario) or draw.random() < 0.4:
         return ()
@@ -69,7 +69,7 @@ def _draw_nearly_full(draw: Random, scenario: Scenario) -> tuple[FullDisk, ...]:
     return (
         FullDisk(
             at_ms=at_ms,
-            until_ms=at_ms + draw.choice((20_000, 600_000, 3_600_000)),
+            until_ms=at_ms + draw.choice((20_000, 100_000, 600_000)),
             used_percent=draw.choice(NEARLY_FULL),
         ),
     )

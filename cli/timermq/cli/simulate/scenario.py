@@ -18,6 +18,8 @@ from timermq.timerstore.store_options import StoreOptions
 from .process_disk import Place
 
 TOPICS = ("A", "B")
+FIRST_TRANSACTION = 500_000
+"""Number of the first message in a transaction; those of other sends are below."""
 QUEUES = 2
 """Queues of each topic that messages are sent to."""
 
@@ -43,6 +45,8 @@ class FaultKind(enum.Enum):
     """A sync or a write fails, and may have been done in part."""
     CLEAN = "clean"
     """Old segments go within the day, and the disk is nearly full."""
+    SETTINGS = "settings"
+    """Lives have other settings; the store is repaired between them."""
     ENOSPC = "enospc"
     """The disk is full for a while."""
 
@@ -144,6 +148,32 @@ class Leaving(enum.Enum):
     """The client sends its end and reads on."""
 
 
+class Decision(enum.Enum):
+    """What a producer says of its transaction, as RocketMQ's flags."""
+
+    UNKNOWN = 0
+    COMMIT = 8
+    ROLLBACK = 12
+
+
+@attrs.frozen(kw_only=True)
+class Transact:
+    """Send a half message, and end the transaction at once unless that is not known."""
+
+    at_ms: int
+    item: Item
+    decision: Decision
+    checked: Decision
+    """What is answered when the broker asks."""
+
+
+@attrs.frozen(kw_only=True)
+class AcceptClock:
+    """Say that the wall clock is right, as an operator does."""
+
+    at_ms: int
+
+
 @attrs.frozen(kw_only=True)
 class Disconnect:
     """End the connection; the next step opens another."""
@@ -154,7 +184,7 @@ class Disconnect:
     """With CUT: turns that the other tasks get in between."""
 
 
-Step = Send | Cancel | Move | LookUp | Pull | Commit | Disconnect
+Step = Send | Cancel | Move | LookUp | Pull | Commit | Transact | AcceptClock | Disconnect
 
 
 @attrs.frozen(kw_only=True)
@@ -186,6 +216,14 @@ class Trigger(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
+class Settings:
+    """Settings of a process."""
+
+    store: StoreOptions
+    timer: TimerOptions
+
+
+@attrs.frozen(kw_only=True)
 class Life:
     """One process of the broker, from its start to its end."""
 
@@ -202,6 +240,10 @@ class Life:
     """From the end to the next start."""
     saving_ms: int = SAVING_MS
     """Between two checkpoints of the timers, and two savings of committed offsets."""
+    settings: Settings | None = None
+    """None: those of the plan."""
+    is_repaired: bool = False
+    """The store is repaired before it begins."""
 
 
 @attrs.frozen(kw_only=True)
@@ -269,6 +311,16 @@ class Scenario:
     """When the store cleans, beside its own interval."""
     sync_max_ms: int = 0
     """How long a sync takes at most; 0: no time at all."""
+
+    def settings_of(self, life: Life | None) -> Settings:
+        """Settings of a life; None: of the last one."""
+        own = None if life is None else life.settings
+        return Settings(store=self.store, timer=self.timer) if own is None else own
+
+    @property
+    def is_sync_flush(self) -> bool:
+        """Whether every life has the disk before it answers."""
+        return all(self.settings_of(one).store.is_sync_flush for one in (None, *self.lives))
 
 
 def unique_key(number: int) -> str:

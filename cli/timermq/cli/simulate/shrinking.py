@@ -70,6 +70,9 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
         yield attrs.evolve(scenario, clients=clients)
     for lives in _without(scenario.lives):
         yield attrs.evolve(scenario, lives=lives)
+    plain = tuple(attrs.evolve(life, settings=None, is_repaired=False) for life in scenario.lives)
+    if plain != scenario.lives:
+        yield attrs.evolve(scenario, lives=plain)
     for faults in _without(scenario.clock_faults):
         yield attrs.evolve(scenario, clock_faults=faults)
     for disk_faults in _without(scenario.disk_faults):

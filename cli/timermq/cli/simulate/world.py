@@ -28,6 +28,7 @@ from timermq.client.history import (
     Send,
     Start,
 )
+from timermq.pipeline.timer_recovery import DECISIONS
 from timermq.remoting.command import Coding
 from timermq.timerstore.fault_plan import Fault as DiskError
 from timermq.timerstore.fault_plan import FaultRule, FaultRules
@@ -44,6 +45,8 @@ from .staged_clock import START_MS, StagedClock
 from .staged_network import StagedNetwork
 
 WHO = "world"
+RECOVERY = "recovery of timers"
+"""Counted by the row of the decision table; rows that no plan reaches show as 0."""
 SETTLE_SECONDS = 700.0
 """Longer than a broker may take to notice a step of the clock."""
 FAILED_END_MS = 6_000
@@ -101,7 +104,7 @@ class World:
     def __init__(self, scenario: Scenario) -> None:
         self.faults: list[str] = []
         """What must not happen."""
-        self.counts = Counter[str]()
+        self.counts = Counter({f"{RECOVERY}: {one.label}": 0 for one in DECISIONS.values()})
         """What happened how often."""
         self._scenario = scenario
         self._clock = StagedClock()
@@ -110,7 +113,7 @@ class World:
         self._disk.sync_seconds = lambda: draw.uniform(0, scenario.sync_max_ms) / 1000
         self._disk_faults = FaultRules()
         self._events: list[Event] = []
-        self._seen = SeenMessages(scenario.store.is_sync_flush)
+        self._seen = SeenMessages(scenario.is_sync_flush)
         self._network = StagedNetwork(
             Random(scenario.seed),  # noqa: S311 - a plan, not a secret
             delay_max=scenario.network.delay_max_ms / 1000,
@@ -167,7 +170,7 @@ class World:
             Start(
                 at_ms=self._clock.now_ms(),
                 who=WHO,
-                flush=store.flush_disk_type.value,
+                flush="SYNC_FLUSH" if scenario.is_sync_flush else "ASYNC_FLUSH",
                 unsynced_ms=int(unsynced_ms * fastest),
                 settings={"seed": scenario.seed},
             )
