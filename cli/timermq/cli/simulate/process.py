@@ -19,6 +19,9 @@ from timermq.broker.options import BrokerOptions
 from timermq.client.history import Crash, Event, Fault
 from timermq.pipeline.clock import WatchedClock
 from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.pipeline.upkeep.aside import NoRoomError
+from timermq.pipeline.upkeep.store_check import CheckedStore
+from timermq.pipeline.upkeep.store_repair import StoreRepair
 from timermq.timerstore.commit_log import StoreFailedError
 from timermq.timerstore.disk import is_full
 from timermq.timerstore.fault_plan import FaultRules
@@ -29,14 +32,16 @@ from timermq.timerstore.message_store import MessageStore
 
 from .leaves import in_words, leaves
 from .process_disk import ProcessDisk
-from .scenario import SAVING_MS, EndKind, Life, Scenario, Trigger
+from .removed_segments import RemovedSegments
+from .scenario import SAVING_MS, EndKind, Life, Scenario, Settings, Trigger
 from .staged_clock import StagedClock
 from .staged_network import StagedNetwork
 
 ROOT = "/store"
 ADDRESS = "127.0.0.1:10911"
 WHO = "broker"
-HOUR_MS = 3_600_000
+CHECK_MS = 600_000
+"""Between two checks of open transactions."""
 DISK_SIZE = 1 << 50
 """Bytes of the disk, unless it is full for a while."""
 
@@ -81,6 +86,8 @@ class Surroundings:
     """Takes events for the history."""
     complain: Callable[[str], None]
     """Takes what must not happen."""
+    removed: RemovedSegments
+    """Takes what cleaning takes away."""
 
 
 class Process:
@@ -99,9 +106,14 @@ class Process:
         self._expected_offsets = expected_offsets
         self.is_over = False
         self.crashes = 0
+        self.has_begun = False
+        """Whether it has come to take requests."""
         self._around = surroundings
         disk, faults = surroundings.disk, surroundings.disk_faults
-        self._disk = ProcessDisk(disk if faults is None else FaultyDisk(disk, ROOT, faults))
+        self._disk = ProcessDisk(
+            disk if faults is None else FaultyDisk(disk, ROOT, faults),
+            surroundings.removed.before_removal,
+        )
         self._faults_before = 0 if faults is None else len(faults.struck)
         self._scope = trio.CancelScope()
         self._ready = trio.Event()
@@ -119,10 +131,15 @@ class Process:
                     if life is not None:
                         nursery.start_soon(self._end, life)
                         await trio.lowlevel.checkpoint()
-                    self.broker = self._open(SAVING_MS if life is None else life.saving_ms)
+                    settings = around.scenario.settings_of(life)
+                    if life is not None and life.is_repaired:
+                        await self._repair(settings)
+                    self.broker = self._open(settings, life)
                     self._check_offsets(self.broker)
                     async with trio.open_nursery() as serving:
                         await serving.start(self.broker.run)
+                        self.has_begun = True
+                        nursery.start_soon(self._clean, self.broker)
                         around.tell(Fault(at_ms=around.clock.now_ms(), who=WHO, kind="start"))
                         self._ready.set()
                     nursery.cancel_scope.cancel()
@@ -213,13 +230,41 @@ class Process:
             await trio.sleep(TRIGGER_SECONDS)
         end()
 
-    def _open(self, saving_ms: int) -> Broker:
-        around, scenario = self._around, self._around.scenario
+    async def _clean(self, broker: Broker) -> None:
+        """Clean at the moments of the plan that are still to come."""
+        for at_ms in self._around.scenario.cleanings_ms:
+            if at_ms / 1000 >= trio.current_time():
+                await trio.sleep_until(at_ms / 1000)
+                await broker.timer_store.store.clean()
+
+    async def _repair(self, settings: Settings) -> None:
+        """Repair the store, as an operator does who is not sure; a full disk lets it be."""
+        around = self._around
+        if not self._disk.exists(ROOT):
+            return
+        store = CheckedStore(
+            disk=self._disk,
+            root=ROOT,
+            store_options=settings.store,
+            timer_options=settings.timer,
+            now_ms=around.clock.now_ms(),
+        )
+        try:
+            report = await StoreRepair(store, around.clock.now_ms).run()
+        except NoRoomError:
+            return
+        around.removed.counts["stores repaired"] += 1
+        if not report.is_mended:
+            around.complain(f"a repair leaves {report.left[0]}")
+
+    def _open(self, settings: Settings, life: Life | None) -> Broker:
+        around = self._around
         host = pack_host("127.0.0.1", 10_911)
-        timer_options = attrs.evolve(scenario.timer, timer_flush_interval_ms=saving_ms)
+        saving_ms = SAVING_MS if life is None else life.saving_ms
+        timer_options = attrs.evolve(settings.timer, timer_flush_interval_ms=saving_ms)
         clock = WatchedClock(around.clock, timer_options)
         store = MessageStore.open(
-            self._disk, ROOT, scenario.store, now_ms=clock.now_ms, store_host=host
+            self._disk, ROOT, settings.store, now_ms=clock.now_ms, store_host=host
         )
         timer_store = TimerMessageStore(store, timer_options, clock)
         return Broker(
@@ -233,8 +278,7 @@ class Process:
             timer_store=timer_store,
             options=BrokerOptions(
                 flush_consumer_offset_interval_ms=saving_ms,
-                # No client of a plan sends transactions.
-                transaction_check_interval_ms=HOUR_MS,
+                transaction_check_interval_ms=CHECK_MS,
             ),
             clock=clock,
         )
@@ -251,10 +295,15 @@ class Process:
         """What the broker itself has noticed and must never notice."""
         if self.broker is None:
             return
-        counts = self.broker.timer_store.counts
+        service, total = self.broker.timer_store, self._around.removed.counts
+        counts = service.counts
         for name in ("early", "missing", "set_aside"):
             if getattr(counts, name):
                 self._around.complain(f"the broker counts {getattr(counts, name)} {name}")
+        for name in ("enqueued", "rolled", "delivered", "cancelled", "repeated", "retried"):
+            total[f"timers: {name}"] += getattr(counts, name)
+        for rule, count in service.admission.counts.refused.items():
+            total[f"admission refuses: {rule}"] += count
 
 
 def _offsets(broker: Broker) -> Offsets:

@@ -81,10 +81,14 @@ class ProcessDisk:
 
     Args:
         disk: What outlives the process.
+        before_removal: Told of the disk and the path of a file that is about to be removed.
     """
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(
+        self, disk: Disk, before_removal: Callable[[Disk, str], None] = lambda _disk, _path: None
+    ) -> None:
         self._disk = disk
+        self._before_removal = before_removal
         self._is_dead = False
         self._crash: Callable[[], None] | None = None
         self._place = Place.BEFORE
@@ -174,6 +178,7 @@ class ProcessDisk:
     def remove(self, path: str) -> None:
         """Remove a file."""
         self.begin_whole()
+        self._before_removal(self._disk, path)
         self._disk.remove(path)
         self.end()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from types import TracebackType
 from typing import Self
 
@@ -27,6 +28,8 @@ class Tally:
     operations: int = 0
     cpu_ms: int = 0
     broken: int = 0
+    counts: Counter[str] = attrs.field(factory=Counter[str])
+    """What happened how often."""
 
     def add(self, result: SeedResult) -> None:
         """Count one more."""
@@ -36,6 +39,7 @@ class Tally:
         self.operations += result.operations
         self.cpu_ms += result.cpu_ms
         self.broken += bool(result.faults)
+        self.counts.update(result.counts)
 
     def words(self) -> str:
         """All of it in one line."""

@@ -50,6 +50,8 @@ def plan_lines(scenario: Scenario) -> Iterator[str]:
         yield f"disk fails: {_fields(disk_fault)}"
     for full_disk in scenario.full_disks:
         yield f"disk full: {_fields(full_disk)}"
+    if scenario.cleanings_ms:
+        yield f"cleanings: {', '.join(map(str, scenario.cleanings_ms))} ms"
     for client in scenario.clients:
         yield f"client {client.number}, {client.coding.name}:"
         for step in client.steps:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import gc
 import importlib
 import logging
+import os
 import signal
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
@@ -24,7 +26,7 @@ from structlog.typing import EventDict
 from .leaves import in_words, leaves
 from .scenario import Scenario
 from .staged_time import StagedTime
-from .world import Outcome, World
+from .world import RECOVERY, Outcome, World
 
 GARBAGE_COUNT = 50_000
 """Objects between two looks for rings of them; Python's own 700 take a seventh of the time."""
@@ -34,7 +36,7 @@ CPU_SECONDS_MAX = 300.0
 """Seconds of the processor; after them something works for ever."""
 
 
-TOLD_OF_FAULTS = frozenset({"clock is UNSAFE"})
+TOLD_OF_FAULTS = frozenset({"clock is UNSAFE", "transaction discarded: nobody decided about it"})
 """Errors that a broker rightly logs of what was done to it."""
 
 
@@ -45,7 +47,7 @@ class EndlessError(BaseException):
 def simulate(scenario: Scenario) -> Outcome:
     """Carry out a plan; the same plan has the same outcome, byte for byte."""
     clock = StagedTime()
-    with _seeded_scheduling(scenario.seed), _rare_collecting():
+    with _seeded_scheduling(scenario.seed), _rare_collecting(), _universal_time():
         world = World(scenario)
         try:
             with _limited_processor():
@@ -93,6 +95,21 @@ def _rare_collecting() -> Generator[None]:
 
 
 @contextmanager
+def _universal_time() -> Generator[None]:
+    """Have local time be the same on every machine: cleaning has its hours."""
+    before = os.environ.get("TZ")
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    try:
+        yield
+    finally:
+        del os.environ["TZ"]
+        if before is not None:
+            os.environ["TZ"] = before
+        time.tzset()
+
+
+@contextmanager
 def _limited_processor() -> Generator[None]:
     """End what works for ever; only in the main thread, where signals arrive."""
     if threading.current_thread() is not threading.main_thread():
@@ -113,17 +130,21 @@ def _limited_processor() -> Generator[None]:
 
 @contextmanager
 def _logged_errors(world: World) -> Generator[None]:
-    """Errors that the broker logs are faults; everything else it logs is dropped."""
+    """Errors that the broker logs are faults; recoveries and warnings are counted."""
 
-    def complain(_logger: object, _name: str, event: EventDict) -> EventDict:
-        if not world.is_dying and event["event"] not in TOLD_OF_FAULTS:
+    def complain(_logger: object, name: str, event: EventDict) -> EventDict:
+        if "decision" in event:
+            world.counts[f"{RECOVERY}: {event['decision']}"] += 1
+        elif name != "info":
+            world.counts[f"log: {event['event']}"] += 1
+        if name == "error" and not world.is_dying and event["event"] not in TOLD_OF_FAULTS:
             world.complain(f"the broker logs an error: {dict(event)}")
         raise structlog.DropEvent
 
     before = structlog.get_config()
     structlog.configure(
         processors=[structlog.processors.format_exc_info, complain],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         cache_logger_on_first_use=False,
     )
     try:

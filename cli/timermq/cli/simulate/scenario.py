@@ -18,6 +18,8 @@ from timermq.timerstore.store_options import StoreOptions
 from .process_disk import Place
 
 TOPICS = ("A", "B")
+FIRST_TRANSACTION = 500_000
+"""Number of the first message in a transaction; those of other sends are below."""
 QUEUES = 2
 """Queues of each topic that messages are sent to."""
 
@@ -41,6 +43,10 @@ class FaultKind(enum.Enum):
     """Connections are slow, break, lose answers, are closed by half."""
     EIO = "eio"
     """A sync or a write fails, and may have been done in part."""
+    CLEAN = "clean"
+    """Old segments go within the day, and the disk is nearly full."""
+    SETTINGS = "settings"
+    """Lives have other settings; the store is repaired between them."""
     ENOSPC = "enospc"
     """The disk is full for a while."""
 
@@ -142,6 +148,32 @@ class Leaving(enum.Enum):
     """The client sends its end and reads on."""
 
 
+class Decision(enum.Enum):
+    """What a producer says of its transaction, as RocketMQ's flags."""
+
+    UNKNOWN = 0
+    COMMIT = 8
+    ROLLBACK = 12
+
+
+@attrs.frozen(kw_only=True)
+class Transact:
+    """Send a half message, and end the transaction at once unless that is not known."""
+
+    at_ms: int
+    item: Item
+    decision: Decision
+    checked: Decision
+    """What is answered when the broker asks."""
+
+
+@attrs.frozen(kw_only=True)
+class AcceptClock:
+    """Say that the wall clock is right, as an operator does."""
+
+    at_ms: int
+
+
 @attrs.frozen(kw_only=True)
 class Disconnect:
     """End the connection; the next step opens another."""
@@ -152,7 +184,7 @@ class Disconnect:
     """With CUT: turns that the other tasks get in between."""
 
 
-Step = Send | Cancel | Move | LookUp | Pull | Commit | Disconnect
+Step = Send | Cancel | Move | LookUp | Pull | Commit | Transact | AcceptClock | Disconnect
 
 
 @attrs.frozen(kw_only=True)
@@ -184,6 +216,14 @@ class Trigger(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
+class Settings:
+    """Settings of a process."""
+
+    store: StoreOptions
+    timer: TimerOptions
+
+
+@attrs.frozen(kw_only=True)
 class Life:
     """One process of the broker, from its start to its end."""
 
@@ -200,6 +240,10 @@ class Life:
     """From the end to the next start."""
     saving_ms: int = SAVING_MS
     """Between two checkpoints of the timers, and two savings of committed offsets."""
+    settings: Settings | None = None
+    """None: those of the plan."""
+    is_repaired: bool = False
+    """The store is repaired before it begins."""
 
 
 @attrs.frozen(kw_only=True)
@@ -230,8 +274,14 @@ class FullDisk:
 
     at_ms: int
     until_ms: int
-    room: int
+    room: int = 0
     """Bytes that are left."""
+    used_percent: int = 100
+    """Below 100: how much of it is used then; what is left is not by ``room``."""
+
+    def total(self, used: int) -> int:
+        """Size of the disk, of which so many bytes are used."""
+        return used + self.room if self.used_percent == 100 else used * 100 // self.used_percent
 
 
 @attrs.frozen(kw_only=True)
@@ -257,8 +307,20 @@ class Scenario:
     clock_faults: tuple[ClockFault, ...] = ()
     disk_faults: tuple[DiskFault, ...] = ()
     full_disks: tuple[FullDisk, ...] = ()
+    cleanings_ms: tuple[int, ...] = ()
+    """When the store cleans, beside its own interval."""
     sync_max_ms: int = 0
     """How long a sync takes at most; 0: no time at all."""
+
+    def settings_of(self, life: Life | None) -> Settings:
+        """Settings of a life; None: of the last one."""
+        own = None if life is None else life.settings
+        return Settings(store=self.store, timer=self.timer) if own is None else own
+
+    @property
+    def is_sync_flush(self) -> bool:
+        """Whether every life has the disk before it answers."""
+        return all(self.settings_of(one).store.is_sync_flush for one in (None, *self.lives))
 
 
 def unique_key(number: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 
@@ -29,6 +29,8 @@ class SeedResult:
     virtual_ms: int
     cpu_ms: int
     """The processor's time that it took."""
+    counts: Mapping[str, int] = {}
+    """What happened how often."""
 
     def row(self) -> Row:
         """As one line."""
@@ -46,6 +48,7 @@ def run_seed(seed: int, *, days: float, faults: Collection[FaultKind]) -> SeedRe
         crashes=outcome.crashes,
         operations=outcome.operations,
         virtual_ms=outcome.virtual_ms,
+        counts=outcome.counts,
         cpu_ms=round((time.process_time() - begun) * 1000),
     )
 

@@ -1,4 +1,4 @@
-"""What has been received and must be found by its key from then on.
+"""What has been received and must be found by its key until it is cleaned.
 
 A look-up brings the index up to date first, so a message that stands in a queue is found, whatever
 of the index was durable. Only a power cut can take it back, of a broker that does not sync first.
@@ -45,6 +45,10 @@ class SeenMessages:
         if self.is_sync or power_cuts == self.power_cuts:
             name = arrival.topic, arrival.message_id
             self._places.setdefault(name, set()).add((arrival.queue, arrival.offset))
+
+    def forget(self, name: tuple[str, str], place: Place) -> None:
+        """Cleaning takes what stands at a place, by topic and unique key."""
+        self._places.get(name, set[Place]()).discard(place)
 
     def hear(self, event: Event) -> None:
         """Take an event of the history: after a power cut nothing is certain."""

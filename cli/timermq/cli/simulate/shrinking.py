@@ -47,7 +47,7 @@ def shrink(
 def size_of(scenario: Scenario) -> int:
     """How much a plan holds: clients, lives, faults of the clock, and steps."""
     steps = sum(len(client.steps) for client in scenario.clients)
-    disk = len(scenario.disk_faults) + len(scenario.full_disks)
+    disk = len(scenario.disk_faults) + len(scenario.full_disks) + len(scenario.cleanings_ms)
     return len(scenario.clients) + len(scenario.lives) + len(scenario.clock_faults) + steps + disk
 
 
@@ -70,12 +70,17 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
         yield attrs.evolve(scenario, clients=clients)
     for lives in _without(scenario.lives):
         yield attrs.evolve(scenario, lives=lives)
+    plain = tuple(attrs.evolve(life, settings=None, is_repaired=False) for life in scenario.lives)
+    if plain != scenario.lives:
+        yield attrs.evolve(scenario, lives=plain)
     for faults in _without(scenario.clock_faults):
         yield attrs.evolve(scenario, clock_faults=faults)
     for disk_faults in _without(scenario.disk_faults):
         yield attrs.evolve(scenario, disk_faults=disk_faults)
     for full_disks in _without(scenario.full_disks):
         yield attrs.evolve(scenario, full_disks=full_disks)
+    for cleanings_ms in _without(scenario.cleanings_ms):
+        yield attrs.evolve(scenario, cleanings_ms=cleanings_ms)
     for at, client in enumerate(scenario.clients):
         for steps in itertools.chain(_without(client.steps), _shorter_sends(client.steps)):
             changed = list(scenario.clients)

@@ -13,7 +13,6 @@ import trio
 
 from timermq.client.history import (
     Ack,
-    Deliver,
     Event,
     Refused,
     Reschedule,
@@ -25,9 +24,10 @@ from timermq.client.history import Verdict as VerdictGiven
 from timermq.remoting import Coding, Command, RequestCode, ResponseCode
 from timermq.remoting.send_batch import SendItem, decode_results, encode_items
 from timermq.remoting.send_header import LETTERS
-from timermq.remoting.stored_message import StoredMessage, decode_messages
+from timermq.remoting.stored_message import decode_messages
 
 from .scenario import (
+    AcceptClock,
     Cancel,
     ClientPlan,
     Commit,
@@ -40,6 +40,7 @@ from .scenario import (
     Pull,
     Send,
     Step,
+    Transact,
     When,
     key_of,
     unique_key,
@@ -47,8 +48,9 @@ from .scenario import (
 from .seen_messages import SeenMessages
 from .staged_clock import StagedClock
 from .staged_link import StagedLink
-from .staged_message import body_of, damage_of, properties_of
+from .staged_message import arrival_of, body_of, damage_of, properties_of
 from .staged_network import StagedNetwork
+from .staged_transactions import StagedTransactions
 
 PULL_COUNT = 32
 _SUSPEND, _SUBSCRIPTION = 2, 4
@@ -89,12 +91,16 @@ class StagedClient:
         self._offsets: dict[tuple[str, int], int] = {}
         """Where it stands in the queues, on this connection."""
         self._link = StagedLink(network, self._offsets.clear)
+        self._transactions = StagedTransactions(
+            number=plan.number, coding=plan.coding, link=self._link, clock=clock, tell=tell
+        )
 
     async def run(self) -> None:
         """Take all steps, each at its time or as soon as the one before it is done."""
         for step in self._plan.steps:
             await trio.sleep_until(step.at_ms / 1000)
             await self._take(step)
+            await self._transactions.answer_checks()
         self._link.disconnect()
 
     @property
@@ -124,6 +130,10 @@ class StagedClient:
                 await self._pull(step.topic, step.queue_id, step.hold_ms)
             case Commit():
                 await self._commit()
+            case Transact():
+                await self._transactions.take(step)
+            case AcceptClock():
+                await self._link.ask([self._command(RequestCode.CLOCK, {"accept": "true"})])
             case Disconnect(leaving=Leaving.CLOSE):
                 self._link.disconnect()
             case Disconnect():
@@ -344,7 +354,7 @@ class StagedClient:
             return
         if answer.code == ResponseCode.SUCCESS:
             for message in decode_messages(answer.body):
-                arrival = self._received(message)
+                arrival = arrival_of(message, self._who, self._group, self._clock.now_ms())
                 self._tell(arrival)
                 self._seen.add(arrival, power_cuts)
                 damage = damage_of(message)
@@ -372,21 +382,6 @@ class StagedClient:
         ]
         if commands:
             await self._link.ask(commands)
-
-    def _received(self, message: StoredMessage) -> Deliver:
-        deliver_ms = message.properties.get("TIMER_DELIVER_MS")
-        return Deliver(
-            at_ms=self._clock.now_ms(),
-            who=self._who,
-            message_id=message.properties.get("UNIQ_KEY", ""),
-            topic=message.topic,
-            queue=message.queue_id,
-            offset=message.queue_offset,
-            stored_ms=message.stored_ms,
-            deliver_ms=None if deliver_ms is None else int(deliver_ms),
-            received_ms=self._clock.now_ms(),
-            group=self._group,
-        )
 
     def _place(self, place: tuple[str, int]) -> dict[str, str]:
         return {"consumerGroup": self._group, "topic": place[0], "queueId": str(place[1])}

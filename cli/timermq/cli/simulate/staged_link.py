@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import trio
 
-from timermq.remoting import Command, FrameConnection
+from timermq.remoting import Command, FrameConnection, RequestCode
 
 from .scenario import Disconnect, Leaving
 from .staged_network import StagedNetwork, StagedStream
@@ -31,6 +31,8 @@ class StagedLink:
         """Requests that left."""
         self.leaving: Disconnect | None = None
         """How the connection is to end, behind the next request."""
+        self.checks: list[Command] = []
+        """Transactions that the broker has asked about."""
         self.on_lost = on_lost
         self._network = network
         self._opaques = itertools.count(1)
@@ -76,6 +78,8 @@ class StagedLink:
                 if answer.is_response and answer.opaque in answers:
                     answers[answer.opaque] = answer
                     left -= 1
+                elif answer.code == RequestCode.CHECK_TRANSACTION_STATE:
+                    self.checks.append(answer)
 
     async def _leave(self, stream: StagedStream, leaving: Disconnect) -> None:
         """End the connection behind a request that is under way."""

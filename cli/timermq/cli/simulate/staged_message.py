@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from timermq.client.history import Deliver
 from timermq.remoting.stored_message import StoredMessage, property_text
 
-from .scenario import Item, When, key_of, unique_key
+from .scenario import FIRST_TRANSACTION, Item, When, key_of, unique_key
 
 _ARRIVING = frozenset(
     {
@@ -20,6 +21,9 @@ _ARRIVING = frozenset(
 )
 """The producer's properties, those that a broker adds, and the moment."""
 
+_COMMITTED = _ARRIVING | {"PGROUP", "__transactionId__"}
+"""The same, of a message in a transaction."""
+
 
 def properties_of(item: Item, now_ms: int) -> bytes:
     """The property text of a message that is sent at ``now_ms``."""
@@ -34,9 +38,34 @@ def properties_of(item: Item, now_ms: int) -> bytes:
     return property_text(pairs)
 
 
+def transaction_properties_of(item: Item, group: str) -> bytes:
+    """The property text of a half message."""
+    name = unique_key(item.number)
+    return property_text(
+        {"KEYS": key_of(item.number), "TRAN_MSG": "true", "PGROUP": group, "UNIQ_KEY": name}
+    )
+
+
 def body_of(item: Item) -> bytes:
     """Its name, filled up to its size."""
     return unique_key(item.number).encode().ljust(item.body_size, b".")
+
+
+def arrival_of(message: StoredMessage, who: str, group: str, now_ms: int) -> Deliver:
+    """What a history says of a message that a consumer has received."""
+    deliver_ms = message.properties.get("TIMER_DELIVER_MS")
+    return Deliver(
+        at_ms=now_ms,
+        who=who,
+        message_id=message.properties.get("UNIQ_KEY", ""),
+        topic=message.topic,
+        queue=message.queue_id,
+        offset=message.queue_offset,
+        stored_ms=message.stored_ms,
+        deliver_ms=None if deliver_ms is None else int(deliver_ms),
+        received_ms=now_ms,
+        group=group,
+    )
 
 
 def damage_of(message: StoredMessage) -> str | None:
@@ -49,5 +78,6 @@ def damage_of(message: StoredMessage) -> str | None:
         return f"{name} has the key {key!r}"
     if message.body.rstrip(b".") != name.encode():
         return f"{name} has the body {message.body[:40]!r}"
-    added = sorted(set(message.properties) - _ARRIVING)
+    arriving = _COMMITTED if int(name[1:]) >= FIRST_TRANSACTION else _ARRIVING
+    added = sorted(set(message.properties) - arriving)
     return f"{name} has the properties {', '.join(added)}" if added else None

@@ -8,6 +8,7 @@ at from inside.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from random import Random
 
@@ -27,6 +28,7 @@ from timermq.client.history import (
     Send,
     Start,
 )
+from timermq.pipeline.timer_recovery import DECISIONS
 from timermq.remoting.command import Coding
 from timermq.timerstore.fault_plan import Fault as DiskError
 from timermq.timerstore.fault_plan import FaultRule, FaultRules
@@ -34,7 +36,8 @@ from timermq.timerstore.memory_disk import MemoryDisk
 
 from ..check_history.broken import Broken, Rule
 from ..check_history.check import check
-from .process import DISK_SIZE, Process, Surroundings
+from .process import DISK_SIZE, ROOT, Process, Surroundings
+from .removed_segments import RemovedSegments
 from .scenario import QUEUES, TOPICS, ClientPlan, DiskFault, FullDisk, Life, Scenario
 from .seen_messages import SeenMessages
 from .staged_client import StagedClient
@@ -42,6 +45,8 @@ from .staged_clock import START_MS, StagedClock
 from .staged_network import StagedNetwork
 
 WHO = "world"
+RECOVERY = "recovery of timers"
+"""Counted by the row of the decision table; rows that no plan reaches show as 0."""
 SETTLE_SECONDS = 700.0
 """Longer than a broker may take to notice a step of the clock."""
 FAILED_END_MS = 6_000
@@ -54,7 +59,9 @@ LEVEL_MAX_MS = 30_000
 WAIT_WINDOWS = 10
 """Roll windows that are waited for messages of a clock that was far ahead."""
 RESTART_SECONDS = 1.0
-"""From the end of a process that the disk has brought to the next one."""
+"""From the end of a process that the disk has brought to the next one; doubled with each that does
+not come to take requests."""
+RESTART_SECONDS_MAX = 64.0
 SETTLE_MAX = 30
 """Times that it is waited for."""
 
@@ -73,6 +80,8 @@ class Outcome:
     requests: int
     """Requests of clients that left."""
     virtual_ms: int
+    counts: Mapping[str, int]
+    """What happened how often, so that it shows what the plan has reached."""
 
     @property
     def operations(self) -> int:
@@ -95,6 +104,8 @@ class World:
     def __init__(self, scenario: Scenario) -> None:
         self.faults: list[str] = []
         """What must not happen."""
+        self.counts = Counter({f"{RECOVERY}: {one.label}": 0 for one in DECISIONS.values()})
+        """What happened how often."""
         self._scenario = scenario
         self._clock = StagedClock()
         self._disk = MemoryDisk(now_ms=self._clock.now_ms, total=DISK_SIZE)
@@ -102,7 +113,7 @@ class World:
         self._disk.sync_seconds = lambda: draw.uniform(0, scenario.sync_max_ms) / 1000
         self._disk_faults = FaultRules()
         self._events: list[Event] = []
-        self._seen = SeenMessages(scenario.store.is_sync_flush)
+        self._seen = SeenMessages(scenario.is_sync_flush)
         self._network = StagedNetwork(
             Random(scenario.seed),  # noqa: S311 - a plan, not a secret
             delay_max=scenario.network.delay_max_ms / 1000,
@@ -116,7 +127,17 @@ class World:
             network=self._network,
             tell=self._tell,
             complain=self.complain,
+            removed=RemovedSegments(
+                root=ROOT,
+                now_ms=self._clock.now_ms,
+                tell=self._tell,
+                seen=self._seen,
+                counts=self.counts,
+            ),
         )
+        self._full: list[int] = []
+        """Sizes that the disk has for a while."""
+        self._pause = RESTART_SECONDS / 2
         self._process: Process | None = None
         self._last = trio.Event()
         """The last life has begun."""
@@ -149,7 +170,7 @@ class World:
             Start(
                 at_ms=self._clock.now_ms(),
                 who=WHO,
-                flush=store.flush_disk_type.value,
+                flush="SYNC_FLUSH" if scenario.is_sync_flush else "ASYNC_FLUSH",
                 unsynced_ms=int(unsynced_ms * fastest),
                 settings={"seed": scenario.seed},
             )
@@ -181,6 +202,7 @@ class World:
             crashes=self._crashes,
             requests=sum(client.requests for client in self._clients),
             virtual_ms=virtual_ms,
+            counts=dict(sorted(self.counts.items())),
         )
 
     async def _live_all(self) -> None:
@@ -189,14 +211,19 @@ class World:
             await self._live(life)
             while trio.current_time() < life.end_ms / 1000:
                 # Its disk has failed before the planned end.
-                await trio.sleep(RESTART_SECONDS)
-                await self._live(life)
+                await self._live_again(life)
             await trio.sleep(life.down_ms / 1000)
         self._last.set()
         await self._live(None)
         while self._process is not None and self._process.crashes:
-            await trio.sleep(RESTART_SECONDS)
-            await self._live(None)
+            await self._live_again(None)
+
+    async def _live_again(self, life: Life | None) -> None:
+        """One more process behind one that the disk has brought to its end."""
+        has_begun = self._process is not None and self._process.has_begun
+        self._pause = RESTART_SECONDS if has_begun else min(2 * self._pause, RESTART_SECONDS_MAX)
+        await trio.sleep(self._pause)
+        await self._live(life)
 
     async def _live(self, life: Life | None) -> None:
         """One process."""
@@ -217,11 +244,13 @@ class World:
 
     async def _fill_disk(self, full: FullDisk) -> None:
         await trio.sleep_until(full.at_ms / 1000)
-        total = self._disk.total
-        self._disk.total = self._disk.usage("/").used + full.room
+        total = full.total(self._disk.usage("/").used)
+        self._full.append(total)
+        self._disk.total = min(self._full)
         self._events.append(Fault(at_ms=self._clock.now_ms(), who=WHO, kind="disk full"))
         await trio.sleep_until(full.until_ms / 1000)
-        self._disk.total = total
+        self._full.remove(total)
+        self._disk.total = min(self._full, default=DISK_SIZE)
         self._events.append(Fault(at_ms=self._clock.now_ms(), who=WHO, kind="disk has room"))
 
     async def _disturb_clock(self) -> None:

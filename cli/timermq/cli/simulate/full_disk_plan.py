@@ -1,0 +1,54 @@
+"""Disks that fill to the last byte at any operation, and empty again, in any life.
+
+A disk that is full so many blocks after some moment fills in the midst of anything that needs
+blocks. It has room again while the process lives, after its end, or by pieces: a little, and again
+none.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import attrs
+
+from .far_steps import is_far_ahead
+from .scenario import FullDisk, Scenario
+
+SHARE = 0.5
+"""Of the plans: the disk is full in them at least once."""
+BLOCK_SIZE = 4_096
+BLOCKS = (0, 1, 2, 3, 5, 8, 13, 40, 100)
+"""That are left. The newest segments of log and queues have theirs."""
+LENGTHS_MS = (5, 100, 2_000, 30_000, 600_000)
+AROUND_MS = (-3_000, -200, -20, -1, 0, 1)
+"""From the end of a life, or the moment that a message is due."""
+TIMES_MAX = 3
+
+
+def with_full_disks(scenario: Scenario, rolls_max: int) -> Scenario:
+    """The plan, or the same with disks that are full.
+
+    They are drawn from a generator of their own: the rest of a seed's plan is what it was.
+
+    Args:
+        scenario: The plan.
+        rolls_max: Roll windows that a full disk may last: each costs every message a roll.
+    """
+    draw = Random(f"full disks of {scenario.seed}")  # noqa: S311 - a plan, not a secret
+    steps_ms = [step.at_ms for client in scenario.clients for step in client.steps]
+    if not steps_ms or is_far_ahead(scenario) or draw.random() >= SHARE:
+        return scenario
+    longest_ms = rolls_max * scenario.timer.roll_window_ms
+    full: list[FullDisk] = []
+    for _ in range(draw.randint(1, TIMES_MAX)):
+        at_ms = draw.choice(steps_ms)
+        if scenario.lives and draw.random() < 0.4:
+            at_ms = max(draw.choice(scenario.lives).end_ms + draw.choice(AROUND_MS), 0)
+        length_ms = min(draw.choice(LENGTHS_MS), longest_ms)
+        room = BLOCK_SIZE * draw.choice(BLOCKS)
+        full.append(FullDisk(at_ms=at_ms, until_ms=at_ms + length_ms, room=room))
+        if draw.random() < 0.3:
+            # A little room, which is gone at once.
+            behind_ms = at_ms + length_ms
+            full.append(FullDisk(at_ms=behind_ms, until_ms=behind_ms + length_ms, room=BLOCK_SIZE))
+    return attrs.evolve(scenario, full_disks=(*scenario.full_disks, *full))

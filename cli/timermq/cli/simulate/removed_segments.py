@@ -1,0 +1,86 @@
+"""What cleaning takes away is written down before it goes: messages of the topics, and a count.
+
+No consumer may have come so far. The last reader would take for lost what had arrived and gone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import attrs
+
+from timermq.client.history import Event, Publish
+from timermq.timerstore.disk import Disk
+from timermq.timerstore.record import Record, decode_record
+from timermq.timerstore.record_check import CheckKind, check_record
+
+from .scenario import TOPICS
+from .seen_messages import SeenMessages
+
+FAMILIES = {"commitlog": "segments of the log", "timerlog": "segments of the timer log"}
+
+
+@attrs.define(kw_only=True)
+class RemovedSegments:
+    """Of one simulation."""
+
+    root: str
+    """Root of the store."""
+    now_ms: Callable[[], int]
+    tell: Callable[[Event], None]
+    """Takes events for the history."""
+    seen: SeenMessages
+    counts: Counter[str]
+    """Counted here, by ``FAMILIES``."""
+
+    def before_removal(self, disk: Disk, path: str) -> None:
+        """A process is about to remove a file.
+
+        Cleaning takes the oldest segment and never the last one; what recovery cuts off is newer.
+        """
+        directory, _, name = path.rpartition("/")
+        family = FAMILIES.get(directory.removeprefix(f"{self.root}/"))
+        if family is None or disk.list_dir(directory)[-1] == name:
+            return
+        if disk.list_dir(directory)[0] != name:
+            return
+        self.counts[f"{family} cleaned"] += 1
+        if family == FAMILIES["commitlog"]:
+            for record in _records(disk, path):
+                self._note(record)
+
+    def _note(self, record: Record) -> None:
+        properties = record.properties_dict()
+        name = properties.get("UNIQ_KEY", "")
+        deliver_ms = properties.get("TIMER_DELIVER_MS")
+        self.tell(
+            Publish(
+                at_ms=self.now_ms(),
+                who="world",
+                message_id=name,
+                topic=record.topic,
+                queue=record.queue_id,
+                offset=record.queue_offset,
+                stored_ms=record.store_ms,
+                deliver_ms=None if deliver_ms is None else int(deliver_ms),
+            )
+        )
+        self.seen.forget((record.topic, name), (record.queue_id, record.queue_offset))
+
+
+def _records(disk: Disk, path: str) -> Iterator[Record]:
+    """Records of the clients' topics in a segment."""
+    first = int(path.rpartition("/")[2])
+    file = disk.open(path, read_only=True)
+    data = file.read(0, file.size())
+    file.close()
+    at = 0
+    while at < len(data):
+        found = check_record(data, at, len(data), first + at, check_crc=False)
+        if found.kind is not CheckKind.RECORD:
+            return
+        record = decode_record(data[at : at + found.size])
+        if record.topic in TOPICS:
+            yield record
+        at += found.size

@@ -1,0 +1,141 @@
+"""Transactions of a simulated client: half messages, endings, and answers to checks.
+
+What is decided stays decided: a check is answered as the plan says, whatever was answered before.
+A message that is rolled back is refused from then on, even if the broker does not know it yet. One
+that is committed is acknowledged when the broker has said so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import msgspec
+
+from timermq.client.history import Ack, Event, Refused
+from timermq.client.history import Send as Sending
+from timermq.remoting import Coding, Command, RequestCode, ResponseCode
+
+from .scenario import Decision, Item, Transact, key_of, unique_key
+from .staged_clock import StagedClock
+from .staged_link import StagedLink
+from .staged_message import body_of, transaction_properties_of
+
+PREPARED = "4"
+"""Flag of a half message."""
+
+
+@attrs.define(eq=False, kw_only=True)
+class StagedTransactions:
+    """Those of one client."""
+
+    number: int
+    """Of the client; its producers are a group of their own."""
+    coding: Coding
+    link: StagedLink
+    clock: StagedClock
+    tell: Callable[[Event], None]
+    """Takes events for the history."""
+    _decisions: dict[str, Transact] = attrs.field(factory=dict[str, Transact], init=False)
+    """By unique key."""
+    _told: set[str] = attrs.field(factory=set[str], init=False)
+    """Of these the history says how they ended."""
+
+    async def take(self, step: Transact) -> None:
+        """Send a half message, and end its transaction if the plan says so."""
+        item, name = step.item, unique_key(step.item.number)
+        self._decisions[name] = step
+        self.tell(
+            Sending(
+                at_ms=self.clock.now_ms(),
+                who=self._who,
+                message_id=name,
+                topic=item.topic,
+                queue=item.queue_id,
+                keys=(key_of(item.number),),
+            )
+        )
+        answers = await self.link.ask([self._heartbeat(), self._half(item)])
+        answer = answers[1] if answers else None
+        if answers is None:
+            self._refuse(name, "NOT_SENT")
+        if answer is None or answer.code != ResponseCode.SUCCESS:
+            return
+        ext = {
+            "tranStateTableOffset": answer.ext["queueOffset"],
+            "commitLogOffset": str(int(answer.ext["msgId"][16:], 16)),
+            "transactionId": name,
+        }
+        if step.decision is not Decision.UNKNOWN:
+            await self._end(step, step.decision, ext, is_checked=False)
+
+    async def answer_checks(self) -> None:
+        """Answer what the broker has asked meanwhile."""
+        checks, self.link.checks = self.link.checks, []
+        for check in checks:
+            step = self._decisions.get(check.ext["transactionId"])
+            if step is not None:
+                names = ("tranStateTableOffset", "commitLogOffset", "transactionId")
+                ext = {name: check.ext[name] for name in names}
+                await self._end(step, step.checked, ext, is_checked=True)
+
+    async def _end(
+        self, step: Transact, decision: Decision, ext: dict[str, str], *, is_checked: bool
+    ) -> None:
+        name = unique_key(step.item.number)
+        if decision is Decision.ROLLBACK:
+            self._refuse(name, "ROLLED_BACK")
+        words = {
+            "producerGroup": self._group,
+            "commitOrRollback": str(decision.value),
+            "fromTransactionCheck": "true" if is_checked else "false",
+            "msgId": name,
+        }
+        command = Command(RequestCode.END_TRANSACTION, ext={**words, **ext}, coding=self.coding)
+        answers = await self.link.ask([command])
+        answer = answers[0] if answers else None
+        if answer is None or answer.code != ResponseCode.SUCCESS or name in self._told:
+            return
+        self._told.add(name)
+        # Where it stands nobody says: its moment was any time ago.
+        at_ms, queue = self.clock.now_ms(), step.item.queue_id
+        self.tell(
+            Ack(at_ms=at_ms, who=self._who, message_id=name, queue=queue, offset=0, deliver_ms=0)
+        )
+
+    def _refuse(self, name: str, rule: str) -> None:
+        if name not in self._told:
+            self._told.add(name)
+            at_ms = self.clock.now_ms()
+            self.tell(Refused(at_ms=at_ms, who=self._who, message_id=name, rule=rule))
+
+    def _heartbeat(self) -> Command:
+        """Say that the group is here, so that it is asked."""
+        body = {
+            "clientID": self._who,
+            "producerDataSet": [{"groupName": self._group}],
+            "consumerDataSet": [],
+        }
+        return Command(RequestCode.HEART_BEAT, body=msgspec.json.encode(body), coding=self.coding)
+
+    def _half(self, item: Item) -> Command:
+        ext = {
+            "producerGroup": self._group,
+            "topic": item.topic,
+            "defaultTopic": "TBW102",
+            "defaultTopicQueueNums": "4",
+            "queueId": str(item.queue_id),
+            "sysFlag": PREPARED,
+            "bornTimestamp": str(self.clock.now_ms()),
+            "flag": "0",
+            "properties": transaction_properties_of(item, self._group).decode(),
+        }
+        return Command(RequestCode.SEND_MESSAGE, ext=ext, body=body_of(item), coding=self.coding)
+
+    @property
+    def _who(self) -> str:
+        return f"client-{self.number}"
+
+    @property
+    def _group(self) -> str:
+        return f"P{self.number}"

@@ -1,0 +1,58 @@
+"""Transactions in a plan: committed, rolled back, left open, and decided when the broker asks."""
+
+from __future__ import annotations
+
+from random import Random
+
+import attrs
+
+from .scenario import (
+    FIRST_TRANSACTION,
+    QUEUES,
+    TOPICS,
+    ClientPlan,
+    Decision,
+    Item,
+    Scenario,
+    Transact,
+)
+
+SHARE = 0.4
+"""Of the plans: their clients have transactions."""
+TRANSACTIONS_MAX = 12
+"""Of a client."""
+
+
+def with_transactions(scenario: Scenario) -> Scenario:
+    """The plan, or the same with transactions among the steps of its clients.
+
+    They are drawn from a generator of their own: the rest of a seed's plan is what it was.
+    """
+    draw = Random(f"transactions of {scenario.seed}")  # noqa: S311 - a plan, not a secret
+    if draw.random() >= SHARE:
+        return scenario
+    clients = tuple(_with_some(draw, client) for client in scenario.clients)
+    return attrs.evolve(scenario, clients=clients)
+
+
+def _with_some(draw: Random, client: ClientPlan) -> ClientPlan:
+    times = [step.at_ms for step in client.steps]
+    chosen = draw.sample(times, min(len(times) // 4, draw.randint(0, TRANSACTIONS_MAX)))
+    made = [
+        Transact(
+            at_ms=at_ms,
+            item=Item(
+                number=FIRST_TRANSACTION + 100 * client.number + nth,
+                topic=draw.choice(TOPICS),
+                queue_id=draw.randrange(QUEUES),
+                body_size=draw.choice((8, 40, 600)),
+            ),
+            decision=(decision := draw.choice(list(Decision))),
+            checked=draw.choice((Decision.COMMIT, Decision.ROLLBACK))
+            if decision is Decision.UNKNOWN
+            else decision,
+        )
+        for nth, at_ms in enumerate(sorted(chosen))
+    ]
+    steps = sorted((*client.steps, *made), key=lambda one: one.at_ms)
+    return attrs.evolve(client, steps=tuple(steps))

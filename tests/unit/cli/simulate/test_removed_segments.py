@@ -1,0 +1,68 @@
+"""What cleaning takes away is written down before it goes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from timermq.cli.simulate.removed_segments import RemovedSegments
+from timermq.cli.simulate.seen_messages import SeenMessages
+from timermq.client.history import Deliver, Event, Publish
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.message import Message
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.store_options import StoreOptions
+
+ROOT = "/store"
+SEGMENT_SIZE = 4_096
+
+
+def made_store(disk: MemoryDisk) -> list[str]:
+    """Messages of a topic that clients read and of one that they do not; the paths of the log."""
+    options = StoreOptions(mapped_file_size_commit_log=SEGMENT_SIZE, message_index_enable=False)
+    store = MessageStore.open(disk, ROOT, options, now_ms=lambda: 1_000, store_host=bytes(8))
+    for number in range(9):
+        name = f"UNIQ_KEY\x01M{number:06}\x02".encode()
+        store.put([Message("A" if number % 2 else "other", 1, b"x" * 900, name)])
+    return [f"{ROOT}/commitlog/{name}" for name in disk.list_dir(f"{ROOT}/commitlog")]
+
+
+def removed(disk: MemoryDisk, paths: list[str], seen: SeenMessages) -> tuple[list[Event], int]:
+    """What is told of removals, and how many segments count as cleaned."""
+    told: list[Event] = []
+    counts = Counter[str]()
+    removed = RemovedSegments(
+        root=ROOT, now_ms=lambda: 2_000, tell=told.append, seen=seen, counts=counts
+    )
+    for path in paths:
+        removed.before_removal(disk, path)
+    return told, counts.total()
+
+
+def test_messages_of_a_cleaned_segment_are_told() -> None:
+    """Those of the clients' topics, with their places; look-ups need not find them any more."""
+    disk = MemoryDisk()
+    paths = made_store(disk)
+    seen = SeenMessages(is_sync=True)
+    place = Deliver(
+        at_ms=1, who="c", message_id="M000001", topic="A", queue=1, offset=0, stored_ms=1,
+        received_ms=1,
+    )  # fmt: skip
+    seen.add(place, 0)
+
+    told, count = removed(disk, paths[:1], seen)
+
+    arrived = [one for one in told if isinstance(one, Publish)]
+    assert [("M000001", "A", 1, 0)] == [
+        (one.message_id, one.topic, one.queue, one.offset) for one in arrived[:1]
+    ]
+    assert {"A"} == {one.topic for one in arrived}
+    assert (1, set()) == (count, seen.places("A", "M000001"))
+
+
+def test_what_recovery_cuts_off_is_not_cleaned() -> None:
+    """The newest segment, one in the middle, and other files."""
+    disk = MemoryDisk()
+    paths = made_store(disk)
+    assert len(paths) >= 3
+
+    assert ([], 0) == removed(disk, [*paths[1:], f"{ROOT}/abort"], SeenMessages(is_sync=True))
