@@ -159,9 +159,16 @@ class Seals:
     def extend(self, offset: int, data: Bytes) -> None:
         """Seal bytes that were appended at ``offset``.
 
-        Raises:
-            OSError: The disk failed.
+        The bytes are there by now. So a disk that refuses their seals does not take them back:
+        nothing is sealed then until the log is opened again, and what has no seal counts as good.
         """
+        try:
+            self._extend(offset, data)
+        except OSError as error:
+            log.warning("nothing is sealed", directory=self.directory, error=str(error))
+            self._tail, self._end = b"", -1
+
+    def _extend(self, offset: int, data: Bytes) -> None:
         if offset % self._segment_size == 0:
             self._go_on_in(offset)
         elif offset != self._end:
