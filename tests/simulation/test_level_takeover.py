@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 
+from damaged_stores import flip_bit
 from fakes import START_MS, VirtualClock
 from left_levels import WayBack, delivered, leave, waiting, way_back
 from simulation.crash_states import CrashState, CrashStates
@@ -122,6 +123,35 @@ async def test_what_was_delivered(
     found = moments(await served(disk, clock, 10))
 
     assert dict.fromkeys("abcd", START_MS + 5_000) == found
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+async def test_what_was_delivered_behind_damage(
+    autojump_clock: trio.testing.MockClock, *, is_readable: bool
+) -> None:
+    """It counts; of what was itself damaged beyond reading nobody knows, so it is set aside."""
+    clock = VirtualClock()
+    disk = left_disk(clock, [waiting(one, 1) for one in "abc"], {})
+    clock.step(1_500)
+    plain = Message("P", 0, b"x")
+    leave(disk, FILES, clock.now_ms, [plain, *(delivered(one, 1) for one in "ab"), plain], None)
+    store = MessageStore.open(disk, ROOT, FILES, now_ms=clock.now_ms, store_host=HOST)
+    places = list(store.commit_log.scan(0, check_crc=True))
+    await store.aclose()
+    disk.process_kill()
+    (at, _), (lost_at, lost_size) = places[3], places[4]
+    flip_bit(disk, f"{ROOT}/commitlog/{0:020}", at + 2, 0x01)
+    if not is_readable:
+        for byte in range(lost_at, lost_at + lost_size):
+            flip_bit(disk, f"{ROOT}/commitlog/{0:020}", byte, 0x01)
+
+    async with running(disk, clock, store_options=FILES, timer_options=WHEEL) as service:
+        await trio.sleep(5)
+        queue = service.store.queue("T", 0)
+        assert queue is not None
+        reasons = [entry.reason for entry, _ in service.quarantine.entries()]
+        # Without its name it may be either that was delivered; and c is due too.
+        assert (queue.max_offset, reasons) == ((3, []) if is_readable else (2, ["in_doubt"] * 2))
 
 
 async def test_same_message_twice(autojump_clock: trio.testing.MockClock) -> None:

@@ -30,6 +30,7 @@ from timermq.timerstore.record import (
 )
 
 from .timer_record import OUT, REAL_TOPIC, ROLL_TIMES, TIMER_TOPIC
+from .undeliverable import Reason, TimerRecordError
 
 Position = TypeVar("Position", int, NDArray[np.int64])
 """One, or a column."""
@@ -64,6 +65,32 @@ def enqueued_from(timer_log: TimerLog, phy_offset: int) -> NDArray[np.int64]:
     return np.unique(np.concatenate(found))
 
 
+@attrs.frozen
+class Doubt:
+    """What one hole may have held."""
+
+    position: int
+    """Messages before it are in doubt …"""
+    until_ms: int
+    """… that could be delivered or rolled by this time."""
+    topics: frozenset[str] | None
+    """Where these messages go; None: anywhere."""
+
+    def covers(self, offset_py: int, first_ms: int, topic: str) -> bool:
+        """Whether it may be this message that was done there.
+
+        Args:
+            offset_py: Where its record stands.
+            first_ms: When it could be delivered, or rolled, first.
+            topic: Where it goes.
+        """
+        return (
+            offset_py < self.position
+            and first_ms <= self.until_ms
+            and (self.topics is None or topic in self.topics)
+        )
+
+
 @attrs.define(eq=False, kw_only=True)
 class AlreadyDone:
     """Positions and keys that must not be handled again."""
@@ -76,6 +103,8 @@ class AlreadyDone:
     """Records before it were cleaned, so nothing needed them: they are done."""
     foreign: dict[ForeignKey, int] = attrs.Factory(dict[ForeignKey, int])
     """Java's deliveries and rolls, with how many of each were seen."""
+    doubts: tuple[Doubt, ...] = ()
+    """Damaged places of the log that may be what became of a message that waits."""
     until_slot_ms: int = -1
     """The memory is needed for slots up to this one: those the last run can have reached."""
     until_queue_offset: int = 0
@@ -85,7 +114,13 @@ class AlreadyDone:
     those that get one only now count as well, rolled or not."""
 
     def __bool__(self) -> bool:
-        return bool(len(self.origins) or len(self.enqueued) or self.foreign or self.cleaned_to)
+        return bool(
+            len(self.origins)
+            or len(self.enqueued)
+            or self.foreign
+            or self.cleaned_to
+            or self.doubts
+        )
 
     def enqueue_repeats(self, offsets_py: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which entries of the timer topic need not be enqueued again."""
@@ -105,6 +140,25 @@ class AlreadyDone:
             self.foreign[key] = count - 1
         return count > 0
 
+    def check_doubts(self, offset_py: int, first_ms: int, topic: str) -> None:
+        """Refuse a message that may have been delivered or rolled by a record that is damaged.
+
+        Args:
+            offset_py: Where its record stands.
+            first_ms: When it could be delivered, or rolled, first.
+            topic: Where it goes.
+
+        Raises:
+            TimerRecordError: It may; where.
+        """
+        for doubt in self.doubts:
+            if doubt.covers(offset_py, first_ms, topic):
+                raise TimerRecordError(
+                    Reason.IN_DOUBT,
+                    f"timer record at {offset_py}: expected to know whether it was delivered, "
+                    f"found the commit log damaged at {doubt.position}",
+                )
+
     def last_foreign_slot_ms(self) -> int:
         """The last slot that a record which Java handled asks for, 0 without any.
 
@@ -120,6 +174,7 @@ class AlreadyDone:
             self.origins = self.enqueued = _NONE
             self.foreign = {}
             self.cleaned_to = 0
+            self.doubts = ()
 
 
 def origin_in(record: bytes) -> int | None:

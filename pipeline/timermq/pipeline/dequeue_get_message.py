@@ -67,7 +67,8 @@ class DequeueGetMessage:
     def read(self, requests: Requests, deletes: frozenset[bytes]) -> DeliverBatch:
         """The records of ``requests``, less those that are gone, cancelled or handled already."""
         commit_log = self.store.commit_log
-        may_be_left_out = bool(deletes or self.state.already_done.foreign)
+        done = self.state.already_done
+        may_be_left_out = bool(deletes or done.foreign or done.doubts)
         offsets, all_sizes = requests["offset_py"], requests["size_py"].astype(np.int64)
         broken = commit_log.old.are_damaged(offsets, all_sizes)
         block = commit_log.block_at(offsets, all_sizes)
@@ -93,6 +94,8 @@ class DequeueGetMessage:
                 records[index] = record
         undeliverable += _take_broken(requests, records, broken)
         undeliverable += _take_damaged(requests, records)
+        if done.doubts:
+            undeliverable += self._take_doubtful(requests, records)
         kept = [index for index, record in enumerate(records) if record is not None]
         return DeliverBatch(
             requests=requests[kept],
@@ -141,6 +144,28 @@ class DequeueGetMessage:
                 self.metrics.add(topic.decode("utf-8", "replace"), -1)
             return True
         return False
+
+    def _take_doubtful(
+        self, requests: Requests, records: list[bytes | None]
+    ) -> list[Undeliverable]:
+        """Take out the messages that a damaged record of the log may have delivered or rolled."""
+        doubtful: list[Undeliverable] = []
+        for index, record in enumerate(records):
+            request = requests[index]
+            if record is None or int(request["magic"]) & MAGIC_DELETE or not _is_readable(record):
+                continue
+            offset_py, size_py = int(request["offset_py"]), int(request["size_py"])
+            topic = find(record_properties(record), REAL_TOPIC[:-1]) or b""
+            try:
+                self.state.already_done.check_doubts(
+                    offset_py, int(request["deliver_ms"]), topic.decode("utf-8", "replace")
+                )
+            except TimerRecordError as error:
+                doubtful.append(
+                    Undeliverable.of(error, offset_py, size_py, record, counted_hash(request))
+                )
+                records[index] = None
+        return doubtful
 
     def _parts(self, requests: Requests) -> list[Requests]:
         """Consecutive parts of at most ``deliver_batch_size_max`` bytes, or of one message."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.message_store import MessageStore
 
 from .already_done import AlreadyDone, foreign_key_in, origin_in
+from .doubts import doubts_of, origins_in
 
 
 def done_in_log(store: MessageStore, scan_py: int, read_ms: int, queue_py: int) -> AlreadyDone:
@@ -18,10 +20,8 @@ def done_in_log(store: MessageStore, scan_py: int, read_ms: int, queue_py: int) 
     """
     done = AlreadyDone()
     origins: list[int] = []
-    for phy_offset, size in store.commit_log.scan(scan_py, check_crc=False):
-        record = store.commit_log.record_at(phy_offset, size)
-        if record is None:
-            continue
+    reading = LogReading(store.commit_log, scan_py, purpose="what was delivered")
+    for phy_offset, record in reading:
         origin = origin_in(record)
         if origin is not None:
             origins.append(origin)
@@ -30,5 +30,7 @@ def done_in_log(store: MessageStore, scan_py: int, read_ms: int, queue_py: int) 
         key = foreign_key_in(record) if is_late else None
         if key is not None:
             done.foreign[key] = done.foreign.get(key, 0) + 1
+    origins += origins_in(store.commit_log, reading.holes)
+    done.doubts = doubts_of(store, reading.holes, is_javas=bool(done.foreign))
     done.origins = np.unique(np.array(origins, np.int64))
     return done

@@ -19,6 +19,7 @@ import structlog
 import trio
 from numpy.typing import NDArray
 
+from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record_block import RecordBlock
 
@@ -105,7 +106,7 @@ class EnqueueGet:
             offset_py, size_py = offset_py[~repeats], size_py[~repeats]
         commit_log = self.store.commit_log
         block = None
-        if len(offset_py) >= PLAIN_COUNT_MIN:
+        if len(offset_py) >= PLAIN_COUNT_MIN and not done.doubts:
             block = commit_log.block_at(offset_py, size_py.astype(np.int64))
         if block is not None:
             plain = self._plain_batch(block, offset_py, size_py)
@@ -158,6 +159,8 @@ class EnqueueGet:
         """What a record asks for; None when no timer can be made of it."""
         try:
             facts = decode_present(record, offset, size, self.options.timer_precision_ms)
+            if self.state.already_done.doubts and not facts.is_delete:
+                self._check_doubts(record or b"", offset, facts)
         except TimerRecordError as error:
             undeliverable.append(Undeliverable.of(error, offset, size, record))
             return None
@@ -166,3 +169,15 @@ class EnqueueGet:
             log.warning("a move was cut off by a power cut", phy_offset=offset)
             return None
         return facts
+
+    def _check_doubts(self, record: bytes, offset: int, facts: TimerFacts) -> None:
+        """Refuse a message that a damaged record may have delivered, or rolled: see ``roll``.
+
+        Raises:
+            TimerRecordError: It may.
+        """
+        options = self.options
+        leg_ms = options.roll_window_ms // 2 - options.timer_precision_ms
+        first_ms = min(facts.deliver_ms, store_ms_of(record) + leg_ms)
+        topic = facts.destination.topic
+        self.state.already_done.check_doubts(offset, first_ms, topic)

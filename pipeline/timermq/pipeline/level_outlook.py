@@ -16,7 +16,7 @@ from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 
 from .admission import Refusal, TimerAdmission
-from .level_done import LevelDone, scan_start
+from .level_done import LevelDone, has_begun, scan_start
 from .level_queues import Entries, LevelQueues
 from .level_record import left_message, moment_of
 from .pending import PendingTimer
@@ -67,7 +67,10 @@ def level_outlooks(store: MessageStore, options: TimerOptions) -> Iterator[Level
     """
     admission = TimerAdmission(options, lambda _: False)
     known = DelayOffsets.load(store.disk, store.root)
-    queues, done = LevelQueues(store, {} if known is None else known.offsets), LevelDone()
+    queues, done = (
+        LevelQueues(store, {} if known is None else known.offsets),
+        LevelDone(has_begun(known)),
+    )
     if not queues.left:
         return
     for _ in done.look(store, scan_start(store, queues, known), store.commit_log.max_offset):
@@ -102,6 +105,11 @@ def _looked_at(
             yield outlook
             continue
         deliver_ms = moment_of(moment_ms, record)
+        try:
+            done.check_doubts(offset_py, deliver_ms, message.topic)
+        except TimerRecordError as error:
+            yield attrs.evolve(outlook, fault=str(error))
+            continue
         admitted = admission.take_over(message, deliver_ms)
         if isinstance(admitted, Refusal):
             yield attrs.evolve(outlook, fault=admitted.remark)

@@ -32,7 +32,7 @@ from .already_done import origin_of
 from .clock import Clock
 from .dequeue_put_message import STORED
 from .held_up import HeldUp
-from .level_done import LevelDone, scan_start
+from .level_done import LevelDone, has_begun, scan_start
 from .level_offsets import LevelOffsets
 from .level_queues import Entries, LevelQueues
 from .level_record import left_message, moment_of
@@ -108,6 +108,7 @@ class LevelTakeover:
         known = DelayOffsets.load(store.disk, store.root)
         self._queues = LevelQueues(store, {} if known is None else known.offsets)
         self._scan_py = scan_start(store, self._queues, known)
+        self._has_begun = has_begun(known)
         self._offsets = LevelOffsets(
             store=store,
             queues=self._queues,
@@ -148,7 +149,7 @@ class LevelTakeover:
         log.info("taking over messages of classic levels", waiting=left)
         if self._done is None:
             await self._begin_file()
-            done = LevelDone()
+            done = LevelDone(self._has_begun)
             for _ in done.look(self._store, self._scan_py, self._scan_end):
                 await trio.lowlevel.checkpoint()
             self._done = done
@@ -217,7 +218,9 @@ class LevelTakeover:
                 if done.was_delivered(record):
                     self._moved.add(offset_py)
                     continue
-                admitted = self._admission.take_over(message, moment_of(moment_ms, record))
+                deliver_ms = moment_of(moment_ms, record)
+                done.check_doubts(offset_py, deliver_ms, message.topic)
+                admitted = self._admission.take_over(message, deliver_ms)
                 if isinstance(admitted, Refusal):
                     raise TimerRecordError(Reason.REFUSED, admitted.remark)
                 self._state.expect(admitted.deliver_ms or 0, self._clock.now_ms())

@@ -14,6 +14,7 @@ import trio
 from timermq.timerstore.commit_log import CommitLog
 from timermq.timerstore.disk import Disk, File
 from timermq.timerstore.index_layout import IndexHeader, read_header
+from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.message import NO_HOST
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import UNIQ_KEY_NAME, find
@@ -93,9 +94,9 @@ class OfflineStore:
         return FoundRecords(
             log,
             tuple(
-                (phy_offset, size)
-                for phy_offset, size in log.scan(log.min_offset, check_crc=False)
-                if wanted in (log.record_at(phy_offset, size) or b"")
+                (phy_offset, len(record))
+                for phy_offset, record in LogReading(log, log.min_offset, purpose="a message")
+                if wanted in record
             ),
         )
 

@@ -207,7 +207,7 @@ def recover(
     latest_ms = max(now_ms, store.last_store_ms)
     latest_ms -= latest_ms % options.timer_precision_ms
     done.until_slot_ms = max(latest_ms, read_ms, done.last_foreign_slot_ms())
-    if files.timer_log.max_pos == files.timer_log.min_pos and not done.foreign:
+    if files.timer_log.max_pos == files.timer_log.min_pos and not (done.foreign or done.doubts):
         done.until_slot_ms = read_ms - 1  # no unit is left: what is done is not enqueued
     timer_queue = store.queue(TIMER_TOPIC, 0)
     done.until_queue_offset = timer_queue.max_offset if timer_queue is not None else 0

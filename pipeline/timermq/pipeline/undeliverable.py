@@ -26,6 +26,8 @@ class Reason(enum.Enum):
     """It names no slot, or a moment that does not belong to its slot."""
     PROPERTIES = "properties"
     """Another property of the broker's says nothing that can be."""
+    IN_DOUBT = "in_doubt"
+    """The commit log is damaged where it may tell that the message was delivered."""
     REFUSED = "refused"
     """The store does not take the message that it becomes."""
 

@@ -18,6 +18,7 @@ from .errors import StoreError
 from .index_file import IndexFile
 from .index_keys import Fresh, KeyColumns, keys_in
 from .index_service import QUERY_COUNT_MAX, IndexService
+from .log_reading import LogReading
 from .log_record import LogRecord, read_log_record, store_ms_of
 from .properties import UNIQ_KEY_NAME, find
 from .record_check import CheckKind
@@ -276,7 +277,8 @@ class IndexFollower:
         One that opens RocketMQ's files may be behind what is indexed there.
         """
         position = self.position
-        unindexed = [phy for phy, _ in self._log.scan(position, check_crc=False)]
+        reading = LogReading(self._log, position, purpose="records that are not indexed yet")
+        unindexed = [phy for phy, _ in reading]
         return chain(reversed(unindexed), (phy for phy in indexed if phy < position))
 
     def _records(

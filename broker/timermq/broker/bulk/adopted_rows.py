@@ -3,7 +3,8 @@
 Every record of a row has the row in its unique key, and rows are stored behind the position that
 the job's progress names. So the log from there to its end says it all. What consumers or the wheel
 have made of a row since (a delivery, a roll, a message that was sent back) bears the same key, and
-stands behind the row itself: it says nothing else.
+stands behind the row itself: it says nothing else. A row whose own record is damaged, and of which
+nothing was made, is adopted once more.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import trio
 from numpy.typing import NDArray
 
 from timermq.timerstore.commit_log import CommitLog
+from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 from timermq.timerstore.record_spans import record_properties
 
@@ -35,14 +37,12 @@ async def adopted_rows(
     """
     found: set[int] = set()
     end = commit_log.max_offset
-    scan = commit_log.scan(max(first_py, commit_log.min_offset), check_crc=False)
-    for number, (phy_offset, size) in enumerate(scan, 1):
-        if phy_offset >= end:
-            break
+    start = max(first_py, commit_log.min_offset)
+    reading = LogReading(commit_log, start, end=end, purpose="adopted rows of a bulk job")
+    for number, (_, record) in enumerate(reading, 1):
         if number % SCAN_COUNT == 0:
             await trio.lowlevel.checkpoint()
-        record = commit_log.record_at(phy_offset, size)
-        if record is None or tag not in record:
+        if tag not in record:
             continue
         row = row_in(find(record_properties(record), UNIQ_KEY_NAME) or b"", tag)
         if row is not None and row >= first:

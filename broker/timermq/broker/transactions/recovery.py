@@ -26,11 +26,11 @@ import structlog
 
 from timermq.pipeline.timer_record import TIMER_TOPIC
 from timermq.timerstore.consume_queue import ConsumeQueue
+from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.message import TRANSACTION_MASK, SysFlag
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import (
-    BODY_AT,
     BORN_MS_AT,
     PHY_OFFSET_AT,
     PREPARED_OFFSET_AT,
@@ -226,10 +226,9 @@ class _Finder:
         """End what the log shows as committed or discarded; its op message was not written."""
         store, first = self._store, min(self._names)
         begin = marked_to if marked_to > first else first
-        for phy_offset, size in store.commit_log.walk(begin):
-            head = store.commit_log.read(phy_offset, min(size, BODY_AT + 2 * V6_EXTRA))
-            if head[SYS_FLAG_AT + 3] & _TRANSACTION_MASK == _COMMIT:
-                name = self._committed(phy_offset, size, _prepared_offset(head))
+        for _, record in LogReading(store.commit_log, begin, purpose="ends of transactions"):
+            if record[SYS_FLAG_AT + 3] & _TRANSACTION_MASK == _COMMIT:
+                name = self._committed(record)
                 if name is not None:
                     self._end(Ending.COMMIT, name)
         queue = store.queue(TRANS_CHECK_MAX_TIME_TOPIC, 0)
@@ -254,11 +253,11 @@ class _Finder:
             ):
                 self._end(Ending.COMMIT, name)
 
-    def _committed(self, phy_offset: int, size: int, half_py: int) -> int | None:
+    def _committed(self, record: bytes) -> int | None:
         """The open transaction that a committed message is of."""
+        half_py = _prepared_offset(record)
         if half_py < 0:
             return None
-        record = self._store.commit_log.read(phy_offset, size)
         found = find(record_properties(record), b"UNIQ_KEY") or b""
         unique_key = found.decode("utf-8", "replace")
         # The key is compared too: a message that is tried again has kept the flag, and names 0.

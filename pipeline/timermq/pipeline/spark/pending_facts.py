@@ -119,6 +119,8 @@ class Handled:
 
     origins: Places = attrs.field(default=_NONE)
     """Ascending positions of records."""
+    cleaned_to: int = 0
+    """Records before it were cleaned: they are done."""
     foreign: tuple[bytes, ...] = ()
     """What RocketMQ handled, by its keys."""
     foreign_slots: Places = attrs.field(default=_NONE)
@@ -127,7 +129,8 @@ class Handled:
     @classmethod
     def of(cls, done: AlreadyDone) -> Handled:
         """What recovery found."""
-        return cls.with_keys(done.origins, [key for key, count in done.foreign.items() if count])
+        keys = [key for key, count in done.foreign.items() if count]
+        return attrs.evolve(cls.with_keys(done.origins, keys), cleaned_to=done.cleaned_to)
 
     @classmethod
     def with_keys(cls, origins: Places, foreign: list[ForeignKey]) -> Handled:
@@ -146,7 +149,7 @@ class Handled:
 
     def hold(self, positions: Places) -> Flags:
         """Which records were delivered, rolled or taken back."""
-        return contains(self.origins, positions)
+        return contains(self.origins, positions) | (positions < self.cleaned_to)
 
     def hold_foreign(self, chunk: RecordChunk) -> Flags:
         """Which records RocketMQ handled."""

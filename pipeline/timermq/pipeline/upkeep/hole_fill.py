@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.record_layout import BLANK_SIZE
 
-from .log_survey import Hole
 from .lost_record import FILLER_SIZE_MAX, FILLER_SIZE_MIN, blank, filler, lost_record
 from .queue_sequence import Gap
 

@@ -1,8 +1,7 @@
 """The one walk over the commit log that most checks share.
 
-Each record is compared with the queue unit that its head names, and what it says about timers is
-kept for ``timer_check``: which message waits, which message was delivered. Units that no record
-names are found from their side at the end. Memory: some kilobytes a queue, and the spools'.
+Each record is compared with the queue unit that its head names, and what it says of timers is kept
+for ``timer_check``. Units that no record names are found at the end. Memory: some KB a queue.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from timermq.timerstore.consume_queue import FILLER_SIZE, UNIT
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.dispatch import unit_tags_code
+from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.log_record import LogRecord, read_log_record
 from timermq.timerstore.properties import find
 from timermq.timerstore.queue_register import QueueRegister
@@ -37,7 +37,7 @@ from .log_findings import (
     unit_finding,
     unit_text,
 )
-from .log_survey import Found, Hole, LogSurvey
+from .log_survey import Found, LogSurvey
 from .queue_sequence import Gap, Misfit, QueueSequence
 from .queue_units import QueueUnits, is_filler, queue_directory
 from .record_mends import RecordMend, pair

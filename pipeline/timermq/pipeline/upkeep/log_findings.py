@@ -5,9 +5,10 @@ from __future__ import annotations
 import attrs
 
 from timermq.timerstore.consume_queue import UNIT
+from timermq.timerstore.log_holes import Hole
 
 from .finding import Finding, Invariant, Severity, Step
-from .log_survey import Found, Hole
+from .log_survey import Found
 from .queue_sequence import Gap, Misfit
 from .queue_units import RawUnit, queue_directory
 from .record_mends import RecordMend

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from broker_rig import BROKER, ROOT, RecordingSession, Rig, commands_in, open_broker
+from damaged_stores import flip_bit
 from timermq.broker.broker import Broker
 from timermq.broker.config_table import ConfigSaver
 from timermq.remoting import Command
@@ -115,6 +116,24 @@ async def test_a_commit_without_its_mark() -> None:
     assert bodies(broker) == ["K1", "K0"]
     assert marked(broker) == ["1,", "0,"]
     assert open_offsets(broker) == [2]
+
+
+async def test_a_commit_behind_damage() -> None:
+    """It is found all the same, and not committed again."""
+    rig = Rig()
+    half = send_half(rig, "K0")
+    damaged_py = put_record(rig, Message("P", 0, b"x"))
+    java_commit(rig, half, "K0")
+    await rig.broker.store.aclose()
+    disk = rig.broker.store.disk
+    flip_bit(disk, f"{ROOT}/commitlog/{0:020}", damaged_py + 2, 0x01)
+    broker = open_broker(rig.clock, disk=disk)
+    answer = end_at(broker, half, COMMIT)
+    queue = broker.store.queue("T", 0)
+
+    assert queue is not None
+    assert (answer.code, queue.max_offset) == (0, 1)
+    assert open_offsets(broker) == []
 
 
 async def test_marks_are_made_up_for_by_themselves() -> None:
