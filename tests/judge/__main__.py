@@ -11,11 +11,12 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 import structlog
 
-from .lives import Outcome, lead
-from .setting import OPEN, Fault
+from .lives import ALL, Outcome, lead
+from .setting import Fault
 
 CHUNK = 50
 """Seeds that are handed to a process at a time."""
@@ -26,37 +27,34 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make judge", description=__doc__)
     parser.add_argument("seeds", nargs="?", default="1..1000", help="a seed, or FIRST..LAST")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--faults", help="only these, with commas; also those that are left out")
+    parser.add_argument("--faults", help="only these, with commas")
+    parser.add_argument("--everything", action="store_true", help="also what meets known bugs")
     parser.add_argument("--brief", action="store_true", help="a line a breach, no histories")
     args = parser.parse_args(arguments)
-    faults = drawn_faults() if args.faults is None else faults_named(args.faults)
+    faults = ALL if args.faults is None else faults_named(args.faults)
+    more = "" if args.faults is None else f" --faults '{args.faults}'"
+    more += " --everything" if args.everything else ""
     first, _, last = args.seeds.partition("..")
     seeds = range(int(first), int(last or first) + 1)
     coverage: Counter[str] = Counter()
     broken: list[Outcome] = []
-    for outcome in outcomes(seeds, faults, args.jobs):
+    for outcome in outcomes(seeds, faults, args.jobs, everything=args.everything):
         coverage += outcome.coverage
         if outcome.breaches:
             broken.append(outcome)
             print(f"seed {outcome.seed}: {'; '.join(outcome.breaches)}", flush=True)
             if not args.brief:
-                print(story(outcome, args.faults), flush=True)
+                print(story(outcome, more), flush=True)
     for what, count in sorted(coverage.items()):
         print(f"{count:>9,}  {what}")
     print(f"{len(seeds)} seeds, {len(broken)} broken: {[one.seed for one in broken]}")
     return 1 if broken else 0
 
 
-def story(outcome: Outcome, faults: str | None = None) -> str:
+def story(outcome: Outcome, more: str = "") -> str:
     """What happened, and the command that repeats it."""
-    option = "" if faults is None else f" --faults {faults}"
-    again = f"PYTHONPATH=tests .venv/bin/python -m judge {outcome.seed}{option}"
+    again = f"PYTHONPATH=tests .venv/bin/python -m judge {outcome.seed}{more}"
     return "\n".join([*outcome.history, f"again: {again}"])
-
-
-def drawn_faults() -> frozenset[Fault]:
-    """Faults that are not left out."""
-    return frozenset(Fault) - OPEN.keys()
 
 
 def faults_named(names: str) -> frozenset[Fault]:
@@ -64,15 +62,17 @@ def faults_named(names: str) -> frozenset[Fault]:
     return frozenset(Fault(name) for name in names.split(",") if name)
 
 
-def outcomes(seeds: Sequence[int], faults: frozenset[Fault], jobs: int) -> Iterator[Outcome]:
+def outcomes(
+    seeds: Sequence[int], faults: frozenset[Fault], jobs: int, *, everything: bool = False
+) -> Iterator[Outcome]:
     """What comes of each seed, in their order."""
+    one = partial(lead, faults=faults, everything=everything)
     if jobs == 1 or len(seeds) == 1:
         quieten()
-        for seed in seeds:
-            yield lead(seed, faults)
+        yield from map(one, seeds)
         return
     with ProcessPoolExecutor(jobs, initializer=quieten) as pool:
-        yield from pool.map(lead, seeds, [faults] * len(seeds), chunksize=CHUNK)
+        yield from pool.map(one, seeds, chunksize=CHUNK)
 
 
 def quieten() -> None:

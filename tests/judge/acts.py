@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Protocol
 
@@ -9,6 +10,7 @@ import trio
 
 from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.cancel_verdict import CancelError, Verdict, Wanted
+from timermq.pipeline.quarantine_release import Verdict as Release
 from timermq.timerstore.message import Message
 from timermq.timerstore.put_status import PutStatus
 
@@ -16,7 +18,7 @@ from .mortal_disk import MortalDisk, WallClock
 from .notebook import Kind, Letter
 from .reader import TIMERS, Log
 from .rules import NEVER, facts_of, slot_of
-from .setting import Setting
+from .setting import Fault, Setting
 
 TOPICS = ("T0", "T1")
 PAUSES_MS = (0, 0, 1, 20, 300, 1_100, 3_000, 9_000)
@@ -38,6 +40,7 @@ class Stage(Protocol):
     def tell(self, text: str) -> None: ...
     def count(self, what: str, count: int = 1) -> None: ...
     def breach(self, text: str) -> None: ...
+    def set_clock(self, by_ms: int) -> None: ...
 
 
 class Acts:
@@ -45,8 +48,6 @@ class Acts:
 
     def __init__(self, stage: Stage) -> None:
         self.letters: list[Letter] = []
-        self.damaged: set[int] = set()
-        """Positions of records that were damaged on the disk."""
         self._stage = stage
         self._draw = stage.draw
 
@@ -66,19 +67,97 @@ class Acts:
             await trio.sleep(self._draw.choice(PAUSES_MS) / 1000)
 
     async def _act(self, service: TimerMessageStore) -> None:
-        kind = self._draw.random()
-        if kind < 0.45 or not self.letters:
-            await self._send(service)
-        elif kind < 0.6:
-            await self._cancel(service, self._pick())
-        elif kind < 0.85:
-            await self._move(service, self._pick())
+        draw, faults = self._draw, self._stage.setting.faults
+        acts: list[tuple[int, Callable[[TimerMessageStore], Awaitable[None]]]] = [(40, self._send)]
+        if self.letters:
+            acts += [(15, self._cancel), (25, self._move), (15, self._wait)]
+            acts += [(10, self._recall)] * (Fault.RECALL in faults)
+        acts += [(8, self._clean)] * (Fault.CLEAN in faults)
+        acts += [(12, self._fill)] * (Fault.FULL in faults)
+        acts += [(10, self._set_clock)] * (Fault.CLOCK in faults)
+        acts += [(30, self._end_quarantine)] * bool(service.quarantine.active)
+        (act,) = draw.choices([one for _, one in acts], [weight for weight, _ in acts])
+        await act(service)
+
+    async def _wait(self, service: TimerMessageStore) -> None:
+        """Until a moment, or just beside it."""
+        del service
+        moment_ms = max(self._pick().moments_ms())
+        wait_ms = moment_ms + self._draw.randint(-2, 2) - self._stage.clock.look()
+        await trio.sleep(max(wait_ms if wait_ms < 20_000 else 0, 0) / 1000)
+
+    async def _clean(self, service: TimerMessageStore) -> None:
+        """Clean now, whatever the age: nearly no room is left."""
+        disk = self._stage.disk
+        is_full = disk.is_full
+        if self._draw.random() < 0.5:
+            disk.crowd(88)
+        self._stage.tell(f"{await service.store.clean()} segments are cleaned")
+        if not is_full:
+            disk.empty()
+
+    async def _fill(self, service: TimerMessageStore) -> None:
+        """Fill the disk now or soon, or give it room again."""
+        del service
+        disk = self._stage.disk
+        if disk.is_full:
+            self._stage.tell("the disk has room again")
+            disk.empty()
+            return
+        if self._draw.random() < 0.5:
+            spare = self._draw.choice((0, 0, 1, 3))
+            disk.fill(spare)
+            self._stage.tell(f"the disk is full but for {spare} blocks")
         else:
-            letter = self._pick()
-            moment_ms = max(letter.moments_ms())
-            wait_ms = moment_ms + self._draw.randint(-2, 2) - self._stage.clock.look()
-            if wait_ms < 20_000:
-                await trio.sleep(max(wait_ms, 0) / 1000)
+            disk.fills_at = disk.operations + self._draw.randint(1, 60)
+            self._stage.tell(f"the disk will be full at operation {disk.fills_at}")
+        await trio.lowlevel.checkpoint()
+
+    async def _set_clock(self, service: TimerMessageStore) -> None:
+        """Set the clock, or confirm it."""
+        if self._draw.random() < 0.5:
+            self._stage.set_clock(self._draw.choice((-90_000, -5_000, -700, 700, 5_000, 90_000)))
+            await trio.lowlevel.checkpoint()
+            return
+        self._stage.set_clock(90_000)
+        await trio.sleep(self._draw.choice((0.05, 0.3, 1.5, 4.0)))
+        self._stage.set_clock(-90_000)
+        await trio.sleep(self._draw.choice((0, 0.3)))
+        is_begun = service.rewind()
+        self._stage.count("rewinds", is_begun)
+        self._stage.tell(f"clock accept: {'begins anew' if is_begun else 'nothing to do'}")
+
+    async def _recall(self, service: TimerMessageStore) -> None:
+        """A delete for the moment that the message waits for, as far as the producer knows."""
+        letter = self._pick()
+        moment_ms = self._draw.choice(sorted(letter.moments_ms()))
+        self._stage.tell(f"recall {letter.name} at {moment_ms % 10**8}")
+        letter.is_recalled = True
+        text = (
+            f"TIMER_DEL_UNIQKEY\x01{letter.topic}+{letter.name}\x02"
+            f"TIMER_DELIVER_MS\x01{moment_ms}\x02"
+        )
+        (one,) = service.put([Message(letter.topic, 0, b"0", text.encode())])
+        self._stage.count("recalls", one.result.status is PutStatus.PUT_OK)
+        await self._is_told(service, one.result.end)
+
+    async def _end_quarantine(self, service: TimerMessageStore) -> None:
+        """Try an entry again, which cannot succeed: its body is damaged; or let it go."""
+        origin_py = self._draw.choice([one.origin_py for one, _ in service.quarantine.entries()])
+        names = {one.position: one.name for one in self._stage.read_log().records}
+        letter = next(one for one in self.letters if one.name == names[origin_py])
+        if self._draw.random() < 0.5:
+            released = service.release.retry(origin_py, by="the judge")
+            self._stage.tell(f"retry {letter.name}: {released.verdict.value}")
+            self._stage.count("retries")
+            if released.verdict is not Release.KEPT and not self._stage.disk.is_dead:
+                self._stage.breach(f"{letter.name}: damaged, and {released.verdict.value}")
+            return
+        released = service.release.drop(origin_py, by="the judge")
+        self._stage.tell(f"drop {letter.name}: {released.verdict.value}")
+        if released.verdict is Release.DROPPED and await self._is_told(service, released.end):
+            self._stage.count("dropped")
+            letter.note(Kind.DROPPED, released.end)
 
     def _pick(self) -> Letter:
         """One of the newer messages, rather."""
@@ -131,7 +210,8 @@ class Acts:
             self._stage.owe(end)
         return True
 
-    async def _cancel(self, service: TimerMessageStore, letter: Letter) -> None:
+    async def _cancel(self, service: TimerMessageStore) -> None:
+        letter = self._pick()
         self._stage.tell(f"cancel {letter.name}")
         letter.note(Kind.ASKED_TO_CANCEL, 0)
         try:
@@ -143,7 +223,8 @@ class Acts:
             self._stage.tell(f"{letter.name}: {result.verdict.value}")
             self._note_verdict(letter, result.verdict, result.end)
 
-    async def _move(self, service: TimerMessageStore, letter: Letter) -> None:
+    async def _move(self, service: TimerMessageStore) -> None:
+        letter = self._pick()
         moment_ms = self._moment_ms()
         if self._draw.random() < 0.3:
             slot = slot_of(max(letter.moments_ms()), self._stage.setting.precision_ms)
@@ -203,7 +284,13 @@ class Acts:
 
     def _refused(self, letter: Letter, error: CancelError) -> None:
         self._stage.tell(f"{letter.name}: {error}")
-        if not self._stage.disk.is_dead:
+        is_known = (
+            self._stage.disk.is_dead
+            or (error.rule == "CANCEL_NOT_STORED" and self._stage.disk.was_full)
+            or (error.rule == "CANCEL_QUARANTINED" and letter.is_damaged)
+        )
+        self._stage.count("requests refused")
+        if not is_known:
             self._stage.breach(f"{letter.name}: refused without a reason: {error}")
 
     async def prove_serving(self, service: TimerMessageStore) -> None:

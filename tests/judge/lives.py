@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -28,6 +29,7 @@ from timermq.timerstore.message import pack_host
 from timermq.timerstore.message_store import MessageStore
 
 from .acts import TOPICS, Acts
+from .between import DERIVED, Between
 from .mortal_disk import PLENTY, MortalDisk, WallClock, Written
 from .reader import Log, LogReader
 from .rules import LogFacts, Rules, facts_of
@@ -38,6 +40,7 @@ LOG = f"{ROOT}/commitlog"
 HOST = pack_host("127.0.0.1", 10911)
 UNSYNCED_SECONDS = 0.5
 """With ASYNC_FLUSH a power cut takes nothing that is older, but for the time that syncs take."""
+ALL = frozenset(Fault)
 STOP_SECONDS = 60.0
 """A graceful stop takes no longer."""
 OVER_SECONDS = 120
@@ -82,15 +85,18 @@ class Lives:
         seed: Decides everything.
         faults: Faults that may come.
         steps: Counts the steps of tasks, as an instrument of trio's.
+        everything: Also faults that are left out beside others.
     """
 
-    def __init__(self, seed: int, faults: frozenset[Fault], steps: Steps) -> None:
+    def __init__(
+        self, seed: int, faults: frozenset[Fault], steps: Steps, *, everything: bool
+    ) -> None:
         self.breaches: list[str] = []
         self.history: list[str] = []
         self.coverage: Counter[str] = Counter()
         self._draw = draw = Random(seed)
         self._steps = steps
-        self._setting = setting = Setting.draw(draw, faults)
+        self._setting = setting = Setting.draw(draw, faults, everything=everything)
         self._virtual = VirtualClock()
         self._clock = WallClock(self._virtual.now_ms)
         self._memory = MemoryDisk(now_ms=self._virtual.now_ms)
@@ -103,6 +109,8 @@ class Lives:
         """As the last process left it."""
         self._must_have = 0
         """Where the log has to reach when it is opened again."""
+        self._was_graceful = False
+        """The last process was stopped in order."""
         self._is_compared = False
         """The present process has recovered the log, and it is as it had to be."""
         self._owed_end = 0
@@ -138,7 +146,7 @@ class Lives:
 
     def read_log(self) -> Log:
         """The log as it is now."""
-        return self._reader.read(self._acts.damaged)
+        return self._reader.read()
 
     def tell(self, text: str) -> None:
         """A line of the history."""
@@ -162,6 +170,12 @@ class Lives:
         self.breach(text)
         raise BreachError
 
+    def set_clock(self, by_ms: int) -> None:
+        """Set the wall clock ahead or back."""
+        self._virtual.step(by_ms)
+        self.count("clock set back" if by_ms < 0 else "clock set ahead")
+        self.tell(f"the clock is set by {by_ms} ms")
+
     # -- living -------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -171,17 +185,21 @@ class Lives:
             for number in range(self._draw.randint(1, 4)):
                 self.tell(f"life {number + 1}")
                 await self._live(is_last=False)
-                self._pass_between()
+                await self._pass_between()
             self.tell("last life")
             await self._live(is_last=True)
         except BreachError:
             pass
+        except Exception as error:
+            self.breach(f"{'; '.join(f'{type(one).__name__}: {one}' for one in _leaves(error))}")
 
     async def _live(self, *, is_last: bool) -> None:
         self._disk = disk = MortalDisk(self._memory, self._reader, LOG, self._clock)
         self._steps.disk, self._steps.left = disk, None
         self._is_compared = False
-        if not is_last:
+        if is_last:
+            disk.empty()
+        else:
             self._draw_end(disk)
         is_graceful = False
         try:
@@ -241,6 +259,9 @@ class Lives:
                     disk.die()
                     await trio.lowlevel.checkpoint()
                 self.tell("it is stopped")
+                if self._draw.random() < 0.8:
+                    disk.fills_at = None
+                    disk.empty()
                 service.request_stop()
                 stages.cancel_scope.deadline = trio.current_time() + STOP_SECONDS
             if stages.cancel_scope.cancelled_caught:
@@ -285,6 +306,7 @@ class Lives:
     def _end(self, *, is_graceful: bool) -> None:
         """The process has ended: note what it left, and cut the power perhaps."""
         self._count_process()
+        self._was_graceful = False
         if not self._is_compared:
             # It has ended before it had recovered the log: what the one before it left still holds.
             self._end_process(cuts_power=self._cuts_power())
@@ -292,6 +314,7 @@ class Lives:
         log = self.read_log()
         self._learn_times(log)
         self._judge(log, over=False)
+        self._was_graceful = is_graceful
         if is_graceful:
             self._owed_end = log.end
             self._memory.process_kill()
@@ -359,6 +382,8 @@ class Lives:
             for name, facts in before.items():
                 self.count("deliveries taken back", len(facts.arrivals) > len(after[name].arrivals))
         self._acts.forget_behind(log.end)
+        # Recovery has written again what it trusts: that is not when it was stored.
+        self._disk.written.clear()
         self._is_compared = True
         self._judge(log, over=False)
         if self.breaches:
@@ -396,11 +421,21 @@ class Lives:
         self.count("lives that cleaned", self._reader.removed_count > 0)
         self._reader.removed_count = 0
 
-    def _pass_between(self) -> None:
+    async def _pass_between(self) -> None:
         """What happens between two lives."""
         down_ms = self._draw.choice((0, 0, 700, 3_000, 30_000))
         self._virtual.step(down_ms)
         self.tell(f"{down_ms} ms pass")
+        between = Between(self, self._memory, self._reader, ROOT)
+        faults = self._setting.faults
+        if Fault.CLOCK in faults and self._draw.random() < 0.3:
+            self.set_clock(self._draw.choice((-90_000, -5_000, -700, 5_000, 90_000)))
+        if Fault.DAMAGE in faults and self._was_graceful and self._draw.random() < 0.5:
+            self._log = between.damage(self._acts.letters, self._log)
+        lost = [one for one in DERIVED if one in faults and self._draw.random() < 0.4]
+        between.lose(lost)
+        if Fault.REPAIR in faults and not self._reader.damaged and self._draw.random() < 0.5:
+            await between.repair(self._setting, self._virtual.now_ms())
 
 
 async def _run(
@@ -445,17 +480,24 @@ def rare_collecting() -> Generator[None]:
         gc.set_threshold(*before)
 
 
-def lead(seed: int, faults: frozenset[Fault]) -> Outcome:
-    """Lead all lives of a seed; the same seed has the same history, byte for byte."""
-    steps = Steps()
+def lead(seed: int, faults: frozenset[Fault] = ALL, everything: bool = False) -> Outcome:
+    """Lead all lives of a seed; the same seed has the same history, byte for byte.
+
+    Args:
+        seed: Decides everything.
+        faults: Faults that may come.
+        everything: Also those that are left out beside others.
+    """
     with seeded_scheduling(seed), rare_collecting():
+        steps = Steps()
         clock = trio.testing.MockClock(autojump_threshold=0)
-        lives = trio.run(_lead, seed, faults, steps, clock=clock, instruments=[steps])
+        lead = partial(_lead, everything=everything)
+        lives = trio.run(lead, seed, faults, steps, clock=clock, instruments=[steps])
     return Outcome(seed, tuple(lives.breaches), tuple(lives.history), lives.coverage)
 
 
-async def _lead(seed: int, faults: frozenset[Fault], steps: Steps) -> Lives:
-    lives = Lives(seed, faults, steps)
+async def _lead(seed: int, faults: frozenset[Fault], steps: Steps, *, everything: bool) -> Lives:
+    lives = Lives(seed, faults, steps, everything=everything)
     await lives.run()
     if not lives.breaches:
         lives.judge_end()

@@ -18,6 +18,8 @@ from timermq.timerstore.memory_disk import MemoryDisk, MemoryFile, MemoryLock
 
 from .reader import NAME_DIGITS, LogReader
 
+BLOCK_SIZE = 4096
+"""Bytes in which the disk counts its room."""
 PLENTY = 1 << 50
 """Size of a disk that is never full, bytes."""
 
@@ -66,6 +68,8 @@ class MortalDisk:
         """Changes so far."""
         self.refused_count = 0
         """Operations that a full disk refused."""
+        self.was_full = disk.total < PLENTY
+        """It was full at some time of this process."""
         self.on_death: Callable[[], None] = lambda: None
         self.dies_at: int | None = None
         """The operation at which the process ends."""
@@ -86,9 +90,24 @@ class MortalDisk:
             self.is_dead = True
             self.on_death()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether it has less room than plenty."""
+        return self._disk.total < PLENTY
+
     def fill(self, spare: int = 0) -> None:
         """Leave no room on the disk but for some blocks."""
-        self._disk.total = self._disk.usage("/").used + spare * 4096
+        self._disk.total = self._disk.usage("/").used + spare * BLOCK_SIZE
+        self.was_full = True
+
+    def crowd(self, percent: int) -> None:
+        """Make the disk so small that so much of it is used."""
+        self._disk.total = self._disk.usage("/").used * 100 // percent
+        self.was_full = True
+
+    def empty(self) -> None:
+        """Give it room."""
+        self._disk.total = PLENTY
 
     def change(self, do: Callable[[], None], part: Callable[[float], None] | None = None) -> None:
         """Do an operation, unless the process ends at it. For its files."""

@@ -86,6 +86,8 @@ class LogReader:
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
+        self.damaged: set[int] = set()
+        """Positions of records whose bodies were damaged on purpose: they count as whole."""
         self.removed_count = 0
         """Segments that were removed."""
         self._disk = disk
@@ -96,15 +98,11 @@ class LogReader:
         """A segment is about to be removed."""
         if path.startswith(f"{self._directory}/"):
             start = int(path[-NAME_DIGITS:])
-            self._removed[start], _ = read_segment(start, _content(self._disk, path), ())
+            self._removed[start], _ = read_segment(start, _content(self._disk, path), self.damaged)
             self.removed_count += 1
 
-    def read(self, damaged: Collection[int] = ()) -> Log:
-        """The log as it is, with what was removed before it.
-
-        Args:
-            damaged: Positions of records whose bodies are known to be damaged: they count as whole.
-        """
+    def read(self) -> Log:
+        """The log as it is, with what was removed before it."""
         names = self._disk.list_dir(self._directory)
         start = end = int(names[0]) if names else 0
         records: list[LogRecord] = []
@@ -114,7 +112,7 @@ class LogReader:
             if int(name) != end:
                 break
             content = _content(self._disk, f"{self._directory}/{name}")
-            found, is_full = read_segment(int(name), content, damaged)
+            found, is_full = read_segment(int(name), content, self.damaged)
             records += found
             end = int(name) + len(content) if is_full else found[-1].end if found else end
             if not is_full:

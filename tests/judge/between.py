@@ -1,0 +1,117 @@
+"""What happens to the files of a store between two lives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Protocol
+
+from timermq.pipeline.upkeep.store_check import CheckedStore
+from timermq.pipeline.upkeep.store_repair import StoreRepair
+from timermq.timerstore.memory_disk import MemoryDisk
+
+from .acts import TOPICS
+from .mortal_disk import PLENTY
+from .notebook import Letter
+from .reader import HEAD, NAME_DIGITS, Log, LogReader
+from .rules import facts_of
+from .setting import Fault, Setting
+
+DERIVED = {
+    Fault.LOST_CHECKPOINT: "config/timercheck",
+    Fault.LOST_WHEEL: "timerwheel",
+    Fault.LOST_TIMER_LOG: "timerlog",
+}
+"""What can be made again from the log."""
+
+
+class Place(Protocol):
+    """Where it happens."""
+
+    @property
+    def draw(self) -> Random: ...
+    def tell(self, text: str) -> None: ...
+    def count(self, what: str, count: int = 1) -> None: ...
+    def breach(self, text: str) -> None: ...
+
+
+class Between:
+    """The time in which no process has the store.
+
+    Args:
+        place: Told what happens.
+        disk: Where the store is.
+        reader: Of its log; told what is damaged.
+        root: Its directory.
+    """
+
+    def __init__(self, place: Place, disk: MemoryDisk, reader: LogReader, root: str) -> None:
+        self._place = place
+        self._disk = disk
+        self._reader = reader
+        self._root = root
+
+    def lose(self, what: Sequence[Fault]) -> None:
+        """Remove some of what can be made again, for good.
+
+        Of the timer log all: with a hole in it a start refuses it until it is repaired.
+        """
+        for one in what:
+            path = f"{self._root}/{DERIVED[one]}"
+            files = [f"{path}/{name}" for name in self._disk.list_dir(path)] or [path]
+            files = [file for file in files if self._disk.exists(file)]
+            for file in files:
+                self._disk.remove(file)
+                self._disk.sync_dir_now(file.rpartition("/")[0])
+            if files:
+                self._place.tell(f"lost: {', '.join(files)}")
+                self._place.count(one.value)
+
+    async def repair(self, setting: Setting, now_ms: int) -> None:
+        """`store repair`, with room for its copies."""
+        self._disk.total = PLENTY
+        store = CheckedStore(
+            disk=self._disk,
+            root=self._root,
+            store_options=setting.store_options(self._place.draw),
+            timer_options=setting.timer_options(self._place.draw),
+            now_ms=now_ms,
+        )
+        report = await StoreRepair(store, lambda: now_ms).run()
+        self._place.count("repairs")
+        self._place.tell(f"repair: {[str(one.row()) for one in report.findings]}")
+        if not report.is_mended:
+            self._place.breach(f"not mended: {[str(one.row()) for one in report.left]}")
+
+    def damage(self, letters: Sequence[Letter], log: Log) -> Log:
+        """Flip a bit in the body of a record that waits.
+
+        Returns:
+            The log as it is then.
+        """
+        found = facts_of(log, TOPICS)
+        for letter in self._place.draw.sample(letters, len(letters)):
+            facts = found.by_name[letter.name]
+            if facts.arrivals or facts.is_taken_back or facts.waits_at < log.start:
+                continue
+            if not facts.versions or letter.is_recalled or facts.waits_at in self._reader.damaged:
+                continue
+            if facts.waits_at == log.records[-1].position:
+                continue  # a start walks over the newest record, and refuses it
+            self._flip(facts.waits_at + HEAD.size)
+            self._reader.damaged.add(facts.waits_at)
+            letter.is_damaged = True
+            self._place.tell(f"the record of {letter.name} at {facts.waits_at} is damaged")
+            self._place.count("damaged")
+            return self._reader.read()
+        return log
+
+    def _flip(self, position: int) -> None:
+        directory = f"{self._root}/commitlog"
+        name = max(one for one in self._disk.list_dir(directory) if int(one) <= position)
+        file = self._disk.open(f"{directory}/{name}")
+        at = position - int(name[-NAME_DIGITS:])
+        (byte,) = file.read(at, 1)
+        file.write(at, bytes([byte ^ 1]))
+        self._disk.sync_now(file)
+        file.close()
