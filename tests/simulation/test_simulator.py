@@ -20,7 +20,7 @@ from timermq.cli.simulate.run import simulate
 from timermq.cli.simulate.scenario import FaultKind
 from timermq.cli.simulate.staged_time import StagedTime
 from timermq.cli.simulate.world import World
-from timermq.client.history import Refused
+from timermq.client.history import Ack, Deliver, Refused
 
 DAYS = 0.2
 """As long as one burst."""
@@ -163,3 +163,15 @@ def test_seeds_reach_what_they_are_to_reach() -> None:
     # A row that nothing reaches is shown all the same.
     assert reached["recovery of timers: java, wheel lost"] == 0
     assert "recovery of timers: java, wheel lost" in reached
+
+
+def test_what_cannot_be_delivered_is_tried_again_or_dropped() -> None:
+    """A record behind the back of admission arrives when it is retried, and never when dropped."""
+    outcome = simulate(draw_scenario(75, days=DAYS, faults={FaultKind.POISON}))
+    poison = [one for one in outcome.events if getattr(one, "message_id", "") >= "M600000"]
+    dropped = {one.message_id for one in poison if isinstance(one, Refused)}
+    retried = {one.message_id for one in poison if isinstance(one, Ack)}
+
+    assert () == outcome.faults
+    assert (dropped and retried, dropped & retried) == (retried, set())
+    assert retried == {one.message_id for one in poison if isinstance(one, Deliver)}

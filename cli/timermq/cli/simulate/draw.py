@@ -23,6 +23,7 @@ from .changing_lives import with_changing_lives
 from .cleaning_plan import with_cleaning
 from .far_steps import with_far_steps
 from .full_disk_plan import with_full_disks
+from .poison_plan import with_poison
 from .process_disk import Place
 from .scenario import (
     QUEUES,
@@ -93,6 +94,8 @@ def draw_scenario(
     """
     scenario = _Drawing(seed, int(days * DAY_MS), frozenset(faults)).scenario()
     scenario = with_transactions(scenario)
+    if FaultKind.POISON in faults:
+        scenario = with_poison(scenario)
     if FaultKind.CLOCK in faults:
         scenario = with_accepted_clocks(with_far_steps(scenario))
     if FaultKind.ENOSPC in faults:

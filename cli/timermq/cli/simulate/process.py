@@ -27,7 +27,7 @@ from timermq.timerstore.disk import is_full
 from timermq.timerstore.fault_plan import FaultRules
 from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.memory_disk import MemoryDisk
-from timermq.timerstore.message import pack_host
+from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.message_store import MessageStore
 
 from .leaves import in_words, leaves
@@ -206,6 +206,16 @@ class Process:
         self._disk.die()
         self._around.network.cut_all()
 
+    def put(self, message: Message) -> bool:
+        """Write a record behind the back of admission; whether the log has taken it."""
+        if self.broker is None or self.is_over or not self.has_begun:
+            return False
+        try:
+            (result,) = self.broker.store.put([message])
+        except (OSError, StoreFailedError):
+            return False
+        return result.status.is_stored and not self.is_over
+
     async def _end(self, life: Life) -> None:
         """Wait for the end's time and cause, and bring it."""
         await trio.sleep_until(life.end_ms / 1000)
@@ -298,7 +308,8 @@ class Process:
         service, total = self.broker.timer_store, self._around.removed.counts
         counts = service.counts
         for name in ("early", "missing", "set_aside"):
-            if getattr(counts, name):
+            expected = self._around.scenario.poisons if name == "set_aside" else 0
+            if getattr(counts, name) > expected:
                 self._around.complain(f"the broker counts {getattr(counts, name)} {name}")
         for name in ("enqueued", "rolled", "delivered", "cancelled", "repeated", "retried"):
             total[f"timers: {name}"] += getattr(counts, name)

@@ -26,7 +26,7 @@ from structlog.typing import EventDict
 from .leaves import in_words, leaves
 from .scenario import Scenario
 from .staged_time import StagedTime
-from .world import RECOVERY, Outcome, World
+from .world import EXPECTED_REASON, RECOVERY, Outcome, World
 
 GARBAGE_COUNT = 50_000
 """Objects between two looks for rings of them; Python's own 700 take a seventh of the time."""
@@ -137,7 +137,8 @@ def _logged_errors(world: World) -> Generator[None]:
             world.counts[f"{RECOVERY}: {event['decision']}"] += 1
         elif name != "info":
             world.counts[f"log: {event['event']}"] += 1
-        if name == "error" and not world.is_dying and event["event"] not in TOLD_OF_FAULTS:
+        is_expected = event["event"] in TOLD_OF_FAULTS or event.get("reason") == EXPECTED_REASON
+        if name == "error" and not world.is_dying and not is_expected:
             world.complain(f"the broker logs an error: {dict(event)}")
         raise structlog.DropEvent
 

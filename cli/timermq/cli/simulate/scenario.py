@@ -20,6 +20,8 @@ from .process_disk import Place
 TOPICS = ("A", "B")
 FIRST_TRANSACTION = 500_000
 """Number of the first message in a transaction; those of other sends are below."""
+FIRST_POISON = 600_000
+"""Number of the first record that no timer can be made of."""
 QUEUES = 2
 """Queues of each topic that messages are sent to."""
 
@@ -47,6 +49,8 @@ class FaultKind(enum.Enum):
     """Old segments go within the day, and the disk is nearly full."""
     SETTINGS = "settings"
     """Lives have other settings; the store is repaired between them."""
+    POISON = "poison"
+    """Records that no timer can be made of stand in the timer topic."""
     ENOSPC = "enospc"
     """The disk is full for a while."""
 
@@ -168,6 +172,23 @@ class Transact:
 
 
 @attrs.frozen(kw_only=True)
+class Poison:
+    """A record stands in the timer topic that no timer can be made of; ``topic`` would be right."""
+
+    at_ms: int
+    item: Item
+
+
+@attrs.frozen(kw_only=True)
+class Release:
+    """Decide about all of this client's records that are in quarantine."""
+
+    at_ms: int
+    drops: bool
+    """Let them go; else try them again."""
+
+
+@attrs.frozen(kw_only=True)
 class AcceptClock:
     """Say that the wall clock is right, as an operator does."""
 
@@ -184,7 +205,19 @@ class Disconnect:
     """With CUT: turns that the other tasks get in between."""
 
 
-Step = Send | Cancel | Move | LookUp | Pull | Commit | Transact | AcceptClock | Disconnect
+Step = (
+    Send
+    | Cancel
+    | Move
+    | LookUp
+    | Pull
+    | Commit
+    | Transact
+    | Poison
+    | Release
+    | AcceptClock
+    | Disconnect
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -316,6 +349,11 @@ class Scenario:
         """Settings of a life; None: of the last one."""
         own = None if life is None else life.settings
         return Settings(store=self.store, timer=self.timer) if own is None else own
+
+    @property
+    def poisons(self) -> int:
+        """Records that no timer can be made of."""
+        return sum(isinstance(step, Poison) for client in self.clients for step in client.steps)
 
     @property
     def is_sync_flush(self) -> bool:

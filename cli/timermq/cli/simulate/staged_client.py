@@ -25,6 +25,7 @@ from timermq.remoting import Coding, Command, RequestCode, ResponseCode
 from timermq.remoting.send_batch import SendItem, decode_results, encode_items
 from timermq.remoting.send_header import LETTERS
 from timermq.remoting.stored_message import decode_messages
+from timermq.timerstore.message import Message
 
 from .scenario import (
     AcceptClock,
@@ -37,7 +38,9 @@ from .scenario import (
     LookUp,
     Move,
     Name,
+    Poison,
     Pull,
+    Release,
     Send,
     Step,
     Transact,
@@ -48,8 +51,9 @@ from .scenario import (
 from .seen_messages import SeenMessages
 from .staged_clock import StagedClock
 from .staged_link import StagedLink
-from .staged_message import arrival_of, body_of, damage_of, properties_of
+from .staged_message import arrival_of, body_of, damage_of, fields_of, properties_of
 from .staged_network import StagedNetwork
+from .staged_quarantine import StagedQuarantine
 from .staged_transactions import StagedTransactions
 
 PULL_COUNT = 32
@@ -67,6 +71,7 @@ class StagedClient:
         tell: Takes events for the history.
         complain: Takes what must not happen.
         seen: What any client has received, and the log still holds.
+        put: Writes a record behind the back of admission; whether the log has taken it.
     """
 
     def __init__(
@@ -78,6 +83,7 @@ class StagedClient:
         tell: Callable[[Event], None],
         complain: Callable[[str], None],
         seen: SeenMessages,
+        put: Callable[[Message], bool],
     ) -> None:
         self._plan = plan
         self._clock = clock
@@ -91,6 +97,9 @@ class StagedClient:
         self._offsets: dict[tuple[str, int], int] = {}
         """Where it stands in the queues, on this connection."""
         self._link = StagedLink(network, self._offsets.clear)
+        self.quarantine = StagedQuarantine(
+            who=self._who, coding=plan.coding, link=self._link, clock=clock, tell=tell, put=put
+        )
         self._transactions = StagedTransactions(
             number=plan.number, coding=plan.coding, link=self._link, clock=clock, tell=tell
         )
@@ -132,6 +141,10 @@ class StagedClient:
                 await self._commit()
             case Transact():
                 await self._transactions.take(step)
+            case Poison():
+                self.quarantine.poison(step)
+            case Release():
+                await self.quarantine.release(step)
             case AcceptClock():
                 await self._link.ask([self._command(RequestCode.CLOCK, {"accept": "true"})])
             case Disconnect(leaving=Leaving.CLOSE):
@@ -187,17 +200,7 @@ class StagedClient:
         )
 
     def _send_command(self, item: Item, now_ms: int) -> Command:
-        ext = {
-            "producerGroup": "P",
-            "topic": item.topic,
-            "defaultTopic": "TBW102",
-            "defaultTopicQueueNums": "4",
-            "queueId": str(item.queue_id),
-            "sysFlag": "0",
-            "bornTimestamp": str(now_ms),
-            "flag": "0",
-            "properties": properties_of(item, now_ms).decode(),
-        }
+        ext = fields_of(item, "P", properties_of(item, now_ms), now_ms)
         code = RequestCode.SEND_MESSAGE
         if item.number % 4:
             code, ext = (

@@ -46,6 +46,21 @@ def transaction_properties_of(item: Item, group: str) -> bytes:
     )
 
 
+def fields_of(item: Item, group: str, properties: bytes, now_ms: int) -> dict[str, str]:
+    """The header fields of a send."""
+    return {
+        "producerGroup": group,
+        "topic": item.topic,
+        "defaultTopic": "TBW102",
+        "defaultTopicQueueNums": "4",
+        "queueId": str(item.queue_id),
+        "sysFlag": "0",
+        "bornTimestamp": str(now_ms),
+        "flag": "0",
+        "properties": properties.decode(),
+    }
+
+
 def body_of(item: Item) -> bytes:
     """Its name, filled up to its size."""
     return unique_key(item.number).encode().ljust(item.body_size, b".")

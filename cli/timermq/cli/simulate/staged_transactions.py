@@ -19,7 +19,7 @@ from timermq.remoting import Coding, Command, RequestCode, ResponseCode
 from .scenario import Decision, Item, Transact, key_of, unique_key
 from .staged_clock import StagedClock
 from .staged_link import StagedLink
-from .staged_message import body_of, transaction_properties_of
+from .staged_message import body_of, fields_of, transaction_properties_of
 
 PREPARED = "4"
 """Flag of a half message."""
@@ -119,17 +119,9 @@ class StagedTransactions:
         return Command(RequestCode.HEART_BEAT, body=msgspec.json.encode(body), coding=self.coding)
 
     def _half(self, item: Item) -> Command:
-        ext = {
-            "producerGroup": self._group,
-            "topic": item.topic,
-            "defaultTopic": "TBW102",
-            "defaultTopicQueueNums": "4",
-            "queueId": str(item.queue_id),
-            "sysFlag": PREPARED,
-            "bornTimestamp": str(self.clock.now_ms()),
-            "flag": "0",
-            "properties": transaction_properties_of(item, self._group).decode(),
-        }
+        properties = transaction_properties_of(item, self._group)
+        ext = fields_of(item, self._group, properties, self.clock.now_ms())
+        ext["sysFlag"] = PREPARED
         return Command(RequestCode.SEND_MESSAGE, ext=ext, body=body_of(item), coding=self.coding)
 
     @property

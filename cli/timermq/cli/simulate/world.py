@@ -33,6 +33,7 @@ from timermq.remoting.command import Coding
 from timermq.timerstore.fault_plan import Fault as DiskError
 from timermq.timerstore.fault_plan import FaultRule, FaultRules
 from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.message import Message
 
 from ..check_history.broken import Broken, Rule
 from ..check_history.check import check
@@ -45,6 +46,8 @@ from .staged_clock import START_MS, StagedClock
 from .staged_network import StagedNetwork
 
 WHO = "world"
+EXPECTED_REASON = "illegal_topic"
+"""Why the records of a plan that no timer can be made of are in quarantine."""
 RECOVERY = "recovery of timers"
 """Counted by the row of the decision table; rows that no plan reaches show as 0."""
 SETTLE_SECONDS = 700.0
@@ -348,6 +351,18 @@ class World:
                 f"{timers.queue_offset_max}"
             )
 
+        entries = [entry for entry, _ in broker.timer_store.quarantine.entries()]
+        odd = [entry.text for entry in entries if entry.reason != EXPECTED_REASON]
+        if odd:
+            self.complain(f"in quarantine, though nobody poisoned it: {odd[0]}")
+        kept = {name for client in self._clients for name in client.quarantine.kept}
+        missing = kept - {entry.unique_id or "" for entry in entries}
+        if missing and not self._seen.power_cuts:
+            self.complain(f"not in quarantine any more: {', '.join(sorted(missing))}")
+
+    def _put(self, message: Message) -> bool:
+        return self._process is not None and self._process.put(message)
+
     def _client(self, plan: ClientPlan) -> StagedClient:
         return StagedClient(
             plan,
@@ -356,6 +371,7 @@ class World:
             tell=self._tell,
             complain=self.complain,
             seen=self._seen,
+            put=self._put,
         )
 
 

@@ -11,6 +11,8 @@ from timermq.cli.simulate.scenario import (
     FaultKind,
     FullDisk,
     Life,
+    Poison,
+    Release,
     Scenario,
     Transact,
 )
@@ -90,6 +92,19 @@ def test_one_life_that_flushes_later_is_enough() -> None:
 
     assert synced.is_sync_flush
     assert not attrs.evolve(synced, lives=(Life(end_ms=1, settings=later),)).is_sync_flush
+
+
+def test_some_plans_have_records_that_no_timer_can_be_made_of() -> None:
+    """In the order of their times, with decisions about them behind the first."""
+    plans = [plan for plan in drawn(FaultKind.POISON) if plan.poisons]
+
+    assert 5 <= len(plans) <= 30
+    for plan in plans:
+        steps = plan.clients[0].steps
+        begun_ms = next(step.at_ms for step in steps if isinstance(step, Poison))
+        assert all(step.at_ms > begun_ms for step in steps if isinstance(step, Release))
+        assert [step.at_ms for step in steps] == sorted(step.at_ms for step in steps)
+    assert [] == [plan for plan in drawn(FaultKind.KILL) if plan.poisons]
 
 
 def test_transactions_have_numbers_of_their_own() -> None:
