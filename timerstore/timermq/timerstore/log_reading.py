@@ -14,6 +14,7 @@ import structlog
 
 from .commit_log import CommitLog
 from .log_holes import Hole, mended_at, next_good
+from .record_layout import BODY_AT
 
 log = structlog.get_logger("timermq.timerstore.log_reading")
 
@@ -45,7 +46,11 @@ class LogReading:
             for phy_offset, size in scan:
                 if phy_offset >= self._end:
                     return
-                yield phy_offset, self._log.read(phy_offset, size)
+                if self._log.old.compare(phy_offset, phy_offset + BODY_AT):
+                    yield phy_offset, self._log.read(phy_offset, size)
+                else:
+                    reason = "a head that differs from its seal"
+                    self.holes.append(Hole(phy_offset, phy_offset + size, reason, False))
             self._at = scan.end
             if self._at < self._end:
                 mended = self._pass_damage(scan.reason)
