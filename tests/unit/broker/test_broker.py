@@ -160,7 +160,7 @@ async def test_what_waits_for_a_topic_that_a_kill_forgot(
     disk, clock = MemoryDisk(), VirtualClock()
     disk.sync_seconds = lambda: 0.05
     broker = open_broker(clock, disk=disk)
-    with pytest.raises(ExceptionGroup) as caught:  # of the syncs that are under way
+    with pytest.raises(ExceptionGroup) as caught:  # noqa: PT012 - the nursery raises, of syncs
         async with trio.open_nursery() as nursery:
             await nursery.start(broker.run)
             peer = RunningBroker(broker, clock, nursery).connect()
