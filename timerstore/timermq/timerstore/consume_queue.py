@@ -122,10 +122,13 @@ class ConsumeQueue:
             Units from ``first`` on: fewer than wanted at the end of the queue and where a segment
             ends, none when ``first`` is not in [min_offset, max_offset).
         """
+        data = self.packed(first, count_max)
+        return np.frombuffer(data, UNIT.dtype).astype(NATIVE_UNIT)
+
+    def packed(self, first: int, count_max: int) -> bytes:
+        """The bytes of what ``units`` gives."""
         count = min(count_max, self.max_offset - first)
-        if first < self.min_offset or count <= 0:
-            return np.empty(0, NATIVE_UNIT)
-        return np.frombuffer(self._read(first, count), UNIT.dtype).astype(NATIVE_UNIT)
+        return self._read(first, count) if first >= self.min_offset and count > 0 else b""
 
     def _read(self, first: int, count: int) -> bytes:
         """Bytes of units, cut at the end of their segment or of the files.

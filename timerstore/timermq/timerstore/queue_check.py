@@ -31,7 +31,10 @@ from .topic_queue import queue_refusal
 
 COMPARED_SIZE = 16 << 20
 """Bytes of the log before what was durable whose records are compared with their units after a
-kill: some 50,000 records, a fifth of a second."""
+kill: some 50,000 records, a fraction of a second."""
+
+BLOCK_COUNT = 128
+"""Units of a queue that are read together."""
 
 LMQ_PREFIX = "%LMQ%"
 """Light queues of RocketMQ: their units point to records of other topics."""
@@ -74,6 +77,8 @@ class QueueCheck:
         self._log = store.log
         self._durable_py = durable_py
         self._end = end
+        self._blocks: dict[ConsumeQueue, tuple[int, bytes]] = {}
+        """Units that are compared: queue offset of the first, and the units."""
 
     def run(self) -> dict[QueueKey, int]:
         """Find the queues that are to be made again, each with its next queue offset then.
@@ -101,22 +106,18 @@ class QueueCheck:
     def _compare(self) -> set[QueueKey]:
         """Compare records with units where the walk of a recovery is near anyway."""
         doubtful: set[QueueKey] = set()
-        store = self._store
+        queues, levels_ms = self._store.queues, self._store.options.delay_levels_ms
         for phy_offset, size, record in self._records(self._compared_from(), self._durable_py):
-            topic = record.topic.decode("utf-8", "replace")
-            key = (topic, record.queue_id)
-            if key in doubtful or not self._is_of_queue(record, topic, phy_offset):
-                continue
-            queue = store.queues.get(*key)
-            if queue is None:
-                doubtful.add(key)
-                continue
-            offset = record.queue_offset
-            unit = queue_unit(record, topic, phy_offset, size, store.options.delay_levels_ms)
-            if UNIT.unpack(unit) == self._unit(queue, offset):
-                continue
-            if not self._is_shown_elsewhere(queue, offset, phy_offset):
-                doubtful.add(key)
+            topic, offset = record.topic.decode("utf-8", "replace"), record.queue_offset
+            queue = queues.get(topic, record.queue_id)
+            if queue is not None:
+                unit = queue_unit(record, topic, phy_offset, size, levels_ms)
+                if unit == self._packed(queue, offset):
+                    continue
+                if self._is_shown_elsewhere(queue, offset, phy_offset):
+                    continue
+            if self._is_of_queue(record, topic, phy_offset):
+                doubtful.add((topic, record.queue_id))
         return doubtful
 
     def _compared_from(self) -> int:
@@ -131,6 +132,16 @@ class QueueCheck:
             if at < queue.max_offset and shows_record(log, queue, at):
                 starts.append(int(queue.units(at, 1)[0]["phy_offset"]))
         return min((one for one in starts if one >= first), default=self._durable_py)
+
+    def _packed(self, queue: ConsumeQueue, offset: int) -> bytes:
+        """A unit as it stands in the file; its neighbours are wanted next."""
+        first, block = self._blocks.get(queue, (0, b""))
+        at = (offset - first) * UNIT.size
+        if not 0 <= at < len(block):
+            block = queue.packed(offset, BLOCK_COUNT)
+            self._blocks[queue] = offset, block
+            at = 0
+        return block[at : at + UNIT.size]
 
     def _unit(self, queue: ConsumeQueue, offset: int) -> tuple[int, ...] | None:
         units = queue.units(offset, 1)
