@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from timermq.timerstore.consume_queue import UNIT
 from timermq.timerstore.consume_queue_table import ConsumeQueueTable
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.queue_register import QueueRegister
+from timermq.timerstore.queue_unit import UNIT
 
 PATH = "/store/config/consumeQueues.json"
 

@@ -22,7 +22,8 @@ must have been durable stand behind it: then it is damaged in its middle, and cu
 lose acknowledged messages. Read only nothing is mended.
 
 Queues are derived data. After a cut-off run they are cut where the walk began and made again from
-the records; after a clean one they are only freed from units beyond the log.
+the records; after a clean one they are only freed from units beyond the log. Those that are damaged
+are made again from the start of the log: ``queue_check`` finds them.
 
 Source: DefaultMessageStore.recover, CommitLog.recoverNormally, recoverAbnormally. RocketMQ cuts the
 log at the first bad record whatever stands behind it, does not compare positions, and keeps units
@@ -34,22 +35,21 @@ from collections.abc import Iterator
 import attrs
 
 from .commit_log import CommitLog, LogScan
-from .consume_queue import SCAN_COUNT, ConsumeQueue
+from .consume_queue import ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 from .errors import StoreFormatError
 from .log_holes import mended_before_good
-from .log_record import STORE_MS_END, is_cut_short, is_torn, read_log_record, store_ms_of
+from .log_record import STORE_MS_END, is_cut_short, is_torn, store_ms_of
 from .lost_log import check_log_is_there
+from .queue_check import LMQ_PREFIX, QueueCheck, shows_record
 from .record import BLANK_SIZE, MAGIC_V1, MAGIC_V2
 from .record_check import CheckKind
 from .redispatch import QueueKey, Redispatch
 from .store_files import StoreFiles
+from .unit_scan import SCAN_COUNT
 
 FOREVER_MS = 1 << 62
 """After every store time."""
-
-LMQ_PREFIX = "%LMQ%"
-"""Light queues of RocketMQ: their units point to records of other topics."""
 
 
 @attrs.frozen(kw_only=True)
@@ -68,6 +68,8 @@ class RecoveryPlan:
     """Store time of the newest record, 0 without any."""
     mends: dict[int, bytes]
     """Position of a damaged record to the record as it was."""
+    again: dict[QueueKey, int]
+    """Damaged queues that are made again from the start of the log, with their next offsets."""
     notes: tuple[str, ...]
 
 
@@ -105,17 +107,21 @@ def plan_recovery(store: StoreFiles) -> RecoveryPlan:
     walk.run()
     scan = walk.scan
     _check_end(store, scan, found_any=walk.count > 0)
+    dispatch_from = min(dispatch_from, scan.end)
+    again = QueueCheck(store, durable_py=dispatch_from, end=scan.end).run()
     notes = [] if store.register.damage is None else [store.register.damage]
+    notes += store.queues.damage
     notes += [f"record at {at} of the commit log mended: {why}" for at, why in walk.reasons.items()]
     if not _is_zero(store.log, scan.end):
         notes.append(f"commit log ends at {scan.end}: {scan.reason}")
     return RecoveryPlan(
         scan_from=scan_from,
-        dispatch_from=min(dispatch_from, scan.end),
+        dispatch_from=dispatch_from,
         end=scan.end,
         record_count=walk.count,
         last_store_ms=_newest_store_ms(store, walk.newest),
         mends=walk.mends,
+        again=again,
         notes=tuple(notes),
     )
 
@@ -140,12 +146,18 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
             log.zero_tail()
             log.sync_now(plan.scan_from)
         store.register.limit_deletions(plan.end)
+        if plan.again:
+            store.register.note_ends(plan.again)
     for queue in list(queues):
         newest = queue.max_physic_offset - 1
         if newest >= 0 and store.register.is_deleted(queue.topic, newest) and not store.read_only:
             # The process ended while it removed the topic.
             queues.remove(queue)
             continue
+        if (queue.topic, queue.queue_id) in plan.again:
+            queue.begin_again()
+            continue
+        queue.drop_behind()
         queue.cut(plan.end if store.last_exit_ok else plan.dispatch_from)
         queue.correct_min_offset(log.min_offset)
         _drop_false_units(log, queue)
@@ -156,10 +168,15 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
         is_deleted=store.register.is_deleted,
     )
     redispatch.run(plan.dispatch_from)
-    missing = redispatch.incomplete | _missing_queues(store)
+    missing = redispatch.incomplete | _missing_queues(store) | plan.again.keys()
     if missing:
         redispatch.notes.append(f"queues made again from the start of the log: {sorted(missing)}")
         redispatch.run(log.min_offset, only=missing)
+    for key, end in plan.again.items():
+        queue = queues.find_or_create(*key)
+        if queue.is_empty and queue.max_offset < end:
+            # All its records are cleaned: their numbers are not given out again.
+            queue.begin_at(end)
     return RecoveryReport(
         last_exit_ok=store.last_exit_ok,
         scan_from=plan.scan_from,
@@ -343,14 +360,10 @@ def _drop_false_units(log: CommitLog, queue: ConsumeQueue) -> None:
     time that it opens the store.
     """
     while queue.min_offset < queue.max_offset and not queue.topic.startswith(LMQ_PREFIX):
-        phy_offset, size, _ = queue.units(queue.max_offset - 1, 1)[0].tolist()
-        found = log.check_at(phy_offset, check_crc=False)
-        if found is not None and found.kind is CheckKind.RECORD and found.size == size:
-            record = read_log_record(log.read(phy_offset, size))
-            place = (record.topic, record.queue_id, record.queue_offset)
-            if place == (queue.topic.encode(), queue.queue_id, queue.max_offset - 1):
-                return
-        queue.cut(phy_offset)
+        newest = queue.max_offset - 1
+        if shows_record(log, queue, newest):
+            return
+        queue.cut(int(queue.units(newest, 1)[0]["phy_offset"]))
 
 
 def _missing_queues(store: StoreFiles) -> set[QueueKey]:
