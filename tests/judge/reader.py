@@ -130,7 +130,7 @@ def read_segment(start: int, data: bytes, damaged: Collection[int]) -> tuple[lis
             return records, True
         if magic != MAGIC or not HEAD.size <= size <= len(data) - at:
             return records, False
-        record = read_record(data[at : at + size], start + at, is_damaged=start + at in damaged)
+        record = read_record(data[at : at + size], start + at, damaged)
         if record is None:
             return records, False
         records.append(record)
@@ -138,8 +138,14 @@ def read_segment(start: int, data: bytes, damaged: Collection[int]) -> tuple[lis
     return records, at == len(data)
 
 
-def read_record(data: bytes, position: int, *, is_damaged: bool) -> LogRecord | None:
-    """One record; None when it is not whole."""
+def read_record(data: bytes, position: int, damaged: Collection[int]) -> LogRecord | None:
+    """One record; None when it is not whole.
+
+    Args:
+        data: Its bytes.
+        position: Where it stands.
+        damaged: Records whose bodies do not fit their checksums, nor do those of their copies.
+    """
     fields = HEAD.unpack_from(data)
     _, _, crc, _, _, queue_offset, stated, _, _, _, store_ms, _, _, origin, body_size = fields
     topic_at = HEAD.size + body_size
@@ -153,7 +159,8 @@ def read_record(data: bytes, position: int, *, is_damaged: bool) -> LogRecord | 
     topic = data[topic_at + 1 : properties_at]
     if 0 in topic or 0 in properties:
         return None
-    if zlib.crc32(body) & 0x7FFFFFFF != crc and not is_damaged:
+    is_known = position in damaged or -1 - origin in damaged
+    if zlib.crc32(body) & 0x7FFFFFFF != crc and not is_known:
         return None
     pairs = (
         piece.partition("\x01") for piece in properties.decode("utf-8", "replace").split("\x02")
