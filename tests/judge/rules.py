@@ -211,7 +211,8 @@ class Rules:
         """Whether a recall takes the newest version; None: it may."""
         if not facts.versions:
             return False
-        newest, answer = facts.versions[-1], False
+        newest = facts.versions[-1]
+        answer: bool | None = False
         slot = slot_of(_moment(facts), self.precision_ms)
         for recall in facts.recalls:
             if slot_of(recall.number("TIMER_DELIVER_MS") or 0, self.precision_ms) != slot:
