@@ -15,7 +15,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import trio
@@ -31,7 +31,7 @@ from timermq.timerstore.message_store import MessageStore
 from .acts import TOPICS, Acts
 from .between import DERIVED, Between
 from .mortal_disk import PLENTY, MortalDisk, WallClock, Written
-from .reader import Log, LogReader
+from .reader import Log, LogReader, read_queue
 from .rules import LogFacts, Rules, facts_of
 from .setting import Fault, Setting
 
@@ -406,6 +406,8 @@ class Lives:
         log = self.read_log()
         self._learn_times(log)
         found = self._judge(log, over=True)
+        for topic in TOPICS:
+            self._judge_queue(topic, log)
         every = found.by_name.values()
         self.count("seeds")
         self.count("messages", len(self._acts.letters))
@@ -414,6 +416,15 @@ class Lives:
         self.count("torn moves", found.torn_moves)
         self.count("left out with a mark", found.left_out_count)
         self.count("set aside", len(found.entries))
+
+    def _judge_queue(self, topic: str, log: Log) -> None:
+        """The queue of a topic shows what has arrived there, each in its place."""
+        shown = read_queue(self._memory, f"{ROOT}/consumequeue/{topic}/0")
+        shown = {offset: at for offset, at in shown.items() if at >= log.start}
+        arrived = {one.queue_offset: one.position for one in log.present() if one.topic == topic}
+        if shown != arrived:
+            wrong = sorted(shown.items() ^ arrived.items())
+            self.breach(f"the queue of {topic} differs from the log: {wrong[:6]}")
 
     def _count_process(self) -> None:
         self.count("lives")
@@ -448,7 +459,7 @@ async def _run(
 
 def _leaves(error: BaseException) -> Generator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        for one in error.exceptions:
+        for one in cast("BaseExceptionGroup[BaseException]", error).exceptions:
             yield from _leaves(one)
     else:
         yield error

@@ -16,6 +16,8 @@ import attrs
 from timermq.timerstore.disk import Disk
 
 HEAD = struct.Struct(">iiiiiqqiq8sq8siqi")
+UNIT = struct.Struct(">qiq")
+"""Of a queue: position, size, hash of the tags."""
 MAGIC = -626843481
 BLANK_MAGIC = -875286124
 NAME_DIGITS = 20
@@ -146,7 +148,7 @@ def read_record(data: bytes, position: int, damaged: Collection[int]) -> LogReco
         position: Where it stands.
         damaged: Records whose bodies do not fit their checksums, nor do those of their copies.
     """
-    fields = HEAD.unpack_from(data)
+    fields: tuple[int, ...] = HEAD.unpack_from(data)
     _, _, crc, _, _, queue_offset, stated, _, _, _, store_ms, _, _, origin, body_size = fields
     topic_at = HEAD.size + body_size
     if stated != position or body_size < 0 or topic_at >= len(data):
@@ -176,6 +178,18 @@ def read_record(data: bytes, position: int, damaged: Collection[int]) -> LogReco
         properties={name: value for name, _, value in pairs if name},
         digest=zlib.crc32(data),
     )
+
+
+def read_queue(disk: Disk, directory: str) -> dict[int, int]:
+    """What a queue shows: queue offset to the position of its record."""
+    shown: dict[int, int] = {}
+    for name in disk.list_dir(directory):
+        content = _content(disk, f"{directory}/{name}")
+        for at in range(0, len(content), UNIT.size):
+            position, size, _ = UNIT.unpack_from(content, at)
+            if size:
+                shown[(int(name) + at) // UNIT.size] = position
+    return shown
 
 
 def _content(disk: Disk, path: str) -> bytes:
