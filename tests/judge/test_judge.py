@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from .__main__ import quieten, story
-from .lives import Outcome, lead
+from .leading import Outcome, lead
 
 BLOCK = 25
 """Seeds of one test: some seconds."""
