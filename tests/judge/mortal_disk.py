@@ -226,6 +226,23 @@ class MortalDisk:
         self.change(lambda: self._disk.sync_dir_now(path))
 
 
+class Steps(trio.abc.Instrument):
+    """Ends the process at the so many-th step of any task."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+        self.disk: MortalDisk | None = None
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """One step more."""
+        del task
+        if self.left is not None and self.disk is not None:
+            self.left -= 1
+            if self.left == 0:
+                self.left = None
+                self.disk.die()
+
+
 class MortalFile:
     """An open file of the process."""
 
