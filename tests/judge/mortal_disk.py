@@ -259,6 +259,10 @@ class MortalFile:
         """Bytes from ``offset`` on."""
         return self.below.read(offset, size)
 
+    def next_data(self, offset: int) -> int:
+        """What is no hole."""
+        return self.below.next_data(offset)
+
     def write(self, offset: int, data: Bytes) -> None:
         """Write; if the process ends within it, the first part alone."""
 
