@@ -141,13 +141,12 @@ def test_every_queue_offset_shows_what_it_showed(
     damaged = MemoryDisk(now_ms=clock.now_ms)
     damaged.make_dirs(ROOT)
     write_image(damaged, files)
+    store, reason = None, ""
     try:
         store = opened(damaged, clock)
     except StoreFormatError as error:
         reason = str(error)
-    else:
-        reason = ""
-    if reason:
+    if store is None:
         after = read_image(damaged, ROOT)
 
         assert "consumequeue/T/0" in reason
