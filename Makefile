@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test simulate judge planted crashes lint types check fuzz bench figures docs screenshots kill clean overload crowds soak
+.PHONY: help demo test simulate judge damage planted crashes lint types check fuzz bench figures docs screenshots kill clean overload crowds soak
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -31,6 +31,11 @@ simulate: $(STAMP)  ## a thousand simulated days under faults, two processes
 judge: SEEDS ?= 1..1000
 judge: $(STAMP)  ## lives of a store, judged by its log alone: make judge SEEDS=1..10000
 	PYTHONPATH=tests $(BIN)/python -m judge $(SEEDS) --jobs 2
+
+SAMPLE ?=
+damage: JOBS ?= 2
+damage: $(STAMP)  ## every bit and sector of small stores damaged, hours: make damage SAMPLE=2000
+	PYTHONPATH=tests $(BIN)/python -m damage --jobs $(JOBS) $(if $(SAMPLE),--sample $(SAMPLE))
 
 planted: $(STAMP) ## plants every bug of the list and shows what finds it: some minutes
 	PYTHONPATH=tests $(BIN)/python -m planted --write

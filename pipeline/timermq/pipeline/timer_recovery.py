@@ -176,7 +176,7 @@ def recover(
     is_ours = not files.wheel.was_lost and _same_precision(files, options)
     live = files.wheel.live(read_ms)
     fits = is_ours and slots_fit(files.timer_log, live)
-    if fits and not store.recovery.last_exit_ok and state is not CheckpointState.ABSENT:
+    if fits and state is not CheckpointState.ABSENT:
         fits = slots_show_all(
             files.timer_log,
             live,
