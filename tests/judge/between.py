@@ -84,7 +84,7 @@ class Between:
             self._place.breach(f"not mended: {[str(one.row()) for one in report.left]}")
 
     def damage(self, letters: Sequence[Letter], log: Log) -> Log:
-        """Flip a bit in the body of a record that waits.
+        """Flip two bits in the body of a record that waits.
 
         Returns:
             The log as it is then.
@@ -112,6 +112,6 @@ class Between:
         file = self._disk.open(f"{directory}/{name}")
         at = position - int(name[-NAME_DIGITS:])
         (byte,) = file.read(at, 1)
-        file.write(at, bytes([byte ^ 1]))
+        file.write(at, bytes([byte ^ 3]))  # one bit alone would be put right
         self._disk.sync_now(file)
         file.close()
