@@ -289,10 +289,13 @@ def _drop_false_units(log: CommitLog, queue: ConsumeQueue) -> None:
     """Remove newest units that point to no record of the queue.
 
     RocketMQ leaves units behind the end of a queue that it cuts, and takes them for good the next
-    time that it opens the store.
+    time that it opens the store. A unit whose record is damaged stays: cut off, its offset would be
+    given out again.
     """
     while queue.min_offset < queue.max_offset and not queue.topic.startswith(LMQ_PREFIX):
         phy_offset, size, _ = queue.units(queue.max_offset - 1, 1)[0].tolist()
+        if not log.old.compare(phy_offset, phy_offset + size):
+            return
         found = log.check_at(phy_offset, check_crc=False)
         if found is not None and found.kind is CheckKind.RECORD and found.size == size:
             record = read_log_record(log.read(phy_offset, size))
