@@ -14,9 +14,9 @@ from timermq.timerlog.timer_checkpoint import CHECKPOINT, EXTENSION
 from timermq.timerlog.unit import BLANK as TIMER_BLANK
 from timermq.timerlog.unit import UNIT as TIMER_UNIT
 from timermq.timerstore.batch import PART
-from timermq.timerstore.consume_queue import UNIT as QUEUE_UNIT
 from timermq.timerstore.index_layout import ENTRY, HEADER
 from timermq.timerstore.layout import Layout
+from timermq.timerstore.queue_unit import UNIT as QUEUE_UNIT
 from timermq.timerstore.record_layout import BLANK, HEAD
 from timermq.timerstore.store_checkpoint import EXTENSION as STORE_EXTENSION
 from timermq.timerstore.store_checkpoint import PAGE

@@ -17,9 +17,9 @@ from timermq.timerlog.unit import (
     slot_times,
     unpack_exact,
 )
-from timermq.timerstore.consume_queue import UNIT as ENTRY
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.queue_unit import UNIT as ENTRY
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 from timermq.wheel.slot import SLOT, SLOT_DTYPE
 

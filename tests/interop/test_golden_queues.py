@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from interop.golden_opened import Opened, file_bytes
-from timermq.timerstore.consume_queue import UNIT as QUEUE_UNIT
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk
+from timermq.timerstore.queue_unit import UNIT as QUEUE_UNIT
 from timermq.timerstore.record import decode_record
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 

@@ -15,7 +15,7 @@ from functools import partial
 
 import structlog
 
-from .lives import ALL, Outcome, lead
+from .leading import ALL, Outcome, lead
 from .setting import Fault
 
 CHUNK = 50

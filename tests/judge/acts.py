@@ -236,7 +236,8 @@ class Acts:
         try:
             result = service.cancellation.reschedule(Wanted(letter.topic, letter.name), moment_ms)
         except CancelError as error:
-            letter.notes.pop()
+            if not self._stage.disk.is_dead:
+                letter.notes.pop()
             self._refused(letter, error)
             return
         if result.deliver_ms is None and not self._stage.disk.is_dead:
@@ -287,7 +288,7 @@ class Acts:
         is_known = (
             self._stage.disk.is_dead
             or (error.rule == "CANCEL_NOT_STORED" and self._stage.disk.was_full)
-            or (error.rule == "CANCEL_QUARANTINED" and letter.is_damaged)
+            or (error.rule in ("CANCEL_QUARANTINED", "CANCEL_DAMAGED") and letter.is_damaged)
         )
         self._stage.count("requests refused")
         if not is_known:

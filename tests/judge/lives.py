@@ -7,19 +7,12 @@ life nothing happens: it goes on until everything is due, and then nothing may b
 
 from __future__ import annotations
 
-import gc
-import importlib
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Generator
-from contextlib import contextmanager
-from functools import partial
 from random import Random
-from typing import Any
+from typing import cast
 
-import attrs
 import trio
-import trio.testing
 
 from fakes import START_MS, VirtualClock
 from timermq.pipeline import TimerMessageStore
@@ -30,52 +23,23 @@ from timermq.timerstore.message_store import MessageStore
 
 from .acts import TOPICS, Acts
 from .between import DERIVED, Between
-from .mortal_disk import PLENTY, MortalDisk, WallClock, Written
-from .reader import Log, LogReader
-from .rules import LogFacts, Rules, facts_of
+from .log_times import LogTimes
+from .mortal_disk import PLENTY, MortalDisk, Steps, WallClock
+from .reader import Log, LogReader, read_queue
+from .rules import LogFacts, Rules, facts_of, queue_breaches
 from .setting import Fault, Setting
 
 ROOT = "/store"
 LOG = f"{ROOT}/commitlog"
 HOST = pack_host("127.0.0.1", 10911)
-UNSYNCED_SECONDS = 0.5
-"""With ASYNC_FLUSH a power cut takes nothing that is older, but for the time that syncs take."""
-ALL = frozenset(Fault)
 STOP_SECONDS = 60.0
 """A graceful stop takes no longer."""
 OVER_SECONDS = 120
 """So long after the last moment nothing may wait any more."""
 
 
-@attrs.frozen
-class Outcome:
-    """What came of a seed."""
-
-    seed: int
-    breaches: tuple[str, ...]
-    history: tuple[str, ...]
-    coverage: Counter[str]
-
-
 class BreachError(Exception):
     """A rule is broken: nothing that follows would tell more."""
-
-
-class Steps(trio.abc.Instrument):
-    """Ends the process at the so many-th step of any task."""
-
-    def __init__(self) -> None:
-        self.left: int | None = None
-        self.disk: MortalDisk | None = None
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        """One step more."""
-        del task
-        if self.left is not None and self.disk is not None:
-            self.left -= 1
-            if self.left == 0:
-                self.left = None
-                self.disk.die()
 
 
 class Lives:
@@ -103,8 +67,7 @@ class Lives:
         self._memory.sync_seconds = lambda: setting.sync_seconds
         self._reader = LogReader(self._memory, LOG)
         self._disk = MortalDisk(self._memory, self._reader, LOG, self._clock)
-        self._written: dict[int, Written] = {}
-        """When the records of the log were written."""
+        self._times = LogTimes()
         self._log = Log([], 0, 0)
         """As the last process left it."""
         self._must_have = 0
@@ -115,7 +78,6 @@ class Lives:
         """The present process has recovered the log, and it is as it had to be."""
         self._owed_end = 0
         """What stands in the log before it survives everything."""
-        self._served_from = 0.0
         self._acts = Acts(self)
 
     # -- for the acts -------------------------------------------------------------------------
@@ -212,8 +174,6 @@ class Lives:
             if not disk.is_dead:
                 self._judge_end(error, is_last=is_last)
         self.count("refused for want of room", disk.refused_count)
-        if self.breaches:
-            raise BreachError
         self._end(is_graceful=is_graceful and not disk.is_dead)
         if self.breaches:
             raise BreachError
@@ -244,7 +204,7 @@ class Lives:
         )
         service = TimerMessageStore(store, timer_options, self._virtual)
         self._compare(store)
-        self._served_from = trio.current_time()
+        self._times.served_from = trio.current_time()
         is_graceful = is_last or self._draw.random() < 0.5
         async with trio.open_nursery() as nursery:
             await nursery.start(_run, store)
@@ -265,7 +225,8 @@ class Lives:
                 service.request_stop()
                 stages.cancel_scope.deadline = trio.current_time() + STOP_SECONDS
             if stages.cancel_scope.cancelled_caught:
-                self.tell("it does not stop, and is killed")
+                if not disk.is_full:
+                    self.complain("it does not stop, and there is room")
                 disk.die()
             else:
                 await store.aclose()
@@ -312,14 +273,16 @@ class Lives:
             self._end_process(cuts_power=self._cuts_power())
             return
         log = self.read_log()
-        self._learn_times(log)
+        self._times.learn(log, self._disk.written)
         self._judge(log, over=False)
         self._was_graceful = is_graceful
         if is_graceful:
             self._owed_end = log.end
             self._memory.process_kill()
         else:
-            self._owed_end = max(self._owed_end, self._settled_end(log))
+            self._owed_end = max(
+                self._owed_end, self._times.settled_end(log, self._setting.sync_seconds)
+            )
         self._log, self._must_have = log, log.end
         if not is_graceful:
             self._end_process(cuts_power=self._cuts_power())
@@ -338,28 +301,6 @@ class Lives:
         self.count("power cuts, torn" if is_torn else "power cuts")
         self._memory.power_cut(self._draw if is_torn else None)
         self._must_have = min(self._must_have, self._owed_end)
-
-    def _learn_times(self, log: Log) -> None:
-        """When the records that this process wrote were written."""
-        written = self._disk.written
-        starts = [position for position, _ in written]
-        for record in reversed(log.present()):
-            at = bisect_right(starts, record.position) - 1
-            if at < 0:
-                break
-            self._written[record.position] = written[at][1]
-
-    def _settled_end(self, log: Log) -> int:
-        """What of the log a power cut must leave."""
-        bound = UNSYNCED_SECONDS + 2 * self._setting.sync_seconds + 0.005
-        latest = trio.current_time() - bound
-        end = 0
-        for record in log.present():
-            written = self._written.get(record.position)
-            if written is None or max(written.time, self._served_from) > latest:
-                break
-            end = record.end
-        return end
 
     def _compare(self, store: MessageStore) -> None:
         """A process has recovered the store: nothing is missing that must be there."""
@@ -394,7 +335,8 @@ class Lives:
         found = facts_of(log, TOPICS)
         names = {one.position: one.name for one in log.records}
         aside = {names.get(at, one.name) for at, one in found.active().items()}
-        rules = Rules(written=self._written, precision_ms=self._setting.precision_ms, settle_ms=400)
+        precision_ms = self._setting.precision_ms
+        rules = Rules(written=self._times.written, precision_ms=precision_ms, settle_ms=400)
         for letter in self._acts.letters:
             facts = found.by_name[letter.name]
             for text in rules.breaches(letter, facts, aside, over=over):
@@ -404,8 +346,12 @@ class Lives:
     def judge_end(self) -> None:
         """Judge what is there when everything is over."""
         log = self.read_log()
-        self._learn_times(log)
+        self._times.learn(log, self._disk.written)
         found = self._judge(log, over=True)
+        for topic in TOPICS:
+            shown = read_queue(self._memory, f"{ROOT}/consumequeue/{topic}/0")
+            for text in queue_breaches(topic, shown, log):
+                self.breach(text)
         every = found.by_name.values()
         self.count("seeds")
         self.count("messages", len(self._acts.letters))
@@ -448,57 +394,7 @@ async def _run(
 
 def _leaves(error: BaseException) -> Generator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        for one in error.exceptions:
+        for one in cast("BaseExceptionGroup[BaseException]", error).exceptions:
             yield from _leaves(one)
     else:
         yield error
-
-
-@contextmanager
-def seeded_scheduling(seed: int) -> Generator[None]:
-    """Have trio choose among tasks that are ready by a seed, as it does for Hypothesis."""
-    scheduler: Any = importlib.import_module("trio._core._run")
-    switch = "_ALLOW_DETERMINISTIC_SCHEDULING"
-    before, state = getattr(scheduler, switch), scheduler._r.getstate()
-    setattr(scheduler, switch, True)
-    scheduler._r.seed(seed)
-    try:
-        yield
-    finally:
-        setattr(scheduler, switch, before)
-        scheduler._r.setstate(state)
-
-
-@contextmanager
-def rare_collecting() -> Generator[None]:
-    """Look for garbage less often: lives leave little that only the collector finds."""
-    before = gc.get_threshold()
-    gc.set_threshold(50_000, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-def lead(seed: int, faults: frozenset[Fault] = ALL, everything: bool = False) -> Outcome:
-    """Lead all lives of a seed; the same seed has the same history, byte for byte.
-
-    Args:
-        seed: Decides everything.
-        faults: Faults that may come.
-        everything: Also those that are left out beside others.
-    """
-    with seeded_scheduling(seed), rare_collecting():
-        steps = Steps()
-        clock = trio.testing.MockClock(autojump_threshold=0)
-        lead = partial(_lead, everything=everything)
-        lives = trio.run(lead, seed, faults, steps, clock=clock, instruments=[steps])
-    return Outcome(seed, tuple(lives.breaches), tuple(lives.history), lives.coverage)
-
-
-async def _lead(seed: int, faults: frozenset[Fault], steps: Steps, *, everything: bool) -> Lives:
-    lives = Lives(seed, faults, steps, everything=everything)
-    await lives.run()
-    if not lives.breaches:
-        lives.judge_end()
-    return lives

@@ -226,6 +226,23 @@ class MortalDisk:
         self.change(lambda: self._disk.sync_dir_now(path))
 
 
+class Steps(trio.abc.Instrument):
+    """Ends the process at the so many-th step of any task."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+        self.disk: MortalDisk | None = None
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """One step more."""
+        del task
+        if self.left is not None and self.disk is not None:
+            self.left -= 1
+            if self.left == 0:
+                self.left = None
+                self.disk.die()
+
+
 class MortalFile:
     """An open file of the process."""
 
@@ -241,6 +258,10 @@ class MortalFile:
     def read(self, offset: int, size: int) -> bytes:
         """Bytes from ``offset`` on."""
         return self.below.read(offset, size)
+
+    def next_data(self, offset: int) -> int:
+        """What is no hole."""
+        return self.below.next_data(offset)
 
     def write(self, offset: int, data: Bytes) -> None:
         """Write; if the process ends within it, the first part alone."""

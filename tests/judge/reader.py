@@ -16,6 +16,8 @@ import attrs
 from timermq.timerstore.disk import Disk
 
 HEAD = struct.Struct(">iiiiiqqiq8sq8siqi")
+UNIT = struct.Struct(">qiq")
+"""Of a queue: position, size, hash of the tags."""
 MAGIC = -626843481
 BLANK_MAGIC = -875286124
 NAME_DIGITS = 20
@@ -130,7 +132,7 @@ def read_segment(start: int, data: bytes, damaged: Collection[int]) -> tuple[lis
             return records, True
         if magic != MAGIC or not HEAD.size <= size <= len(data) - at:
             return records, False
-        record = read_record(data[at : at + size], start + at, is_damaged=start + at in damaged)
+        record = read_record(data[at : at + size], start + at, damaged)
         if record is None:
             return records, False
         records.append(record)
@@ -138,9 +140,15 @@ def read_segment(start: int, data: bytes, damaged: Collection[int]) -> tuple[lis
     return records, at == len(data)
 
 
-def read_record(data: bytes, position: int, *, is_damaged: bool) -> LogRecord | None:
-    """One record; None when it is not whole."""
-    fields = HEAD.unpack_from(data)
+def read_record(data: bytes, position: int, damaged: Collection[int]) -> LogRecord | None:
+    """One record; None when it is not whole.
+
+    Args:
+        data: Its bytes.
+        position: Where it stands.
+        damaged: Records whose bodies do not fit their checksums, nor do those of their copies.
+    """
+    fields: tuple[int, ...] = HEAD.unpack_from(data)
     _, _, crc, _, _, queue_offset, stated, _, _, _, store_ms, _, _, origin, body_size = fields
     topic_at = HEAD.size + body_size
     if stated != position or body_size < 0 or topic_at >= len(data):
@@ -153,7 +161,8 @@ def read_record(data: bytes, position: int, *, is_damaged: bool) -> LogRecord | 
     topic = data[topic_at + 1 : properties_at]
     if 0 in topic or 0 in properties:
         return None
-    if zlib.crc32(body) & 0x7FFFFFFF != crc and not is_damaged:
+    is_known = position in damaged or -1 - origin in damaged
+    if zlib.crc32(body) & 0x7FFFFFFF != crc and not is_known:
         return None
     pairs = (
         piece.partition("\x01") for piece in properties.decode("utf-8", "replace").split("\x02")
@@ -169,6 +178,18 @@ def read_record(data: bytes, position: int, *, is_damaged: bool) -> LogRecord | 
         properties={name: value for name, _, value in pairs if name},
         digest=zlib.crc32(data),
     )
+
+
+def read_queue(disk: Disk, directory: str) -> dict[int, int]:
+    """What a queue shows: queue offset to the position of its record."""
+    shown: dict[int, int] = {}
+    for name in disk.list_dir(directory):
+        content = _content(disk, f"{directory}/{name}")
+        for at in range(0, len(content), UNIT.size):
+            position, size, _ = UNIT.unpack_from(content, at)
+            if size:
+                shown[(int(name) + at) // UNIT.size] = position
+    return shown
 
 
 def _content(disk: Disk, path: str) -> bytes:

@@ -211,7 +211,8 @@ class Rules:
         """Whether a recall takes the newest version; None: it may."""
         if not facts.versions:
             return False
-        newest, answer = facts.versions[-1], False
+        newest = facts.versions[-1]
+        answer: bool | None = False
         slot = slot_of(_moment(facts), self.precision_ms)
         for recall in facts.recalls:
             if slot_of(recall.number("TIMER_DELIVER_MS") or 0, self.precision_ms) != slot:
@@ -226,3 +227,18 @@ class Rules:
 
 def _moment(facts: Facts) -> int:
     return facts.versions[-1].number("TIMER_DELIVER_MS") or 0
+
+
+def queue_breaches(topic: str, shown: Mapping[int, int], log: Log) -> Iterator[str]:
+    """What a queue shows other than what has arrived, each in its place.
+
+    Args:
+        topic: Of the queue.
+        shown: Queue offsets to positions.
+        log: As it is now.
+    """
+    present = {offset: at for offset, at in shown.items() if at >= log.start}
+    arrived = {one.queue_offset: one.position for one in log.present() if one.topic == topic}
+    if present != arrived:
+        wrong = sorted(present.items() ^ arrived.items())
+        yield f"the queue of {topic} differs from the log: {wrong[:6]}"

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from .__main__ import quieten, story
-from .lives import Outcome, lead
+from .leading import Outcome, lead
 
 BLOCK = 25
 """Seeds of one test: some seconds."""
@@ -17,19 +17,33 @@ BLOCKS = 12
 
 LEAST = {
     "lives": 900,
-    "kills": 150,
-    "power cuts": 20,
-    "power cuts, torn": 40,
+    "kills": 200,
+    "power cuts": 25,
+    "power cuts, torn": 50,
     "stopped in order": 300,
     "lives that cleaned": 100,
-    "lost at the end of the log": 15,
-    "deliveries taken back": 5,
+    "lost at the end of the log": 10,
+    "deliveries taken back": 3,
     "rolls": 3_000,
-    "moved": 150,
+    "moved": 100,
+    "recalls": 20,
     "verdict cancelled": 100,
     "verdict too_late": 100,
-    "verdict not_found": 10,
+    "verdict not_found": 50,
     "left out with a mark": 80,
+    "refused for want of room": 300,
+    "sends refused": 50,
+    "clock set ahead": 30,
+    "clock set back": 30,
+    "rewinds": 10,
+    "lost checkpoint": 10,
+    "lost wheel": 20,
+    "lost timer log": 20,
+    "repairs": 25,
+    "damaged": 10,
+    "set aside": 8,
+    "dropped": 3,
+    "retries": 3,
 }
 """What all blocks together have to meet: lives that never clean prove nothing about cleaning."""
 

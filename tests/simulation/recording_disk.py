@@ -110,6 +110,10 @@ class RecordingFile:
         """Bytes."""
         return self.inner.read(offset, size)
 
+    def next_data(self, offset: int) -> int:
+        """Where the next block is."""
+        return self.inner.next_data(offset)
+
     def write(self, offset: int, data: Bytes) -> None:
         """A write behind the end is two changes: the length, and the data."""
         before = self.inner.size()

@@ -91,6 +91,25 @@ async def test_a_kill_among_rows_that_a_kill_left(
         assert arrived(one.service.store) == dict.fromkeys(rows.all, 1)
 
 
+async def test_a_progress_that_is_lost(autojump_clock: MockClock) -> None:
+    """The rows that stand in the log are looked for from the hand-over on: none comes twice."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    rows = Rows(parts=(tuple((row,) for row in range(0, 80, 2)),))
+    async with desk(disk, clock, ASYNC, None) as one:
+        one.service.put([Message("Other", 0, bytes(500), b"", born_host=HOST)])
+        await one.run_job(rows, "run")
+        while one.scheduling.adopter.adopted < 30:
+            await trio.lowlevel.checkpoint()
+        path = one.jobs.get(JOB).path("progress")
+    disk.process_kill()
+    disk.remove(path)
+    async with desk(disk, clock, ASYNC, None) as one:
+        await one.done()
+
+        assert arrived(one.service.store) == dict.fromkeys(rows.all, 1)
+
+
 def test_a_broker_that_does_not_sync_is_found_out() -> None:
     """With the syncs of files left out, some state breaks a promise."""
     workload = BULK_WORKLOADS["whole"]

@@ -250,3 +250,29 @@ async def test_lost_records_of_other_topics_leave_nothing_in_doubt(
         await trio.sleep(10)
         assert arrived(service.store) == Counter(["due"])
         assert set_aside(service) == []
+
+
+@pytest.mark.parametrize("place", ["size", "magic"])
+async def test_a_record_with_one_damaged_field_does_not_end_the_log(
+    autojump_clock: MockClock, place: str
+) -> None:
+    """Written since the last checkpoint: the record is mended, and what follows is not cut off."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(
+        disk, clock, store_options=FILES, timer_options=WHEEL, stop=False
+    ) as service:
+        (first,) = service.put([timed("first", START_MS + 5_000)])
+        for name in NAMES:
+            service.put([timed(name, START_MS + 5_000)])
+        end = service.store.commit_log.max_offset
+        await trio.sleep(0.05)
+    disk.process_kill()
+    flip_bit(disk, LOG, first.result.phy_offset + PLACES[place], 0x01)
+
+    async with running(disk, clock, store_options=FILES, timer_options=WHEEL) as service:
+        assert service.store.recovery.end == end
+        (note,) = service.store.recovery.notes
+        assert note.startswith("record at 0 of the commit log mended: ")
+        await trio.sleep(10)
+        assert arrived(service.store) == Counter([*NAMES, "first"])

@@ -555,3 +555,20 @@ async def test_a_limit_that_is_lowered_holds_nothing_back(autojump_clock: MockCl
         await trio.sleep(60)
         assert [one[0] for one in bodies(service)] == ["y", "x"]
         assert entries(service) == []
+
+
+async def test_a_damaged_message_is_not_moved(autojump_clock: MockClock) -> None:
+    """Written again with its old checksum it would end the log, and lose what stands behind."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    async with running(disk, clock) as service:
+        service.put([timed("waits", START_MS + 15_000), timed("newest", START_MS + 9_000)])
+    change(disk, b"waits", b"xaits")
+    async with running(disk, clock, stop=False) as service:
+        with pytest.raises(CancelError, match="CANCEL_DAMAGED"):
+            service.cancellation.reschedule(Wanted("T", "waits"), START_MS + 18_000)
+        service.put([timed("behind", START_MS + 16_000)])
+    disk.process_kill()
+    async with running(disk, clock) as service:
+        await trio.sleep(30)
+        assert only_entry(service).reason == "checksum"
+        assert list(read_bodies(service.store, "T")) == ["newest", "behind"]

@@ -153,7 +153,6 @@ def test_seeds_reach_what_they_are_to_reach() -> None:
             "stores repaired",
             "log: clock accepted",
             "recovery of timers: ours",
-            "recovery of timers: ours, log short",
             "timers: retried",
             "timers: cancelled",
         )

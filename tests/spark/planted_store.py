@@ -6,9 +6,9 @@ from simulation.staged_service import QUIET_FILES, ROOT, SMALL_WHEEL
 from timermq.pipeline.timer_record import DELETE
 from timermq.timerlog import UNIT
 from timermq.timerlog.segment import units_in
-from timermq.timerstore.consume_queue import UNIT as QUEUE_UNIT
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.queue_unit import UNIT as QUEUE_UNIT
 from timermq.timerstore.record import decode_record, record_properties
 from timermq.timerstore.record_layout import HEAD
 

@@ -18,11 +18,11 @@ from timermq.cli import main
 from timermq.pipeline.already_done import origin_of
 from timermq.pipeline.cancel_verdict import Wanted
 from timermq.pipeline.spark.jobs.audit import Audit, Verdict, audit
-from timermq.timerstore.consume_queue import UNIT as QUEUE_UNIT
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.os_disk import OsDisk
+from timermq.timerstore.queue_unit import UNIT as QUEUE_UNIT
 from timermq.timerstore.record_layout import BODY_AT
 
 LATE_MS = 5_000

@@ -20,10 +20,10 @@ from timermq.pipeline.spark.jobs.audit import Audit, audit, audit_on, passes
 from timermq.pipeline.spark.store_view import life_of
 from timermq.timerlog import MAGIC_DELETE, UNIT
 from timermq.timerlog.unit import MAGIC_DEFAULT
-from timermq.timerstore.consume_queue import UNIT as QUEUE_UNIT
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.os_disk import OsDisk
+from timermq.timerstore.queue_unit import UNIT as QUEUE_UNIT
 from timermq.timerstore.record_layout import HEAD
 
 Found = tuple[object, ...]

@@ -14,10 +14,12 @@ import trio
 
 from timermq.pipeline.signal import Signal
 from timermq.remoting.codes import ResponseCode
-from timermq.timerstore.config_file import DataVersion, fastjson, load_json, save_json
+from timermq.timerstore.config_file import DataVersion, fastjson, parse_table
+from timermq.timerstore.config_seal import backup_bytes, save_sealed, sealed_bytes
 from timermq.timerstore.disk import Disk, is_for_a_while
+from timermq.timerstore.errors import StoreFormatError
 
-from .config_fields import ConfigFields
+from .config_fields import ConfigFields, ConfigTableError
 from .refusal import RefusedError
 
 REST_RATIO = 9
@@ -33,9 +35,11 @@ class ConfigTable(Protocol):
     """Relative to the store: ``config/topics.json``."""
     changes: int
     """Grows with every change."""
+    may_be_lost: bool
+    """The broker serves without what it held: a damaged file does not keep it from starting."""
 
     def load(self, data: object) -> None:
-        """Take the parsed file's contents over; raises ``ConfigTableError``."""
+        """Take the parsed file's contents over; raises ``ConfigTableError``, and is as before."""
         ...
 
     def to_json(self) -> object:
@@ -116,14 +120,45 @@ class ConfigSaver:
     def load(self) -> None:
         """Fill the tables from their files; a missing file leaves its table as it is.
 
+        A file that is missing, damaged or says something else is read from its ``.bak``. It is set
+        aside as ``NAME.damaged`` then: the next save makes a ``.bak`` of what stands in its place.
+
         Raises:
-            ConfigTableError: A file holds something else than this table.
+            StoreFormatError: A file is damaged, and so is its ``.bak``, or there is none.
+            ConfigTableError: Or holds something else than this table.
+            UnsealedBitError: A bit of a file has changed, perhaps on purpose.
         """
         for table in (*self._prompt, *self._periodic):
-            data = load_json(self._disk, f"{self._root}/{table.path}")
-            if data is not None:
-                table.load(data)
+            self._load(table, f"{self._root}/{table.path}")
+
+    def _load(self, table: ConfigTable, path: str) -> None:
+        failure: StoreFormatError | ConfigTableError | None = None
+        for name, read in ((path, sealed_bytes), (f"{path}.bak", backup_bytes)):
+            try:
+                data = read(self._disk, path)
+                if data is None:
+                    continue
+                _take(table, name, data)
+            except (StoreFormatError, ConfigTableError) as error:
+                failure = failure or error
+                continue
+            if name == path:
                 self._saved[table.path] = table.changes
+            else:
+                self._set_aside(path, failure)
+            return
+        if failure is not None:
+            if not table.may_be_lost:
+                raise failure
+            self._set_aside(path, failure)
+
+    def _set_aside(self, path: str, failure: StoreFormatError | ConfigTableError | None) -> None:
+        """Let a file that is not used go, if it is there; its seal is not that of the next one."""
+        if failure is not None:
+            log.error("a damaged table is set aside", path=path, error=str(failure))
+        if self._disk.exists(path):
+            self._disk.rename(path, f"{path}.damaged")
+        self._disk.remove(f"{path}.sum")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Save what changes until cancelled; ``save`` writes the rest.
@@ -185,10 +220,18 @@ class ConfigSaver:
             if self._saved.get(table.path) != changes:
                 path = f"{self._root}/{table.path}"
                 try:
-                    await save_json(self._disk, path, fastjson(table.to_json()))
+                    await save_sealed(self._disk, path, fastjson(table.to_json()))
                 except OSError as error:
                     if not is_for_a_while(error):
                         raise
                     log.warning("no room for a table, saved later", path=path, error=str(error))
                     continue
                 self._saved[table.path] = changes
+
+
+def _take(table: ConfigTable, path: str, data: bytes) -> None:
+    """Fill a table from the bytes of a file."""
+    found = parse_table(path, data)
+    if found is None:
+        raise StoreFormatError(path, 0, "a table", f"{len(data)} bytes that say nothing")
+    table.load(found)

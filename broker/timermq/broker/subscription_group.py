@@ -96,6 +96,7 @@ class SubscriptionGroupTable:
     """
 
     path = "config/subscriptionGroup.json"
+    may_be_lost = False
 
     def __init__(self, options: BrokerOptions, *, now_ms: Callable[[], int]) -> None:
         self.changes = 0
@@ -110,8 +111,8 @@ class SubscriptionGroupTable:
         """Take a file over; groups that it lacks stay as they are made at start."""
         fields = ConfigFields(self.path, data)
         self.data_version = read_version(fields)
-        for name, entry in fields.fields("subscriptionGroupTable").objects():
-            self._groups[name] = SubscriptionGroupConfig.from_json(name, entry)
+        groups = fields.fields("subscriptionGroupTable").objects()
+        self._groups |= {name: SubscriptionGroupConfig.from_json(name, one) for name, one in groups}
         self._rest = fields.rest
 
     def to_json(self) -> object:

@@ -125,6 +125,7 @@ class TopicConfigTable:
     """
 
     path = "config/topics.json"
+    may_be_lost = False
 
     def __init__(
         self, options: BrokerOptions, *, now_ms: Callable[[], int], level_max: int
@@ -145,8 +146,8 @@ class TopicConfigTable:
         fields = ConfigFields(self.path, data)
         self.data_version = read_version(fields)
         topics = fields.fields("topicConfigTable")
-        for name, entry in topics.objects():
-            config = TopicConfig.from_json(name, entry)
+        found = [(name, TopicConfig.from_json(name, entry)) for name, entry in topics.objects()]
+        for name, config in found:
             fault = topic_fault(name)
             if fault is not None:
                 log.warning("topic left out of the table", path=self.path, reason=fault)

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 
 from timermq.pipeline.offline_store import OfflineStore
+from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.log_record import store_ms_of
 
 from .arguments import OneLineParser, add_json
@@ -98,12 +99,11 @@ def _timer_row(offline: OfflineStore) -> Row:
 def _log_row(offline: OfflineStore) -> Row:
     store = offline.store
     log = store.commit_log
-    first = None
+    record = None
     count = 0
-    for phy_offset, size in log.scan(log.min_offset, check_crc=False):
-        first = (phy_offset, size) if first is None else first
+    for _, found in LogReading(log, log.min_offset, purpose="the number of records"):
+        record = found if record is None else record
         count += 1
-    record = None if first is None else log.record_at(*first)
     return _row(
         "commit log",
         "commitlog",

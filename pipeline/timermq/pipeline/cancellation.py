@@ -37,6 +37,7 @@ from .delivered_message import taken_over
 from .fresh_cancels import FreshCancel
 from .quarantine import Quarantine
 from .quarantine_record import State
+from .retried_message import check_intact
 from .timer_options import TimerOptions
 from .timer_record import (
     DELETE,
@@ -45,6 +46,7 @@ from .timer_record import (
     DELETE_SOLE,
     DELIVER,
     TIMER_TOPIC,
+    TimerRecordError,
     own_properties,
     timer_tail,
 )
@@ -110,8 +112,8 @@ class Cancellation:
             deliver_ms: The new moment; one that is past means now.
 
         Raises:
-            CancelError: As for ``cancel``; more than one message waits with this unique key; or the
-                moment is beyond the maximum delay.
+            CancelError: As for ``cancel``; more than one message waits with this unique key; its
+                record is damaged on the disk; or the moment is beyond the maximum delay.
         """
         found = self._find(wanted)
         if found.set_aside:
@@ -128,6 +130,11 @@ class Cancellation:
                 f"{len(found.pending)} messages wait with the unique key {wanted.key}",
             )
         (one,) = found.pending
+        # Written again with the checksum that it no longer has, it would end the log of a restart.
+        try:
+            check_intact(one.record, one.phy_offset, len(one.record))
+        except TimerRecordError as error:
+            raise CancelError("CANCEL_DAMAGED", f"{error}; it can only be cancelled") from None
         deliver_ms = max(deliver_ms, self.clock.now_ms() + 1)
         moved, out_ms = self._moved(one, deliver_ms)
         # In this order: a power cut may keep the first alone, and then nothing has happened.

@@ -59,7 +59,8 @@ def doubts_of(store: MessageStore, holes: Sequence[Hole], *, is_javas: bool) -> 
 def _stated(log: CommitLog, hole: Hole) -> bytes:
     """The bytes of a hole that is one record by its own magic, position and size; else none.
 
-    The origin stands between them in the head, and is believed as they are.
+    The origin stands between them in the head, and is believed as they are, unless the head differs
+    from its seal.
     """
     head = log.read(hole.position, FIXED_SIZE_V1)
     if len(head) < FIXED_SIZE_V1 or hole.reaches_segment_end:
@@ -67,6 +68,7 @@ def _stated(log: CommitLog, hole: Hole) -> bytes:
     size, magic = BLANK.struct.unpack_from(head)
     position = int.from_bytes(head[PHY_OFFSET_AT : PHY_OFFSET_AT + 8], signed=True)
     is_record = magic in (MAGIC_V1, MAGIC_V2) and size == hole.size and position == hole.position
+    is_record &= log.old.compare(hole.position, hole.position + FIXED_SIZE_V1)
     return log.read(hole.position, hole.size) if is_record else b""
 
 

@@ -49,7 +49,9 @@ def is_torn_move(store: MessageStore, record: bytes) -> bool:
             return False
         entry = int.from_bytes(record[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8])
         queue = store.queue(TIMER_TOPIC, 0)
-        behind = [] if queue is None else queue.units(entry + 1, 1).tolist()
+        behind: list[tuple[int, int, int]] = []
+        if queue is not None:
+            behind = queue.units(entry + 1, 1).tolist()
         moved = store.commit_log.record_at(behind[0][0], behind[0][1]) if behind else None
         return moved is None or not takes_the_place(moved, target_py)
     except RecordError:

@@ -123,7 +123,7 @@ async def test_a_large_table_leaves_time_for_others(
         await trio.sleep(1)
         saves.append(trio.current_time())
 
-    monkeypatch.setattr("timermq.broker.config_table.save_json", slow)
+    monkeypatch.setattr("timermq.broker.config_table.save_sealed", slow)
     with trio.move_on_after(60):
         async with trio.open_nursery() as nursery:
             await nursery.start(tables.saver.run)

@@ -16,9 +16,10 @@ from timermq.broker.open_files import (
     within_open_files,
 )
 from timermq.broker.options import BrokerOptions
-from timermq.timerstore.consume_queue import UNIT, ConsumeQueue
+from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
 from timermq.timerstore.os_disk import OsDisk
+from timermq.timerstore.queue_unit import UNIT
 
 
 def test_the_limit_of_open_files_bounds_connections() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from timermq.timerstore.consume_queue import UNIT, ConsumeQueue, QueueUnits
+from timermq.timerstore.consume_queue import ConsumeQueue, QueueUnits
 from timermq.timerstore.consume_queue_table import ConsumeQueueTable
 from timermq.timerstore.dispatch import DispatchBatch, Dispatcher, unit_tags_code
 from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.queue_unit import UNIT
 
 RED = 112785
 """Hash of "red"."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from timermq.timerstore.consume_queue import UNIT
 from timermq.timerstore.consume_queue_table import ConsumeQueueTable
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.queue_register import QueueRegister
+from timermq.timerstore.queue_unit import UNIT
 
 PATH = "/store/config/consumeQueues.json"
 
@@ -104,3 +104,18 @@ def test_a_damaged_file_counts_as_none(disk: MemoryDisk, text: str) -> None:
 
     assert [] == list(register.queues())
     assert (register.damage or "").startswith(f"{PATH}: ignored: ")
+
+
+def test_how_far_was_cleaned_is_kept() -> None:
+    """Across stops, never back; a lost file knows of nothing."""
+    disk = MemoryDisk()
+    disk.make_dirs("/store/config")
+    register = QueueRegister(disk, "/store")
+    register.note_cleaned(2048)
+    register.note_cleaned(1024)
+    register.save((), log_start=2048, log_end=4096)
+    again = QueueRegister(disk, "/store")
+    again.load()
+
+    assert (again.cleaned_to, again.log_end) == (2048, 4096)
+    assert QueueRegister(disk, "/store").cleaned_to == 0

@@ -7,11 +7,11 @@ from typing import Any, cast
 import pytest
 
 from small_store import HOST, SEGMENT_SIZE, message, small_options
-from timermq.timerstore.consume_queue import UNIT
 from timermq.timerstore.consume_queue_table import ConsumeQueueTable
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message, SysFlag
 from timermq.timerstore.put_status import PutStatus
+from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.record import blank_record, encode_record
 from timermq.timerstore.record_writer import (
     WRITE_COUNT_MAX,

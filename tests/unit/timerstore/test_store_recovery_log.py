@@ -82,9 +82,27 @@ def test_later_segments_go_with_a_cut_log() -> None:
 
 DAMAGES: dict[str, Callable[[Rig], None]] = {
     "body": lambda rig: rig.write(POSITIONS[3] + 95, b"rot"),
-    "head": lambda rig: rig.write(POSITIONS[3] + 4, b"rot"),
+    "head": lambda rig: rig.write(POSITIONS[3] + 2, b"rots"),
     "zeros": lambda rig: rig.write(POSITIONS[3], bytes(RECORD_SIZE)),
 }
+
+
+@pytest.mark.parametrize("at", [1, 2, 4, 6])
+def test_a_record_of_which_one_field_is_damaged_is_mended(at: int) -> None:
+    """Its size or its magic: the log goes on behind it, whatever of it was durable."""
+    rig = Rig(5)
+    rig.kill()
+    rig.set_checkpoint(0, 0)
+    before = rig.contents()
+    rig.write(POSITIONS[3] + at, b"\x55")
+    store = rig.open()
+
+    assert BODIES[:5] == read_bodies(store)
+    assert store.recovery.notes[0].startswith(
+        f"record at {POSITIONS[3]} of the commit log mended: "
+    )
+    log = f"{ROOT}/commitlog/{0:020d}"
+    assert rig.contents()[log] == before[log]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

@@ -13,7 +13,7 @@ from small_store import (
     put_bodies,
     read_bodies,
 )
-from timermq.timerstore.consume_queue import UNIT
+from timermq.timerstore.queue_unit import UNIT
 from unit.timerstore.stopped_store import BODIES, POSITIONS, RECORD_SIZE, Rig, remove
 
 

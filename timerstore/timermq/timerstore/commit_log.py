@@ -327,6 +327,16 @@ class CommitLog:
                 if segment.file.read(at, len(zeros)) != zeros:
                     segment.file.write(at, zeros)
 
+    def mend(self, phy_offset: int, record: bytes) -> None:
+        """Write a record again where it stands, as it was; durable after ``sync_now``.
+
+        Raises:
+            OSError: The disk did not take it.
+        """
+        segment = self._files.segment_at(phy_offset)
+        assert segment is not None
+        segment.file.write(phy_offset - segment.start, record)
+
     def set_end(self, end: int) -> None:
         """Let the data end at a position; later segments are removed."""
         self._files.set_end(end)

@@ -53,14 +53,45 @@ def load_json(disk: Disk, path: str) -> object | None:
     failure: StoreFormatError | None = None
     for candidate in (path, f"{path}.bak"):
         try:
-            text = _read(disk, candidate)
-            if text.strip():
-                return parse_json(text, candidate)
+            found = parse_table(candidate, read_bytes(disk, candidate) or b"")
+            if found is not None:
+                return found
         except StoreFormatError as error:
             failure = failure or error
     if failure is not None:
         raise failure
     return None
+
+
+def read_bytes(disk: Disk, path: str) -> bytes | None:
+    """All of a file; None when it is missing.
+
+    Raises:
+        StoreFormatError: It is larger than ``FILE_SIZE_MAX``.
+    """
+    if not disk.exists(path):
+        return None
+    file = disk.open(path, read_only=True)
+    try:
+        size = file.size()
+        if size > FILE_SIZE_MAX:
+            raise StoreFormatError(path, 0, f"at most {FILE_SIZE_MAX} bytes", f"{size}")
+        return file.read(0, size)
+    finally:
+        file.close()
+
+
+def parse_table(path: str, data: bytes) -> object | None:
+    """What the bytes of a file say (``parse_json``); None for blanks alone.
+
+    Raises:
+        StoreFormatError: They cannot be read; ``path`` names them.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise StoreFormatError(path, error.start, "UTF-8", error.reason) from error
+    return parse_json(text, path) if text.strip() else None
 
 
 async def save_json(disk: Disk, path: str, text: str) -> None:
@@ -95,22 +126,6 @@ def save_json_now(disk: Disk, path: str, text: str) -> None:
     _swap(disk, path)
     for one in (*changed, directory):
         disk.sync_dir_now(one)
-
-
-def _read(disk: Disk, path: str) -> str:
-    """The file's text, empty when it is missing."""
-    if not disk.exists(path):
-        return ""
-    file = disk.open(path, read_only=True)
-    try:
-        size = file.size()
-        if size > FILE_SIZE_MAX:
-            raise StoreFormatError(path, 0, f"at most {FILE_SIZE_MAX} bytes", f"{size}")
-        return file.read(0, size).decode()
-    except UnicodeDecodeError as error:
-        raise StoreFormatError(path, error.start, "UTF-8", error.reason) from error
-    finally:
-        file.close()
 
 
 def _write_temporary(disk: Disk, path: str, text: str) -> File:

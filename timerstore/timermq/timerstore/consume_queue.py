@@ -14,46 +14,18 @@ number 0 (older segments of the log are gone) starts with filler units that no r
 Corresponds to RocketMQ's ConsumeQueue.
 """
 
-from collections.abc import Iterator
-
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from .commit_log import StoreFailedError
 from .disk import Disk
 from .errors import StoreFormatError
-from .layout import Layout
 from .mapped_file_queue import MappedFileQueue
-
-UNIT = Layout(
-    "consume queue unit",
-    ">",
-    (
-        ("phy_offset", "q", "position of the record in the commit log"),
-        ("size", "i", "size of the record in bytes"),
-        ("tags_code", "q", "hash of the tags; the deliver time on SCHEDULE_TOPIC_XXXX"),
-    ),
-)
-assert UNIT.size == 20
-
-FILLER_SIZE = 0x7FFFFFFF
-"""Size in the units that fill a first segment up to the first message."""
-
-FILLER = UNIT.pack(0, FILLER_SIZE, 0)
+from .queue_unit import FILLER, FILLER_SIZE, NATIVE_UNIT, UNIT, Units
+from .unit_scan import scan_units, written_end
 
 RECOVER_SEGMENT_COUNT = 3
 """Newest segments that are checked when a queue is opened; older ones were complete long ago."""
-
-SCAN_COUNT = 4096
-"""Units that are checked in one step."""
-
-NATIVE_UNIT: np.dtype[np.void] = np.dtype(
-    [("phy_offset", "i8"), ("size", "i8"), ("tags_code", "i8")]
-)
-
-Units = NDArray[np.void]
-"""Units with native fields ``phy_offset``, ``size``, ``tags_code``."""
 
 
 @attrs.define(eq=False)
@@ -103,6 +75,10 @@ class ConsumeQueue:
         """Queue offset of the next unit: those in [min_offset, max_offset) are readable."""
         self.max_physic_offset = -1
         """End in the commit log of the newest unit's record, -1 while there is none."""
+        self.written_end = 0
+        """Behind the last unit that ``recover`` found behind the end; 0 when there is none."""
+        self.lost_from_py: int | None = None
+        """Where the records of such units begin, -1 when that cannot be said."""
         self._disk = disk
         self._segment_size = segment_size
         self._read_only = read_only
@@ -115,6 +91,11 @@ class ConsumeQueue:
     def is_empty(self) -> bool:
         """Whether no unit is readable."""
         return self.min_offset >= self.max_offset
+
+    @property
+    def has_files(self) -> bool:
+        """Whether a file of the queue is open."""
+        return bool(self._files.segments)
 
     def __repr__(self) -> str:
         return f"<ConsumeQueue {self.topic}/{self.queue_id} {self.min_offset}..{self.max_offset}>"
@@ -141,10 +122,13 @@ class ConsumeQueue:
             Units from ``first`` on: fewer than wanted at the end of the queue and where a segment
             ends, none when ``first`` is not in [min_offset, max_offset).
         """
+        data = self.packed(first, count_max)
+        return np.frombuffer(data, UNIT.dtype).astype(NATIVE_UNIT)
+
+    def packed(self, first: int, count_max: int) -> bytes:
+        """The bytes of what ``units`` gives."""
         count = min(count_max, self.max_offset - first)
-        if first < self.min_offset or count <= 0:
-            return np.empty(0, NATIVE_UNIT)
-        return np.frombuffer(self._read(first, count), UNIT.dtype).astype(NATIVE_UNIT)
+        return self._read(first, count) if first >= self.min_offset and count > 0 else b""
 
     def _read(self, first: int, count: int) -> bytes:
         """Bytes of units, cut at the end of their segment or of the files.
@@ -244,8 +228,13 @@ class ConsumeQueue:
     def recover(self) -> None:
         """Find the end of the units: the first one that cannot be true ends the queue.
 
-        Nothing is written. The newest three segments are checked, and those before them as long as
-        nothing in them is true: a power cut may have left all three without units.
+        Nothing is written: what stands behind the end stays until ``drop_behind`` or
+        ``begin_again``. The newest three segments are checked, and those before them as long as
+        nothing is in them: a power cut may have left all three without units.
+
+        Raises:
+            StoreFormatError: A file is not a segment of this queue, or one is missing.
+            OSError: A file cannot be opened or read.
 
         Source: ConsumeQueue.recover; that positions ascend is checked here in addition.
         """
@@ -254,38 +243,74 @@ class ConsumeQueue:
         self.min_offset = end = self._files.min_offset // UNIT.size
         segments = self._files.segments
         for segment in reversed(segments[: max(len(segments) - RECOVER_SEGMENT_COUNT + 1, 1)]):
-            first = segment.start // UNIT.size
-            end = first + sum(self._valid_counts(first))
-            if end > first:
+            scan = scan_units(self._files, segment.start // UNIT.size)
+            end = scan.end
+            if scan.written_end > end:
+                self.written_end = scan.written_end
+                self.lost_from_py = scan.lowest_py if scan.is_end_zero else -1
+            if end > segment.start // UNIT.size:
                 break
-        self._set_end(end)
+        if self.written_end > end:
+            self._show_to(end)
+        else:
+            self._set_end(end)
 
-    def _valid_counts(self, first: int) -> Iterator[int]:
-        """Counts of units from ``first`` on, up to the first one that cannot be true.
+    def lose(self) -> None:
+        """Take nothing of the files, which are damaged: ``begin_again`` removes them.
 
-        Behind the units of a young segment is a hole, which only ``read_file`` may look at.
+        What they tell of the end of the queue is kept in ``written_end``.
         """
-        phy_end = 0
-        while True:
-            offset = first * UNIT.size
-            data = self._files.read_file(offset, min(SCAN_COUNT * UNIT.size, self._room_at(offset)))
-            units = np.frombuffer(data[: len(data) // UNIT.size * UNIT.size], UNIT.dtype)
-            units = units.astype(NATIVE_UNIT)
-            phy, size = units["phy_offset"], units["size"]
-            is_filler = (size == FILLER_SIZE) & (phy == 0)
-            ends = np.where(is_filler, 0, phy + size)
-            before = np.concatenate(([phy_end], ends[:-1]))
-            bad = np.flatnonzero((size <= 0) | (phy < before))
-            yield int(bad[0]) if len(bad) else len(units)
-            if len(bad) or not len(units):
-                return
-            first += len(units)
-            phy_end = int(ends[-1])
+        self._files.close()
+        self.written_end = written_end(self._disk, self.directory)
+        self.lost_from_py = -1
+        self._files = self._new_files()
+        self.min_offset = self.max_offset = self._tail_first = 0
+        self.max_physic_offset = -1
+
+    def is_doubtful(self, before_py: int) -> bool:
+        """Whether units behind the end may belong to the queue, whose end then is damage.
+
+        Args:
+            before_py: Units of records before it were durable: a power cut has taken none of them.
+        """
+        return self.lost_from_py is not None and self.lost_from_py < before_py
+
+    def drop_behind(self) -> None:
+        """Zero what stands behind the end: later units would make it look valid."""
+        if self.written_end > self.max_offset:
+            if not self._read_only:
+                self._zero(self.max_offset * UNIT.size, self.written_end * UNIT.size)
+            self._set_end(self.max_offset)
+        self._forget_behind()
+
+    def begin_again(self) -> None:
+        """Forget all units, to be made again; the files are removed, durably (blocking)."""
+        if self._read_only:
+            self._files.close()
+            self._files = self._new_files()
+            self._tail.clear()
+        else:
+            self._remove_files()
+        self.min_offset = self.max_offset = self._tail_first = 0
+        self.max_physic_offset = -1
+        self._forget_behind()
+
+    def begin_at(self, offset: int) -> None:
+        """Let a queue without units begin at an offset: records with lower ones are gone."""
+        assert self.is_empty
+        self._start_at(offset)
+
+    def _forget_behind(self) -> None:
+        self.written_end = 0
+        self.lost_from_py = None
 
     def _set_end(self, end: int) -> None:
+        self._files.set_end(end * UNIT.size)
+        self._show_to(end)
+
+    def _show_to(self, end: int) -> None:
         self.max_offset = end
         self.min_offset = min(self.min_offset, end)
-        self._files.set_end(end * UNIT.size)
         self._tail_first = end
         self.max_physic_offset = self._last_physic_offset()
 

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import trio
 
 from .consume_queue import ConsumeQueue
-from .disk import Disk
+from .disk import Disk, is_out_of_files
+from .errors import StoreFormatError
+from .unit_scan import has_file_of
 
 CLEANED_COUNT = 64
 """Queues that are cleaned between two checkpoints: two milliseconds without files that go."""
@@ -31,6 +33,8 @@ class ConsumeQueueTable:
         self._segment_size = segment_size
         self._read_only = read_only
         self._queues: dict[str, dict[int, ConsumeQueue]] = {}
+        self.damage: list[str] = []
+        """Why queues could not be opened, one sentence each."""
         self._dirty: dict[ConsumeQueue, None] = {}
         self._unnamed: set[ConsumeQueue] = set()
         """Queues whose directories and files may not have durable names: new ones, and those that
@@ -67,17 +71,39 @@ class ConsumeQueueTable:
     def recover(self) -> None:
         """Open every queue that has a directory and find its end; nothing is written.
 
-        Raises:
-            StoreFormatError: A file is not a segment of a queue.
-        """
-        for topic in self._disk.list_dir(self._directory):
-            if self._disk.is_dir(f"{self._directory}/{topic}"):
-                self._recover_topic(topic)
+        A queue whose files are damaged is empty then, and in ``damage``: it is to be made again.
 
-    def _recover_topic(self, topic: str) -> None:
-        for name in self._disk.list_dir(f"{self._directory}/{topic}"):
-            if name.isascii() and name.isdigit():
-                self.find_or_create(topic, int(name)).recover()
+        Raises:
+            StoreFormatError: No queue has a file of the length that the settings say.
+            OSError: Too many files are open.
+        """
+        is_one_good = False
+        refused: StoreFormatError | None = None
+        for topic in self._disk.list_dir(self._directory):
+            for name in self._disk.list_dir(f"{self._directory}/{topic}"):
+                if name.isascii() and name.isdigit():
+                    queue = self.find_or_create(topic, int(name))
+                    error = self._recover_queue(queue)
+                    is_one_good |= queue.has_files or (
+                        error is not None
+                        and has_file_of(self._disk, queue.directory, self._segment_size)
+                    )
+                    if isinstance(error, StoreFormatError):
+                        refused = refused or error
+        if refused is not None and not is_one_good:
+            raise refused
+
+    def _recover_queue(self, queue: ConsumeQueue) -> StoreFormatError | OSError | None:
+        """Open a queue; why it cannot be taken, if so."""
+        try:
+            queue.recover()
+        except (StoreFormatError, OSError) as error:
+            if isinstance(error, OSError) and is_out_of_files(error):
+                raise
+            queue.lose()
+            self.damage.append(str(error))
+            return error
+        return None
 
     def mark_dirty(self, queue: ConsumeQueue) -> None:
         """Note that a queue has units which are not durable."""

@@ -58,6 +58,13 @@ class File(Protocol):
         """Bytes from ``offset`` on; fewer at the end of the file."""
         ...
 
+    def next_data(self, offset: int) -> int:
+        """The first byte at or behind ``offset`` that may be no hole; the length without one.
+
+        Holes read as zeros. Where the file system cannot tell, everything counts as data.
+        """
+        ...
+
     def write(self, offset: int, data: Bytes) -> None:
         """Write all of ``data`` at ``offset``; OSError if the disk does not take it whole."""
         ...

@@ -46,6 +46,10 @@ class FaultyFile:
         self._disk.check(Operation.READ, self.path, offset, size)
         return self.inner.read(offset, size)
 
+    def next_data(self, offset: int) -> int:
+        """Where the next block is."""
+        return self.inner.next_data(offset)
+
     def write(self, offset: int, data: Bytes) -> None:
         """Write all of ``data``, or what a fault lets through."""
         fault = self._disk.fault(Operation.WRITE, self.path, offset, len(data))

@@ -12,9 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 
+import structlog
+
 from .commit_log import CommitLog
-from .disk import Disk
-from .errors import StoreError
+from .disk import Disk, is_out_of_files
+from .errors import StoreError, StoreFormatError
 from .index_file import IndexFile
 from .index_keys import Fresh, KeyColumns, keys_in
 from .index_service import QUERY_COUNT_MAX, IndexService
@@ -23,6 +25,8 @@ from .log_record import LogRecord, read_log_record, store_ms_of
 from .properties import UNIQ_KEY_NAME, find
 from .record_check import CheckKind
 from .store_options import StoreOptions
+
+log = structlog.get_logger("timermq.timerstore.index_follower")
 
 FRESH_COUNT_MAX = 16_384
 """Records that are kept to be indexed without reading them again: of usual ones some megabytes."""
@@ -100,11 +104,16 @@ class IndexFollower:
     ) -> "IndexFollower":
         """Open the index files, without those that tell of records beyond the end of the log.
 
+        A file that is damaged, or of other settings, goes with all later ones: what they told is
+        read from the log again, in the background.
+
         Raises:
-            StoreFormatError: A file is not an index of these settings.
+            StoreFormatError: Read only, and a file is not an index of these settings.
+            OSError: Too many files are open, or the disk refused.
         """
         directory = f"{root}/index"
         if not read_only:
+            _drop_damaged(disk, directory, options)
             for name in sorted(filter(str.isdigit, disk.list_dir(directory)), reverse=True):
                 path = f"{directory}/{name}"
                 if not _is_beyond(disk, path, options, log.max_offset):
@@ -296,6 +305,39 @@ class IndexFollower:
                 yield phy_offset, data
 
 
+def _drop_damaged(disk: Disk, directory: str, options: StoreOptions) -> None:
+    """Remove the first index file that cannot be opened, and those that were filled after it.
+
+    The newest ones go first: a process that ends in between leaves no file behind a missing one.
+    """
+    names = sorted(filter(str.isdigit, disk.list_dir(directory)))
+    for at, name in enumerate(names):
+        reason = _damage_of(disk, f"{directory}/{name}", options, is_newest=name == names[-1])
+        if reason is not None:
+            log.warning("key index is read from the log again", first=name, reason=reason)
+            for later in reversed(names[at:]):
+                disk.remove(f"{directory}/{later}")
+            return
+
+
+def _damage_of(disk: Disk, path: str, options: StoreOptions, *, is_newest: bool) -> str | None:
+    """Why an index file cannot be used; None when it can, or was being created."""
+    try:
+        file = disk.open(path, read_only=True)
+        size = file.size()
+        file.close()
+        if not size and is_newest:
+            return None
+        index = _open_index(disk, path, options)
+        is_true = index.is_empty or bool(index.newest_hashes(index.end_py))
+        index.file.close()
+    except (StoreFormatError, OSError) as error:
+        if isinstance(error, OSError) and is_out_of_files(error):
+            raise
+        return str(error)
+    return None if is_true else f"{path}: its last entry is not of {index.end_py}, as the head says"
+
+
 def _is_beyond(disk: Disk, path: str, options: StoreOptions, log_end: int) -> bool:
     """Whether an index file was being created, or tells of a record that the log has lost."""
     file = disk.open(path, read_only=True)
@@ -303,7 +345,13 @@ def _is_beyond(disk: Disk, path: str, options: StoreOptions, log_end: int) -> bo
     file.close()
     if size == 0:
         return True
-    index = IndexFile.open(
+    index = _open_index(disk, path, options)
+    index.file.close()
+    return index.end_py >= log_end
+
+
+def _open_index(disk: Disk, path: str, options: StoreOptions) -> IndexFile:
+    return IndexFile.open(
         disk,
         path,
         slot_count=options.max_hash_slot_num,
@@ -311,5 +359,3 @@ def _is_beyond(disk: Disk, path: str, options: StoreOptions, log_end: int) -> bo
         filling=False,
         read_only=True,
     )
-    index.file.close()
-    return index.end_py >= log_end

@@ -87,6 +87,17 @@ def mended_at(view: mmap.mmap | bytes, at: int, limit: int, start: int) -> bytes
     return mend_head(view[at : min(at + size, limit)], start + at)
 
 
+def mended_before_good(view: mmap.mmap | bytes, at: int, limit: int, start: int) -> bytes | None:
+    """The same, if behind it stands a good record, a blank or the end of the data.
+
+    A record that was not written to its end may look like a shorter one.
+    """
+    mended = mended_at(view, at, limit, start)
+    end = at + (0 if mended is None else len(mended))
+    is_end = end == limit or not look_at(view, end, limit, start, is_whole=True)[0]
+    return mended if is_end else None
+
+
 def mend_head(data: bytes, position: int) -> bytes | None:
     """A record whose size or magic is damaged, as it was; None when more than one of them is.
 

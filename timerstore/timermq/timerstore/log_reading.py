@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import structlog
 
 from .commit_log import CommitLog
-from .log_holes import Hole, mended_at, next_good
+from .log_holes import Hole, mended_before_good, next_good
 from .record_layout import BODY_AT
 
 log = structlog.get_logger("timermq.timerstore.log_reading")
@@ -67,7 +67,7 @@ class LogReading:
         if segment is not None:
             view, start = segment.file.map(), segment.start
             limit = min(segment.size, self._log.max_offset - start)
-            mended = mended_at(view, at - start, limit, start)
+            mended = mended_before_good(view, at - start, limit, start)
             resumed = None
             if mended is None:
                 is_whole = limit == segment.size

@@ -123,19 +123,22 @@ class MappedFileQueue:
         self.wrote = self.flushed_where = self.segments[-1].end if self.segments else 0
 
     def _load_segment(self, name: str) -> int:
-        """Open a segment; returns the length."""
+        """Open a segment that is whole or was being created; returns the length."""
         path = f"{self._directory}/{name}"
         start = self._check_name(path, name)
         file = self._disk.open(path, read_only=self._read_only)
         # A process that ended while it reserved the blocks has left some out.
         is_reserved = not self._reserve
         self.segments.append(MappedFile(start, file, self.segment_size, is_reserved))
-        return file.size()
+        size = file.size()
+        if not self._was_being_created(file, size):
+            self._check_size(self.segments[-1], size)
+        return size
 
     def _take_last_empty(self, sizes: list[int]) -> list[MappedFile]:
         """Take the last segments out that were being created; all others must be whole."""
         empty: list[MappedFile] = []
-        while sizes and self._was_being_created(self.segments[-1].file, sizes[-1]):
+        while sizes and sizes[-1] < self.segment_size:
             sizes.pop()
             empty.append(self.segments.pop())
             empty[-1].file.close()

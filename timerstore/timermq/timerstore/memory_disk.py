@@ -53,6 +53,14 @@ class MemoryFile:
         node = self.open_node()
         return b"" if node.data is None else node.data[offset : min(offset + size, node.size)]
 
+    def next_data(self, offset: int) -> int:
+        """Where the next block is."""
+        node = self.open_node()
+        first = offset // BLOCK_SIZE
+        found = min((block for block in node.blocks if block >= first), default=None)
+        end = node.size if found is None else min(found * BLOCK_SIZE, node.size)
+        return max(end, offset)
+
     def write(self, offset: int, data: Bytes) -> None:
         """Write all of ``data``; ENOSPC before anything is written when blocks are missing."""
         node = self._writable_node()

@@ -83,6 +83,20 @@ class OsFile:
         except OSError as error:
             raise _named(error, f"reading {size} bytes at {offset}", self.path) from error
 
+    def next_data(self, offset: int) -> int:
+        """Where the next block is; the position of the descriptor, which this moves, is not used.
+
+        Source: Linux ``lseek(2)``, SEEK_DATA.
+        """
+        try:
+            return os.lseek(self._descriptor, offset, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return max(self.size(), offset)
+            if error.errno == errno.EINVAL:
+                return offset
+            raise _named(error, f"looking for data behind {offset}", self.path) from error
+
     def write(self, offset: int, data: Bytes) -> None:
         """Write all of ``data``; a short write goes on where it stopped."""
         try:

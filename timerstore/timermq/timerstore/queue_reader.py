@@ -7,9 +7,10 @@ import numpy as np
 import structlog
 
 from .commit_log import CommitLog
-from .consume_queue import UNIT, ConsumeQueue
+from .consume_queue import ConsumeQueue
 from .get_result import GetResult, GetStatus
 from .log_record import STORE_MS_END, store_ms_of
+from .queue_unit import UNIT
 from .record_block import Places, joined_runs
 from .store_options import StoreOptions
 

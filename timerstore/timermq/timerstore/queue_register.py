@@ -1,7 +1,8 @@
 """``config/consumeQueues.json``: what the log and the queues held when the store was last closed.
 
 A file of ours beside RocketMQ's, so that what goes missing while the store is closed is noticed:
-a log that ends earlier than it did is damaged, a queue that is shorter or gone is made again.
+a log that ends earlier than it did is damaged, a queue that is shorter or gone is made again. Where
+a queue ends that is about to be made again is noted too, should the process end in between.
 When queues are made again, the records of a deleted topic, which the log keeps until it is
 cleaned, must not bring the topic back. Losing the file loses these comforts and nothing else.
 
@@ -112,6 +113,19 @@ class QueueRegister:
         queues = {name: offsets for name, offsets in content.queues.items() if name != topic}
         deleted = {**content.deletedTopics, topic: phy_offset}
         self._write(attrs.evolve(content, queues=queues, deletedTopics=deleted))
+
+    def note_ends(self, ends: Mapping[tuple[str, int], int]) -> None:
+        """Note durably where queues end that are about to be made again (blocking).
+
+        A process that ends in between leaves them shorter; the next one goes on by this.
+
+        Args:
+            ends: Topic and queue id to the next queue offset.
+        """
+        queues = {topic: dict(offsets) for topic, offsets in self._content.queues.items()}
+        for (topic, queue_id), end in ends.items():
+            queues.setdefault(topic, {})[queue_id] = end
+        self._write(attrs.evolve(self._content, queues=queues))
 
     def limit_deletions(self, log_end: int) -> None:
         """Note durably that the log ends earlier than deletions say: a power cut took its tail.

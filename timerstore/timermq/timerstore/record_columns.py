@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .byte_rows import Pieces, Places, Rows
-from .consume_queue import UNIT
 from .dispatch import tags_code_in
 from .index_keys import Fresh, FreshColumns, FreshRecords
 from .java_hash import tags_code
 from .properties import TAGS_NAME
 from .property_columns import PropertyColumns
+from .queue_unit import UNIT
 from .record_layout import BLANK_SIZE, BODY_AT
 from .record_writer import WRITE_SIZE_MAX, EncodedBatch
 from .topic_queue import TopicQueue, TopicQueueTable, queue_refusal

@@ -15,12 +15,13 @@ from zlib import crc32
 import attrs
 
 from .commit_log import LogWrite
-from .consume_queue import UNIT, QueueUnits
+from .consume_queue import QueueUnits
 from .dispatch import DispatchBatch, unit_tags_code
 from .index_keys import Fresh, FreshRecords
 from .message import HOST_SIZE_V4, HOST_SIZE_V6, TRANSACTION_MASK, Message, SysFlag
 from .properties import INNER_NUM, PROPERTIES_SIZE_MAX
 from .put_status import PutResult, PutStatus
+from .queue_unit import UNIT
 from .record import BLANK_SIZE, blank_record, host_flags
 from .record_layout import BODY_CRC_MASK, HEADS, V6_BITS
 from .store_options import StoreOptions

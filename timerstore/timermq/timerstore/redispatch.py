@@ -10,11 +10,12 @@ from collections.abc import Callable, Set
 import attrs
 
 from .commit_log import CommitLog
-from .consume_queue import UNIT, ConsumeQueue
+from .consume_queue import ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 from .delay_levels import SCHEDULE_TOPIC
 from .dispatch import unit_tags_code
 from .log_record import LogRecord, read_log_record
+from .queue_unit import UNIT
 from .topic_queue import queue_refusal
 
 GATHER_COUNT = 4096
@@ -25,6 +26,14 @@ NOTES_MAX = 100
 
 QueueKey = tuple[str, int]
 """Topic and queue id."""
+
+
+def queue_unit(
+    record: LogRecord, topic: str, phy_offset: int, size: int, levels_ms: tuple[int, ...]
+) -> bytes:
+    """The unit that shows a record of the log."""
+    code = unit_tags_code(record.properties, topic == SCHEDULE_TOPIC, record.store_ms, levels_ms)
+    return UNIT.pack(phy_offset, size, code)
 
 
 @attrs.define(eq=False)
@@ -119,10 +128,7 @@ class Redispatch:
     def _gather(
         self, queue: ConsumeQueue, record: LogRecord, topic: str, phy_offset: int, size: int
     ) -> None:
-        code = unit_tags_code(
-            record.properties, topic == SCHEDULE_TOPIC, record.store_ms, self._levels_ms
-        )
-        unit = UNIT.pack(phy_offset, size, code)
+        unit = queue_unit(record, topic, phy_offset, size, self._levels_ms)
         if self._next_offset(queue) < record.queue_offset:
             # A gap: what comes before is written first; the queue says whether it may begin here.
             self._write()

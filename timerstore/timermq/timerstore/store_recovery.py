@@ -15,12 +15,15 @@ cut off      where the checkpoint says that log and queues were durable; without
 none fits    the start of the log
 ===========  ==================================================================================
 
-The walk ends at the first thing that is no record. That is the end of the log, unless the log
-reached further when it was last closed, or good records that must have been durable stand behind
-it: then it is damaged in its middle, and cutting it there would lose acknowledged messages.
+A record whose size or magic alone is damaged is certain by all the rest of it, and by what stands
+behind it: it is mended, and the walk goes on. It ends at the first thing that is no record. That is
+the end of the log, unless the log reached further when it was last closed, or good records that
+must have been durable stand behind it: then it is damaged in its middle, and cutting it there would
+lose acknowledged messages. Read only nothing is mended.
 
 Queues are derived data. After a cut-off run they are cut where the walk began and made again from
-the records; after a clean one they are only freed from units beyond the log.
+the records; after a clean one they are only freed from units beyond the log. Those that are damaged
+are made again from the start of the log: ``queue_check`` finds them.
 
 Source: DefaultMessageStore.recover, CommitLog.recoverNormally, recoverAbnormally. RocketMQ cuts the
 log at the first bad record whatever stands behind it, does not compare positions, and keeps units
@@ -32,21 +35,21 @@ from collections.abc import Iterator
 import attrs
 
 from .commit_log import CommitLog, LogScan
-from .consume_queue import SCAN_COUNT, ConsumeQueue
+from .consume_queue import ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 from .errors import StoreFormatError
-from .log_record import STORE_MS_END, is_cut_short, is_torn, read_log_record, store_ms_of
+from .log_holes import mended_before_good
+from .log_record import STORE_MS_END, is_cut_short, is_torn, store_ms_of
 from .lost_log import check_log_is_there
+from .queue_check import LMQ_PREFIX, QueueCheck, shows_record
 from .record import BLANK_SIZE, MAGIC_V1, MAGIC_V2
 from .record_check import CheckKind
 from .redispatch import QueueKey, Redispatch
 from .store_files import StoreFiles
+from .unit_scan import SCAN_COUNT
 
 FOREVER_MS = 1 << 62
 """After every store time."""
-
-LMQ_PREFIX = "%LMQ%"
-"""Light queues of RocketMQ: their units point to records of other topics."""
 
 
 @attrs.frozen(kw_only=True)
@@ -63,6 +66,10 @@ class RecoveryPlan:
     """Records walked over."""
     last_store_ms: int
     """Store time of the newest record, 0 without any."""
+    mends: dict[int, bytes]
+    """Position of a damaged record to the record as it was."""
+    again: dict[QueueKey, int]
+    """Damaged queues that are made again from the start of the log, with their next offsets."""
     notes: tuple[str, ...]
 
 
@@ -96,26 +103,25 @@ def plan_recovery(store: StoreFiles) -> RecoveryPlan:
     store.register.load()
     check_log_is_there(store)
     scan_from, dispatch_from = _scan_start(store)
-    scan = store.log.scan(scan_from, check_crc=store.options.check_crc_on_recover)
-    count, newest = 0, None
-    for phy_offset, size in scan:
-        if not store.last_exit_ok:
-            damage = _damage_of_text(store.log, phy_offset, size)
-            if damage:
-                scan.reason = damage
-                break
-        count += 1
-        newest = phy_offset
-    _check_end(store, scan, found_any=count > 0)
+    walk = _Walk(store, store.log.scan(scan_from, check_crc=store.options.check_crc_on_recover))
+    walk.run()
+    scan = walk.scan
+    _check_end(store, scan, found_any=walk.count > 0)
+    dispatch_from = min(dispatch_from, scan.end)
+    again = QueueCheck(store, durable_py=dispatch_from, end=scan.end).run()
     notes = [] if store.register.damage is None else [store.register.damage]
+    notes += store.queues.damage
+    notes += [f"record at {at} of the commit log mended: {why}" for at, why in walk.reasons.items()]
     if not _is_zero(store.log, scan.end):
         notes.append(f"commit log ends at {scan.end}: {scan.reason}")
     return RecoveryPlan(
         scan_from=scan_from,
-        dispatch_from=min(dispatch_from, scan.end),
+        dispatch_from=dispatch_from,
         end=scan.end,
-        record_count=count,
-        last_store_ms=_newest_store_ms(store, newest),
+        record_count=walk.count,
+        last_store_ms=_newest_store_ms(store, walk.newest),
+        mends=walk.mends,
+        again=again,
         notes=tuple(notes),
     )
 
@@ -131,19 +137,27 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
     if store.checkpoint.durable_py is None:
         log.forget_seals()
     log.set_end(plan.end)
+    for phy_offset, record in plan.mends.items():
+        log.mend(phy_offset, record)
     if not store.read_only:
         # Whole records may stand in the tail, at their right positions: later ones must never
         # be followed by them.
-        if not store.last_exit_ok or not _is_zero(log, plan.end):
+        if plan.mends or not store.last_exit_ok or not _is_zero(log, plan.end):
             log.zero_tail()
             log.sync_now(plan.scan_from)
         store.register.limit_deletions(plan.end)
+        if plan.again:
+            store.register.note_ends(plan.again)
     for queue in list(queues):
         newest = queue.max_physic_offset - 1
         if newest >= 0 and store.register.is_deleted(queue.topic, newest) and not store.read_only:
             # The process ended while it removed the topic.
             queues.remove(queue)
             continue
+        if (queue.topic, queue.queue_id) in plan.again:
+            queue.begin_again()
+            continue
+        queue.drop_behind()
         queue.cut(plan.end if store.last_exit_ok else plan.dispatch_from)
         queue.correct_min_offset(log.min_offset)
         _drop_false_units(log, queue)
@@ -154,10 +168,15 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
         is_deleted=store.register.is_deleted,
     )
     redispatch.run(plan.dispatch_from)
-    missing = redispatch.incomplete | _missing_queues(store)
+    missing = redispatch.incomplete | _missing_queues(store) | plan.again.keys()
     if missing:
         redispatch.notes.append(f"queues made again from the start of the log: {sorted(missing)}")
         redispatch.run(log.min_offset, only=missing)
+    for key, end in plan.again.items():
+        queue = queues.find_or_create(*key)
+        if queue.is_empty and queue.max_offset < end:
+            # All its records are cleaned: their numbers are not given out again.
+            queue.begin_at(end)
     return RecoveryReport(
         last_exit_ok=store.last_exit_ok,
         scan_from=plan.scan_from,
@@ -167,6 +186,55 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
         last_store_ms=plan.last_store_ms,
         notes=(*plan.notes, *redispatch.notes),
     )
+
+
+@attrs.define(eq=False)
+class _Walk:
+    """The walk to the end of the log."""
+
+    store: StoreFiles
+    scan: LogScan
+    """Where it ends."""
+    count: int = 0
+    """Records walked over."""
+    newest: int | None = None
+    """Position of the last one."""
+    mends: dict[int, bytes] = attrs.field(factory=dict[int, bytes])
+    reasons: dict[int, str] = attrs.field(factory=dict[int, str])
+    """What was wrong with each that is mended."""
+
+    def run(self) -> None:
+        """Walk; nothing is written."""
+        while self._reach_damage():
+            mended = self._mended()
+            if mended is None:
+                return
+            at = self.scan.end
+            self.mends[at], self.reasons[at] = mended, self.scan.reason
+            self.count, self.newest = self.count + 1, at
+            check_crc = self.store.options.check_crc_on_recover
+            self.scan = self.store.log.scan(at + len(mended), check_crc=check_crc)
+
+    def _reach_damage(self) -> bool:
+        """Walk to what is no record: True; False where it is known to be the end."""
+        for phy_offset, size in self.scan:
+            if not self.store.last_exit_ok:
+                damage = _damage_of_text(self.store.log, phy_offset, size)
+                if damage:
+                    self.scan.reason = damage
+                    return False
+            self.count += 1
+            self.newest = phy_offset
+        return self.scan.end < self.store.log.max_offset
+
+    def _mended(self) -> bytes | None:
+        """The record at the end of the walk as it was; None when it is not certain."""
+        log, at = self.store.log, self.scan.end
+        segment = log.segment_at(at)
+        if segment is None or self.store.read_only:
+            return None
+        view = segment.file.map()
+        return mended_before_good(view, at - segment.start, segment.size, segment.start)
 
 
 def _damage_of_text(log: CommitLog, phy_offset: int, size: int) -> str:
@@ -293,15 +361,11 @@ def _drop_false_units(log: CommitLog, queue: ConsumeQueue) -> None:
     given out again.
     """
     while queue.min_offset < queue.max_offset and not queue.topic.startswith(LMQ_PREFIX):
-        phy_offset, size, _ = queue.units(queue.max_offset - 1, 1)[0].tolist()
-        if not log.old.compare(phy_offset, phy_offset + size):
+        newest = queue.max_offset - 1
+        phy_offset, size, _ = queue.units(newest, 1)[0].tolist()
+        is_damaged = not log.old.compare(phy_offset, phy_offset + size)
+        if is_damaged or shows_record(log, queue, newest):
             return
-        found = log.check_at(phy_offset, check_crc=False)
-        if found is not None and found.kind is CheckKind.RECORD and found.size == size:
-            record = read_log_record(log.read(phy_offset, size))
-            place = (record.topic, record.queue_id, record.queue_offset)
-            if place == (queue.topic.encode(), queue.queue_id, queue.max_offset - 1):
-                return
         queue.cut(phy_offset)
 
 

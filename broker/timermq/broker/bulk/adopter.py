@@ -152,9 +152,9 @@ class Adopter:
         """Bring a job that was handed over to its end; see ``run``."""
         note = job.handed_over
         assert note is not None
-        progress = job.progress or ProgressNote(row=0, log_py=0)
+        progress = job.progress or ProgressNote(row=0, log_py=note.log_py or 0)
         known = np.zeros(0, np.int64)
-        if job.was_found and job.progress is not None:
+        if job.was_found and (job.progress is not None or note.log_py is not None):
             known = await adopted_rows(
                 self._store.commit_log,
                 first_py=progress.log_py,

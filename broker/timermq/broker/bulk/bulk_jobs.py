@@ -232,6 +232,7 @@ class BulkJobs:
                     handed_ms=self._handed_ms(),
                     born_host=born_host,
                     fingerprint=wanted.fingerprint,
+                    log_py=self._store.commit_log.flushed_where,
                 )
                 with trio.CancelScope(shield=True):
                     await self._decide(job, note)

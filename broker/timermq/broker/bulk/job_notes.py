@@ -44,6 +44,9 @@ class HandedOverNote:
     """Who handed over, as records hold it."""
     fingerprint: str = ""
     """Of the rows, as the driver has stated it; empty: it has stated none."""
+    log_py: int | None = None
+    """No row of the job stands before it in the commit log: the rows are looked for from here where
+    the progress is missing. None: an older version has decided."""
 
     @property
     def rows(self) -> int:
@@ -55,7 +58,7 @@ class HandedOverNote:
 class ProgressNote:
     """``progress``: written before the first row is stored, and only of what is durable.
 
-    Where it is missing no row of the job is in the log.
+    Where it is missing no row of the job is in the log, unless the file was lost.
     """
 
     row: int

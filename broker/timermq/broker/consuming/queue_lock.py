@@ -54,6 +54,7 @@ class QueueLockTable:
     """
 
     path = "config/queueLocks.json"
+    may_be_lost = True
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ class KvConfigTable:
     """The texts."""
 
     path = "config/kvConfig.json"
+    may_be_lost = False
 
     def __init__(self) -> None:
         self.changes = 0

@@ -10,7 +10,7 @@ Source: Java ``PlainPermissionManager``, ``PlainAccessConfig``, ``Permission``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import cast
 
 import attrs
@@ -138,12 +138,42 @@ class PlainAcl:
         return cls(accounts=accounts, white=white)
 
 
+class _TwiceError(Exception):
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
+
+
+class _TextLoader(yaml.BaseLoader):
+    """Refuses a key that stands twice.
+
+    YAML's readers take the last one: an account that lost its first line, ``- accessKey: …``, would
+    hand its rights to the account before it.
+    """
+
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Hashable, object]:
+        """A mapping of texts."""
+        known: set[object] = set()
+        for key, _ in node.value:
+            name = key.value if isinstance(key, yaml.ScalarNode) else key
+            if name in known:
+                raise _TwiceError(key.start_mark.line + 1)
+            known.add(name)
+        return super().construct_mapping(node, deep)
+
+
 def _load(path: str, data: bytes) -> Mapping[str, object]:
     if len(data) > FILE_SIZE_MAX:
         raise PlainAclError(f"{path}: expected at most {FILE_SIZE_MAX} bytes, found {len(data)}")
     try:
         # Every scalar stays the text that it is: a secret of digits is no number.
-        value = cast("object", yaml.load(data, Loader=yaml.BaseLoader))  # noqa: S506 - texts alone
+        value = cast("object", yaml.load(data, Loader=_TextLoader))  # noqa: S506 - texts alone
+    except _TwiceError as error:
+        raise PlainAclError(
+            f"{path}: line {error.line}: expected each key once, found one twice"
+        ) from None
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         # ValueError: no UTF-8, and an escape of a character that there cannot be.
         mark = getattr(error, "problem_mark", None)

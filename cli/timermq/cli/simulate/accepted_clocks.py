@@ -9,7 +9,7 @@ from random import Random
 
 import attrs
 
-from .far_steps import is_far_ahead
+from .far_steps import SIZES_MS
 from .scenario import AcceptClock, Scenario
 
 SHARE = 0.4
@@ -21,11 +21,12 @@ BEHIND_MS = (1, 60, 2_000, 60_000)
 def with_accepted_clocks(scenario: Scenario) -> Scenario:
     """The plan, or the same with clocks that are accepted by the first client.
 
-    They are drawn from a generator of their own: the rest of a seed's plan is what it was. Years
-    ahead are not accepted: what is sent by the new time would roll through them.
+    They are drawn from a generator of their own: the rest of a seed's plan is what it was. A clock
+    that is wrong by years is not accepted: what waits by the other time would roll through them.
     """
     draw = Random(f"accepted clocks of {scenario.seed}")  # noqa: S311 - a plan, not a secret
-    if is_far_ahead(scenario) or not scenario.clients:
+    is_far = any(abs(fault.step_ms) >= min(SIZES_MS) for fault in scenario.clock_faults)
+    if is_far or not scenario.clients:
         return scenario
     accepted = [
         AcceptClock(at_ms=fault.at_ms + draw.choice(BEHIND_MS))

@@ -50,6 +50,7 @@ from .scenario import (
     Trigger,
     When,
 )
+from .sharp_ends import with_sharp_ends
 from .transaction_plan import with_transactions
 
 DAY_MS = 86_400_000
@@ -98,6 +99,8 @@ def draw_scenario(
         scenario = with_poison(scenario)
     if FaultKind.CLOCK in faults:
         scenario = with_accepted_clocks(with_far_steps(scenario))
+    kinds = [kind for fault, kind in _CRASHES.items() if fault in faults]
+    scenario = with_sharp_ends(scenario, kinds, steps=FaultKind.CLOCK in faults)
     if FaultKind.ENOSPC in faults:
         scenario = with_full_disks(scenario, ROLLS_MAX)
     if FaultKind.CLEAN in faults:

@@ -41,6 +41,10 @@ class ProcessFile:
         """Bytes from ``offset`` on."""
         return self.inner.read(offset, size)
 
+    def next_data(self, offset: int) -> int:
+        """Where the next block is."""
+        return self.inner.next_data(offset)
+
     def write(self, offset: int, data: Bytes) -> None:
         """Write, unless the process ends before it or within."""
         if self._disk.begin() is Place.MIDDLE:

@@ -7,7 +7,7 @@ one stays decided. One that is let go is refused from then on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -89,9 +89,9 @@ class StagedQuarantine:
             if answer.get("verdict") == "retried":
                 self._tell_retried(name, poison)
 
-    async def _ask(self, code: RequestCode, body: dict[str, object]) -> dict[str, Any]:
+    async def _ask(self, code: RequestCode, body: Mapping[str, object]) -> dict[str, Any]:
         """The body of the answer; empty without one."""
-        command = Command(code, body=cbor2.dumps(body), coding=self.coding)
+        command = Command(code, body=cbor2.dumps(dict(body)), coding=self.coding)
         answers = await self.link.ask([command])
         answer = answers[0] if answers else None
         if answer is None or answer.code != ResponseCode.SUCCESS:

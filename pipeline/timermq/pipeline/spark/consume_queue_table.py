@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from timermq.timerstore.consume_queue import FILLER_SIZE, UNIT
+from timermq.timerstore.queue_unit import FILLER_SIZE, UNIT
 
 from .declaration import Column, Table, layout_columns
 from .file_part import FilePart

@@ -14,7 +14,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 
-from timermq.timerstore.consume_queue import UNIT
+from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.record_layout import FIXED_SIZE_V1, MAGIC_AT, MAGIC_V1
 
 from .file_part import FilePart

@@ -19,8 +19,8 @@ from timermq.pipeline.timer_record import TIMER_TOPIC
 from timermq.timerlog import MAGIC_DELETE, UNIT, slot_times
 from timermq.timerlog.segment import units_in
 from timermq.timerlog.unit import Units, are_units, unpack_exact
-from timermq.timerstore.consume_queue import UNIT as QUEUE_UNIT
 from timermq.timerstore.os_disk import OsDisk
+from timermq.timerstore.queue_unit import UNIT as QUEUE_UNIT
 
 from .byte_arrays import Places, have_within
 from .file_part import FilePart, only

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 import attrs
 
 from timermq.timerstore.commit_log import CommitLog
-from timermq.timerstore.consume_queue import UNIT, ConsumeQueue
+from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.consume_queue_table import ConsumeQueueTable
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.disk import Disk
@@ -15,6 +15,7 @@ from timermq.timerstore.dispatch import unit_tags_code
 from timermq.timerstore.index_follower import IndexFollower
 from timermq.timerstore.log_record import read_log_record
 from timermq.timerstore.queue_register import QueueRegister
+from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.store_options import StoreOptions
 
 from .aside import Aside

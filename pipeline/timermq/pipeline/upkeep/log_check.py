@@ -11,7 +11,6 @@ from collections.abc import Callable
 import attrs
 
 from timermq.pipeline.timer_record import DELIVER, TIMER_TOPIC
-from timermq.timerstore.consume_queue import FILLER_SIZE, UNIT
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.dispatch import unit_tags_code
@@ -19,6 +18,7 @@ from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.log_record import LogRecord, read_log_record
 from timermq.timerstore.properties import find
 from timermq.timerstore.queue_register import QueueRegister
+from timermq.timerstore.queue_unit import FILLER_SIZE, UNIT
 from timermq.timerstore.store_checkpoint import PAGE_SIZE, StoreCheckpoint
 from timermq.timerstore.store_options import StoreOptions
 from timermq.timerstore.topic_queue import queue_refusal

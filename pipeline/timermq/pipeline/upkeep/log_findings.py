@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from timermq.timerstore.consume_queue import UNIT
 from timermq.timerstore.log_holes import Hole
+from timermq.timerstore.queue_unit import UNIT
 
 from .finding import Finding, Invariant, Severity, Step
 from .log_survey import Found

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import attrs
 import numpy as np
 
-from timermq.timerstore.consume_queue import FILLER_SIZE, UNIT
 from timermq.timerstore.disk import Disk
+from timermq.timerstore.queue_unit import FILLER_SIZE, UNIT
 
 from .segment_row import SegmentRow
 

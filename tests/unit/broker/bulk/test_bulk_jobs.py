@@ -13,18 +13,25 @@ from trio.testing import MockClock
 from broker_rig import BROKER, ROOT, STORE
 from bulk_driver import small_block
 from fakes import ManualClock
+from simulation.crash_selection import LOOKS_AT_ALL
 from timermq.broker.bulk.bulk_job import BulkJob
 from timermq.broker.bulk.bulk_jobs import HOUR_MS, BulkJobs
+from timermq.broker.bulk.durable_note import save_note
+from timermq.broker.bulk.job_notes import ProgressNote
 from timermq.broker.options import BrokerOptions
 from timermq.broker.refusal import RefusedError
 from timermq.remoting.bulk import HandOver, JobState, StageBlock
 from timermq.remoting.bulk_block import BulkBlockError
+from timermq.timerstore.disk_damage import read_image
+from timermq.timerstore.flipped_bit import mended
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import pack_host
 from timermq.timerstore.message_store import MessageStore
 
 HOST = pack_host("127.0.0.1", 10_911)
 BLOCK = small_block(["a", "b"]).encode()
+STEP = 1 if LOOKS_AT_ALL else 13
+"""Between two bits that are flipped."""
 DIRECTORY = f"{ROOT}/timermq-bulk"
 
 
@@ -191,6 +198,40 @@ async def test_a_note_that_cannot_be_read_is_left_as_it_is(autojump_clock: MockC
                 await act
         assert await one.decide(await one.jobs.open("K"), "p")
         assert disk.list_dir(f"{DIRECTORY}/J") == ["job", "p.part"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("note", ["job", "handed_over", "progress"])
+async def test_every_damage_of_a_note(autojump_clock: MockClock, note: str) -> None:
+    """Any bit, any length: the job is refused by name, nothing changes, and it can be put back."""
+    disk = MemoryDisk()
+    async with table(disk) as one:
+        job = await one.staged("J", "p")
+        await one.decide(job, "p")
+        progress = ProgressNote(row=1, log_py=0, fingerprint="f", topics=("T",))
+        await save_note(disk, job.path("progress"), progress)
+        path = job.path(note)
+        good = disk.open(path).read(0, 1 << 20)
+    flips = (mended(good, at // 8, at % 8) for at in range(0, 8 * len(good), STEP))
+
+    for bad in (*flips, *(good[:size] for size in range(len(good)))):
+        put(disk, path, bad)
+        before = read_image(disk, DIRECTORY)
+        async with table(disk) as one:
+            with pytest.raises(RefusedError, match="BULK_DAMAGED: job J: "):
+                one.jobs.get("J")
+            assert not one.jobs.waiting()
+        assert before == read_image(disk, DIRECTORY)
+    put(disk, path, good)
+    async with table(disk) as one:
+        assert one.jobs.get("J").state is JobState.HANDED_OVER
+
+
+def put(disk: MemoryDisk, path: str, data: bytes) -> None:
+    """Replace the bytes of a file."""
+    file = disk.open(path)
+    file.truncate(len(data))
+    file.write(0, data)
 
 
 async def test_what_is_left_of_a_job_that_went_is_removed(autojump_clock: MockClock) -> None:

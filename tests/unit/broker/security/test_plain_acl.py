@@ -1,9 +1,12 @@
 """Tests of reading plain_acl.yml."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from timermq.broker.security.plain_acl import ANY, DENY, PUB, SUB, Account, PlainAcl, PlainAclError
 from timermq.remoting.signature import SigningKey
+from timermq.timerstore.flipped_bit import mended
 
 ACCOUNT = "accounts:\n- accessKey: RocketMQ\n  secretKey: 12345678\n"
 
@@ -200,3 +203,38 @@ def test_accounts_of_several_files_count_together() -> None:
         PlainAclError, match=r"b\.yml: account 1: .* found 'RocketMQ' in a\.yml too"
     ):
         PlainAcl.parse({"a.yml": ACCOUNT.encode(), "b.yml": ACCOUNT.encode()})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ACCOUNT + "  admin: false\n  # another one- accessKey: Other12\n  secretKey: 87654321\n",
+        ACCOUNT + "  admin: false\n  admin: true\n",
+        ACCOUNT + "accounts: []\n",
+    ],
+)
+def test_a_key_that_stands_twice_is_refused(text: str) -> None:
+    """Else the rights of an account whose first line is gone are those of the one before it."""
+    with pytest.raises(
+        PlainAclError, match=r"^f: line [0-9]+: expected each key once, found one tw"
+    ):
+        PlainAcl.parse({"f": text.encode()})
+
+
+@pytest.mark.slow
+def test_no_flipped_bit_and_no_cut_opens_an_account() -> None:
+    """A damaged file is refused, or the first account has no more rights than before."""
+    for damaged in (*_flips(SHIPPED), *(SHIPPED[:size] for size in range(0, len(SHIPPED), 7))):
+        try:
+            acl = PlainAcl.parse({"f": damaged})
+        except PlainAclError:
+            continue
+        first = acl.accounts.get("RocketMQ")
+        assert first is None or not first.is_admin
+        assert first is None or first.default_topic_perm == DENY
+        assert first is None or first.perms.get("topicA", DENY) == DENY
+
+
+def _flips(data: bytes) -> Iterator[bytes]:
+    for at in range(0, 8 * len(data), 7):
+        yield mended(data, at // 8, at % 8)

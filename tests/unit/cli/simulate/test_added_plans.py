@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from timermq.cli.simulate.draw import draw_scenario
+from timermq.cli.simulate.far_steps import SIZES_MS
 from timermq.cli.simulate.scenario import (
     FIRST_TRANSACTION,
     AcceptClock,
@@ -61,6 +62,30 @@ def test_how_full_a_disk_is() -> None:
     """By the bytes that are left, or by what is used of it."""
     assert 5_000 == FullDisk(at_ms=0, until_ms=1, room=1_000).total(4_000)
     assert 5_000 == FullDisk(at_ms=0, until_ms=1, used_percent=80).total(4_000)
+
+
+def test_some_clocks_are_accepted() -> None:
+    """None that is wrong by years: all that waits would roll through them."""
+    accepting = [
+        plan
+        for plan in drawn(FaultKind.CLOCK)
+        if any(isinstance(step, AcceptClock) for step in plan.clients[0].steps)
+    ]
+
+    assert accepting
+    for plan in accepting:
+        assert all(abs(one.step_ms) < min(SIZES_MS) for one in plan.clock_faults)
+
+
+def test_some_lives_end_as_a_message_leaves() -> None:
+    """Lives are in the order of their ends, and such ones save often."""
+    plans = drawn(FaultKind.KILL, FaultKind.CLOCK)
+    sharp = [life for plan in plans for life in plan.lives if life.saving_ms == 10]
+
+    assert sharp
+    for plan in plans:
+        ends = [life.end_ms for life in plan.lives]
+        assert ends == sorted(ends)
 
 
 def test_some_lives_have_other_settings() -> None:

@@ -1,0 +1,178 @@
+"""Damaged queues: they are made again from the log, or the start says which file it cannot take."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from fakes import START_MS
+from small_store import ROOT, message, open_store, put_bodies, read_bodies
+from timermq.timerstore.errors import StoreFormatError
+from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
+from timermq.timerstore.faulty_disk import FaultyDisk
+from timermq.timerstore.queue_unit import UNIT
+from unit.timerstore.stopped_store import BODIES, POSITIONS, RECORD_SIZE, Rig
+
+QUEUE = f"{ROOT}/consumequeue/T/0"
+ALL = BODIES[:12]
+AGAIN = "queues made again from the start of the log: [('T', 0)]"
+
+
+def killed(*, durable_count: int = 10) -> Rig:
+    """A store of twelve messages that was killed; the first ones were durable, with their units."""
+    rig = Rig()
+    rig.kill()
+    rig.set_checkpoint(START_MS + 1000 * durable_count, START_MS + 1000 * durable_count)
+    return rig
+
+
+def unit(number: int, *, position: int = 0, size: int = 0) -> bytes:
+    """The unit of a message, with something added."""
+    return UNIT.pack(POSITIONS[number] + position, RECORD_SIZE + size, 0)
+
+
+DAMAGED = {
+    "zero": bytes(20),
+    "position far behind": unit(3, position=1 << 50),
+    "position before": unit(3, position=-(1 << 40)),
+    "position off by one": unit(3, position=1),
+    "negative size": unit(3, size=-(1 << 31)),
+    "size off by one": unit(3, size=-1),
+    "another's": unit(5),
+    "tags": UNIT.pack(POSITIONS[3], RECORD_SIZE, 4),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_damaged_unit_does_not_end_its_queue(damage: str, read_only: bool) -> None:
+    """All that stands behind it stays, and no queue offset is given out again."""
+    rig = killed()
+    rig.write_unit(3, DAMAGED[damage])
+    store = rig.open(read_only=read_only)
+
+    assert ALL == read_bodies(store)
+    assert AGAIN in store.recovery.notes
+    if not read_only:
+        assert 12 == store.put([message()])[0].queue_offset
+
+
+@pytest.mark.parametrize("damage", ["zero", "position before", "negative size"])
+def test_a_damaged_unit_of_a_stopped_store(damage: str) -> None:
+    """Without a kill as well."""
+    rig = Rig()
+    rig.stop()
+    rig.write_unit(8, DAMAGED[damage])
+
+    assert ALL == read_bodies(rig.open())
+
+
+@pytest.mark.parametrize("damage", [bytes(20), unit(9, position=1 << 50), unit(9, size=-1)])
+def test_the_last_durable_unit_is_not_dropped(damage: bytes) -> None:
+    """Nothing stands behind it that would show that it is damaged, but its record."""
+    rig = killed()
+    for number in (10, 11):
+        rig.write_unit(number, bytes(20))
+    rig.write_unit(9, damage)
+
+    assert ALL == read_bodies(rig.open())
+
+
+def test_what_a_power_cut_left_is_no_damage() -> None:
+    """Units that were not durable may be missing before others: they come from the log's end."""
+    rig = killed()
+    rig.write_unit(10, bytes(20))
+    store = rig.open()
+
+    assert ALL == read_bodies(store)
+    assert () == store.recovery.notes
+
+
+def test_a_segment_that_is_missing_between_others() -> None:
+    """The queue is made again instead of refused."""
+    rig = killed()
+    rig.disk.remove(f"{QUEUE}/{100:020d}")
+    store = rig.open()
+
+    assert ALL == read_bodies(store)
+    assert f"{QUEUE}/{200:020d}: at 0: expected the segment" in store.recovery.notes[0]
+
+
+@pytest.mark.parametrize("start", [0, 100, 200])
+@pytest.mark.parametrize("size", [0, 50, 99, 101])
+def test_a_segment_of_another_length(start: int, size: int) -> None:
+    """Where another queue shows that the settings are those of the store."""
+    rig = Rig()
+    put_bodies(rig.store, "other", topic="U")
+    rig.kill()
+    rig.set_checkpoint(START_MS + 99_000, START_MS + 99_000)
+    rig.disk.open(f"{QUEUE}/{start:020d}").truncate(size)
+    store = rig.open()
+
+    assert ALL == read_bodies(store)
+    assert 12 == store.put([message()])[0].queue_offset
+
+
+@pytest.mark.parametrize("operation", [Operation.OPEN, Operation.READ])
+def test_a_queue_that_cannot_be_read_is_made_again(operation: Operation) -> None:
+    """Its blocks are gone; the next start does not meet them any more."""
+    rig = Rig()
+    put_bodies(rig.store, "other", topic="U")
+    rig.kill()
+    rule = FaultRule(operations=[operation], name="T/0", fault=Fault(errno.EIO))
+    store = open_store(FaultyDisk(rig.disk, ROOT, FaultRules(rule)), rig.clock)
+
+    assert (ALL, ["other"]) == (read_bodies(store), read_bodies(store, "U"))
+    assert 12 == store.put([message()])[0].queue_offset
+
+
+def test_other_settings_are_refused() -> None:
+    """Files of queues that all have another length are not damaged."""
+    rig = Rig()
+    rig.stop()
+    before = rig.contents()
+    for start in (0, 100, 200):
+        rig.disk.open(f"{QUEUE}/{start:020d}").truncate(80)
+    with pytest.raises(StoreFormatError, match="expected a segment of 100 bytes, found 80"):
+        rig.open()
+
+    assert before.keys() == rig.contents().keys()
+
+
+def test_a_queue_whose_record_is_gone_is_refused() -> None:
+    """The numbers behind it could not stay what they are; nothing is changed."""
+    rig = killed()
+    rig.write(POSITIONS[4] + 20, (99).to_bytes(8))  # the queue offset that the record states
+    rig.write_unit(4, bytes(20))
+    before = rig.contents()
+    expected = f"{QUEUE}: at 80: expected a record of the log for unit 4"
+    with pytest.raises(StoreFormatError, match=expected):
+        rig.open()
+
+    assert before == rig.contents()
+
+
+def test_a_process_that_ends_while_it_makes_a_queue_again() -> None:
+    """The register says where the queue ends, so the next start does not take the part for it."""
+    rig = killed()
+    rig.write_unit(3, bytes(20))
+    rule = FaultRule(operations=[Operation.WRITE], name="T/0", skip=1)
+    with pytest.raises(OSError, match="Input/output error"):
+        open_store(FaultyDisk(rig.disk, ROOT, FaultRules(rule)), rig.clock)
+    rig.disk.process_kill()
+
+    assert ALL == read_bodies(rig.open())
+
+
+def test_numbers_of_cleaned_records_are_not_given_out_again() -> None:
+    """A queue of which the log holds nothing goes on where its files ended."""
+    rig = Rig(3)
+    put_bodies(rig.store, "old", topic="U")
+    put_bodies(rig.store, *BODIES[3:12])
+    rig.kill()
+    rig.disk.open(f"{ROOT}/consumequeue/U/0/{0:020d}").truncate(60)
+    rig.disk.remove(f"{ROOT}/commitlog/{0:020d}")
+    store = rig.open()
+
+    assert 1 == store.put([message(topic="U")])[0].queue_offset

@@ -1,0 +1,207 @@
+"""Queues that cannot be taken as their files have them: the records of the log decide.
+
+A queue is made again from the start of the log when
+
+- a file of it is damaged: missing between others, of another length, not to be read;
+- units stand behind its end that no power cut can have left, see ``unit_scan``;
+- after a kill, its newest unit shows no record, although all units up to there were durable, or
+  points behind the log;
+- after a kill, a record near the end of what was durable has no unit that shows it.
+
+A record whose queue shows it under another number is itself damaged, and says nothing here. Before
+anything is changed the log is read once for the queues that are to be made again: a record that is
+missing in it is an error then, because the queue offsets behind it must stay what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from .commit_log import CommitLog
+from .consume_queue import ConsumeQueue
+from .errors import StoreFormatError
+from .log_record import LogRecord, read_log_record
+from .queue_unit import UNIT
+from .record_check import CheckKind
+from .redispatch import QueueKey, queue_unit
+from .store_files import StoreFiles
+from .topic_queue import queue_refusal
+
+COMPARED_SIZE = 16 << 20
+"""Bytes of the log before what was durable whose records are compared with their units after a
+kill: some 50,000 records, a fraction of a second."""
+
+BLOCK_COUNT = 128
+"""Units of a queue that are read together."""
+
+LMQ_PREFIX = "%LMQ%"
+"""Light queues of RocketMQ: their units point to records of other topics."""
+
+
+def shows_record(log: CommitLog, queue: ConsumeQueue, offset: int) -> bool:
+    """Whether the unit of a queue offset points to the record that states this place."""
+    units = queue.units(offset, 1)
+    if not len(units):
+        return False
+    phy_offset, size, _ = units[0].tolist()
+    found = log.check_at(phy_offset, check_crc=False) if size > 0 <= phy_offset else None
+    if found is None or found.kind is not CheckKind.RECORD or found.size != size:
+        return False
+    record = read_log_record(log.read(phy_offset, size))
+    place = (record.topic, record.queue_id, record.queue_offset)
+    return place == (queue.topic.encode(), queue.queue_id, offset)
+
+
+@attrs.define(eq=False)
+class _Count:
+    """The records of one queue, as the log has them."""
+
+    next: int | None = None
+    """Queue offset of the next one, None before the first."""
+
+
+class QueueCheck:
+    """The queues of a store that is being opened.
+
+    Args:
+        store: Its parts, opened; nothing is changed.
+        durable_py: Where log and queues were durable up to, at least; records from there on are
+            brought to the queues anyway.
+        end: End of the log.
+    """
+
+    def __init__(self, store: StoreFiles, *, durable_py: int, end: int) -> None:
+        self._store = store
+        self._log = store.log
+        self._durable_py = durable_py
+        self._end = end
+        self._blocks: dict[ConsumeQueue, tuple[int, bytes]] = {}
+        """Units that are compared: queue offset of the first, and the units."""
+
+    def run(self) -> dict[QueueKey, int]:
+        """Find the queues that are to be made again, each with its next queue offset then.
+
+        Raises:
+            StoreFormatError: The log does not hold what such a queue held.
+        """
+        killed = not self._store.last_exit_ok
+        before_py = self._durable_py if killed else 1 << 62
+        doubtful = {
+            (queue.topic, queue.queue_id)
+            for queue in self._store.queues
+            if not queue.topic.startswith(LMQ_PREFIX)
+            and (queue.is_doubtful(before_py) or (killed and self._ends_falsely(queue)))
+        }
+        if killed:
+            doubtful |= self._compare()
+        return self._next_offsets(doubtful) if doubtful else {}
+
+    def _ends_falsely(self, queue: ConsumeQueue) -> bool:
+        end = queue.max_physic_offset
+        is_due = self._log.min_offset < end <= self._durable_py or end > self._log.max_offset
+        return is_due and not shows_record(self._log, queue, queue.max_offset - 1)
+
+    def _compare(self) -> set[QueueKey]:
+        """Compare records with units where the walk of a recovery is near anyway."""
+        doubtful: set[QueueKey] = set()
+        queues, levels_ms = self._store.queues, self._store.options.delay_levels_ms
+        for phy_offset, size, record in self._records(self._compared_from(), self._durable_py):
+            topic, offset = record.topic.decode("utf-8", "replace"), record.queue_offset
+            queue = queues.get(topic, record.queue_id)
+            if queue is not None:
+                unit = queue_unit(record, topic, phy_offset, size, levels_ms)
+                if unit == self._packed(queue, offset):
+                    continue
+                if self._is_shown_elsewhere(queue, offset, phy_offset):
+                    continue
+            if self._is_of_queue(record, topic, phy_offset):
+                doubtful.add((topic, record.queue_id))
+        return doubtful
+
+    def _compared_from(self) -> int:
+        """A record's position from which on records are compared, as far back as is cheap."""
+        log, first = self._log, max(self._durable_py - COMPARED_SIZE, self._log.min_offset)
+        if first == log.min_offset:
+            return first
+        start = first - first % log.segment_size
+        starts = [] if start < first else [start]
+        for queue in self._store.queues:
+            at = queue.find_phy_offset(first, queue.min_offset, queue.max_offset)
+            if at < queue.max_offset and shows_record(log, queue, at):
+                starts.append(int(queue.units(at, 1)[0]["phy_offset"]))
+        return min((one for one in starts if one >= first), default=self._durable_py)
+
+    def _packed(self, queue: ConsumeQueue, offset: int) -> bytes:
+        """A unit as it stands in the file; its neighbours are wanted next."""
+        first, block = self._blocks.get(queue, (0, b""))
+        at = (offset - first) * UNIT.size
+        if not 0 <= at < len(block):
+            block = queue.packed(offset, BLOCK_COUNT)
+            self._blocks[queue] = offset, block
+            at = 0
+        return block[at : at + UNIT.size]
+
+    def _unit(self, queue: ConsumeQueue, offset: int) -> tuple[int, ...] | None:
+        units = queue.units(offset, 1)
+        return units[0].tolist() if len(units) else None
+
+    def _is_shown_elsewhere(self, queue: ConsumeQueue, offset: int, phy_offset: int) -> bool:
+        """Whether the record, not the unit, is wrong: another of its queue has this place.
+
+        Or the queue shows the record under another number.
+        """
+        unit = self._unit(queue, offset)
+        if unit is not None and unit[0] != phy_offset and shows_record(self._log, queue, offset):
+            return True
+        at = queue.find_phy_offset(phy_offset, queue.min_offset, queue.max_offset)
+        shown = self._unit(queue, at)
+        return at != offset and shown is not None and shown[0] == phy_offset
+
+    def _records(self, first: int, end: int) -> Iterator[tuple[int, int, LogRecord]]:
+        """The records that queues hold, from a record on, up to an end or the first damage."""
+        for phy_offset, size in self._log.scan(first, check_crc=False):
+            if phy_offset >= end:
+                return
+            record = read_log_record(self._log.read(phy_offset, size))
+            if record.is_queued and record.queue_offset >= 0:
+                yield phy_offset, size, record
+
+    def _is_of_queue(self, record: LogRecord, topic: str, phy_offset: int) -> bool:
+        is_deleted = self._store.register.is_deleted(topic, phy_offset)
+        return not is_deleted and queue_refusal(topic, record.queue_id) is None
+
+    def _next_offsets(self, doubtful: set[QueueKey]) -> dict[QueueKey, int]:
+        """Read the log for some queues: whether it holds all that they held.
+
+        What the register and the files know of a queue's end counts where the log has less.
+        """
+        counts = {key: _Count() for key in doubtful}
+        for phy_offset, _, record in self._records(self._log.min_offset, self._end):
+            topic = record.topic.decode("utf-8", "replace")
+            count = counts.get((topic, record.queue_id))
+            if count is not None and self._is_of_queue(record, topic, phy_offset):
+                self._take(count, record, topic)
+        known = {(topic, queue_id): end for topic, queue_id, end in self._store.register.queues()}
+        found: dict[QueueKey, int] = {}
+        for key, count in counts.items():
+            queue = self._store.queues.get(*key)
+            seen = 0 if queue is None else max(queue.max_offset, 0)
+            if count.next is None and queue is not None:
+                seen = max(seen, queue.written_end)
+            found[key] = max(count.next or 0, known.get(key, 0), seen if count.next is None else 0)
+        return found
+
+    def _take(self, count: _Count, record: LogRecord, topic: str) -> None:
+        offset = record.queue_offset
+        if count.next is not None and offset > count.next:
+            directory = f"{self._store.root}/consumequeue/{topic}/{record.queue_id}"
+            raise StoreFormatError(
+                directory,
+                count.next * UNIT.size,
+                f"a record of the log for unit {count.next}, since the queue is to be made again",
+                f"one for unit {offset}",
+            )
+        if count.next is None or offset == count.next:
+            count.next = offset + 1
