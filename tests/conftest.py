@@ -27,6 +27,7 @@ SLOWEST_FIRST = (
     "soak",
     "simulation",
     "judge",
+    "damage",
     "planted",
     "property",
     "unit",

@@ -27,17 +27,19 @@ import trio
 import trio.testing
 
 from fakes import VirtualClock
-from judge.reader import LogReader
+from judge.reader import LogReader, LogRecord
 from simulation.staged_service import ROOT
+from timermq.broker.topic_validator import TRANS_HALF_TOPIC
 from timermq.pipeline import TimerMessageStore
 from timermq.timerstore.disk_damage import Image, read_image, write_image
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.file_family import FileFamily, family_of
 from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.memory_node import SECTOR_SIZE
 from timermq.timerstore.record import RecordError, decode_record
 
 from .damages import Case
-from .process import Process, serving
+from .process import FILES, Process, serving
 from .stores import OVER_MS, Store, store_named
 
 STARTS_MAX = 3
@@ -45,6 +47,8 @@ STARTS_MAX = 3
 LONGEST_S = 600
 """Virtual seconds that a process has for all that is due and its stop."""
 TOPICS = ("T", "P")
+ROLLED_BACK = frozenset({"2"})
+"""Transactions that their producer decides so, as often as it is asked."""
 NO_CONTENT = frozenset({FileFamily.LOCK, FileFamily.ABORT, FileFamily.INDEX})
 """Files that a refused start may change: the index is read by no start, and follows the log."""
 
@@ -77,6 +81,10 @@ class View:
     """Where each queue ends."""
     aside: Counter[int]
     """Positions of the records that are in quarantine."""
+    in_doubt: Counter[int]
+    """Of these, those that may have been delivered or taken back."""
+    unreadable: int
+    """Records of the quarantine that cannot be read."""
     early: int
     left: int
     """Messages that still wait."""
@@ -104,10 +112,16 @@ def view_of(service: TimerMessageStore) -> View:
             queues[place] = dict(_read(service, *place, queue.min_offset, queue.max_offset))
             ends[place] = queue.max_offset
     statistics = service.statistics()
-    aside = Counter(entry.origin_py for entry, _ in service.quarantine.entries())
-    # Entries that cannot be read count by no name.
-    aside[-1] += service.quarantine.active - aside.total()
-    return View(queues, ends, +aside, statistics.early, statistics.pending)
+    entries = [entry for entry, _ in service.quarantine.entries()]
+    return View(
+        queues,
+        ends,
+        aside=Counter(one.origin_py for one in entries),
+        in_doubt=Counter(one.origin_py for one in entries if one.reason == "in_doubt"),
+        unreadable=service.quarantine.active - len(entries),
+        early=statistics.early,
+        left=statistics.pending,
+    )
 
 
 def _read(
@@ -116,30 +130,33 @@ def _read(
     at = first
     while at < end:
         found = service.store.get(topic, queue_id, at, count_max=1, bytes_max=1 << 20)
+        after = max(found.next_offset, at + 1)
         for data in found.records:
-            yield at, _content(data, topic, queue_id, at)
-        at = max(found.next_offset, at + 1)
+            # What cannot be read is passed over, so that the record may be a later one.
+            yield _content(data, topic, queue_id, range(at, after))
+        at = after
 
 
-def _content(data: bytes, topic: str, queue_id: int, offset: int) -> str:
-    """The name of a record, if it is whole and stands where it belongs."""
+def _content(data: bytes, topic: str, queue_id: int, places: range) -> tuple[int, str]:
+    """Offset and name of a record, if it is whole and stands where it belongs."""
     try:
         record = decode_record(data)
     except RecordError:
-        return "no record"
-    if (record.topic, record.queue_id, record.queue_offset) != (topic, queue_id, offset):
-        return "a record of another place"
-    return f"{record.unique_id}={record.body.partition(b':')[0].decode('utf-8', 'replace')}"
+        return places[0], "no record"
+    is_there = (record.topic, record.queue_id) == (topic, queue_id)
+    if not is_there or record.queue_offset not in places:
+        return places[0], "a record of another place"
+    body = record.body.partition(b":")[0].decode("utf-8", "replace")
+    return record.queue_offset, f"{record.unique_id}={body}"
 
 
 @cache
-def _keys(name: str) -> dict[int, str]:
-    """Of all records of a sound store: position to unique key."""
+def _records(name: str) -> tuple[LogRecord, ...]:
+    """All records of a sound store."""
     store = store_named(name)
     disk = MemoryDisk(now_ms=lambda: store.now_ms)
     write_image(disk, store.image)
-    log = LogReader(disk, f"{ROOT}/commitlog").read()
-    return {one.position: one.name for one in log.records}
+    return tuple(LogReader(disk, f"{ROOT}/commitlog").read().records)
 
 
 @attrs.frozen(eq=False)
@@ -209,7 +226,9 @@ async def _wait_and_view(process: Process) -> View:
     if transactions is not None:
         for name in transactions.open.names():
             half = transactions.newest(name)
-            if half is not None:
+            if half is not None and half.unique_key in ROLLED_BACK:
+                transactions.rollback(half)
+            elif half is not None:
                 transactions.commit(half)
     await trio.sleep(1)
     return view_of(process.service)
@@ -243,27 +262,36 @@ def judge(case: Case) -> Verdict:
         return Verdict(Outcome.BREACH, (f"ends at every start: {served.ends[0]}",))
     broken = [f"ended once: {one}" for one in served.ends]
     truth, found = without_damage(case.store), served.view
-    keys = _keys(case.store)
-    aside = Counter(keys.get(one, "?") for one in (found.aside - truth.aside).elements())
+    aside = _keys_aside(case, found.aside - truth.aside - found.in_doubt)
+    doubtful = _keys_aside(case, found.in_doubt)
     broken += _wrong_messages(truth, found, aside)
-    withheld = truth.keys - found.keys - aside
+    withheld = truth.keys - found.keys - aside - doubtful
     if withheld and not _is_told(withheld, case, served.lines):
         broken.append(f"lost: {sorted(withheld)}")
-    if truth.aside - found.aside:
-        broken.append(f"gone from the quarantine: {sorted(truth.aside - found.aside)}")
+    gone = truth.aside - found.aside
+    if gone and not (found.unreadable and case.damage.family is FileFamily.COMMIT_LOG):
+        broken.append(f"gone from the quarantine: {sorted(gone)}")
     broken += _wrong_queues(case, truth, found)
     if broken:
         return Verdict(Outcome.BREACH, tuple(broken))
-    if withheld:
+    if withheld or found.unreadable:
         return Verdict(Outcome.WITHHELD)
-    return Verdict(Outcome.SET_ASIDE if aside else Outcome.SAME)
+    return Verdict(Outcome.SET_ASIDE if aside or doubtful else Outcome.SAME)
+
+
+def _keys_aside(case: Case, positions: Counter[int]) -> Counter[str]:
+    """Which messages those are whose records are in quarantine; deletes are none."""
+    keys = {one.position: one.name for one in _records(case.store) if not one.is_delete}
+    return Counter(keys[one] for one in positions if one in keys)
 
 
 def _judge_refusal(refusal: StoreFormatError, before: Image, after: Image) -> Verdict:
     changed = [
         path
         for path in sorted(before.keys() | after.keys())
-        if family_of(ROOT, path) not in NO_CONTENT and before.get(path) != after.get(path)
+        if family_of(ROOT, path) not in NO_CONTENT
+        # An empty file holds nothing: whether it is there is no change.
+        and before.get(path, b"") != after.get(path, b"")
     ]
     if changed:
         return Verdict(Outcome.BREACH, (f"refused ({refusal}), and changed {changed}",))
@@ -313,9 +341,22 @@ async def _look(store: Store) -> View:
         return view_of(process.service)
 
 
-def _is_told(names: Counter[str], case: Case, lines: tuple[str, ...]) -> bool:
-    """Whether each had arrived, is of the damaged sectors of the log, and the program said so."""
-    if case.damage.family is not FileFamily.COMMIT_LOG or not lines:
+def _is_told(keys: Counter[str], case: Case, lines: tuple[str, ...]) -> bool:
+    """Whether each had arrived or was a half message, is damaged, and the program said so."""
+    if case.damage.family is not FileFamily.COMMIT_LOG:
         return False
-    arrived = _before(case.store).keys
-    return all(name in arrived for name in names) and any("damage" in line for line in lines)
+    damaged = [
+        one
+        for one in _records(case.store)
+        if one.topic in (*TOPICS, TRANS_HALF_TOPIC) and _touches(case, one)
+    ]
+    is_told = any("passed over" in line for line in lines)
+    return is_told and keys.keys() <= {one.name for one in damaged}
+
+
+def _touches(case: Case, record: LogRecord) -> bool:
+    start = int(case.damage.path.rpartition("/")[2])
+    sectors = case.damage.sectors(FILES.mapped_file_size_commit_log)
+    return any(
+        start + one < record.end and record.position < start + one + SECTOR_SIZE for one in sectors
+    )

@@ -29,6 +29,7 @@ from .timer_record import REAL_TOPIC, TimerRecordError, order_name, position_nam
 from .timer_request import DeliverBatch, DequeueBatch, ReadMark, Requests, counted_hash
 from .timer_state import TimerState
 from .undeliverable import Reason, Undeliverable, check_size
+from .unread_delete import UnreadDelete, unread_among
 
 WARM_MS = 60_000
 """Bodies of messages that waited longer are compared with their checksums before they leave."""
@@ -94,8 +95,9 @@ class DequeueGetMessage:
                 records[index] = record
         undeliverable += _take_broken(requests, records, broken)
         undeliverable += _take_damaged(requests, records)
-        if done.doubts:
-            undeliverable += self._take_doubtful(requests, records)
+        unread = unread_among(deletes)
+        if done.doubts or unread:
+            undeliverable += self._take_doubtful(requests, records, unread)
         kept = [index for index, record in enumerate(records) if record is not None]
         return DeliverBatch(
             requests=requests[kept],
@@ -146,9 +148,9 @@ class DequeueGetMessage:
         return False
 
     def _take_doubtful(
-        self, requests: Requests, records: list[bytes | None]
+        self, requests: Requests, records: list[bytes | None], unread: list[UnreadDelete]
     ) -> list[Undeliverable]:
-        """Take out the messages that a damaged record of the log may have delivered or rolled."""
+        """Take out what a damaged record may have delivered, rolled or taken back."""
         doubtful: list[Undeliverable] = []
         for index, record in enumerate(records):
             request = requests[index]
@@ -157,6 +159,9 @@ class DequeueGetMessage:
             offset_py, size_py = int(request["offset_py"]), int(request["size_py"])
             topic = find(record_properties(record), REAL_TOPIC[:-1]) or b""
             try:
+                for delete in unread:
+                    if not int(request["magic"]) & MAGIC_ROLL:
+                        delete.check(int(request["topic_hash"]), offset_py)
                 self.state.already_done.check_doubts(
                     offset_py, int(request["deliver_ms"]), topic.decode("utf-8", "replace")
                 )

@@ -42,6 +42,7 @@ from .sorted_runs import (
 )
 from .timer_record import TimerFacts
 from .timer_request import REQUEST, Requests
+from .unread_delete import UnreadDelete
 
 ASKED_COUNT = 256
 """Records that are read between two checkpoints: some milliseconds. Cold ones were announced, and
@@ -62,7 +63,7 @@ class OpenSlot:
     """(offset_py, size_py) to what the record says; None when it is gone or unreadable."""
     delete_names_of: Callable[[int, int], set[bytes] | None]
     """(offset_py, size_py) of a delete message to what it names; None when it is gone or
-    unreadable: then it is sent down the pipe, to be set aside there."""
+    unreadable: then it is sent down the pipe, to be set aside there, and puts others in doubt."""
     will_need: Callable[[Iterable[tuple[int, int]]], None]
     """Announces (offset_py, size_py) of records that are asked for next."""
     is_done: Callable[[Requests], np.ndarray[tuple[int], np.dtype[np.bool_]]]
@@ -216,8 +217,11 @@ class OpenSlot:
 
     def _is_no_delete(self, made: Requests, index: int, deletes: set[bytes]) -> bool:
         """Put what a delete names to the others; True when it cannot be read."""
-        names = self.delete_names_of(int(made["offset_py"][index]), int(made["size_py"][index]))
-        if names is not None:
+        offset_py = int(made["offset_py"][index])
+        names = self.delete_names_of(offset_py, int(made["size_py"][index]))
+        if names is None:
+            deletes.add(UnreadDelete(int(made["topic_hash"][index]), offset_py).name())
+        else:
             deletes |= names
         return names is None
 

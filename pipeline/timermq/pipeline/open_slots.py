@@ -99,8 +99,6 @@ class OpenSlots:
         return repeats
 
     def _facts_of(self, offset_py: int, size_py: int) -> TimerFacts | None:
-        if not self.store.commit_log.old.compare(offset_py, offset_py + size_py):
-            return None
         record = self.store.commit_log.record_at(offset_py, size_py)
         try:
             return decode_present(record, offset_py, size_py, self.options.timer_precision_ms)
@@ -108,8 +106,6 @@ class OpenSlots:
             return None
 
     def _delete_names_of(self, offset_py: int, size_py: int) -> set[bytes] | None:
-        if not self.store.commit_log.old.compare(offset_py, offset_py + size_py):
-            return None
         record = self.store.commit_log.record_at(offset_py, size_py)
         try:
             check_size(record, offset_py, size_py)

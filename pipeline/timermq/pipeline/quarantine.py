@@ -234,11 +234,26 @@ class Quarantine:
                 record = commit_log.record_at(phy_offset, size)
                 if record is not None and self._learn(record, phy_offset, size):
                     newest = record
+                elif record is None and phy_offset >= commit_log.min_offset:
+                    self._keep_damaged(phy_offset, size)
         entry = None if newest is None else read_entry(newest)
         if entry is not None:
             self.last = LastSetAside(entry.reason, entry.text, entry.set_aside_ms)
         if self.active:
             log.warning("messages are in quarantine", count=self.active)
+
+    def _keep_damaged(self, phy_offset: int, size: int) -> None:
+        """Count a record of the quarantine that cannot be read until the store is repaired.
+
+        It may be the only one that is left of a message, so nothing is cleaned behind it. By the
+        name of its own place, for nobody can tell whose entry or mark it was.
+        """
+        log.error(
+            "quarantine record damaged: an entry, or what became of one, cannot be read",
+            phy_offset=phy_offset,
+            size=size,
+        )
+        self._table.add(phy_offset, phy_offset, size)
 
     def _learn(self, record: bytes, phy_offset: int, size: int) -> bool:
         """Take an entry or a mark; whether it is an entry."""

@@ -170,12 +170,20 @@ class CommitLog:
         return self._files.read(phy_offset, size)
 
     def record_at(self, phy_offset: int, size: int) -> bytes | None:
-        """The bytes of one record, or of neighbouring ones; None when they are not in the log."""
+        """The bytes of one record, or of neighbouring ones.
+
+        None when they are not in the log, or are not as an earlier process wrote them.
+        """
+        if not self.old.compare(phy_offset, phy_offset + size):
+            return None
         data = self._files.read(phy_offset, size)
         return data if data and len(data) == size else None
 
     def records_at(self, places: Iterable[tuple[int, int]]) -> Iterator[bytes | None]:
-        """What ``record_at`` gives for many (position, size): half its cost for neighbours."""
+        """The bytes at many (position, size), None where there are none: cheap for neighbours.
+
+        What is old is to be compared by the caller (``old``), many at a time.
+        """
         view: bytes | mmap.mmap = b""
         start = end = 0
         for phy_offset, size in places:

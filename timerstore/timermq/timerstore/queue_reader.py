@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import attrs
 import numpy as np
+import structlog
 
 from .commit_log import CommitLog
 from .consume_queue import ConsumeQueue
@@ -12,6 +13,8 @@ from .log_record import STORE_MS_END, store_ms_of
 from .queue_unit import UNIT
 from .record_block import Places, joined_runs
 from .store_options import StoreOptions
+
+log = structlog.get_logger("timermq.timerstore.queue_reader")
 
 COLUMNS_COUNT_MIN = 64
 """Units of a read that are looked at together; fewer take less time one by one."""
@@ -98,6 +101,8 @@ class QueueReader:
                 if not batch.count:
                     status = GetStatus.MESSAGE_WAS_REMOVING
                 continue
+            if not self._is_sound(queue, next_offset - 1, phy_offset, size):
+                continue
             if matches_record is not None:
                 record = self._log.record_at(phy_offset, size)
                 if record is None or not matches_record(record):
@@ -112,7 +117,7 @@ class QueueReader:
     ) -> GetResult | None:
         """Read without a filter: only runs of neighbouring records are looked at.
 
-        None when some of the records are gone: then each unit has to be looked at.
+        None when some of the records are gone or damaged: then each unit has to be looked at.
         """
         units = queue.units(offset, count_max)
         if not len(units):
@@ -127,13 +132,28 @@ class QueueReader:
             runs = joined_runs(positions[:count], sizes[:count])
         last = int(positions[count - 1])
         is_recent = count == 1 or limits == self._limits(last, count_max, bytes_max)
-        log = self._log
-        if not is_recent or first < log.min_offset or sum(runs[-1]) > log.max_offset:
+        commit_log = self._log
+        if not is_recent or first < commit_log.min_offset or sum(runs[-1]) > commit_log.max_offset:
             return None
-        records = tuple(run for run in log.records_at(runs) if run is not None)
+        if not all(commit_log.old.compare(begin, begin + size) for begin, size in runs):
+            return None
+        records = tuple(run for run in commit_log.records_at(runs) if run is not None)
         if len(records) < len(runs):
             return None
         return _result(queue, GetStatus.FOUND, offset + count, records, count)
+
+    def _is_sound(self, queue: ConsumeQueue, offset: int, phy_offset: int, size: int) -> bool:
+        """Whether a record is as it was written; one that is not is passed over, and told."""
+        if self._log.old.compare(phy_offset, phy_offset + size):
+            return True
+        log.error(
+            "damaged message passed over: store repair puts an empty one in its place",
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            phy_offset=phy_offset,
+        )
+        return False
 
     def store_ms_at(self, queue: ConsumeQueue | None, offset: int) -> int:
         """Store time of the message at a queue offset, -1 when it is not there."""

@@ -357,13 +357,16 @@ def _drop_false_units(log: CommitLog, queue: ConsumeQueue) -> None:
     """Remove newest units that point to no record of the queue.
 
     RocketMQ leaves units behind the end of a queue that it cuts, and takes them for good the next
-    time that it opens the store.
+    time that it opens the store. A unit whose record is damaged stays: cut off, its offset would be
+    given out again.
     """
     while queue.min_offset < queue.max_offset and not queue.topic.startswith(LMQ_PREFIX):
         newest = queue.max_offset - 1
-        if shows_record(log, queue, newest):
+        phy_offset, size, _ = queue.units(newest, 1)[0].tolist()
+        is_damaged = not log.old.compare(phy_offset, phy_offset + size)
+        if is_damaged or shows_record(log, queue, newest):
             return
-        queue.cut(int(queue.units(newest, 1)[0]["phy_offset"]))
+        queue.cut(phy_offset)
 
 
 def _missing_queues(store: StoreFiles) -> set[QueueKey]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import attrs
+import numpy as np
 import structlog
 
 from timermq.pipeline.timer_record import TIMER_TOPIC
@@ -144,13 +145,26 @@ def _within(queue: ConsumeQueue | None, offset: int | None) -> int:
 
 
 def _records(store: MessageStore, queue: ConsumeQueue, first: int) -> Iterator[tuple[int, bytes]]:
-    """Queue offsets and records of a queue; those that the log has lost are left out."""
+    """Queue offsets and records of a queue; those that the log has lost are left out.
+
+    So are damaged ones. A half message is not committed then, whatever its producer says; a mark
+    says nothing, and the producer is asked again.
+    """
     while len(units := queue.units(first, READ_COUNT)):
         places = list(zip(units["phy_offset"].tolist(), units["size"].tolist(), strict=True))
         store.commit_log.will_need(places)
-        for offset, record in enumerate(store.commit_log.records_at(places), start=first):
-            if record is not None:
-                yield offset, record
+        positions, sizes = units["phy_offset"].astype(np.int64), units["size"].astype(np.int64)
+        damaged = frozenset(store.commit_log.old.are_damaged(positions, sizes))
+        for index, record in enumerate(store.commit_log.records_at(places)):
+            if index in damaged:
+                log.error(
+                    "damaged record of a transaction passed over",
+                    topic=queue.topic,
+                    queue_offset=first + index,
+                    phy_offset=places[index][0],
+                )
+            elif record is not None:
+                yield first + index, record
         first += len(units)
 
 

@@ -1,0 +1,56 @@
+"""Deletes that cannot be read: which messages they may have taken back.
+
+A delete waits in the slot of what it takes back, and its unit tells the topic. So when its record
+is damaged, it meant a message of that slot and topic that stands before it: one of them, and nobody
+can tell which. Delivered, a message would arrive that was cancelled or moved; so all of them are
+set aside as in doubt.
+
+It stands among what the slot's deletes name, as a name that no key can be: a key has no zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from .undeliverable import Reason, TimerRecordError
+
+_MARK = b"\0unread"
+
+
+@attrs.frozen
+class UnreadDelete:
+    """One of them."""
+
+    topic_hash: int
+    """Of the real topic, as its unit says."""
+    offset_py: int
+    """Where its record stands."""
+
+    def name(self) -> bytes:
+        """How it stands among the names of deletes."""
+        return b"%b %d %d" % (_MARK, self.topic_hash, self.offset_py)
+
+    def check(self, topic_hash: int, offset_py: int) -> None:
+        """Doubt a message of its slot.
+
+        Args:
+            topic_hash: Of the topic that the message is for.
+            offset_py: Where the message's record stands.
+
+        Raises:
+            TimerRecordError: It may be the one that was taken back.
+        """
+        if (topic_hash, True) == (self.topic_hash, offset_py < self.offset_py):
+            text = (
+                f"timer record at {offset_py}: expected to read what the delete at "
+                f"{self.offset_py} takes back of its slot and topic, found it damaged"
+            )
+            raise TimerRecordError(Reason.IN_DOUBT, text)
+
+
+def unread_among(names: Iterable[bytes]) -> list[UnreadDelete]:
+    """The unread ones among the names of deletes."""
+    pieces = [name.split() for name in names if name.startswith(_MARK)]
+    return [UnreadDelete(int(piece[1]), int(piece[2])) for piece in pieces]

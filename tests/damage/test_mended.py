@@ -1,0 +1,35 @@
+"""Damages that broke a promise once, by their names, and how they come out now."""
+
+from __future__ import annotations
+
+import pytest
+
+from damage.damages import Case
+from damage.outcome import Outcome, Verdict, judge
+
+LOG = "commitlog/00000000000000000000"
+
+MENDED = {
+    # A wheel behind a stop in order was believed: its messages were lost without a word.
+    "rolled-stopped:timerwheel:flip:2913.7": Outcome.SAME,
+    "pending-stopped:timerwheel:zero:5": Outcome.SAME,
+    "moved-stopped:timerwheel:swap:5+6": Outcome.SAME,
+    "levels-stopped:timerwheel:stale:5": Outcome.SAME,
+    # Consumers were given the bytes of a damaged sector.
+    f"pending-stopped:{LOG}:zero:0": Outcome.WITHHELD,
+    f"levels-stopped:{LOG}:zero:4": Outcome.WITHHELD,
+    # A delete that could not be read took nothing back, and what it meant arrived.
+    f"cancelled-stopped:{LOG}:zero:1": Outcome.SET_ASIDE,
+    # The last unit of a queue was cut off with its damaged record, and its offset given out again.
+    f"transactions-stopped:{LOG}:zero:7": Outcome.SAME,
+    # A half message that could not be read was gone without a word.
+    f"transactions-stopped:{LOG}:zero:4": Outcome.WITHHELD,
+    # So was an entry of the quarantine.
+    f"quarantine-stopped:{LOG}:zero:2": Outcome.WITHHELD,
+}
+
+
+@pytest.mark.parametrize("name", MENDED)
+def test_a_damage_that_broke_a_promise(name: str) -> None:
+    """It does not any more."""
+    assert judge(Case.named(name)) == Verdict(MENDED[name])
