@@ -107,8 +107,9 @@ class Between:
                 continue
             if facts.waits_at == log.records[-1].position:
                 continue  # a start walks over the newest record, and refuses it
-            if len(letter.body) < SPOILT_SIZE:
-                continue
+            in_sector = (facts.waits_at + HEAD.size) % SECTOR_SIZE
+            if len(letter.body) < SPOILT_SIZE or in_sector > SECTOR_SIZE - SPOILT_SIZE:
+                continue  # a word alone, here or in the next sector, would be put right
             letter.spoilt_at = facts.waits_at
             self._spoil(facts.waits_at + HEAD.size)
             self._reader.damaged.add(facts.waits_at)
