@@ -32,7 +32,9 @@ from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
 from timermq.timerstore.put_status import PutStatus
+from timermq.timerstore.queue_unit import UNIT as QUEUE_UNIT
 from timermq.timerstore.record import decode_record
+from timermq.timerstore.store_options import FlushDiskType
 
 NAMES = [f"m{number}" for number in range(24)]
 DUE_MS = START_MS + 50_000
@@ -297,7 +299,8 @@ async def test_a_cut_between_a_delete_and_its_message(
     disk = MemoryDisk(now_ms=clock.now_ms)
     pos = await rolled_behind_its_delete(disk, clock, how)
     disk.process_kill()
-    flip_bit(disk, TIMER_LOG, pos + 15, 0x40)
+    # All of the unit: a flipped bit would be put right.
+    disk.open(TIMER_LOG).write(pos, b"\x5a" * UNIT.size)
     options = attrs.evolve(WHEEL, mapped_file_size_timer_log=UNIT.size * 4_000 + 16)
     if is_repaired:
         store = checked(
@@ -336,3 +339,36 @@ async def test_a_slot_waits_for_a_delete_that_the_full_disk_holds_up(
         disk.total = 1 << 50
         await trio.sleep(10)
         assert [body for body in bodies(service.store) if body in NAMES] == []
+
+
+async def test_a_slot_waits_for_a_queue_that_lags_behind_the_log(
+    autojump_clock: MockClock,
+) -> None:
+    """A full disk takes the roll of a message with its unit, and of its delete the record alone.
+
+    The queue of the timer topic needs a new file for that unit. So it is shorter than the log, and
+    the slot that both belong to does not open before it is complete.
+    """
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    files = attrs.evolve(
+        NEVER_FULL,
+        mapped_file_size_consume_queue=5 * QUEUE_UNIT.size,
+        flush_disk_type=FlushDiskType.SYNC_FLUSH,
+    )
+    wheel = attrs.evolve(WHEEL, timer_roll_window_slot=4)
+    due_ms = START_MS + 7_500
+    async with running(disk, clock, store_options=files, timer_options=wheel) as service:
+        service.put([timed("gone", due_ms)])
+        service.cancellation.cancel(Wanted("T", "gone"))
+        await trio.sleep(1.5)
+        service.put([timed("far", START_MS + 90_000), timed("away", START_MS + 90_000)])
+        await trio.sleep(1.5)
+        disk.total = disk.usage(ROOT).used
+        await trio.sleep((due_ms + 5_000 - clock.now_ms()) / 1000)
+        assert service.store.dispatched_to < service.store.commit_log.max_offset
+        disk.total = 1 << 50
+        await trio.sleep(20)
+
+        assert "gone" not in bodies(service.store)
+        assert service.counts.cancelled == 1

@@ -16,7 +16,7 @@ place: ``begin`` sees to that.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import structlog
 
@@ -310,7 +310,7 @@ class Seals:
         return True
 
     @contextlib.contextmanager
-    def _pages(self, segment_start: int) -> Iterator[File | None]:
+    def _pages(self, segment_start: int) -> Generator[File | None]:
         path = self._path(segment_start)
         if not self._disk.exists(path):
             yield None
