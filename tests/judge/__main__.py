@@ -28,17 +28,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("seeds", nargs="?", default="1..1000", help="a seed, or FIRST..LAST")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--faults", help="only these, with commas")
-    parser.add_argument("--everything", action="store_true", help="also what meets known bugs")
     parser.add_argument("--brief", action="store_true", help="a line a breach, no histories")
     args = parser.parse_args(arguments)
     faults = ALL if args.faults is None else faults_named(args.faults)
     more = "" if args.faults is None else f" --faults '{args.faults}'"
-    more += " --everything" if args.everything else ""
     first, _, last = args.seeds.partition("..")
     seeds = range(int(first), int(last or first) + 1)
     coverage: Counter[str] = Counter()
     broken: list[Outcome] = []
-    for outcome in outcomes(seeds, faults, args.jobs, everything=args.everything):
+    for outcome in outcomes(seeds, faults, args.jobs):
         coverage += outcome.coverage
         if outcome.breaches:
             broken.append(outcome)
@@ -62,11 +60,9 @@ def faults_named(names: str) -> frozenset[Fault]:
     return frozenset(Fault(name) for name in names.split(",") if name)
 
 
-def outcomes(
-    seeds: Sequence[int], faults: frozenset[Fault], jobs: int, *, everything: bool = False
-) -> Iterator[Outcome]:
+def outcomes(seeds: Sequence[int], faults: frozenset[Fault], jobs: int) -> Iterator[Outcome]:
     """What comes of each seed, in their order."""
-    one = partial(lead, faults=faults, everything=everything)
+    one = partial(lead, faults=faults)
     if jobs == 1 or len(seeds) == 1:
         quieten()
         yield from map(one, seeds)

@@ -143,9 +143,12 @@ class Acts:
 
     async def _end_quarantine(self, service: TimerMessageStore) -> None:
         """Try an entry again, which cannot succeed: its body is damaged; or let it go."""
-        origin_py = self._draw.choice([one.origin_py for one, _ in service.quarantine.entries()])
-        names = {one.position: one.name for one in self._stage.read_log().records}
-        letter = next(one for one in self.letters if one.name == names[origin_py])
+        entries = {one.origin_py for one, _ in service.quarantine.entries()}
+        spoilt = [one for one in self.letters if one.spoilt_at in entries]
+        if not spoilt:
+            return
+        letter = self._draw.choice(spoilt)
+        origin_py = letter.spoilt_at or 0
         if self._draw.random() < 0.5:
             released = service.release.retry(origin_py, by="the judge")
             self._stage.tell(f"retry {letter.name}: {released.verdict.value}")

@@ -25,6 +25,12 @@ DERIVED = {
 """What can be made again from the log."""
 
 
+SPOILT_SIZE = 12
+"""Bytes: at least two words, for a single one would be put right."""
+SECTOR_SIZE = 512
+"""Bytes that have one seal."""
+
+
 class Place(Protocol):
     """Where it happens."""
 
@@ -84,7 +90,10 @@ class Between:
             self._place.breach(f"not mended: {[str(one.row()) for one in report.left]}")
 
     def damage(self, letters: Sequence[Letter], log: Log) -> Log:
-        """Flip a bit in the body of a record that waits.
+        """Spoil some bytes in the body of a record that waits.
+
+        Which bytes of the sector they are nobody can tell, so all messages with a record in it, of
+        any kind, may be set aside.
 
         Returns:
             The log as it is then.
@@ -98,20 +107,34 @@ class Between:
                 continue
             if facts.waits_at == log.records[-1].position:
                 continue  # a start walks over the newest record, and refuses it
-            self._flip(facts.waits_at + HEAD.size)
+            in_sector = (facts.waits_at + HEAD.size) % SECTOR_SIZE
+            if len(letter.body) < SPOILT_SIZE or in_sector > SECTOR_SIZE - SPOILT_SIZE:
+                continue  # a word alone, here or in the next sector, would be put right
+            letter.spoilt_at = facts.waits_at
+            self._spoil(facts.waits_at + HEAD.size)
             self._reader.damaged.add(facts.waits_at)
-            letter.is_damaged = True
+            for one in letters:
+                one.is_damaged |= one.name in self._beside(facts.waits_at + HEAD.size, log)
             self._place.tell(f"the record of {letter.name} at {facts.waits_at} is damaged")
             self._place.count("damaged")
             return self._reader.read()
         return log
 
-    def _flip(self, position: int) -> None:
+    def _beside(self, position: int, log: Log) -> set[str]:
+        """Names of the messages that have a record in the sectors around a position."""
+        names: set[str] = set()
+        for record in log.records:
+            if record.position < position + 2 * SECTOR_SIZE and record.end > position - SECTOR_SIZE:
+                names.add(record.properties.get("UNIQ_KEY", ""))
+                names.add(record.properties.get("TIMER_DEL_UNIQKEY", "").partition("+")[2])
+        return names
+
+    def _spoil(self, position: int) -> None:
         directory = f"{self._root}/commitlog"
         name = max(one for one in self._disk.list_dir(directory) if int(one) <= position)
         file = self._disk.open(f"{directory}/{name}")
         at = position - int(name[-NAME_DIGITS:])
-        (byte,) = file.read(at, 1)
-        file.write(at, bytes([byte ^ 1]))
+        spoilt = bytes(byte ^ 3 for byte in file.read(at, SPOILT_SIZE))
+        file.write(at, spoilt)
         self._disk.sync_now(file)
         file.close()

@@ -7,7 +7,6 @@ import importlib
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import attrs
@@ -57,24 +56,22 @@ def rare_collecting() -> Generator[None]:
         gc.set_threshold(*before)
 
 
-def lead(seed: int, faults: frozenset[Fault] = ALL, everything: bool = False) -> Outcome:
+def lead(seed: int, faults: frozenset[Fault] = ALL) -> Outcome:
     """Lead all lives of a seed; the same seed has the same history, byte for byte.
 
     Args:
         seed: Decides everything.
         faults: Faults that may come.
-        everything: Also those that are left out beside others.
     """
     with seeded_scheduling(seed), rare_collecting():
         steps = Steps()
         clock = trio.testing.MockClock(autojump_threshold=0)
-        lead = partial(_lead, everything=everything)
-        lives = trio.run(lead, seed, faults, steps, clock=clock, instruments=[steps])
+        lives = trio.run(_lead, seed, faults, steps, clock=clock, instruments=[steps])
     return Outcome(seed, tuple(lives.breaches), tuple(lives.history), lives.coverage)
 
 
-async def _lead(seed: int, faults: frozenset[Fault], steps: Steps, *, everything: bool) -> Lives:
-    lives = Lives(seed, faults, steps, everything=everything)
+async def _lead(seed: int, faults: frozenset[Fault], steps: Steps) -> Lives:
+    lives = Lives(seed, faults, steps)
     await lives.run()
     if not lives.breaches:
         lives.judge_end()

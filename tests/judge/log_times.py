@@ -38,6 +38,10 @@ class LogTimes:
                 break
             self.written[record.position] = writes[at][1]
 
+    def forget(self, end: int) -> None:
+        """The log ends there now: what stood behind is gone, and others take its place."""
+        self.written = {at: one for at, one in self.written.items() if at < end}
+
     def settled_end(self, log: Log, sync_seconds: float) -> int:
         """Position up to which the log is old enough.
 

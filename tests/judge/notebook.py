@@ -48,8 +48,10 @@ class Letter:
     asked_ms: int
     """The moment asked for."""
     notes: list[Note] = attrs.Factory(list[Note])
+    spoilt_at: int | None = None
+    """Position of its record whose body was damaged while it waited."""
     is_damaged: bool = False
-    """Its record was damaged on the disk while it waited."""
+    """A record of it shares a sector with a damaged body: it may be set aside."""
     is_recalled: bool = False
     """A delete as RocketMQ's clients write it was sent for it."""
 

@@ -195,7 +195,7 @@ class Rules:
         if letter.name in aside:
             if not letter.is_damaged:
                 yield "in quarantine, and nothing had damaged it"
-            if count:
+            elif count and letter.spoilt_at is not None:
                 yield "in quarantine, and it has arrived"
             return
         is_never = any(note.kind in NEVER for note in letter.notes)

@@ -38,13 +38,6 @@ class Fault(enum.Enum):
     """The body of a record that waits is damaged between two lives, after a stop in order."""
 
 
-LEFT_OUT: dict[tuple[Fault, Fault], str] = {
-    (Fault.LOST_CHECKPOINT, Fault.CLEAN): (
-        "a start without a checkpoint sets aside as gone what units name and cleaning has taken"
-    ),
-}
-"""Faults that are left out where the other one is drawn too, with the bug that they meet."""
-
 CHANCES = {
     Fault.KILL: 0.7,
     Fault.POWER: 0.5,
@@ -75,18 +68,14 @@ class Setting:
     sync_seconds: float
 
     @classmethod
-    def draw(cls, draw: Random, faults: frozenset[Fault], *, everything: bool) -> Setting:
+    def draw(cls, draw: Random, faults: frozenset[Fault]) -> Setting:
         """Draw one.
 
         Args:
             draw: Decides.
             faults: Those that may come.
-            everything: Also those that are left out.
         """
         chosen = {one for one in Fault if draw.random() < CHANCES[one] and one in faults}
-        for one, other in LEFT_OUT:
-            if other in chosen and not everything:
-                chosen.discard(one)
         return cls(
             faults=frozenset(chosen),
             precision_ms=draw.choice((1000, 1000, 200)),

@@ -256,13 +256,14 @@ class DequeueGet:
         while not self._looks_settled(slot):
             if state.stopping:
                 return False
-            await state.committed.wait()
+            # On a full disk queues lag behind the log, and go on without a word to this stage.
+            await state.committed.wait_at_most(self.options.retry_interval_ms / 1000)
         slot.is_settled = True
         return True
 
     async def _settles(self, slot: OpenSlot) -> bool:
         """The same for a later slot, without waiting."""
-        if slot.settles_at is None:
+        if slot.settles_py is None:
             await self._begin_to_settle(slot)
         slot.is_settled = self._looks_settled(slot)
         return slot.is_settled
@@ -273,11 +274,13 @@ class DequeueGet:
             # Queues show only what is synced; an answer under way may already count on it.
             await self.store.wait_flushed(self.store.commit_log.max_offset)
         self.state.called.set()
-        queue = self.store.queue(TIMER_TOPIC, 0)
-        slot.settles_at = 0 if queue is None else queue.max_offset
+        slot.settles_py = self.store.commit_log.max_offset
 
     def _looks_settled(self, slot: OpenSlot) -> bool:
-        return self.state.commit_queue_offset >= (slot.settles_at or 0)
+        if slot.settles_at is None and self.store.dispatched_to >= (slot.settles_py or 0):
+            queue = self.store.queue(TIMER_TOPIC, 0)
+            slot.settles_at = 0 if queue is None else queue.max_offset
+        return slot.settles_at is not None and self.state.commit_queue_offset >= slot.settles_at
 
     async def _wait_in(self, slot: OpenSlot) -> None:
         """Sleep until the next unit of the open slot is due, the slot ends, or it changes."""

@@ -31,6 +31,8 @@ from .timer_state import TimerState
 from .undeliverable import Reason, Undeliverable, check_size
 from .unread_delete import UnreadDelete, unread_among
 
+_ROLLED_DELETE = MAGIC_DELETE | MAGIC_ROLL
+
 WARM_MS = 60_000
 """Bodies of messages that waited longer are compared with their checksums before they leave."""
 
@@ -228,11 +230,16 @@ def _unread_deletes(requests: Requests) -> NDArray[np.bool_]:
 def _take_broken(
     requests: Requests, records: list[bytes | None], broken: list[int]
 ) -> list[Undeliverable]:
-    """Take out the records of which a sector is not as it was written."""
+    """Take out the records of which a sector is not as it was written.
+
+    A delete that rolls goes on: the damage may lie beside what it names, and without it the message
+    that it takes back would arrive.
+    """
     found: list[Undeliverable] = []
     for index in broken:
         record, request = records[index], requests[index]
-        if record is None:
+        is_rolled_delete = int(request["magic"]) & _ROLLED_DELETE == _ROLLED_DELETE
+        if record is None or is_rolled_delete:
             continue
         offset_py, size_py = int(request["offset_py"]), int(request["size_py"])
         text = (

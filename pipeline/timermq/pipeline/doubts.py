@@ -19,12 +19,14 @@ from timermq.timerstore.commit_log import CommitLog
 from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.properties import UNIQ_KEY_NAME, find
+from timermq.timerstore.record import RecordError, record_properties, record_topic
 from timermq.timerstore.record_check import CheckKind
 from timermq.timerstore.record_layout import BLANK, FIXED_SIZE_V1, MAGIC_V1, MAGIC_V2, PHY_OFFSET_AT
 
 from .already_done import Doubt, origin_in
 from .system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC
-from .timer_record import TIMER_TOPIC
+from .timer_record import ROLL_TIMES, TIMER_TOPIC
 
 FOREVER_MS = 1 << 62
 """After every moment."""
@@ -59,8 +61,8 @@ def doubts_of(store: MessageStore, holes: Sequence[Hole], *, is_javas: bool) -> 
 def _stated(log: CommitLog, hole: Hole) -> bytes:
     """The bytes of a hole that is one record by its own magic, position and size; else none.
 
-    The origin stands between them in the head, and is believed as they are, unless the head differs
-    from its seal.
+    The origin stands between them in the head, and is believed as they are. Where the head differs
+    from its seal, origin and key must fit together.
     """
     head = log.read(hole.position, FIXED_SIZE_V1)
     if len(head) < FIXED_SIZE_V1 or hole.reaches_segment_end:
@@ -68,8 +70,28 @@ def _stated(log: CommitLog, hole: Hole) -> bytes:
     size, magic = BLANK.struct.unpack_from(head)
     position = int.from_bytes(head[PHY_OFFSET_AT : PHY_OFFSET_AT + 8], signed=True)
     is_record = magic in (MAGIC_V1, MAGIC_V2) and size == hole.size and position == hole.position
-    is_record &= log.old.compare(hole.position, hole.position + FIXED_SIZE_V1)
-    return log.read(hole.position, hole.size) if is_record else b""
+    record = log.read(hole.position, hole.size) if is_record else b""
+    if record and not log.old.compare(hole.position, hole.position + FIXED_SIZE_V1):
+        return record if _is_of_its_origin(log, record) else b""
+    return record
+
+
+def _is_of_its_origin(log: CommitLog, record: bytes) -> bool:
+    """Whether key and origin of a record fit together, or it is one that has no origin."""
+    try:
+        properties = record_properties(record)
+        origin = origin_in(record)
+        if origin is None:
+            is_first = record_topic(record) == TIMER_TOPIC.encode()
+            return is_first and find(properties, ROLL_TIMES[:-1]) is None
+        found = log.check_at(origin, check_crc=False)
+        if found is None or found.kind is not CheckKind.RECORD:
+            return False
+        unique_key = find(properties, UNIQ_KEY_NAME)
+        named = find(record_properties(log.read(origin, found.size)), UNIQ_KEY_NAME)
+    except RecordError:
+        return False
+    return unique_key is not None and unique_key == named
 
 
 def _store_ms_behind(log: CommitLog, position: int) -> int:

@@ -71,9 +71,11 @@ class OpenSlot:
     deletes: frozenset[bytes] = frozenset()
     is_settled: bool = False
     """What was stored before the slot began is linked."""
+    settles_py: int | None = None
+    """Where the log ended when the slot began; None: it has not."""
     settles_at: int | None = None
-    """Entries of the timer topic below this one were stored before the slot began; None: it has
-    not."""
+    """Entries of the timer topic below this one stood before that end; None: their queue is not
+    complete up to there."""
     first_sent_py: int | None = None
     """The slot's messages are delivered at this position of the commit log or behind it; None:
     none has left before the slots before it were over."""

@@ -164,7 +164,7 @@ def recover(
     else:
         files.timer_log.forget_seals()
     files.timer_log.recover(tail_start)
-    files.timer_log.cut_unsound(flush_pos)
+    files.timer_log.cut_unsound_tail(flush_pos)
     cut_bodiless(files.timer_log, store.commit_log, tail_start)
     cut_torn_move(files.timer_log, store, tail_start)
     read_ms = checkpoint.last_read_time_ms
@@ -186,7 +186,7 @@ def recover(
             ring_count=files.wheel.ring_count,
         )
     is_whole = files.timer_log.max_pos >= flush_pos
-    is_whole &= not files.timer_log.cut_unsound(files.timer_log.min_pos)
+    is_whole &= not files.timer_log.cut_unsound()
     if not (fits and store.recovery.last_exit_ok):
         is_whole &= not cut_damaged(files.timer_log, _link_check(files, options, read_ms))
     decision = DECISIONS[state, is_whole, fits]

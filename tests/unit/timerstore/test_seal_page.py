@@ -14,7 +14,7 @@ from timermq.timerstore.seal_page import (
     SECTOR_SIZE,
     STRETCH_SIZE,
     SealPage,
-    flipped_bit,
+    mended,
     seals_of,
 )
 
@@ -73,28 +73,47 @@ def test_a_page_of_another_place() -> None:
     assert SealPage.decode(page_of(b"data", STRETCH_SIZE).encode(), 0) is None
 
 
-def test_every_flipped_bit_is_named() -> None:
-    """Set or cleared, in any place of a sector."""
-    data = Random(3).randbytes(SECTOR_SIZE)
+@pytest.mark.parametrize("size", [SECTOR_SIZE, 7, 4])
+def test_every_flipped_bit_is_put_right(size: int) -> None:
+    """Set or cleared, in any place of a sector, also of one that is not whole."""
+    data = Random(3).randbytes(size)
     sealed = int(seals_of(data)[0])
-    for bit in range(8 * SECTOR_SIZE):
+    for bit in range(8 * size):
         changed = bytearray(data)
         changed[bit // 8] ^= 1 << bit % 8
-        found = int(seals_of(bytes(changed))[0])
-        assert found != sealed
-        assert flipped_bit(found, sealed) == bit
+        assert mended(bytes(changed), sealed) == data
 
 
-@pytest.mark.parametrize("flips", [0, 2, 3, 100])
-def test_other_damage_is_no_flipped_bit(flips: int) -> None:
-    """Neither none, nor several."""
-    random = Random(flips)
+def test_any_damage_within_a_word_is_put_right() -> None:
+    """Words begin at multiples of four."""
+    random = Random(5)
+    for _ in range(500):
+        data = random.randbytes(SECTOR_SIZE)
+        at = 4 * random.randrange(128)
+        changed = data[:at] + random.randbytes(4) + data[at + 4 :]
+        if changed != data:
+            assert mended(changed, int(seals_of(data)[0])) == data
+
+
+def test_sound_bytes_are_not_mended() -> None:
+    """There is nothing to put right."""
+    data = Random(6).randbytes(SECTOR_SIZE)
+
+    assert mended(data, int(seals_of(data)[0])) is None
+
+
+@pytest.mark.parametrize("count", [5, 8, 100, SECTOR_SIZE])
+def test_larger_damage_stays(count: int) -> None:
+    """It is found, and nothing is made up in its place."""
+    random = Random(count)
     for _ in range(200):
         data = random.randbytes(SECTOR_SIZE)
-        changed = bytearray(data)
-        for bit in random.sample(range(8 * SECTOR_SIZE), flips):
-            changed[bit // 8] ^= 1 << bit % 8
-        assert flipped_bit(int(seals_of(bytes(changed))[0]), int(seals_of(data)[0])) is None
+        at = random.randrange(SECTOR_SIZE - count + 1)
+        noise = bytes(one ^ random.randrange(1, 256) for one in data[at : at + count])
+        changed = data[:at] + noise + data[at + count :]
+        sealed = int(seals_of(data)[0])
+        assert int(seals_of(changed)[0]) != sealed
+        assert mended(changed, sealed) is None
 
 
 def test_sectors_that_changed_places() -> None:

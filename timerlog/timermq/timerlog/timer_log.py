@@ -254,7 +254,7 @@ class TimerLog:
         self._queue.forget_seals()
 
     def mend(self) -> None:
-        """Compare all of the log with its seals, and put single bits right; before ``recover``.
+        """Compare all of the log with its seals, and put single words right; before ``recover``.
 
         A tenth of a second for ten million units that are in memory.
 
@@ -263,24 +263,37 @@ class TimerLog:
         """
         self._damaged = self._queue.mend(self.min_pos, self.max_pos)
 
-    def cut_unsound(self, from_pos: int) -> bool:
-        """Cut the log at the first unit that is not as it was written; whether there was one.
+    def cut_unsound_tail(self, durable_pos: int) -> None:
+        """Cut the log behind ``durable_pos`` where it is not as it was written.
 
-        Behind ``recover``; what ``mend`` has found counts.
-
-        Args:
-            from_pos: Units before it stay, whatever is wrong with them.
+        Behind ``recover``; what ``mend`` has found counts. A power cut may have kept seals of units
+        that it took, and the sector that they shared with durable ones is sound up to these.
 
         Raises:
             OSError: The disk failed.
         """
-        for sector in self._damaged:
-            segment = self._queue.segment_at(sector)
-            if segment is not None and from_pos < sector + SECTOR_SIZE and sector < self.max_pos:
-                index = min((sector - segment.start) // UNIT.size, units_in(segment.size))
-                self.cut(max(segment.start + index * UNIT.size, from_pos))
-                return True
-        return False
+        tail = [one for one in self._damaged if one + SECTOR_SIZE > durable_pos]
+        self._damaged = [one for one in self._damaged if one + SECTOR_SIZE <= durable_pos]
+        if tail and tail[0] < self.max_pos:
+            self.cut(max(self._unit_at(tail[0]), durable_pos))
+
+    def cut_unsound(self) -> bool:
+        """Cut the log at the first durable unit that is not as it was written; whether there was.
+
+        Behind ``cut_unsound_tail``.
+
+        Raises:
+            OSError: The disk failed.
+        """
+        if not self._damaged or self._damaged[0] >= self.max_pos:
+            return False
+        self.cut(self._unit_at(self._damaged[0]))
+        return True
+
+    def _unit_at(self, pos: int) -> int:
+        """Position of the unit that a byte of a segment belongs to, or of the blank."""
+        start = self.segment_start(pos)
+        return start + min((pos - start) // UNIT.size, units_in(self.segment_size)) * UNIT.size
 
     def recover(self, from_pos: int) -> int:
         """Find the end of the log, cut it there, and make what stands before it durable.

@@ -314,7 +314,7 @@ class MappedFileQueue:
             await self._seals.flush()
 
     def mend(self, first: int, end: int) -> list[int]:
-        """Compare what stands in [first, end) with its seals, and put single bits right.
+        """Compare what stands in [first, end) with its seals, and put single words right.
 
         Returns:
             Positions of the sectors that are not as they were written, and stay so.

@@ -171,13 +171,16 @@ class MessageStore:
         """Store time of the newest message, 0 for an empty log."""
         return self._writer.last_store_ms
 
+    @property
+    def dispatched_to(self) -> int:
+        """Log position up to which the queues are complete."""
+        return self._dispatcher.dispatched_to
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve the store in the background until cancelled: syncs, checkpoint, index, cleaning.
 
-        Cancellation: nothing is lost; `aclose` flushes what is left.
-
-        Raises:
-            StoreFailedError: A sync failed; the store takes no more messages.
+        StoreFailedError: a sync failed; the store takes no more messages. Cancellation: nothing is
+        lost; `aclose` flushes what is left.
         """
         await self._maintenance.run(task_status)
 
@@ -373,10 +376,7 @@ class MessageStore:
     def offset_by_time(
         self, topic: str, queue_id: int, time_ms: int, *, upper: bool = False
     ) -> int:
-        """The queue offset that belongs to a store time, 0 without a queue.
-
-        See `QueueReader.offset_by_time` for what belongs to what.
-        """
+        """See `QueueReader.offset_by_time`; 0 without a queue."""
         return self._reader.offset_by_time(self.queue(topic, queue_id), time_ms, upper=upper)
 
     def statistics(self) -> StoreStatistics:

@@ -2,7 +2,7 @@
 
 What this process has written comes from memory as it was. What was there when it began may have
 changed on the disk, and is compared once, a stretch at a time, when it is first read. A single
-flipped bit is put right; sectors that stay damaged are remembered.
+damaged word is put right; sectors that stay damaged are remembered.
 """
 
 from __future__ import annotations
@@ -36,9 +36,12 @@ class OldBytes:
         self.damaged.clear()
 
     def cut(self, end: int) -> None:
-        """What stands behind ``end`` is not old any more."""
+        """The log ends there: a power cut may have kept seals of bytes that it took.
+
+        So the sector that the end lies in is not known to be damaged.
+        """
         self._end = min(self._end, end)
-        self.damaged = {one for one in self.damaged if one < end}
+        self.damaged = {one for one in self.damaged if one + SECTOR_SIZE <= end}
 
     def compare(self, first: int, end: int) -> bool:
         """Compare what is old of [first, end); whether all of it is as it was written.

@@ -14,8 +14,9 @@ A page that is damaged, missing, or of another place says nothing: its sectors c
 A seal is the sum of the sector's 128 little-endian words of 32 bits, each times an odd number of 64
 bits, modulo 2^64 (multilinear hashing; Lemire and Kaser, "Strongly universal string hashing is
 fast", 2014). For many sectors at a time it costs half of what a CRC-32C of each does. A changed
-word always changes the sum, and a single flipped bit changes it by a number of its own, since a
-word leaves room for the 32 upper bits of its factor. So such a bit can be put right.
+word always changes the sum, and by how much tells which word it was and what it was before: of the
+128 factors only its own divides the difference into a number of 32 bits, but for one case in 2^24.
+So a flipped bit, or any damage within a word, can be put right.
 """
 
 from __future__ import annotations
@@ -74,6 +75,8 @@ def _factors() -> Sums:
 
 
 FACTORS = _factors()
+INVERSES: Sums = np.array([pow(one, -1, 1 << 64) for one in FACTORS.tolist()], np.uint64)
+"""What undoes the factors, modulo 2^64."""
 
 
 def seals_of(data: bytes) -> Sums:
@@ -83,26 +86,25 @@ def seals_of(data: bytes) -> Sums:
     return np.asarray(words.reshape(-1, WORD_COUNT) @ FACTORS, np.uint64)
 
 
-def flipped_bit(found: int, sealed: int) -> int | None:
-    """Which single bit of a sector makes the difference between two seals.
+def mended(sector: bytes, sealed: int) -> bytes | None:
+    """The sector as it was written, if one word of it alone is another; else None.
 
     Args:
-        found: Seal of the sector as it is.
+        sector: As it is; less than a whole one ends in zeros.
         sealed: Its seal as it was written.
-
-    Returns:
-        Bit 0 to 7 of byte n is 8 n + bit; None when it is not one bit alone.
     """
-    difference = np.uint64((found - sealed) % (1 << 64))
-    bits = np.arange(WORD_BITS, dtype=np.uint64)
-    steps = np.left_shift(FACTORS[:, None], bits[None, :])
-    is_set = steps == difference
-    is_cleared = (~steps + np.uint64(1)) == difference
-    places = np.argwhere(is_set | is_cleared)
-    if len(places) != 1:
+    difference = np.uint64((int(seals_of(sector)[0]) - sealed) % (1 << 64))
+    changes = (INVERSES * difference).view(np.int64)
+    words = np.frombuffer(sector.ljust(SECTOR_SIZE, b"\0"), "<u4").astype(np.int64)
+    before = words - changes
+    fits = (np.abs(changes) < 1 << WORD_BITS) & (before >= 0) & (before < 1 << WORD_BITS)
+    (places,) = np.nonzero(fits)
+    if len(places) != 1 or not difference:
         return None
-    word, bit = places[0].tolist()
-    return int(word) * WORD_BITS + int(bit)
+    words[places[0]] = before[places[0]]
+    whole = words.astype("<u4").tobytes()
+    is_inside = not any(whole[len(sector) :])
+    return whole[: len(sector)] if is_inside else None
 
 
 @attrs.define(eq=False, kw_only=True)

@@ -27,7 +27,7 @@ from .seal_page import (
     SECTOR_SIZE,
     STRETCH_SIZE,
     SealPage,
-    flipped_bit,
+    mended,
     seals_of,
 )
 
@@ -276,7 +276,7 @@ class Seals:
         return found
 
     def mend(self, segment_start: int, segment: File, first: int, end: int) -> list[int]:
-        """Put sectors right of which one bit alone is another; positions of those that stay so.
+        """Put sectors right of which one word alone is another; positions of those that stay so.
 
         Args:
             segment_start: Where the segment begins.
@@ -299,17 +299,14 @@ class Seals:
         if page is None:
             return False
         at = sector - segment_start
-        data = bytearray(segment.read(at, min(page.covered - rest, SECTOR_SIZE)))
-        sealed = int(page.seals[rest // SECTOR_SIZE])
-        bit = flipped_bit(int(seals_of(bytes(data))[0]), sealed)
-        if bit is None or bit // 8 >= len(data):
+        data = segment.read(at, min(page.covered - rest, SECTOR_SIZE))
+        before = mended(data, int(page.seals[rest // SECTOR_SIZE]))
+        if before is None:
             return False
-        data[bit // 8] ^= 1 << bit % 8
-        if int(seals_of(bytes(data))[0]) != sealed:
-            return False
-        segment.write(at, data)
+        segment.write(at, before)
         self._disk.sync_now(segment)
-        log.warning("flipped bit put right", path=segment.path, offset=at + bit // 8, bit=bit % 8)
+        changed = next(index for index, byte in enumerate(data) if byte != before[index])
+        log.warning("damaged word put right", path=segment.path, offset=at + changed)
         return True
 
     @contextlib.contextmanager

@@ -21,6 +21,7 @@ from timermq.timerstore.config_file import save_json_now
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.message import NO_HOST
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.seals import remove_seals
 from timermq.timerstore.store_options import StoreOptions
 
 from .aside import Aside
@@ -79,6 +80,7 @@ class TimerRepair:
 
     def _cut(self, row: SegmentRow, pos: int) -> None:
         """Let the timer log end at a position; later segments are set aside."""
+        remove_seals(self.disk, f"{self.root}/timerlog")
         for segment in row.segments:
             if segment.start >= pos:
                 self.aside.move(segment.path)

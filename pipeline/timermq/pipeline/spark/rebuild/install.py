@@ -3,7 +3,8 @@
 The order of the renames is what makes it one step for the broker::
 
     checkpoint aside          from here on nothing is believed of the timer files: a start makes
-    wheel, old log aside      what waits anew, from the units that are there and the commit log
+    wheel, old log aside      what waits anew, from the units that are there and the commit log;
+                              the seals of the old log are removed
     new log, wheel, metrics
     new checkpoint            from here on the new files count
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from timermq.pipeline.upkeep.aside import Aside
 from timermq.timerstore.disk import Disk
+from timermq.timerstore.seals import remove_seals
 
 CHECKPOINT_FILE = "config/timercheck"
 METRICS_FILE = "config/timermetrics"
@@ -37,6 +39,7 @@ def install(disk: Disk, root: str, staged: str, aside: Aside) -> None:
     """
     aside.move(CHECKPOINT_FILE)
     aside.move(WHEEL_FILE)
+    remove_seals(disk, f"{root}/{LOG_FOLDER}")
     old, new = f"{root}/{LOG_FOLDER}", f"{staged}/{LOG_FOLDER}"
     for name in reversed(disk.list_dir(old)):
         aside.move(f"{LOG_FOLDER}/{name}")
