@@ -15,6 +15,7 @@ each queue from its start, offset by offset.
 from __future__ import annotations
 
 import enum
+import re
 from collections import Counter
 from collections.abc import Generator, Iterator, MutableMapping
 from contextlib import contextmanager
@@ -27,12 +28,13 @@ import trio
 import trio.testing
 
 from fakes import VirtualClock
+from judge.leading import seeded_scheduling
 from judge.reader import LogReader, LogRecord
 from simulation.staged_service import ROOT
 from timermq.broker.topic_validator import TRANS_HALF_TOPIC
 from timermq.pipeline import TimerMessageStore
 from timermq.timerstore.disk_damage import Image, read_image, write_image
-from timermq.timerstore.errors import StoreFormatError
+from timermq.timerstore.errors import StoreError
 from timermq.timerstore.file_family import FileFamily, family_of
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.memory_node import SECTOR_SIZE
@@ -49,6 +51,8 @@ LONGEST_S = 600
 TOPICS = ("T", "P")
 ROLLED_BACK = frozenset({"2"})
 """Transactions that their producer decides so, as often as it is asked."""
+PLACE = re.compile(rf"{ROOT}/\S+: at \d+: expected ")
+"""How a refusal begins."""
 NO_CONTENT = frozenset({FileFamily.LOCK, FileFamily.ABORT, FileFamily.INDEX})
 """Files that a refused start may change: the index is read by no start, and follows the log."""
 
@@ -164,7 +168,8 @@ class Served:
     """What came of serving."""
 
     view: View | None = None
-    refusal: StoreFormatError | None = None
+    refusal: str | None = None
+    """Why the start was refused."""
     ends: tuple[str, ...] = ()
     """Of processes that ended by themselves: why."""
     lines: tuple[str, ...] = ()
@@ -194,7 +199,7 @@ def serve(store: Store, image: Image) -> Served:
     """Start a process over some files, and let it serve until all is due."""
     lines: list[str] = []
     clock = trio.testing.MockClock(autojump_threshold=0)
-    with quiet(lines):
+    with quiet(lines), seeded_scheduling(1):
         served = trio.run(_serve, store, image, clock=clock)
     return attrs.evolve(served, lines=tuple(lines))
 
@@ -213,8 +218,8 @@ async def _serve(store: Store, image: Image) -> Served:
         except Exception as error:
             found = list(_leaves(error))
             disk.process_kill()
-            if isinstance(found[0], StoreFormatError) and not ends:
-                return Served(None, found[0], (), (), read_image(disk, ROOT))
+            if _is_refusal(found[0]) and not ends:
+                return Served(None, str(found[0]), (), (), read_image(disk, ROOT))
             ends.append(f"{type(found[0]).__name__}: {found[0]}")
     return Served(None, None, tuple(ends), (), {})
 
@@ -285,7 +290,11 @@ def _keys_aside(case: Case, positions: Counter[int]) -> Counter[str]:
     return Counter(keys[one] for one in positions if one in keys)
 
 
-def _judge_refusal(refusal: StoreFormatError, before: Image, after: Image) -> Verdict:
+def _is_refusal(error: BaseException) -> bool:
+    return isinstance(error, StoreError) and PLACE.match(str(error)) is not None
+
+
+def _judge_refusal(refusal: str, before: Image, after: Image) -> Verdict:
     changed = [
         path
         for path in sorted(before.keys() | after.keys())
@@ -329,7 +338,7 @@ def _wrong_queues(case: Case, truth: View, found: View) -> Iterator[str]:
 def _before(name: str) -> View:
     """What had arrived when a store was left."""
     store = store_named(name)
-    with quiet([]):
+    with quiet([]), seeded_scheduling(1):
         return trio.run(_look, store, clock=trio.testing.MockClock(autojump_threshold=0))
 
 

@@ -10,6 +10,7 @@ import trio
 import trio.testing
 
 from fakes import START_MS, VirtualClock
+from judge.leading import seeded_scheduling
 from left_levels import leave, waiting
 from simulation.bulk_workloads import SOME
 from simulation.staged_service import HOST, ROOT, timed
@@ -181,9 +182,9 @@ def store_named(name: str) -> Store:
     """The store of a name; it is the same each time."""
     kind, _, end = name.partition("-")
     act, parts = KINDS[kind]
-    return trio.run(
-        _made, name, act, parts, end, clock=trio.testing.MockClock(autojump_threshold=0)
-    )
+    clock = trio.testing.MockClock(autojump_threshold=0)
+    with seeded_scheduling(1):
+        return trio.run(_made, name, act, parts, end, clock=clock)
 
 
 async def _made(name: str, act: Act, parts: Parts, end: str) -> Store:

@@ -15,6 +15,11 @@ MENDED = {
     "pending-stopped:timerwheel:zero:5": Outcome.SAME,
     "moved-stopped:timerwheel:swap:5+6": Outcome.SAME,
     "levels-stopped:timerwheel:stale:5": Outcome.SAME,
+    # A number of the timer checkpoint was believed although its checksum said otherwise.
+    "transactions-stopped:config/timercheck:flip:2.1": Outcome.SAME,
+    "bulk-killed:config/timercheck:flip:21.2": Outcome.SAME,
+    # What had been durable was cut off, for the newest record could not say that it was there.
+    f"rolled-killed:{LOG}:zero:1": Outcome.WITHHELD,
     # Consumers were given the bytes of a damaged sector.
     f"pending-stopped:{LOG}:zero:0": Outcome.WITHHELD,
     f"levels-stopped:{LOG}:zero:4": Outcome.WITHHELD,
@@ -22,6 +27,8 @@ MENDED = {
     f"cancelled-stopped:{LOG}:zero:1": Outcome.SET_ASIDE,
     # The last unit of a queue was cut off with its damaged record, and its offset given out again.
     f"transactions-stopped:{LOG}:zero:7": Outcome.SAME,
+    # So it was behind a kill, by making the queue again.
+    f"transactions-killed:{LOG}:zero:6": Outcome.WITHHELD,
     # A half message that could not be read was gone without a word.
     f"transactions-stopped:{LOG}:zero:4": Outcome.WITHHELD,
     # So was an entry of the quarantine.

@@ -3,7 +3,8 @@
 Values are taken first, then everything they describe is synced, then they are written::
 
     take   read time and scan position, queue offset, end of both logs, copies of the dirty slots
-    sync   commit log up to its end as taken: delivered bodies, waiting bodies
+    sync   commit log up to its end as taken: delivered bodies, waiting bodies; and its checkpoint,
+           for a log that ends before what is promised here is damaged, not cut by a power cut
     sync   timer log up to its end as taken
     write  the copied slots, sync the wheel: it never points past the synced timer log
     write  the checkpoint page, sync it
@@ -80,7 +81,7 @@ class TimerFlush:
         scan_py = state.scan_py
         dirty = files.wheel.snapshot_dirty()
         metrics = files.metrics.text(self.clock.now_ms())
-        await self.store.flush()
+        await self.store.flush(noted=True)
         await files.timer_log.flush(log_end)
         try:
             files.wheel.write_dirty(dirty)

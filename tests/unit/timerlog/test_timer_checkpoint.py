@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from timermq.timerlog import CheckpointExtension, TimerCheckpoint
-from timermq.timerlog.timer_checkpoint import EXTENSION_AT, PAGE_SIZE
+from timermq.timerlog.timer_checkpoint import CHECKPOINT, EXTENSION_AT, PAGE_SIZE
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.memory_disk import MemoryDisk
 
@@ -133,9 +133,21 @@ def test_a_change_that_is_not_ours_voids_the_extension(at: int) -> None:
     checkpoint = TimerCheckpoint()
     update(checkpoint)
     page = bytearray(checkpoint.encode())
-    page[at] ^= 1
+    page[at] ^= 3
 
     assert TimerCheckpoint.decode(bytes(page)).extension is None
+
+
+@pytest.mark.parametrize("at", [*range(CHECKPOINT.size), EXTENSION_AT + 7, EXTENSION_AT + 23])
+@pytest.mark.parametrize("bit", [0, 7])
+def test_a_flipped_bit_is_put_right(at: int, bit: int) -> None:
+    """A read time in the far future would pass over all that waits until then."""
+    checkpoint = TimerCheckpoint()
+    update(checkpoint)
+    page = bytearray(checkpoint.encode())
+    page[at] ^= 1 << bit
+
+    assert TimerCheckpoint.decode(bytes(page)).encode() == checkpoint.encode()
 
 
 def test_an_unknown_version_is_not_read() -> None:

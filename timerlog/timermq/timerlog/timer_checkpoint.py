@@ -19,6 +19,7 @@ import attrs
 
 from timermq.timerstore.disk import Disk, File
 from timermq.timerstore.errors import StoreFormatError
+from timermq.timerstore.flipped_bit import flipped_bit, mended
 from timermq.timerstore.layout import Layout
 
 PAGE_SIZE = 4096
@@ -128,7 +129,11 @@ class TimerCheckpoint:
 
     @classmethod
     def decode(cls, page: bytes) -> TimerCheckpoint:
-        """Read a page; the extension is checked, the seven numbers cannot be."""
+        """Read a page; a single flipped bit is put right.
+
+        The extension is checked. The seven numbers cannot be: RocketMQ writes them alone.
+        """
+        page = _mended(page)
         numbers = dict(zip(CHECKPOINT.names, CHECKPOINT.unpack(page), strict=True))
         return cls(**numbers, extension=_decode_extension(page))
 
@@ -205,6 +210,17 @@ class TimerCheckpoint:
         """Close the file; nothing is written."""
         if self._file is not None:
             self._file.close()
+
+
+def _mended(page: bytes) -> bytes:
+    """The page as it was, if one bit of what our checksum covers is another."""
+    head, block = page[: CHECKPOINT.size], page[EXTENSION_AT : EXTENSION_AT + EXTENSION.size]
+    covered = head + block[: EXTENSION.offset_of("crc")]
+    found = flipped_bit(covered, int.from_bytes(block[EXTENSION.offset_of("crc") :]))
+    if found is None:
+        return page
+    offset, bit = found
+    return mended(page, offset if offset < len(head) else offset - len(head) + EXTENSION_AT, bit)
 
 
 def _encode_extension(extension: CheckpointExtension, head: bytes) -> bytes:

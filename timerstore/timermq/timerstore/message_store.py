@@ -266,9 +266,9 @@ class MessageStore:
         """
         return await self._commit.wait_flushed(phy_offset, self.options.sync_flush_timeout_ms)
 
-    async def flush(self) -> None:
-        """Make everything put so far durable, log and queues; StoreFailedError if a sync failed."""
-        await self._maintenance.flush()
+    async def flush(self, *, noted: bool = False) -> None:
+        """Make all that was put durable, and note it if wanted; StoreFailedError if that failed."""
+        await (self._maintenance.flush_checkpoint() if noted else self._maintenance.flush())
 
     def fail(self, error: OSError) -> None:
         """Raise StoreFailedError, also from `run`: a file of its owner's was not synced."""

@@ -50,6 +50,8 @@ class OldBytes:
             OSError: The disk failed.
         """
         end = min(end, self._end)
+        if first >= end:
+            return True
         at = first
         while at < end:
             segment = self._files.segment_at(at)

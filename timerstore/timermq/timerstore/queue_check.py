@@ -4,8 +4,8 @@ A queue is made again from the start of the log when
 
 - a file of it is damaged: missing between others, of another length, not to be read;
 - units stand behind its end that no power cut can have left, see ``unit_scan``;
-- after a kill, its newest unit shows no record, although all units up to there were durable, or
-  points behind the log;
+- after a kill, its newest unit shows no record and none that is damaged, although all units up to
+  there were durable, or points behind the log;
 - after a kill, a record near the end of what was durable has no unit that shows it.
 
 A record whose queue shows it under another number is itself damaged, and says nothing here. Before
@@ -52,6 +52,16 @@ def shows_record(log: CommitLog, queue: ConsumeQueue, offset: int) -> bool:
     record = read_log_record(log.read(phy_offset, size))
     place = (record.topic, record.queue_id, record.queue_offset)
     return place == (queue.topic.encode(), queue.queue_id, offset)
+
+
+def ends_falsely(log: CommitLog, queue: ConsumeQueue) -> bool:
+    """Whether the newest unit points to what is no record of its place.
+
+    Where the record is damaged the unit is right: without it the offset would be given out again.
+    """
+    phy_offset, size, _ = queue.units(queue.max_offset - 1, 1)[0].tolist()
+    is_damaged = not log.old.compare(phy_offset, phy_offset + size)
+    return not is_damaged and not shows_record(log, queue, queue.max_offset - 1)
 
 
 @attrs.define(eq=False)
@@ -101,7 +111,7 @@ class QueueCheck:
     def _ends_falsely(self, queue: ConsumeQueue) -> bool:
         end = queue.max_physic_offset
         is_due = self._log.min_offset < end <= self._durable_py or end > self._log.max_offset
-        return is_due and not shows_record(self._log, queue, queue.max_offset - 1)
+        return is_due and ends_falsely(self._log, queue)
 
     def _compare(self) -> set[QueueKey]:
         """Compare records with units where the walk of a recovery is near anyway."""
@@ -160,10 +170,15 @@ class QueueCheck:
         return at != offset and shown is not None and shown[0] == phy_offset
 
     def _records(self, first: int, end: int) -> Iterator[tuple[int, int, LogRecord]]:
-        """The records that queues hold, from a record on, up to an end or the first damage."""
+        """The records that queues hold, from a record on, up to an end or the first damage.
+
+        Those that are not as they were written say nothing, and are left out.
+        """
         for phy_offset, size in self._log.scan(first, check_crc=False):
             if phy_offset >= end:
                 return
+            if not self._log.old.compare(phy_offset, phy_offset + size):
+                continue
             record = read_log_record(self._log.read(phy_offset, size))
             if record.is_queued and record.queue_offset >= 0:
                 yield phy_offset, size, record

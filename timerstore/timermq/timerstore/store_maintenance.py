@@ -150,12 +150,13 @@ class StoreMaintenance:
         is_dispatched = self._dispatcher.dispatched_to >= end
         await self._sync(self._queues.flush)
         self._checkpoint.physic_msg_timestamp = store_ms
-        if is_dispatched:
+        if is_dispatched and end >= (self._checkpoint.durable_py or 0):
+            # Not so when another task has noted more meanwhile.
             self._checkpoint.logics_msg_timestamp = store_ms
             self._checkpoint.durable_py = end
         await self._sync(self._flush_checkpoint_page)
         if is_dispatched:
-            self._checkpointed_to = end
+            self._checkpointed_to = max(end, self._checkpointed_to)
 
     async def clean(self) -> int:
         """Remove segments that may and should go; the count of log segments removed.

@@ -41,7 +41,7 @@ from .errors import StoreFormatError
 from .log_holes import mended_before_good
 from .log_record import STORE_MS_END, is_cut_short, is_torn, store_ms_of
 from .lost_log import check_log_is_there
-from .queue_check import LMQ_PREFIX, QueueCheck, shows_record
+from .queue_check import LMQ_PREFIX, QueueCheck, ends_falsely
 from .record import BLANK_SIZE, MAGIC_V1, MAGIC_V2
 from .record_check import CheckKind
 from .redispatch import QueueKey, Redispatch
@@ -295,7 +295,9 @@ def _is_record_end(store: StoreFiles, phy_offset: int) -> bool:
             unit_phy, size, _ = queue.units(after - 1, 1)[0].tolist()
             if unit_phy + size == phy_offset:
                 found = store.log.check_at(unit_phy, check_crc=False)
-                return found is not None and found.size == size
+                is_there = found is not None and found.size == size
+                # Damaged it cannot say that it is the one; its seal says that it was.
+                return is_there or not store.log.old.compare(unit_phy, phy_offset)
     return False
 
 
@@ -331,6 +333,10 @@ def _check_end(store: StoreFiles, scan: LogScan, *, found_any: bool) -> None:
     if end < store.register.log_end:
         expected = f"records up to {store.register.log_end}, where the log ended before"
         raise StoreFormatError(path, at, expected, scan.reason)
+    durable_py = store.checkpoint.durable_py
+    if durable_py is not None and end < durable_py and not log.old.compare(end, durable_py):
+        expected = f"records up to {durable_py}, which were durable"
+        raise StoreFormatError(path, at, expected, scan.reason)
     durable_ms = FOREVER_MS if store.last_exit_ok else store.checkpoint.physic_msg_timestamp
     for beyond in _records_beyond(store, end):
         store_ms = _record_store_ms(log, beyond)
@@ -357,16 +363,12 @@ def _drop_false_units(log: CommitLog, queue: ConsumeQueue) -> None:
     """Remove newest units that point to no record of the queue.
 
     RocketMQ leaves units behind the end of a queue that it cuts, and takes them for good the next
-    time that it opens the store. A unit whose record is damaged stays: cut off, its offset would be
-    given out again.
+    time that it opens the store.
     """
     while queue.min_offset < queue.max_offset and not queue.topic.startswith(LMQ_PREFIX):
-        newest = queue.max_offset - 1
-        phy_offset, size, _ = queue.units(newest, 1)[0].tolist()
-        is_damaged = not log.old.compare(phy_offset, phy_offset + size)
-        if is_damaged or shows_record(log, queue, newest):
+        if not ends_falsely(log, queue):
             return
-        queue.cut(phy_offset)
+        queue.cut(int(queue.units(queue.max_offset - 1, 1)[0]["phy_offset"]))
 
 
 def _missing_queues(store: StoreFiles) -> set[QueueKey]:

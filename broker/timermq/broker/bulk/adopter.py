@@ -344,6 +344,8 @@ class Adopter:
         """Whether the note is written, behind what it says."""
         if not await self._store.wait_flushed(note.log_py):
             return False
+        # A log that ends before what is promised here is damaged then, not cut by a power cut.
+        await self._store.flush(noted=True)
         try:
             await work.refused_rows.sync()
             with trio.CancelScope(shield=True):
