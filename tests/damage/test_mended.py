@@ -8,6 +8,9 @@ from damage.damages import Case
 from damage.outcome import Outcome, Verdict, judge
 
 LOG = "commitlog/00000000000000000000"
+HALVES = "consumequeue/RMQ_SYS_TRANS_HALF_TOPIC/0/00000000000000000000"
+MARKS = "consumequeue/RMQ_SYS_TRANS_OP_HALF_TOPIC/0/00000000000000000000"
+ENTRIES = "consumequeue/rmq_sys_TIMERMQ_QUARANTINE/0/00000000000000000000"
 
 MENDED = {
     # A wheel behind a stop in order was believed: its messages were lost without a word.
@@ -29,6 +32,11 @@ MENDED = {
     f"transactions-stopped:{LOG}:zero:7": Outcome.SAME,
     # So it was behind a kill, by making the queue again.
     f"transactions-killed:{LOG}:zero:6": Outcome.WITHHELD,
+    # Units behind a stop in order were believed.
+    "pending-stopped:consumequeue/P/0/00000000000000000000:flip:11.0": Outcome.SAME,
+    f"transactions-stopped:{HALVES}:flip:10.0": Outcome.SAME,
+    f"transactions-stopped:{MARKS}:flip:6.3": Outcome.SAME,
+    f"quarantine-stopped:{ENTRIES}:flip:31.3": Outcome.SAME,
     # A half message that could not be read was gone without a word.
     f"transactions-stopped:{LOG}:zero:4": Outcome.WITHHELD,
     # So was an entry of the quarantine.

@@ -6,7 +6,7 @@ A queue is made again from the start of the log when
 - units stand behind its end that no power cut can have left, see ``unit_scan``;
 - after a kill, its newest unit shows no record and none that is damaged, although all units up to
   there were durable, or points behind the log;
-- after a kill, a record near the end of what was durable has no unit that shows it.
+- a record near the end of what was durable has no unit that shows it.
 
 A record whose queue shows it under another number is itself damaged, and says nothing here. Before
 anything is changed the log is read once for the queues that are to be made again: a record that is
@@ -21,6 +21,7 @@ import attrs
 
 from .commit_log import CommitLog
 from .consume_queue import ConsumeQueue
+from .delay_levels import SCHEDULE_TOPIC
 from .errors import StoreFormatError
 from .log_record import LogRecord, read_log_record
 from .queue_unit import UNIT
@@ -30,8 +31,10 @@ from .store_files import StoreFiles
 from .topic_queue import queue_refusal
 
 COMPARED_SIZE = 16 << 20
-"""Bytes of the log before what was durable whose records are compared with their units after a
-kill: some 50,000 records, a fraction of a second."""
+"""Bytes of the log before what was durable whose records are compared with their units: some 50,000
+records, a fraction of a second."""
+
+TAGS_CODE_AT = UNIT.offset_of("tags_code")
 
 BLOCK_COUNT = 128
 """Units of a queue that are read together."""
@@ -104,8 +107,7 @@ class QueueCheck:
             if not queue.topic.startswith(LMQ_PREFIX)
             and (queue.is_doubtful(before_py) or (killed and self._ends_falsely(queue)))
         }
-        if killed:
-            doubtful |= self._compare()
+        doubtful |= self._compare()
         return self._next_offsets(doubtful) if doubtful else {}
 
     def _ends_falsely(self, queue: ConsumeQueue) -> bool:
@@ -122,7 +124,9 @@ class QueueCheck:
             queue = queues.get(topic, record.queue_id)
             if queue is not None:
                 unit = queue_unit(record, topic, phy_offset, size, levels_ms)
-                if unit == self._packed(queue, offset):
+                # A moment of a classic level stays what it was, whatever the level is by now.
+                size_of_unit = TAGS_CODE_AT if topic == SCHEDULE_TOPIC else UNIT.size
+                if unit[:size_of_unit] == self._packed(queue, offset)[:size_of_unit]:
                     continue
                 if self._is_shown_elsewhere(queue, offset, phy_offset):
                     continue
