@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator, MutableMapping
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import structlog
@@ -241,7 +241,7 @@ async def _wait_and_view(process: Process) -> View:
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        for one in error.exceptions:
+        for one in cast("BaseExceptionGroup[BaseException]", error).exceptions:
             yield from _leaves(one)
     else:
         yield error

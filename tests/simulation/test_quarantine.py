@@ -198,7 +198,7 @@ async def test_a_record_that_is_damaged_at_rest(
 
 
 async def test_a_delete_that_is_damaged_at_rest_is_no_message(autojump_clock: MockClock) -> None:
-    """Nobody can read what it takes back: what it may be is set aside beside it, and nothing comes."""
+    """What it takes back is not to be read: what it may be is set aside beside it."""
     disk, clock = MemoryDisk(), VirtualClock()
     async with running(disk, clock) as service:
         service.put([timed("a", START_MS + 8_000), delete_of("a", START_MS + 8_000)])
