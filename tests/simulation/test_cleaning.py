@@ -202,6 +202,7 @@ async def test_without_a_single_block_timers_wait_for_room(autojump_clock: MockC
         disk.total = disk.usage(ROOT).used
         await trio.sleep(240)
         before = bodies(service.store)
+        lags = service.store.dispatch() < service.store.commit_log.max_offset
         disk.total = 1 << 40
         await trio.sleep(10)
         after = bodies(service.store)
@@ -210,7 +211,7 @@ async def test_without_a_single_block_timers_wait_for_room(autojump_clock: MockC
     assert len(before) < count
     assert [str(number) for number in range(count)] == after
     assert (0, count) == (counts.set_aside, counts.delivered)
-    assert counts.retried > 0
+    assert lags
 
 
 async def test_the_broker_says_that_its_disk_is_full(autojump_clock: MockClock) -> None:

@@ -26,6 +26,7 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import decode_record
 from timermq.timerstore.record_layout import BODY_LENGTH_AT, MAGIC_AT, PHY_OFFSET_AT
+from timermq.timerstore.seals import remove_seals
 
 LOG = f"{ROOT}/commitlog/{0:020}"
 TIMER_LOG = f"{ROOT}/timerlog/{0:020}"
@@ -186,6 +187,7 @@ async def test_a_damaged_delivery_counts_as_far_as_its_head_is_readable(
         at, _ = places(service.store.commit_log, "T")["m7"]
     disk.process_kill()
     flip_bit(disk, LOG, at + PLACES[place], 0x01)
+    remove_seals(disk, f"{ROOT}/commitlog")
     disk.remove(TIMERCHECK)
 
     async with running(disk, clock, store_options=FILES, timer_options=WHEEL) as service:
@@ -243,6 +245,7 @@ async def test_lost_records_of_other_topics_leave_nothing_in_doubt(
         assert arrived(service.store) == Counter()
     disk.process_kill()
     zero(disk, lost.result.phy_offset, lost.result.size)
+    remove_seals(disk, f"{ROOT}/commitlog")
     disk.remove(TIMERCHECK)
     clock.step(60_000)
 

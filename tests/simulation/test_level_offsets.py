@@ -78,7 +78,7 @@ def left_disk(clock: VirtualClock, messages: list[Message] | None = None) -> Tig
     sent = [waiting(f"m{n}", n % 2 + 1) for n in range(COUNT)]
     leave(disk, FILES, clock.now_ms, messages or sent, {})
     disk.process_kill()
-    disk.blocks_left["/commitlog/"] = 0
+    disk.blocks_left[f"{ROOT}/commitlog/"] = 0
     return disk
 
 
@@ -105,7 +105,7 @@ async def test_written_by_the_clock(autojump_clock: trio.testing.MockClock) -> N
     ) as service:
         for second in range(1, 95):
             if second % 7 == 0:
-                disk.blocks_left["/commitlog/"] += 1
+                disk.blocks_left[f"{ROOT}/commitlog/"] += 1
             await trio.sleep(1)
             found = way_back(disk, FILES, clock.now_ms)
             assert [] == found.lost
@@ -163,7 +163,7 @@ async def test_no_room_for_the_file(autojump_clock: trio.testing.MockClock) -> N
     """It is written as soon as there is room, also when everything has moved meanwhile."""
     clock = VirtualClock()
     disk = left_disk(clock)
-    disk.blocks_left = {"/commitlog/": 1}
+    disk.blocks_left = {f"{ROOT}/commitlog/": 1}
     async with running(
         disk, clock, store_options=FILES, timer_options=WHEEL, stop=False
     ) as service:

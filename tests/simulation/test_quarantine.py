@@ -36,6 +36,7 @@ from timermq.pipeline.quarantine_release import Verdict
 from timermq.pipeline.system_topics import QUARANTINE_TOPIC, TIMER_TOPIC
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
+from timermq.timerstore.seals import remove_seals
 from timermq.timerstore.store_options import StoreOptions
 
 SLOT_MS = START_MS // 1000 * 1000 + 2_000
@@ -177,7 +178,10 @@ BIG = QUIET_FILES
 async def test_a_record_that_is_damaged_at_rest(
     autojump_clock: MockClock, old: bytes, new: bytes, reason: str, restart: bool
 ) -> None:
-    """What waited long, or was there before the start, is looked at before it leaves."""
+    """What waited long, or was there before the start, is checked before it leaves.
+
+    As in a store of an earlier version, which has no seals.
+    """
     disk, clock = MemoryDisk(), VirtualClock()
     wheel = attrs.evolve(SMALL_WHEEL, timer_roll_window_slot=110)
     deliver_ms = START_MS + 90_000
@@ -191,6 +195,7 @@ async def test_a_record_that_is_damaged_at_rest(
             assert service.statistics().pending_by_topic["T"] == 0
     if restart:
         change(disk, old, new)
+        remove_seals(disk, f"{ROOT}/commitlog")
     async with running(disk, clock, store_options=BIG, timer_options=wheel) as service:
         await trio.sleep(120)
         assert (read_bodies(service.store), only_entry(service).reason) == (["b"], reason)
@@ -564,6 +569,7 @@ async def test_a_damaged_message_is_not_moved(autojump_clock: MockClock) -> None
     async with running(disk, clock) as service:
         service.put([timed("waits", START_MS + 15_000), timed("newest", START_MS + 9_000)])
     change(disk, b"waits", b"xaits")
+    remove_seals(disk, f"{ROOT}/commitlog")
     async with running(disk, clock, stop=False) as service:
         with pytest.raises(CancelError, match="CANCEL_DAMAGED"):
             service.cancellation.reschedule(Wanted("T", "waits"), START_MS + 18_000)

@@ -256,7 +256,7 @@ class DequeueGet:
         while not self._looks_settled(slot):
             if state.stopping:
                 return False
-            # On a full disk queues lag behind the log, and go on without a word to this stage.
+            # On a full disk queues lag behind the log: nothing tells when they may go on.
             await state.committed.wait_at_most(self.options.retry_interval_ms / 1000)
         slot.is_settled = True
         return True
@@ -277,7 +277,7 @@ class DequeueGet:
         slot.settles_py = self.store.commit_log.max_offset
 
     def _looks_settled(self, slot: OpenSlot) -> bool:
-        if slot.settles_at is None and self.store.dispatched_to >= (slot.settles_py or 0):
+        if slot.settles_at is None and self.store.dispatch() >= (slot.settles_py or 0):
             queue = self.store.queue(TIMER_TOPIC, 0)
             slot.settles_at = 0 if queue is None else queue.max_offset
         return slot.settles_at is not None and self.state.commit_queue_offset >= slot.settles_at

@@ -171,9 +171,9 @@ class MessageStore:
         """Store time of the newest message, 0 for an empty log."""
         return self._writer.last_store_ms
 
-    @property
-    def dispatched_to(self) -> int:
-        """Log position up to which the queues are complete."""
+    def dispatch(self) -> int:
+        """Log position up to which the queues are complete, once they had what they can take."""
+        self._maintenance.try_dispatch()
         return self._dispatcher.dispatched_to
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
