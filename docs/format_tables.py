@@ -18,6 +18,7 @@ from timermq.timerstore.index_layout import ENTRY, HEADER
 from timermq.timerstore.layout import Layout
 from timermq.timerstore.queue_unit import UNIT as QUEUE_UNIT
 from timermq.timerstore.record_layout import BLANK, HEAD
+from timermq.timerstore.seal_page import PAGE_HEAD, PAGE_TAIL
 from timermq.timerstore.store_checkpoint import EXTENSION as STORE_EXTENSION
 from timermq.timerstore.store_checkpoint import PAGE
 from timermq.wheel.slot import SLOT
@@ -38,6 +39,8 @@ LAYOUTS: tuple[Layout, ...] = (
     TIMER_BLANK,
     CHECKPOINT,
     EXTENSION,
+    PAGE_HEAD,
+    PAGE_TAIL,
 )
 
 
