@@ -256,8 +256,6 @@ class TimerLog:
     def mend(self) -> None:
         """Compare all of the log with its seals, and put single words right; before ``recover``.
 
-        A tenth of a second for ten million units that are in memory.
-
         Raises:
             OSError: The disk failed.
         """

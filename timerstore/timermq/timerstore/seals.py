@@ -33,6 +33,9 @@ from .seal_page import (
 
 DIRECTORY = "timermq-seals"
 
+CLEAR_SIZE = 1 << 20
+"""Bytes of pages that are cleared in one step."""
+
 log = structlog.get_logger("timermq.timerstore.seals")
 
 
@@ -137,10 +140,8 @@ class Seals:
         self._tail = data[len(data) - len(data) % SECTOR_SIZE :]
         pages.write(number * PAGE_SIZE, page.encode())
         behind_at = (number + 1) * PAGE_SIZE
-        behind = pages.read(behind_at, pages.size() - behind_at)
-        if any(behind):
-            pages.write(behind_at, bytes(len(behind)))
-        return any(behind) or (sealed is not None and sealed.covered > page.covered)
+        has_more = _clear(pages, behind_at)
+        return has_more or (sealed is not None and sealed.covered > page.covered)
 
     def start_segment(self, segment_start: int) -> list[str]:
         """Reserve the pages of a segment that is made; the directories that have a new entry.
@@ -149,10 +150,10 @@ class Seals:
             OSError: No room; nothing has changed.
         """
         changed = self._disk.make_dirs(self.directory)
+        is_new = not self._disk.exists(self._path(segment_start))
         file = self._create(segment_start)
-        stale = file.read(0, file.size())
-        if any(stale):
-            file.write(0, bytes(len(stale)))
+        if not is_new:
+            _clear(file, 0)
         file.close()
         return [*changed, self.directory]
 
@@ -327,3 +328,14 @@ class Seals:
 
     def _path(self, segment_start: int) -> str:
         return f"{self.directory}/{segment_start:020d}"
+
+
+def _clear(pages: File, first: int) -> bool:
+    """Overwrite with zeros what stands from a byte on; whether anything did."""
+    found = False
+    for at in range(first, pages.size(), CLEAR_SIZE):
+        data = pages.read(at, CLEAR_SIZE)
+        if data.count(0) < len(data):
+            pages.write(at, bytes(len(data)))
+            found = True
+    return found
