@@ -159,10 +159,10 @@ def recover(
     flush_pos = checkpoint.last_timer_log_flush_pos
     state = _checkpoint_state(files)
     tail_start = _tail_start(files, state, flush_pos)
-    if state is CheckpointState.OURS:
-        files.timer_log.mend()
-    else:
+    if state is not CheckpointState.OURS:
         files.timer_log.forget_seals()
+    elif not files.read_only:
+        files.timer_log.mend()  # Tools tell what the files hold, damage and all.
     files.timer_log.recover(tail_start)
     files.timer_log.cut_unsound_tail(flush_pos)
     cut_bodiless(files.timer_log, store.commit_log, tail_start)
