@@ -293,11 +293,14 @@ async def test_what_stepped_aside_is_not_cleaned_away(
         queue = life.service.store.queue(TIMER_TOPIC, 0)
         assert queue is not None
         first_left_py = int(queue.units(gone, 1)["phy_offset"][0])
-        read_ms, pinned_py = life.service.state.read_ms, life.service.needed_from()
+        read_ms, aside_py = life.service.state.read_ms, life.service.state.oldest_leaving_py()
+        pinned_py = life.service.needed_from()
 
     assert 0 < gone <= 40
     assert read_ms > slot_ms
-    assert pinned_py == first_left_py
+    assert aside_py == first_left_py
+    assert pinned_py is not None
+    assert pinned_py <= first_left_py
 
 
 @pytest.mark.parametrize("_", range(4))

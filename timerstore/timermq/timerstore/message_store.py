@@ -268,7 +268,7 @@ class MessageStore:
 
     async def flush(self, *, noted: bool = False) -> None:
         """Make all that was put durable, and note it if wanted; StoreFailedError if that failed."""
-        await (self._maintenance.flush_checkpoint() if noted else self._maintenance.flush())
+        await (self._maintenance.flush_noted() if noted else self._maintenance.flush())
 
     def fail(self, error: OSError) -> None:
         """Raise StoreFailedError, also from `run`: a file of its owner's was not synced."""

@@ -134,13 +134,13 @@ class SealPage:
             return None
         if crc != zlib.crc32(page[: PAGE_SIZE - 4]):
             return None
-        seals = np.frombuffer(page, ">u8", SEALS_IN_PAGE, PAGE_HEAD.size).astype(np.uint64)
+        seals = np.frombuffer(page, "<u8", SEALS_IN_PAGE, PAGE_HEAD.size).astype(np.uint64)
         return cls(start=start, covered=covered, seals=seals)
 
     def encode(self) -> bytes:
         """The page."""
         head = PAGE_HEAD.pack(PAGE_MAGIC, self.covered, self.start)
-        page = b"%b%b\0\0\0\0" % (head, self.seals.astype(">u8").tobytes())
+        page = b"%b%b\0\0\0\0" % (head, self.seals.astype("<u8", copy=False).tobytes())
         return b"%b%b" % (page, zlib.crc32(page).to_bytes(4, "big"))
 
     def damaged(self, data: bytes) -> list[int]:

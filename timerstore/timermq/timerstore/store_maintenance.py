@@ -136,6 +136,15 @@ class StoreMaintenance:
         await self._flush_log()
         await self._sync(self._queues.flush)
 
+    async def flush_noted(self) -> None:
+        """Flush, and note it in the checkpoint, unless all is noted.
+
+        Raises:
+            StoreFailedError: A sync failed, now or before.
+        """
+        is_noted = self._checkpointed_to >= self._log.max_offset
+        await (self.flush() if is_noted else self.flush_checkpoint())
+
     async def flush_checkpoint(self) -> None:
         """Flush, then note in the checkpoint how far everything is durable.
 
