@@ -14,6 +14,7 @@ from simulation.staged_service import arrivals, running, timed
 from timermq.timerlog import UNIT, ChainError, TimerCheckpoint
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.seals import remove_seals
 from unit.pipeline.crashed_store import (
     CANCELLED,
     CHECKPOINT,
@@ -99,9 +100,14 @@ def damaged_unit(number: int) -> Callable[[MemoryDisk], None]:
 
 
 def linked_to(pos: int) -> Callable[[MemoryDisk], None]:
-    """The second unit of that slot names another one as the one before it."""
-    at = UNIT.offset_of("prev_pos")
-    return partial(write_into_unit, number=25, at=at, value=pos.to_bytes(8, "big"))
+    """The second unit of that slot names another one as the one before it; nothing is sealed."""
+
+    def link(disk: MemoryDisk) -> None:
+        at = UNIT.offset_of("prev_pos")
+        write_into_unit(disk, number=25, at=at, value=pos.to_bytes(8, "big"))
+        remove_seals(disk, TIMER_LOG)
+
+    return link
 
 
 DAMAGES: dict[str, tuple[Callable[[MemoryDisk], None], str]] = {
