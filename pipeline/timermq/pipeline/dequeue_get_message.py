@@ -223,7 +223,7 @@ def _unreadable(request: np.void, record: bytes | None) -> Undeliverable:
 
 def _unread_deletes(requests: Requests) -> NDArray[np.bool_]:
     """Deletes of which stage 3 could not read what they name; it keeps all others."""
-    is_unread: NDArray[np.bool_] = (requests["magic"] & (MAGIC_DELETE | MAGIC_ROLL)) == MAGIC_DELETE
+    is_unread: NDArray[np.bool_] = (requests["magic"] & _ROLLED_DELETE) == MAGIC_DELETE
     return is_unread
 
 
