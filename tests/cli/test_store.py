@@ -214,7 +214,7 @@ def test_no_store(timermq: RunProgram, tmp_path: Path, verb: str) -> None:
         ("pending", "--store"),
         ("quarantine", "list", "--store"),
         ("explain", "7F000001000000000000000000000001", "--store"),
-        ("serve", "--store"),
+        ("serve", "--listen", "127.0.0.1:0", "--namesrv-listen", "127.0.0.1:0", "--store"),
     ],
     ids=" ".join,
 )

@@ -20,7 +20,7 @@ from rocketmq.exceptions import RocketMQException
 
 BATCH = 4
 DELAY_MS = 2_000
-TIMEOUT_MS = 1_000
+TIMEOUT_MS = 3_000
 ASYNC_ANSWERED_S = 10.0
 
 Sender = Callable[[Producer, int], None]

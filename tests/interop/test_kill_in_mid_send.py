@@ -39,6 +39,8 @@ COUNT = 40
 """Messages acknowledged of each way before the kill, and again behind it."""
 BATCH = 4
 """Messages of one way that the kill may meet at once."""
+CPP_RETRIES = 5
+"""Times that the C++ client sends again what was not answered in time (its default)."""
 ARRIVED_SECONDS = 60.0
 
 Acknowledged = Mapping[str, Mapping[int, str]]
@@ -160,4 +162,4 @@ def test_cpp(tmp_path: Path, start: StartBroker, monkeypatch: pytest.MonkeyPatch
     """By callback, in batches and in order; delayed by a moment. It tries by itself."""
     monkeypatch.setenv("HOME", str(tmp_path))  # where it writes its log
     program = [sys.executable, str(Path(__file__).parent / "cpp_streamer.py")]
-    check(program, tmp_path / "store", start, *ALL, again=BATCH)
+    check(program, tmp_path / "store", start, *ALL, again=CPP_RETRIES * BATCH)

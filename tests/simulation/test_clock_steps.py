@@ -280,23 +280,29 @@ async def test_a_mark_that_waits_for_early_messages_repeats_nothing(
     assert sorted(["short", "late", *(f"m{n}" for n in range(40))]) == sorted(found)
 
 
-@pytest.mark.parametrize("_", range(4))
 async def test_what_stepped_aside_is_not_cleaned_away(
-    autojump_clock: trio.testing.MockClock, _: int
+    autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Its slot is closed and its batch is over: no other place tells cleaning of it."""
-    wall = VirtualClock()
-    slot_ms = START_MS + 1_000
-    async with living(new_disk(wall), wall, options=SMALL_BATCHES) as life:
-        await _close_and_set_back(wall, life, slot_ms)
-        gone = len(life.bodies())
-        queue = life.service.store.queue(TIMER_TOPIC, 0)
-        assert queue is not None
-        first_left_py = int(queue.units(gone, 1)["phy_offset"][0])
-        read_ms, aside_py = life.service.state.read_ms, life.service.state.oldest_leaving_py()
-        pinned_py = life.service.needed_from()
+    """Its slot is closed and its batch is over: no other place tells cleaning of it.
 
-    assert 0 < gone <= 40
+    Whether the last batch is still on its way when its slot is closed is up to trio: lives are led
+    until it is.
+    """
+    for _ in range(40):
+        wall = VirtualClock()
+        slot_ms = START_MS + 1_000
+        async with living(new_disk(wall), wall, options=SMALL_BATCHES) as life:
+            await _close_and_set_back(wall, life, slot_ms)
+            gone = len(life.bodies())
+            queue = life.service.store.queue(TIMER_TOPIC, 0)
+            assert queue is not None
+            first_left_py = int(queue.units(gone, 1)["phy_offset"][0])
+            read_ms, aside_py = life.service.state.read_ms, life.service.state.oldest_leaving_py()
+            pinned_py = life.service.needed_from()
+        if gone < 40:
+            break
+
+    assert 0 < gone < 40
     assert read_ms > slot_ms
     assert aside_py == first_left_py
     assert pinned_py is not None

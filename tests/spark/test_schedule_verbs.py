@@ -222,7 +222,7 @@ def test_an_archive(run: Run, broker: Broker, spark: SparkSession, tmp_path: Pat
         "replay",
         archive,
         *("--from", "1000", "--to", "2000", "--topic", "Replay"),
-        *("--start-at", str(start_ms), "--job", "again", "--json"),
+        *("--start-at", str(start_ms), "--job", "replayed", "--json"),
     )
 
     assert (0, "") == (ran.code, ran.err)
