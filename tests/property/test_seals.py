@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.seal_page import SECTOR_SIZE, STRETCH_SIZE
-from timermq.timerstore.seals import seals_directory
+from timermq.timerstore.seals import SealMoment, seals_directory
 
 LOG = "/store/log"
 SEGMENT_SIZE = STRETCH_SIZE + 3 * SECTOR_SIZE + 100
@@ -32,9 +32,12 @@ steps = st.lists(
 )
 
 
-def opened(disk: MemoryDisk) -> MappedFileQueue:
+moments = st.sampled_from(SealMoment)
+
+
+def opened(disk: MemoryDisk, moment: SealMoment) -> MappedFileQueue:
     """The log as a start finds it; its end is known from elsewhere."""
-    log = MappedFileQueue(disk, LOG, SEGMENT_SIZE, reserve=True, sealed=True)
+    log = MappedFileQueue(disk, LOG, SEGMENT_SIZE, reserve=True, sealed=moment)
     log.load()
     return log
 
@@ -42,9 +45,10 @@ def opened(disk: MemoryDisk) -> MappedFileQueue:
 class Log:
     """The log, and what it should hold."""
 
-    def __init__(self) -> None:
+    def __init__(self, moment: SealMoment) -> None:
         self.disk = MemoryDisk()
-        self.queue = opened(self.disk)
+        self.moment = moment
+        self.queue = opened(self.disk, moment)
         self.written = b""
         self.flushed = b""
         self._number = 0
@@ -89,7 +93,7 @@ class Log:
         self._open(self.flushed)
 
     def _open(self, held: bytes) -> None:
-        self.queue = opened(self.disk)
+        self.queue = opened(self.disk, self.moment)
         self.queue.set_end(len(held))
         self.written = held
         self.queue.rewrite(0)
@@ -103,9 +107,9 @@ class Log:
         return self.queue.mend(0, len(self.written))
 
 
-def led(plan: list[tuple[str, int]]) -> Log:
+def led(plan: list[tuple[str, int]], moment: SealMoment) -> Log:
     """Carry a plan out; the seals find nothing wrong at any time."""
-    log = Log()
+    log = Log(moment)
     for step, value in plan:
         match step:
             case "append":
@@ -122,19 +126,21 @@ def led(plan: list[tuple[str, int]]) -> Log:
     return log
 
 
-@given(plan=steps)
-def test_sound_bytes_have_seals_that_fit(plan: list[tuple[str, int]]) -> None:
+@given(plan=steps, moment=moments)
+def test_sound_bytes_have_seals_that_fit(plan: list[tuple[str, int]], moment: SealMoment) -> None:
     """Whatever was appended, cut, killed."""
-    led(plan)
+    led(plan, moment)
 
 
-@given(plan=steps, size=sizes, place=st.integers(0), bit=st.integers(0, 7))
+@given(plan=steps, moment=moments, size=sizes, place=st.integers(0), bit=st.integers(0, 7))
 def test_a_flipped_bit_is_put_right(
-    plan: list[tuple[str, int]], size: int, place: int, bit: int
+    plan: list[tuple[str, int]], moment: SealMoment, size: int, place: int, bit: int
 ) -> None:
     """Any bit, also of the last sector, which is not full."""
-    log = led(plan)
+    log = led(plan, moment)
     log.append(size)
+    if moment is SealMoment.FLUSH:
+        log.flush()
     before = log.written
     number, at = divmod(place % len(before), SEGMENT_SIZE)
     file = log.disk.open(f"{LOG}/{number * SEGMENT_SIZE:020d}")
@@ -148,7 +154,7 @@ def test_a_flipped_bit_is_put_right(
 @given(plan=steps, size=sizes, place=st.integers(0))
 def test_a_sector_of_zeros_is_found(plan: list[tuple[str, int]], size: int, place: int) -> None:
     """It stays as it is, and its position is told; what is left of it in one word is put right."""
-    log = led(plan)
+    log = led(plan, SealMoment.APPEND)
     log.append(size)
     number, at = divmod(place % len(log.written), SEGMENT_SIZE)
     at -= at % SECTOR_SIZE
@@ -164,7 +170,7 @@ def test_a_sector_of_zeros_is_found(plan: list[tuple[str, int]], size: int, plac
 @given(plan=steps, bit=st.integers(0))
 def test_damaged_pages_accuse_no_bytes(plan: list[tuple[str, int]], bit: int) -> None:
     """What they sealed counts as not sealed."""
-    log = led(plan)
+    log = led(plan, SealMoment.APPEND)
     log.append(10)
     directory = seals_directory(LOG)
     name = log.disk.list_dir(directory)[-1]
@@ -179,7 +185,7 @@ def test_damaged_pages_accuse_no_bytes(plan: list[tuple[str, int]], bit: int) ->
 @given(plan=steps)
 def test_seals_may_be_missing(plan: list[tuple[str, int]]) -> None:
     """A log without any goes on, and has seals from there on."""
-    log = led(plan)
+    log = led(plan, SealMoment.APPEND)
     log.append(1000)
     directory = seals_directory(LOG)
     for name in log.disk.list_dir(directory):

@@ -18,7 +18,7 @@ from simulation.crash_workloads import Outcome, message
 from simulation.staged_service import ROOT, SYNC_FILES, SYNCED_FAMILIES, running
 from timermq.pipeline import TimerMessageStore, TimerOptions
 from timermq.pipeline.cancel_verdict import Verdict, Wanted
-from timermq.timerstore.commit_log import StoreFailedError
+from timermq.timerstore.errors import StoreFailedError
 from timermq.timerstore.fault_plan import FaultRule, FaultRules, Operation
 from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.file_family import FileFamily

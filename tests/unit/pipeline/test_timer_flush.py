@@ -21,7 +21,7 @@ from timermq.pipeline.timer_counts import TimerCounts
 from timermq.pipeline.timer_flush import TimerFlush
 from timermq.pipeline.timer_record import TIMER_TOPIC
 from timermq.timerlog import UNIT, TimerCheckpoint, TimerLog
-from timermq.timerstore.commit_log import StoreFailedError
+from timermq.timerstore.errors import StoreFailedError
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore

@@ -16,9 +16,8 @@ from small_store import (
     put_bodies,
     read_bodies,
 )
-from timermq.timerstore.commit_log import StoreFailedError
 from timermq.timerstore.consume_queue import ConsumeQueue
-from timermq.timerstore.errors import StoreLockedError
+from timermq.timerstore.errors import StoreFailedError, StoreLockedError
 from timermq.timerstore.fault_plan import TAKING_SPACE, Fault, FaultRule, FaultRules, Operation
 from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.file_family import FileFamily

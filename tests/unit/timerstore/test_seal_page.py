@@ -32,8 +32,8 @@ def test_the_format() -> None:
     """Factors and seals are part of it: other ones would find damage everywhere."""
     assert FACTORS[:2].tolist() == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F5]
     assert (FACTORS & np.uint64(1)).all()
-    assert seals_of(b"\1" + bytes(3) + b"\2").tolist() == [
-        (0xE220A8397B1DCDAF + 2 * 0x6E789E6AA1B965F5) % (1 << 64)
+    assert seals_of(b"\1" + bytes(11) + b"\2").tolist() == [
+        (0xE220A8397B1DCDAF + (2 << 32 | 2) * 0x6E789E6AA1B965F5) % (1 << 64)
     ]
     assert seals_of(bytes(1024)).tolist() == [0, 0]
 
@@ -114,6 +114,19 @@ def test_larger_damage_stays(count: int) -> None:
         sealed = int(seals_of(data)[0])
         assert int(seals_of(changed)[0]) != sealed
         assert mended(changed, sealed) is None
+
+
+def test_two_top_bits() -> None:
+    """Words that differ in their top bits alone are told apart: so two counters may differ."""
+    data = bytes(SECTOR_SIZE)
+    seals = {int(seals_of(data)[0])}
+    for first in range(7, SECTOR_SIZE, 8):
+        for second in range(first + 8, SECTOR_SIZE, 8):
+            changed = bytearray(data)
+            changed[first] = changed[second] = 0x80
+            seals.add(int(seals_of(bytes(changed))[0]))
+
+    assert len(seals) == 1 + 64 * 63 // 2
 
 
 def test_sectors_that_changed_places() -> None:

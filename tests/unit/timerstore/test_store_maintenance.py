@@ -12,7 +12,7 @@ from trio.testing import MockClock
 from fakes import START_MS, VirtualClock
 from small_store import ROOT, SYNC_OPTIONS, message, put_bodies, read_bodies, small_options
 from timermq.timerstore.cleaning import HOUR_MS
-from timermq.timerstore.commit_log import StoreFailedError
+from timermq.timerstore.errors import StoreFailedError
 from timermq.timerstore.index_follower import IndexFollower
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message

@@ -24,6 +24,7 @@ from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
 from timermq.timerstore.seal_page import SECTOR_SIZE
+from timermq.timerstore.seals import SealMoment
 
 from .chain import WALK_COUNT, UnitChunk, walk_chain
 from .log_end import clear_behind, find_end
@@ -90,7 +91,12 @@ class TimerLog:
                 f"found {segment_size}"
             )
         queue = MappedFileQueue(
-            disk, directory, segment_size, reserve=True, read_only=read_only, sealed=True
+            disk,
+            directory,
+            segment_size,
+            reserve=True,
+            read_only=read_only,
+            sealed=SealMoment.FLUSH,
         )
         queue.load()
         return cls(disk, directory, queue, read_only=read_only)

@@ -1,11 +1,11 @@
 """Files that hold messages: commit log, consume queues, key index, checkpoint, and the disk."""
 
 from .commit_log import CommitLog as CommitLog
-from .commit_log import StoreFailedError as StoreFailedError
 from .consume_queue import ConsumeQueue as ConsumeQueue
 from .disk import Disk as Disk
 from .disk import File as File
 from .errors import StoreError as StoreError
+from .errors import StoreFailedError as StoreFailedError
 from .errors import StoreFormatError as StoreFormatError
 from .errors import StoreLockedError as StoreLockedError
 from .get_result import GetResult as GetResult

@@ -14,13 +14,14 @@ import attrs
 import numpy as np
 
 from .disk import Disk
-from .errors import StoreError
+from .errors import StoreFailedError
 from .mapped_file_queue import MappedFile, MappedFileQueue
 from .old_bytes import OldBytes
 from .record import decode_record
 from .record_block import Places, RecordBlock, joined_runs
 from .record_check import CheckKind, CheckResult, check_record
 from .record_layout import BLANK, BLANK_MAGIC, FIXED_SIZE_V1
+from .seals import SealMoment
 
 ZERO_CHUNK_SIZE = 1 << 20
 """Bytes examined or zeroed in one step behind the log's end."""
@@ -29,13 +30,6 @@ ZERO_RUN_SIZE = 256 << 20
 """Zeros in a row behind which nothing is looked for: more than is written between two syncs."""
 
 _ZEROS = bytes(ZERO_CHUNK_SIZE)
-
-
-class StoreFailedError(StoreError):
-    """A sync failed, or a failed write could not be taken back; the store must be opened again.
-
-    What was acknowledged as durable is safe; recovery finds out from the log what else was stored.
-    """
 
 
 @attrs.frozen
@@ -96,16 +90,23 @@ class CommitLog:
         directory: ``<root>/commitlog``.
         segment_size: Bytes of one segment.
         read_only: Nothing is written; the end found by recovery is kept in memory.
+        sealed: When records get their seals.
     """
 
     def __init__(
-        self, disk: Disk, directory: str, segment_size: int, *, read_only: bool = False
+        self,
+        disk: Disk,
+        directory: str,
+        segment_size: int,
+        *,
+        read_only: bool = False,
+        sealed: SealMoment = SealMoment.APPEND,
     ) -> None:
         self.directory = directory
         self.segment_size = segment_size
         self._disk = disk
         self._files = MappedFileQueue(
-            disk, directory, segment_size, reserve=True, read_only=read_only, sealed=True
+            disk, directory, segment_size, reserve=True, read_only=read_only, sealed=sealed
         )
         self.old = OldBytes(self._files)
         """What was there when the log was opened, once its seals are trusted."""

@@ -17,9 +17,8 @@ Corresponds to RocketMQ's ConsumeQueue.
 import attrs
 import numpy as np
 
-from .commit_log import StoreFailedError
 from .disk import Disk
-from .errors import StoreFormatError
+from .errors import StoreFailedError, StoreFormatError
 from .mapped_file_queue import MappedFileQueue
 from .queue_unit import FILLER, FILLER_SIZE, NATIVE_UNIT, UNIT, Units
 from .unit_scan import scan_units, written_end

@@ -31,3 +31,10 @@ def no_access(error: PermissionError) -> str:
     """What is not let in to a file, in one line: it is there, or may be."""
     found = (error.strerror or "permission denied").lower()
     return f"{error.filename}: expected access for user {os.geteuid()}, found {found}"
+
+
+class StoreFailedError(StoreError):
+    """A sync failed, or a failed write could not be taken back; the store must be opened again.
+
+    What was acknowledged as durable is safe; recovery finds out from the log what else was stored.
+    """

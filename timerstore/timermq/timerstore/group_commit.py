@@ -16,7 +16,8 @@ from collections.abc import Callable
 
 import trio
 
-from .commit_log import CommitLog, StoreFailedError
+from .commit_log import CommitLog
+from .errors import StoreFailedError
 
 
 class GroupCommit:

@@ -19,7 +19,7 @@ import trio
 
 from .disk import Bytes, Disk, File
 from .errors import StoreFormatError
-from .seals import Seals, remove_seals
+from .seals import SealMoment, Seals, remove_seals
 
 NAME_DIGITS = 20
 
@@ -57,7 +57,7 @@ class MappedFileQueue:
             mostly short).
         read_only: Nothing is created, changed or removed; ends are kept in memory. A segment is
             mapped when it is read: tools may have few files, and pass over most of a log.
-        sealed: Seal what is appended; see ``seals``.
+        sealed: When what is appended gets its seals (``seals``); None: it gets none.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class MappedFileQueue:
         *,
         reserve: bool,
         read_only: bool = False,
-        sealed: bool = False,
+        sealed: SealMoment | None = None,
     ) -> None:
         self._disk = disk
         self._directory = directory
@@ -82,7 +82,7 @@ class MappedFileQueue:
         """Everything before it is durable."""
         self._unsynced_dirs: dict[str, int] = {}
         """Directories whose entries changed and are not durable, with the count of changes."""
-        self._seals = Seals(disk, directory, segment_size, read_only=read_only) if sealed else None
+        self._seals = sealed and Seals(disk, directory, segment_size, sealed, read_only=read_only)
 
     @property
     def min_offset(self) -> int:
@@ -279,10 +279,7 @@ class MappedFileQueue:
     async def flush(self, upto: int | None = None) -> int:
         """Make everything up to ``upto`` durable, all segments and their names.
 
-        RocketMQ's flush handles one segment a call; here a single call is enough.
-
-        Returns:
-            ``flushed_where``.
+        Returns ``flushed_where``.
 
         Raises:
             OSError: A sync failed; it must not be tried again.
@@ -293,6 +290,8 @@ class MappedFileQueue:
         if not files:
             await trio.lowlevel.checkpoint()
             return self.flushed_where
+        if self._seals is not None:
+            self._seals.seal()
         await self._disk.sync(*files)
         for directory, count in list(self._unsynced_dirs.items()):
             await self._disk.sync_dir(directory)

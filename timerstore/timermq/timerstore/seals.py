@@ -4,10 +4,11 @@ For the segment ``<root>/<directory>/<20 digits>`` the pages stand in
 ``<root>/timermq-seals/<directory>/<20 digits>``, where RocketMQ does not look. A store that
 RocketMQ wrote has none, and any of the files may be missing: what has no seal counts as good.
 
-Bytes are appended first and sealed then, so a kill in between leaves a page that covers less than
-the segment holds. A page may also reach the disk before the bytes do, and the power fail then: the
-sector is not as it was written, which is what the seal says. So a seal that does not fit always
-tells the truth; a seal that is missing tells nothing.
+Bytes are appended first and sealed then, at once or before the next flush (``SealMoment``), so a
+kill in between leaves a page that covers less than the segment holds. A page may also reach the
+disk before the bytes do, and the power fail then: the sector is not as it was written, which is
+what the seal says. So a seal that does not fit always tells the truth; a seal that is missing tells
+nothing.
 
 What was written behind a cut has seals of its own, which must be gone before other bytes take the
 place: ``begin`` sees to that.
@@ -16,7 +17,8 @@ place: ``begin`` sees to that.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+import enum
+from collections.abc import Generator, Iterator
 
 import structlog
 
@@ -36,7 +38,18 @@ DIRECTORY = "timermq-seals"
 CLEAR_SIZE = 1 << 20
 """Bytes of pages that are cleared in one step."""
 
+WAITING_SIZE_MAX = 64 << 10
+"""Appended bytes that may wait for their seals."""
+
 log = structlog.get_logger("timermq.timerstore.seals")
+
+
+class SealMoment(enum.Enum):
+    """When appended bytes are sealed: many small appends cost less when sealed together."""
+
+    APPEND = enum.auto()
+    FLUSH = enum.auto()
+    """At the latest before the flush, or when ``WAITING_SIZE_MAX`` bytes wait."""
 
 
 def seals_directory(directory: str) -> str:
@@ -70,14 +83,27 @@ class Seals:
         disk: Where the files are.
         directory: Of the segments.
         segment_size: Bytes of one segment.
+        moment: When appended bytes are sealed.
         read_only: Nothing is written.
     """
 
-    def __init__(self, disk: Disk, directory: str, segment_size: int, *, read_only: bool) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        segment_size: int,
+        moment: SealMoment = SealMoment.APPEND,
+        *,
+        read_only: bool,
+    ) -> None:
         self.directory = seals_directory(directory)
         self._disk = disk
         self._segment_size = segment_size
         self._read_only = read_only
+        self._waiting_size_max = WAITING_SIZE_MAX if moment is SealMoment.FLUSH else 0
+        self._waiting: list[tuple[int, Bytes]] = []
+        """What was appended and is not sealed yet: positions and bytes."""
+        self._waiting_size = 0
         self._file: File | None = None
         """The pages of the segment that is appended to; None: nothing is sealed."""
         self._page = SealPage.empty(0)
@@ -158,23 +184,45 @@ class Seals:
         return [*changed, self.directory]
 
     def extend(self, offset: int, data: Bytes) -> None:
-        """Seal bytes that were appended at ``offset``.
+        """Seal bytes that were appended at ``offset``, now or at the flush."""
+        self._waiting.append((offset, data))
+        self._waiting_size += len(data)
+        if self._waiting_size > self._waiting_size_max:
+            self.seal()
+
+    def seal(self) -> None:
+        """Seal what was appended.
 
         The bytes are there by now. So a disk that refuses their seals does not take them back:
         nothing is sealed then until the log is opened again, and what has no seal counts as good.
         """
+        waiting, self._waiting, self._waiting_size = self._waiting, [], 0
         try:
-            self._extend(offset, data)
+            for offset, data in self._joined(waiting):
+                self._extend(offset, data)
         except OSError as error:
             log.warning("nothing is sealed", directory=self.directory, error=str(error))
             self._tail, self._end = b"", -1
+
+    def _joined(self, waiting: list[tuple[int, Bytes]]) -> Iterator[tuple[int, Bytes]]:
+        """Appends that follow each other in one segment, as one."""
+        first, parts, end = -1, list[Bytes](), -1
+        for offset, data in waiting:
+            if offset != end or offset % self._segment_size == 0:
+                if parts:
+                    yield first, b"".join(parts)
+                first, parts = offset, []
+            parts.append(data)
+            end = offset + len(data)
+        if parts:
+            yield first, b"".join(parts)
 
     def _extend(self, offset: int, data: Bytes) -> None:
         if offset % self._segment_size == 0:
             self._go_on_in(offset)
         elif offset != self._end:
             return
-        sectors = self._tail + bytes(data)
+        sectors = b"".join((self._tail, data)) if self._tail else bytes(data)
         page, index = self._page, self._page.covered // SECTOR_SIZE
         at = page.start % self._segment_size // STRETCH_SIZE * PAGE_SIZE
         found = seals_of(sectors)
@@ -215,6 +263,7 @@ class Seals:
 
         Cancellation: the next flush does it.
         """
+        self.seal()
         files, self._unsynced = self._unsynced, []
         try:
             if files:
@@ -237,6 +286,7 @@ class Seals:
         if self._file is not None:
             self._file.close()
         self._unsynced, self._file, self._end = [], None, -1
+        self._waiting, self._waiting_size = [], 0
 
     def _create(self, segment_start: int) -> File:
         self._disk.make_dirs(self.directory)

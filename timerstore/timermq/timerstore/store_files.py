@@ -6,6 +6,7 @@ from .commit_log import CommitLog
 from .consume_queue_table import ConsumeQueueTable
 from .disk import Disk
 from .queue_register import QueueRegister
+from .seals import SealMoment
 from .store_checkpoint import StoreCheckpoint
 from .store_options import StoreOptions
 
@@ -46,6 +47,8 @@ class StoreFiles:
                 f"{root}/commitlog",
                 options.mapped_file_size_commit_log,
                 read_only=read_only,
+                # Answers wait for the flush: what was acknowledged is sealed.
+                sealed=SealMoment.FLUSH if options.is_sync_flush else SealMoment.APPEND,
             ),
             queues=ConsumeQueueTable(
                 disk,

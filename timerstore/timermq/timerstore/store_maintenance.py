@@ -24,10 +24,11 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from .cleaning import Cleaner
-from .commit_log import CommitLog, StoreFailedError
+from .commit_log import CommitLog
 from .consume_queue_table import ConsumeQueueTable
 from .disk import Disk, is_for_a_while
 from .dispatch import Dispatcher
+from .errors import StoreFailedError
 from .group_commit import GroupCommit
 from .index_follower import IndexFollower
 from .pins import Pins

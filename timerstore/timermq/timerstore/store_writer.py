@@ -6,8 +6,9 @@ Corresponds to DefaultMessageStore.asyncPutMessages and CommitLog.asyncPutMessag
 from collections.abc import Callable, Sequence
 
 from .cleaning import Cleaner
-from .commit_log import CommitLog, StoreFailedError
+from .commit_log import CommitLog
 from .dispatch import Dispatcher
+from .errors import StoreFailedError
 from .group_commit import GroupCommit
 from .index_follower import IndexFollower
 from .message import Message

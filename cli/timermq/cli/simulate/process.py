@@ -22,8 +22,8 @@ from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.upkeep.aside import NoRoomError
 from timermq.pipeline.upkeep.store_check import CheckedStore
 from timermq.pipeline.upkeep.store_repair import StoreRepair
-from timermq.timerstore.commit_log import StoreFailedError
 from timermq.timerstore.disk import is_full
+from timermq.timerstore.errors import StoreFailedError
 from timermq.timerstore.fault_plan import FaultRules
 from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.memory_disk import MemoryDisk
