@@ -6,6 +6,7 @@ A store of twelve messages; the checkpoint knows of the first four.
 from __future__ import annotations
 
 import pytest
+import trio
 
 from small_store import ROOT, message, put_bodies, read_bodies
 from timermq.timerstore.boot_note import NAME
@@ -18,6 +19,7 @@ from unit.timerstore.stopped_store import BODIES, POSITIONS, RECORD_SIZE, Rig
 DURABLE_COUNT = 4
 ALL = BODIES[:12]
 END = POSITIONS[11] + RECORD_SIZE
+NEXT_SECTOR = -(-END // SECTOR_SIZE) * SECTOR_SIZE
 
 
 def killed() -> Rig:
@@ -57,12 +59,28 @@ def next_offset(store: MessageStore) -> int:
     return store.put([message()])[0].queue_offset
 
 
+@pytest.mark.parametrize("stop", [True, False])
+def test_what_is_stored_behind_a_damaged_last_sector_is_sound(*, stop: bool) -> None:
+    """Starts that follow serve it, and what was there before to nobody."""
+    rig = damaged(11)
+    for number in range(3):
+        store = rig.open()
+        put_bodies(store, f"more{number}")
+        if stop:
+            trio.run(store.aclose)
+        else:
+            rig.disk.process_kill()
+
+    assert read_bodies(rig.open()) == [*without(11), "more0", "more1", "more2"]
+
+
 @pytest.mark.parametrize("numbers", [(6,), (4,), (9,), (11,), (5, 6), (8, 9), (7, 10, 11)])
 def test_what_stands_behind_damage_stays(numbers: tuple[int, ...]) -> None:
     """In the middle, at the checkpoint, at ends of segments, and the last one."""
     store = damaged(*numbers).open()
 
-    assert store.recovery.end == END
+    # What comes next does not share a damaged sector.
+    assert store.recovery.end == (NEXT_SECTOR if 11 in numbers else END)
     assert [one for one in store.recovery.notes if one.startswith("commit log damaged from ")]
     assert read_bodies(store) == without(*numbers)
     assert next_offset(store) == len(ALL)

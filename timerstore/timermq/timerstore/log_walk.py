@@ -25,10 +25,12 @@ import attrs
 
 from .boot_note import BootNote
 from .commit_log import CommitLog, LogScan
+from .filler_record import is_filler
 from .log_holes import Hole, mended_before_good, next_good
 from .log_record import is_cut_short, is_torn
 from .record_check import CheckKind
 from .record_layout import BLANK_SIZE
+from .seal_page import SECTOR_SIZE
 from .seals import Seals
 from .store_files import StoreFiles
 
@@ -60,6 +62,8 @@ class LogWalk:
     """What was wrong with each that is mended."""
     holes: list[Hole] = attrs.field(init=False, factory=list[Hole])
     """What was no record, or is not as it was written, before ``known_to``."""
+    _seals_to: int = attrs.field(init=False, default=-1)
+    """Before it what is unlike its seal is damaged."""
     _was_killed: bool = attrs.field(init=False, default=False)
     """The last process was, and the power was not cut."""
 
@@ -75,6 +79,8 @@ class LogWalk:
         self._was_killed = note.is_of_this_boot(store.disk, store.root)
         self.known_to = max(self.sealed_to if self._was_killed else -1, note.log_end)
         self.known_to = min(self.known_to, store.log.max_offset)
+        # A power cut may have kept seals of bytes that it took: of the last sector they tell less.
+        self._seals_to = self.known_to - (0 if self._was_killed else SECTOR_SIZE)
 
     def run(self) -> None:
         """Walk to the end."""
@@ -109,7 +115,7 @@ class LogWalk:
         log = self.store.log
         for phy_offset, size in self.scan:
             end = phy_offset + size
-            if end <= self.known_to and not log.old.compare(phy_offset, end):
+            if end <= self._seals_to and self._is_damaged(phy_offset, size):
                 self.holes.append(Hole(phy_offset, end, "a record unlike its seal", False))
                 continue
             if not self.store.last_exit_ok:
@@ -120,6 +126,13 @@ class LogWalk:
             self.count += 1
             self.newest = phy_offset
         return self.scan.end < log.max_offset
+
+    def _is_damaged(self, phy_offset: int, size: int) -> bool:
+        """Whether a record is unlike its seal; a filler leads out of a damaged sector."""
+        log = self.store.log
+        return not log.old.compare(phy_offset, phy_offset + size) and not is_filler(
+            log.read(phy_offset, size), phy_offset
+        )
 
     def _mended(self) -> bytes | None:
         """The record at the end of the walk as it was; None when it is not certain."""
@@ -134,11 +147,10 @@ class LogWalk:
         """What is damaged where the walk has ended; None where the log may end there."""
         log, at = self.store.log, self.scan.end
         segment = log.segment_at(at)
-        if segment is None or not (at < self.known_to or self._was_killed):
+        if segment is None or not (at < self.known_to or self._is_shown_behind(at)):
             return None
         view, start = segment.file.map(), segment.start
-        # Behind a power cut only what was durable is asked for.
-        limit = segment.size if self._was_killed else min(segment.size, self.known_to - start)
+        limit = segment.size if at >= self.known_to else min(segment.size, self.known_to - start)
         resumed = next_good(view, at - start + 1, limit, start, is_whole=limit == segment.size)
         if resumed is not None:
             return Hole(at, start + resumed, self.scan.reason, False)
@@ -148,6 +160,14 @@ class LogWalk:
         end = segment.end if self._begins_with_record(segment.end) else self.known_to
         end = min(end, segment.end)
         return Hole(at, end, self.scan.reason, end == segment.end)
+
+    def _is_shown_behind(self, at: int) -> bool:
+        """Whether a killed process had brought records behind a place to their queues.
+
+        Without a seal that is all that tells them from the remains of a write that failed.
+        """
+        queues = self.store.queues
+        return self._was_killed and any(queue.max_physic_offset > at for queue in queues)
 
     def _begins_with_record(self, segment_start: int) -> bool:
         found = self.store.log.check_at(segment_start, check_crc=True)

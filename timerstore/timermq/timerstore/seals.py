@@ -280,7 +280,7 @@ class Seals:
             while pages is not None and number * PAGE_SIZE < pages.size():
                 at = number * PAGE_SIZE
                 data = pages.read(at, CLEAR_SIZE)
-                if any(data):
+                if data.count(0) < len(data):
                     for index in range(len(data) // PAGE_SIZE):
                         start = segment_start + (number + index) * STRETCH_SIZE
                         part = data[index * PAGE_SIZE : (index + 1) * PAGE_SIZE]

@@ -39,6 +39,7 @@ from .commit_log import CommitLog, LogScan
 from .consume_queue import ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 from .errors import StoreFormatError
+from .filler_record import leave_damaged_sector
 from .log_record import STORE_MS_END, store_ms_of
 from .log_walk import LogWalk
 from .lost_log import check_log_is_there
@@ -156,8 +157,11 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
     if not store.read_only:
         # Whole records may stand in the tail, at their right positions: later ones must never
         # be followed by them.
-        if plan.mends or not store.last_exit_ok or not _is_zero(log, plan.end):
+        is_changed = plan.mends or not store.last_exit_ok or not _is_zero(log, plan.end)
+        if is_changed:
             log.zero_tail()
+        leave_damaged_sector(log, plan.last_store_ms)
+        if is_changed or log.max_offset > plan.end:
             log.sync_now(plan.scan_from)
         store.register.limit_deletions(plan.end)
         if plan.again:
@@ -192,11 +196,11 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
             # All its records are cleaned: their numbers are not given out again.
             queue.begin_at(end)
     if not store.read_only:
-        write_boot_note(store.disk, store.root, plan.end, durably=bool(plan.lost))
+        write_boot_note(store.disk, store.root, log.max_offset, durably=bool(plan.lost))
     return RecoveryReport(
         last_exit_ok=store.last_exit_ok,
         scan_from=plan.scan_from,
-        end=plan.end,
+        end=log.max_offset,
         record_count=plan.record_count,
         dispatched_count=redispatch.count,
         last_store_ms=plan.last_store_ms,
