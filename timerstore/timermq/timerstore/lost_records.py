@@ -9,6 +9,7 @@ before the queues are cut, and take their places among those that are made again
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import attrs
 
@@ -20,9 +21,8 @@ from .queue_unit import UNIT
 from .store_files import StoreFiles
 
 
-@attrs.frozen
-class PlacedUnit:
-    """A unit of a queue, and where it belongs."""
+class PlacedUnit(NamedTuple):
+    """A unit of a queue, and where it belongs; a tuple, since millions are made in a recovery."""
 
     topic: str
     queue_id: int
