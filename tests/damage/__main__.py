@@ -84,11 +84,12 @@ class Report:
                 self.new.append((case, verdict))
 
     def lines(self) -> Iterator[str]:
-        """The table, and the breaches by family, kind and fault."""
-        heads = "".join(f"{one.value:>11}" for one in Outcome)
-        yield f"{'family':<20}{'damage':<8}{heads}"
+        """The table, as docs/testing.md has it, and the breaches by family, kind and fault."""
+        yield "| family | damage | " + " | ".join(one.value for one in Outcome) + " |"
+        yield "| --- | --- |" + " ---: |" * len(Outcome)
         for (family, kind), counts in sorted(self._counts.items()):
-            yield f"{family:<20}{kind:<8}" + "".join(f"{counts[one]:>11,}" for one in Outcome)
+            numbers = " | ".join(f"{counts[one]:,}" for one in Outcome)
+            yield f"| `{family or 'other files'}` | {kind} | {numbers} |"
         total = sum(sum(one.values()) for one in self._counts.values())
         yield f"{total:,} damages, {self._open} known breaches, {len(self.new)} others"
         faults: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list[str])

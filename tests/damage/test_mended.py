@@ -41,6 +41,21 @@ MENDED = {
     f"transactions-stopped:{LOG}:zero:4": Outcome.WITHHELD,
     # So was an entry of the quarantine.
     f"quarantine-stopped:{LOG}:zero:2": Outcome.WITHHELD,
+    # Behind the last checkpoint of a killed store damage ended the log, and what stood behind it
+    # was lost.
+    f"pending-killed:{LOG}:zero:2": Outcome.SET_ASIDE,
+    f"rolled-killed:{LOG}:zero:2": Outcome.SET_ASIDE,
+    f"quarantine-killed:{LOG}:zero:3": Outcome.WITHHELD,
+    f"transactions-killed:{LOG}:zero:7": Outcome.SAME,
+    f"bulk-killed:{LOG}:zero:4": Outcome.SET_ASIDE,
+    f"levels-killed:{LOG}:zero:5": Outcome.WITHHELD,
+    # A delete that could not be read when it was to roll took nothing back.
+    f"cancelled-stopped:{LOG}:zero:2": Outcome.WITHHELD,
+    f"cancelled-killed:{LOG}:zero:3": Outcome.SET_ASIDE,
+    f"moved-stopped:{LOG}:zero:2": Outcome.SAME,
+    # The old record of a message that had moved was set aside, though the new one arrived.
+    f"moved-killed:{LOG}:zero:0": Outcome.SAME,
+    f"moved-killed:{LOG}:zero:1": Outcome.WITHHELD,
 }
 
 

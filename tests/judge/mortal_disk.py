@@ -200,6 +200,10 @@ class MortalDisk:
         """Space of the disk."""
         return self._disk.usage(path)
 
+    def boot_id(self, path: str) -> str:
+        """Boot of the disk."""
+        return self._disk.boot_id(path)
+
     def lock(self, path: str) -> MemoryLock:
         """Take the lock."""
         self.check()

@@ -126,6 +126,24 @@ def led(plan: list[tuple[str, int]], moment: SealMoment) -> Log:
     return log
 
 
+@given(size=st.integers(1, 3 * SECTOR_SIZE), more=st.lists(st.integers(1, SECTOR_SIZE), max_size=4))
+def test_a_damaged_sector_stays_one(size: int, more: list[int]) -> None:
+    """That in which the log ends too, when it is filled on by later processes."""
+    log = Log(SealMoment.APPEND)
+    log.append(size)
+    log.flush()
+    first = (size - 1) // SECTOR_SIZE * SECTOR_SIZE
+    if size - first < 8:
+        return
+    file = log.queue.segments[0].file
+    file.write(first, bytes(size - first))
+    log.written = file.read(0, size)
+    for count in more:
+        log.kill()
+        log.append(count)
+        assert log.damaged() == [first]
+
+
 @given(plan=steps, moment=moments)
 def test_sound_bytes_have_seals_that_fit(plan: list[tuple[str, int]], moment: SealMoment) -> None:
     """Whatever was appended, cut, killed."""

@@ -39,6 +39,7 @@ from simulation.recording_disk import (
 )
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.disk_damage import write_image
+from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.memory_journal import parent
 from timermq.timerstore.memory_node import SECTOR_SIZE
 
@@ -99,6 +100,8 @@ class CrashState:
         for directory in self.directories:
             disk.make_dirs(directory)
         write_image(disk, self.files)
+        if isinstance(disk, MemoryDisk) and not self.is_kill:
+            disk.power_cuts += 1
 
 
 class CrashStates:

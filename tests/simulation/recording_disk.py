@@ -215,6 +215,10 @@ class RecordingDisk:
         """Space."""
         return self.inner.usage(path)
 
+    def boot_id(self, path: str) -> str:
+        """Boot of the disk below."""
+        return self.inner.boot_id(path)
+
     def lock(self, path: str) -> Lock:
         """The lock file is a file too."""
         self.open(path, create=True).close()

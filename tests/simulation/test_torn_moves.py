@@ -93,6 +93,7 @@ async def test_every_set_of_its_sectors(
             files[f"{ROOT}/timerlog/{0:020}"] = bytes(len(files[f"{ROOT}/timerlog/{0:020}"]))
             files[f"{ROOT}/timerwheel"] = b""
         disk = on_disk(files)
+        disk.power_cuts += 1
         clock = clock_at(CUT_MS)
         async with running(disk, clock) as service:
             await trio.sleep(20)
@@ -108,7 +109,9 @@ def torn(state: Moved) -> MemoryDisk:
     size = int.from_bytes(state.image[LOG][state.start : state.start + 4])
     kept = [at for at in state.sectors() if at < state.start + size]
     assert len(kept) < len(state.sectors())
-    return on_disk(state.with_sectors(kept))
+    disk = on_disk(state.with_sectors(kept))
+    disk.power_cuts += 1
+    return disk
 
 
 async def test_a_torn_move_stays_undone(autojump_clock: MockClock) -> None:

@@ -33,6 +33,7 @@ from timermq.timerstore.record import record_spans
 from .already_done import origin_of
 from .cancel_verdict import CancelError, Verdict, Wanted
 from .clock import Clock
+from .delete_message import delete_message
 from .delivered_message import taken_over
 from .fresh_cancels import FreshCancel
 from .quarantine import Quarantine
@@ -40,9 +41,6 @@ from .quarantine_record import State
 from .retried_message import check_intact
 from .timer_options import TimerOptions
 from .timer_record import (
-    DELETE,
-    DELETE_FOR,
-    DELETE_ORDER,
     DELETE_SOLE,
     DELIVER,
     TIMER_TOPIC,
@@ -52,9 +50,6 @@ from .timer_record import (
 )
 from .timer_state import TimerState
 from .waiting_messages import Found, Waiting, WaitingMessages
-
-RECALL_TAG = b"_RECALL_TAG_"
-RECALL_BODY = b"0"
 
 
 @attrs.frozen(kw_only=True)
@@ -167,35 +162,14 @@ class Cancellation:
     def _delete(
         self, one: Waiting, *, makes_way_in_ms: int | None = None, notes: bytes = b""
     ) -> Message:
-        """The record that takes a message back, with a message behind it that replaces it or not.
-
-        A move adds what it has seen, as properties.
-
-        RocketMQ deletes by unique key, so a replacement in the same slot would go as well: there
-        the key is one that no message has.
-        """
-        facts, topic = one.facts, one.facts.destination.topic.encode()
-        name = topic + b"+" + one.unique_key
-        if makes_way_in_ms == facts.out_ms:
-            name += b"#moved"
-        properties = b"%b%b\x02UNIQ_KEY\x01%b\x02TAGS\x01%b\x02%b%d\x02" % (
-            DELETE, name, one.unique_key, RECALL_TAG, DELETE_ORDER, facts.order_py,
-        )  # fmt: skip
-        if makes_way_in_ms is not None:
-            properties += b"%b%d\x02" % (DELETE_FOR, one.phy_offset) + notes
-        tail = timer_tail(
-            deliver_ms=facts.out_ms + 1,
-            out_ms=facts.out_ms,
-            topic=facts.destination.topic,
-            queue_id=facts.destination.queue_id,
-        )
-        return Message(
-            TIMER_TOPIC,
-            0,
-            RECALL_BODY,
-            properties + tail,
+        """The record that takes a message back; a move adds what it has seen, as properties."""
+        return delete_message(
+            one.facts,
+            one.unique_key,
+            one.phy_offset,
             born_ms=self.clock.now_ms(),
-            prepared_offset=origin_of(one.phy_offset) if makes_way_in_ms is None else 0,
+            makes_way_in_ms=makes_way_in_ms,
+            notes=notes,
         )
 
     def _moved(self, one: Waiting, deliver_ms: int) -> tuple[Message, int]:

@@ -22,6 +22,7 @@ from timermq.timerstore.record import RecordError, record_properties, record_spa
 from timermq.timerstore.record_block import RecordBlock
 from timermq.timerstore.record_check import has_its_body
 
+from .record_kin import RecordKin
 from .retried_message import check_intact
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
@@ -80,7 +81,8 @@ class DequeueGetMessage:
             return DeliverBatch(requests=requests, block=block)
         sizes: list[int] = requests["size_py"].tolist()
         places = zip(requests["offset_py"].tolist(), sizes, strict=True)
-        found = commit_log.records_at(places) if block is None else block.records()
+        found = list(commit_log.records_at(places) if block is None else block.records())
+        sizes = self._deletes_again(requests, found, sizes, broken)
         undeliverable: list[Undeliverable] = []
         records: list[bytes | None] = []
         left_out: list[tuple[int, bytes]] = []
@@ -97,6 +99,7 @@ class DequeueGetMessage:
                 records[index] = record
         undeliverable += _take_broken(requests, records, broken)
         undeliverable += _take_damaged(requests, records)
+        undeliverable = self._less_taken_back(requests, undeliverable, left_out)
         unread = unread_among(deletes)
         if done.doubts or unread:
             undeliverable += self._take_doubtful(requests, records, unread)
@@ -148,6 +151,57 @@ class DequeueGetMessage:
                 self.metrics.add(topic.decode("utf-8", "replace"), -1)
             return True
         return False
+
+    def _deletes_again(
+        self,
+        requests: Requests,
+        found: list[bytes | None],
+        sizes: list[int],
+        broken: list[int],
+    ) -> list[int]:
+        """Put deletes that roll and are damaged in their places as they were; the sizes then.
+
+        Without them what they take back would arrive.
+        """
+        rolled = (requests["magic"] & _ROLLED_DELETE) == _ROLLED_DELETE
+        for index in np.flatnonzero(rolled).tolist():
+            record = found[index]
+            is_read = record is not None and int.from_bytes(record[:4]) == sizes[index]
+            if is_read and index not in broken:
+                continue
+            again = self._kin_of(requests[index]).delete_again(int(requests["order_py"][index]))
+            if again is not None:
+                found[index], sizes[index] = again, len(again)
+        return sizes
+
+    def _less_taken_back(
+        self,
+        requests: Requests,
+        undeliverable: list[Undeliverable],
+        left_out: list[tuple[int, bytes]],
+    ) -> list[Undeliverable]:
+        """Leave out damaged messages that were cancelled or moved; what is to be set aside."""
+        rows = {int(one["offset_py"]): one for one in requests} if undeliverable else {}
+        kept: list[Undeliverable] = []
+        for one in undeliverable:
+            request = rows[one.offset_py]
+            is_message = not int(request["magic"]) & MAGIC_DELETE
+            if is_message and self._kin_of(request).is_taken_back(int(request["order_py"])):
+                self.counts.cancelled += 1
+                self.state.meet(one.offset_py)
+                self.metrics.add_by_hash(int(request["topic_hash"]), -1)
+                left_out.append((one.offset_py, b""))
+            else:
+                kept.append(one)
+        return kept
+
+    def _kin_of(self, request: np.void) -> RecordKin:
+        return RecordKin(
+            self.store,
+            self.options.timer_precision_ms,
+            int(request["offset_py"]),
+            int(request["size_py"]),
+        )
 
     def _take_doubtful(
         self, requests: Requests, records: list[bytes | None], unread: list[UnreadDelete]

@@ -25,6 +25,7 @@ from timermq.timerstore.record_block import RecordBlock
 
 from .clock import Clock
 from .enqueue_batch import facts_batch, plain_batch
+from .record_kin import RecordKin
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
 from .timer_record import (
@@ -32,11 +33,12 @@ from .timer_record import (
     TimerFacts,
     TimerRecordError,
     decode_present,
+    decode_timer,
 )
 from .timer_request import EnqueueBatch
 from .timer_state import TimerState
 from .torn_move import is_torn_move
-from .undeliverable import Undeliverable
+from .undeliverable import Reason, Undeliverable
 
 PLAIN_COUNT_MIN = 128
 """Fewer records are read one by one in less time."""
@@ -162,13 +164,24 @@ class EnqueueGet:
             if self.state.already_done.doubts and not facts.is_delete:
                 self._check_doubts(record or b"", offset, facts)
         except TimerRecordError as error:
-            undeliverable.append(Undeliverable.of(error, offset, size, record))
-            return None
+            again = None
+            if error.reason is not Reason.IN_DOUBT:
+                again = self._facts_of_delete(offset, size)
+            if again is None:
+                undeliverable.append(Undeliverable.of(error, offset, size, record))
+            return again
         assert record is not None
         if facts.is_delete and is_torn_move(self.store, record):
             log.warning("a move was cut off by a power cut", phy_offset=offset)
             return None
         return facts
+
+    def _facts_of_delete(self, offset: int, size: int) -> TimerFacts | None:
+        """What a delete asked for whose record is damaged; None if it is none, or not certain."""
+        precision_ms = self.options.timer_precision_ms
+        kin = RecordKin(self.store, precision_ms, offset, size)
+        again = kin.delete_again(offset) if kin.is_delete() else None
+        return None if again is None else decode_timer(again, offset, precision_ms)
 
     def _check_doubts(self, record: bytes, offset: int, facts: TimerFacts) -> None:
         """Refuse a message that a damaged record may have delivered, or rolled: see ``roll``.

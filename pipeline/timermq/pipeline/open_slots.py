@@ -21,6 +21,7 @@ from timermq.wheel import TimerWheel
 
 from .left_out import names_in_delete
 from .open_slot import OpenSlot
+from .record_kin import RecordKin
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
 from .timer_record import (
@@ -111,4 +112,7 @@ class OpenSlots:
             check_size(record, offset_py, size_py)
             return names_in_delete(record or b"")
         except (TimerRecordError, RecordError):
-            return None
+            precision_ms = self.options.timer_precision_ms
+            kin = RecordKin(self.store, precision_ms, offset_py, size_py)
+            again = kin.delete_again(offset_py)
+            return None if again is None else names_in_delete(again)

@@ -126,6 +126,7 @@ def lose_last_messages(disk: MemoryDisk) -> None:
     magic = MAGIC_V1.to_bytes(4, "big", signed=True)
     start = data.rindex(magic, 0, data.index(b"last0")) - MAGIC_AT
     file.write(start, bytes(len(data) - start))
+    disk.power_cuts += 1
 
 
 def lose_wheel(disk: MemoryDisk) -> None:

@@ -305,6 +305,19 @@ def test_usage(place: Place) -> None:
     assert 0 < usage.free <= usage.total
 
 
+def test_the_boot_of_a_file(place: Place) -> None:
+    """The same whoever asks, whatever is written; none of a file that is not there."""
+    path = f"{place.root}/f"
+    assert not place.disk.boot_id(path)
+    place.create("f", b"abc").close()
+    boot = place.disk.boot_id(path)
+    place.create("f", b"def").close()
+
+    assert boot
+    assert place.disk.boot_id(path) == boot
+    assert "\n" not in boot
+
+
 def test_a_lock_is_held_by_one(place: Place) -> None:
     """A second taker is refused until the first gives it up; releasing twice is fine."""
     path = f"{place.root}/lock"

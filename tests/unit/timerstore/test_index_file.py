@@ -391,3 +391,14 @@ def test_newest_hashes() -> None:
 
     assert file.newest_hashes(20) == [6, 5]
     assert file.newest_hashes(10) == []
+
+
+def test_the_first_hash_of_a_message() -> None:
+    """That of its unique key, also of one with several keys; none of what has no entry."""
+    file = create(MemoryDisk(), entries=20)
+    append(file, (7, 10, STORE_MS), (8, 20, STORE_MS), (3, 20, STORE_MS), (7, 30, STORE_MS))
+    append(file, (1, 50, STORE_MS))
+
+    places = (0, 10, 15, 20, 30, 40, 50, 60)
+    assert [None, 7, None, 8, 7, None, 1, None] == [file.first_hash(one) for one in places]
+    assert create(MemoryDisk()).first_hash(0) is None

@@ -335,3 +335,14 @@ async def test_read_only() -> None:
     assert query(tool, "a") == [0]
     assert await tool.flush()
     assert names == disk.list_dir(DIRECTORY)
+
+
+def test_kin_of_a_message() -> None:
+    """All with its unique key, whatever file they are in; the keys of its user do not count."""
+    index = opened(MemoryDisk())
+    add_batch(index, [entry(0, "a", "b"), entry(100, "b"), entry(200, "a"), entry(300, "c")])
+
+    assert [200, 0] == list(index.kin(0))
+    assert [100, 0] == list(index.kin(100))
+    assert [200, 0] == list(index.kin(200))
+    assert [] == list(index.kin(50))

@@ -338,10 +338,10 @@ class CommitLog:
         assert segment is not None
         segment.file.write(phy_offset - segment.start, record)
 
-    def set_end(self, end: int) -> None:
-        """Let the data end at a position; later segments are removed."""
+    def set_end(self, end: int, *, is_sealed: bool = False) -> None:
+        """Let the data end at a position, and the seals if they do not; see `OldBytes.cut`."""
         self._files.set_end(end)
-        self.old.cut(end)
+        self.old.cut(end, is_sealed=is_sealed)
 
     def zero_tail(self) -> None:
         """Zero what stands behind the end of the data, up to `ZERO_RUN_SIZE` bytes of zeros.

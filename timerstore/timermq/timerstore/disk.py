@@ -165,6 +165,14 @@ class Disk(Protocol):
         """Space where ``path`` is or would be."""
         ...
 
+    def boot_id(self, path: str) -> str:
+        """Names the boot of the machine, and the file itself.
+
+        While the answer for a file is the same, no power cut has taken anything that was written to
+        its file system. Empty where that cannot be told, and for a file that is not there.
+        """
+        ...
+
     def lock(self, path: str) -> Lock:
         """Take the exclusive lock on a file, creating it.
 

@@ -155,6 +155,10 @@ class FaultyDisk:
         """Space of the disk below."""
         return self.inner.usage(path)
 
+    def boot_id(self, path: str) -> str:
+        """Boot of the disk below."""
+        return self.inner.boot_id(path)
+
     def lock(self, path: str) -> Lock:
         """Take a lock of the disk below."""
         return self.inner.lock(path)

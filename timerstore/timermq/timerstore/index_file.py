@@ -243,12 +243,30 @@ class IndexFile:
         """Key hashes of the newest entries, as far as they are of the message at ``phy_offset``."""
         hashes: list[int] = []
         for number in range(self.header.index_count - 1, 0, -1):
-            entry = self.file.read(self._entry_at(number), ENTRY.size)
-            entry_hash, entry_offset_py, _, _ = ENTRY.unpack(entry)
+            entry_hash, entry_offset_py, _, _ = self._entry(number)
             if entry_offset_py != phy_offset:
                 break
             hashes.append(entry_hash)
         return hashes
+
+    def first_hash(self, phy_offset: int) -> int | None:
+        """Key hash of the first entry of the message at a position; None when it has none here."""
+        first, end = 1, self.header.index_count
+        while first < end:
+            middle = (first + end) // 2
+            if self._entry(middle)[1] < phy_offset:
+                first = middle + 1
+            else:
+                end = middle
+        if first == self.header.index_count:
+            return None
+        entry_hash, entry_offset_py = self._entry(first)[:2]
+        return entry_hash if entry_offset_py == phy_offset else None
+
+    def _entry(self, number: int) -> tuple[int, int, int, int]:
+        data = self.file.read(self._entry_at(number), ENTRY.size)
+        entry: tuple[int, int, int, int] = ENTRY.struct.unpack(data)
+        return entry
 
     async def flush(self, disk: Disk) -> bool:
         """Make what was added before the call durable: entries and slots, then the header.

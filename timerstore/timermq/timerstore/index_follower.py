@@ -274,6 +274,23 @@ class IndexFollower:
         indexed = self._index.positions(topic, key, begin_ms=0, end_ms=(1 << 63) - 1)
         return self._records(self._places(indexed), topic, key, unique=unique)
 
+    def kin(self, phy_offset: int) -> Iterator[tuple[int, bytes]]:
+        """Records that have the unique key of the one at a position, which need not be readable.
+
+        Newest first, each with its position. Hashes of keys are compared, so others may be among
+        them. None if the record was not indexed while it could be read.
+
+        Raises:
+            CutWalkError: So many stand in the key's slot that there may be more of them.
+        """
+        self._come_up()
+        for place in self._index.kin(phy_offset):
+            checked = self._log.check_at(place, check_crc=False)
+            if checked is not None and checked.kind is CheckKind.RECORD:
+                record = self._log.record_at(place, checked.size)
+                if record is not None:
+                    yield place, record
+
     def _come_up(self) -> None:
         if not self._read_only:
             # No room for the index: what is not in it is looked through instead.
@@ -329,8 +346,8 @@ def _damage_of(disk: Disk, path: str, options: StoreOptions, *, is_newest: bool)
         if not size and is_newest:
             return None
         index = _open_index(disk, path, options)
-        is_true = index.is_empty or bool(index.newest_hashes(index.end_py))
-        index.file.close()
+        with contextlib.closing(index.file):
+            is_true = index.is_empty or bool(index.newest_hashes(index.end_py))
     except (StoreFormatError, OSError) as error:
         if isinstance(error, OSError) and is_out_of_files(error):
             raise

@@ -28,6 +28,8 @@ from .index_layout import IndexHeader, key_hash
 
 QUERY_COUNT_MAX = 64
 """Positions that one query returns at most (``maxMsgsNumBatch``)."""
+FOREVER_MS = (1 << 63) - 1
+"""After every store time."""
 TIME_STEP_MS = 1000
 """Entries know their time to the second, cut off."""
 
@@ -192,7 +194,28 @@ class IndexService:
         Raises:
             CutWalkError: A file has too many entries in the key's slot; ``may_be_cut`` is false.
         """
-        wanted_hash = key_hash(f"{topic}#{key}")
+        yield from self._positions(
+            key_hash(f"{topic}#{key}"), begin_ms, end_ms, may_be_cut=may_be_cut
+        )
+
+    def kin(self, phy_offset: int) -> Iterator[int]:
+        """Positions of messages that may have the unique key of the one at a position.
+
+        Newest first, that one among them; none if it is not indexed. Only its hash is known, so the
+        caller compares what the messages say.
+
+        Raises:
+            CutWalkError: A file has too many entries in the key's slot.
+        """
+        for file in self._files:
+            wanted_hash = file.first_hash(phy_offset)
+            if wanted_hash is not None:
+                yield from self._positions(wanted_hash, 0, FOREVER_MS, may_be_cut=False)
+                return
+
+    def _positions(
+        self, wanted_hash: int, begin_ms: int, end_ms: int, *, may_be_cut: bool
+    ) -> Iterator[int]:
         found: set[int] = set()
         for file in reversed(self._files):
             try:

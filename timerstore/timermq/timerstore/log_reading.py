@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import structlog
 
 from .commit_log import CommitLog
+from .filler_record import is_filler
 from .log_holes import Hole, mended_before_good, next_good
 from .record_layout import BODY_AT
 
@@ -46,8 +47,10 @@ class LogReading:
             for phy_offset, size in scan:
                 if phy_offset >= self._end:
                     return
-                if self._log.old.compare(phy_offset, phy_offset + BODY_AT):
-                    yield phy_offset, self._log.read(phy_offset, size)
+                is_sound = self._log.old.compare(phy_offset, phy_offset + BODY_AT)
+                data = self._log.read(phy_offset, size)
+                if is_sound or is_filler(data, phy_offset):
+                    yield phy_offset, data
                 else:
                     reason = "a head that differs from its seal"
                     self.holes.append(Hole(phy_offset, phy_offset + size, reason, False))

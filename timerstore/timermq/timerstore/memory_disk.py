@@ -9,6 +9,8 @@ written and what is durable are two things:
 | ``power_cut`` | as of the last sync of the file | as of the last sync of the directory | gone |
 | ``power_cut(draw)`` | each unsynced sector old or new | the first so many changes | gone |
 
+A power cut begins another boot.
+
 It is as strict as a real disk may be: a sync covers what was written before it was called, and
 what a failed sync held counts as clean but is not durable. More lenient it is in one thing: a new
 directory is durable at once.
@@ -192,6 +194,8 @@ class MemoryDisk:
         and raise what ends it; to be set by tests."""
         self.process = 0
         """Counts kills: handles of an earlier process are closed."""
+        self.power_cuts = 0
+        """Counts them; to be changed by tests that write files as a power cut left them."""
         self.journal = MemoryJournal()
         """Names and lengths, for its files."""
         self._dirs: set[str] = {"", "/"}
@@ -265,6 +269,10 @@ class MemoryDisk:
         used = self._blocks_used * BLOCK_SIZE
         return DiskUsage(self.total, used, max(self.total - used, 0))
 
+    def boot_id(self, path: str) -> str:
+        """The count of power cuts; a file copied to another such disk is of the same boot."""
+        return f"boot {self.power_cuts}" if path in self.journal.names else ""
+
     def lock(self, path: str) -> MemoryLock:
         """Take the lock."""
         if path in self._locks:
@@ -319,6 +327,7 @@ class MemoryDisk:
                 nothing had.
         """
         self.process_kill()
+        self.power_cuts += 1
         self.journal.cut(draw)
         self._blocks_used = 0
         for path, node in self.journal.names.items():

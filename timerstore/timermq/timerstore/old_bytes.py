@@ -35,13 +35,17 @@ class OldBytes:
         self._compared.clear()
         self.damaged.clear()
 
-    def cut(self, end: int) -> None:
-        """The log ends there: a power cut may have kept seals of bytes that it took.
+    def cut(self, end: int, *, is_sealed: bool) -> None:
+        """The log ends there.
 
-        So the sector that the end lies in is not known to be damaged.
+        Args:
+            end: Position.
+            is_sealed: So do the seals. Otherwise a power cut may have kept seals of bytes that it
+                took, so the sector that the end lies in is not known to be damaged.
         """
         self._end = min(self._end, end)
-        self.damaged = {one for one in self.damaged if one + SECTOR_SIZE <= end}
+        limit = end if is_sealed else end - SECTOR_SIZE + 1
+        self.damaged = {one for one in self.damaged if one < limit}
 
     def compare(self, first: int, end: int) -> bool:
         """Compare what is old of [first, end); whether all of it is as it was written.

@@ -37,6 +37,9 @@ ZEROS_SIZE = 1 << 16
 STAT_BLOCK_SIZE = 512
 """Unit of ``st_blocks``, bytes, whatever the file system."""
 
+BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
+"""Where Linux names its boot."""
+
 LOCK_FIRST_BYTE = struct.pack("hhqqixxxx", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
 """``struct flock`` of 64-bit Linux: an exclusive lock on byte 0, as Java takes it."""
 
@@ -283,6 +286,19 @@ class OsDisk:
             path = os.path.dirname(path) or "."
         found = shutil.disk_usage(path)
         return DiskUsage(found.total, found.used, found.free)
+
+    def boot_id(self, path: str) -> str:
+        """Boot by Linux, device and number of the file; a copy has another of these.
+
+        A container has the boot of its machine. Source: Linux ``random(4)``.
+        """
+        try:
+            with open(BOOT_ID_PATH, encoding="ascii") as file:
+                boot = file.read().strip()
+            found = os.stat(path)
+        except (OSError, ValueError):
+            return ""
+        return f"{boot} {found.st_dev}:{found.st_ino}" if boot else ""
 
     def lock(self, path: str) -> OsLock:
         """Take the lock, on the byte that Java's ``FileChannel.tryLock`` takes.

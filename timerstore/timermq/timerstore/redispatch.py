@@ -5,7 +5,7 @@ queues that cannot be continued, because units in between are missing, are found
 log's start.
 """
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 
 import attrs
 
@@ -15,6 +15,7 @@ from .consume_queue_table import ConsumeQueueTable
 from .delay_levels import SCHEDULE_TOPIC
 from .dispatch import unit_tags_code
 from .log_record import LogRecord, read_log_record
+from .lost_records import LostRecords, PlacedUnit
 from .queue_unit import UNIT
 from .topic_queue import queue_refusal
 
@@ -75,21 +76,40 @@ class Redispatch:
         self._gathered: dict[ConsumeQueue, _Units] = {}
         self._gathered_count = 0
 
-    def run(self, first: int, *, only: Set[QueueKey] | None = None) -> None:
+    def run(
+        self,
+        first: int,
+        *,
+        only: Set[QueueKey] | None = None,
+        lost: Sequence[LostRecords] = (),
+    ) -> None:
         """Walk from a record to the end of the log.
 
         Args:
             first: Position of a record; when ``only`` is not given the log was just scanned from
                 there.
             only: Queues to serve; all when not given.
+            lost: Records of damaged parts of the log behind ``first``, whose units stay as they
+                were.
 
         Raises:
             QueueGapError: Units are missing whose records should be in the log.
         """
+        is_whole_log = first <= self._log.min_offset
+        for one in lost:
+            self._run(first, one.hole.position, only, is_whole_log)
+            for unit in one.units:
+                self._keep(unit, only, is_whole_log)
+            first = one.hole.end
+        self._run(first, self._log.max_offset, only, is_whole_log)
+        self._write()
+
+    def _run(self, first: int, end: int, only: Set[QueueKey] | None, is_whole_log: bool) -> None:
         log = self._log
-        is_whole_log = first <= log.min_offset
         records = log.walk(first) if only is None else log.scan(first, check_crc=False)
         for phy_offset, size in records:
+            if phy_offset >= end:
+                return
             record = read_log_record(log.read(phy_offset, size))
             if not record.is_queued:
                 continue
@@ -102,15 +122,26 @@ class Redispatch:
                 if len(self.notes) < NOTES_MAX:
                     self.notes.append(f"record at {phy_offset} is in no queue: {refusal}")
                 continue
-            queue = self._queues.find_or_create(*key)
-            ahead = record.queue_offset - self._next_offset(queue)
-            # Where an empty queue begins the log knows best: its files may be what is left of it.
-            is_unknown = queue.is_empty and queue not in self._gathered
-            if not is_whole_log and (ahead > 0 or (is_unknown and ahead)):
-                self.incomplete.add(key)
-            elif ahead >= 0 or is_unknown:
-                self._gather(queue, record, topic, phy_offset, size)
-        self._write()
+            unit = queue_unit(record, topic, phy_offset, size, self._levels_ms)
+            self._place(
+                PlacedUnit(topic, record.queue_id, record.queue_offset, phy_offset, size, unit),
+                is_whole_log,
+            )
+
+    def _keep(self, unit: PlacedUnit, only: Set[QueueKey] | None, is_whole_log: bool) -> None:
+        if only is None or (unit.topic, unit.queue_id) in only:
+            self._place(unit, is_whole_log)
+
+    def _place(self, unit: PlacedUnit, is_whole_log: bool) -> None:
+        """Bring a unit to its queue, unless that has it, or lacks what is before."""
+        queue = self._queues.find_or_create(unit.topic, unit.queue_id)
+        ahead = unit.queue_offset - self._next_offset(queue)
+        # Where an empty queue begins the log knows best: its files may be what is left of it.
+        is_unknown = queue.is_empty and queue not in self._gathered
+        if not is_whole_log and (ahead > 0 or (is_unknown and ahead)):
+            self.incomplete.add((unit.topic, unit.queue_id))
+        elif ahead >= 0 or is_unknown:
+            self._gather(queue, unit)
 
     def _refusal(self, record: LogRecord, topic: str, phy_offset: int) -> str | None:
         if record.queue_offset < 0:
@@ -125,18 +156,15 @@ class Redispatch:
             return queue.max_offset
         return gathered.first_offset + len(gathered.units)
 
-    def _gather(
-        self, queue: ConsumeQueue, record: LogRecord, topic: str, phy_offset: int, size: int
-    ) -> None:
-        unit = queue_unit(record, topic, phy_offset, size, self._levels_ms)
-        if self._next_offset(queue) < record.queue_offset:
+    def _gather(self, queue: ConsumeQueue, unit: PlacedUnit) -> None:
+        if self._next_offset(queue) < unit.queue_offset:
             # A gap: what comes before is written first; the queue says whether it may begin here.
             self._write()
         gathered = self._gathered.get(queue)
         if gathered is None:
-            gathered = self._gathered[queue] = _Units(record.queue_offset, [], 0)
-        gathered.units.append(unit)
-        gathered.end = phy_offset + size
+            gathered = self._gathered[queue] = _Units(unit.queue_offset, [], 0)
+        gathered.units.append(unit.packed)
+        gathered.end = unit.end
         self.count += 1
         self._gathered_count += 1
         if self._gathered_count >= GATHER_COUNT:

@@ -20,6 +20,7 @@ import contextlib
 import enum
 from collections.abc import Generator, Iterator
 
+import numpy as np
 import structlog
 
 from .disk import Bytes, Disk, File, is_for_a_while
@@ -110,6 +111,9 @@ class Seals:
         """The page that is not full yet."""
         self._tail = b""
         """What the sector that is not full yet has."""
+        self._damage = 0
+        """By how much the seal of the sector that is not full yet is another than that of what
+        stands there: it was damaged before it was full."""
         self._end = -1
         """Where the next bytes are appended."""
         self._unsynced: list[File] = []
@@ -160,9 +164,13 @@ class Seals:
         page.covered = len(data)
         if sealed is not None:
             # A damaged sector stays one: its seal is not made to fit.
-            whole = min(sealed.covered, len(data)) // SECTOR_SIZE
+            is_all = sealed.covered == len(data)
+            whole = len(found) if is_all else min(sealed.covered, len(data)) // SECTOR_SIZE
             page.seals[:whole] = sealed.seals[:whole]
         self._page, self._end = page, end
+        self._damage = 0
+        if len(data) % SECTOR_SIZE:
+            self._damage = (int(page.seals[len(found) - 1]) - int(found[-1])) % (1 << 64)
         self._tail = data[len(data) - len(data) % SECTOR_SIZE :]
         pages.write(number * PAGE_SIZE, page.encode())
         behind_at = (number + 1) * PAGE_SIZE
@@ -226,6 +234,10 @@ class Seals:
         page, index = self._page, self._page.covered // SECTOR_SIZE
         at = page.start % self._segment_size // STRETCH_SIZE * PAGE_SIZE
         found = seals_of(sectors)
+        if self._damage:
+            found[:1] += np.uint64(self._damage)
+            if len(sectors) >= SECTOR_SIZE:
+                self._damage = 0
         pages: list[bytes] = []
         done = 0
         while done < len(found):
@@ -254,6 +266,7 @@ class Seals:
         self._file = self._disk.open(self._path(segment_start))
         self._page = SealPage.empty(segment_start)
         self._tail, self._end = b"", segment_start
+        self._damage = 0
 
     async def flush(self) -> None:
         """Make the seals durable.
@@ -303,6 +316,29 @@ class Seals:
         return file
 
     # -- asking -------------------------------------------------------------------------------
+
+    def sealed_end(self, segment_start: int, first: int) -> int | None:
+        """Up to where a segment is sealed; None when no page from ``first`` on says so.
+
+        Args:
+            segment_start: Where the segment begins.
+            first: Position in the log, in this segment: pages of stretches before it are left out.
+        """
+        number = (first - segment_start) // STRETCH_SIZE
+        last: int | None = None
+        with self._pages(segment_start) as pages:
+            while pages is not None and number * PAGE_SIZE < pages.size():
+                at = number * PAGE_SIZE
+                data = pages.read(at, CLEAR_SIZE)
+                if data.count(0) < len(data):
+                    for index in range(len(data) // PAGE_SIZE):
+                        start = segment_start + (number + index) * STRETCH_SIZE
+                        part = data[index * PAGE_SIZE : (index + 1) * PAGE_SIZE]
+                        page = SealPage.decode(part, start) if part[0] else None
+                        if page is not None and page.covered:
+                            last = start + page.covered
+                number += CLEAR_SIZE // PAGE_SIZE
+        return last
 
     def damaged(self, segment_start: int, segment: File, first: int, end: int) -> list[int]:
         """Positions of sealed sectors that are not as they were written.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
+from .boot_note import remove_boot_note
 from .disk import Disk, File, Lock, is_full
 
 LOCK_TEXT = b"lock"
@@ -69,6 +70,7 @@ class StoreLock:
 
     def mark_clean(self) -> None:
         """Remove ``abort``; the caller has flushed and dispatched everything (blocking)."""
+        remove_boot_note(self._disk, self._root)
         self._disk.remove(f"{self._root}/abort")
         self._disk.sync_dir_now(self._root)
 

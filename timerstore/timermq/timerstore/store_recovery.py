@@ -15,11 +15,11 @@ cut off      where the checkpoint says that log and queues were durable; without
 none fits    the start of the log
 ===========  ==================================================================================
 
-A record whose size or magic alone is damaged is certain by all the rest of it, and by what stands
-behind it: it is mended, and the walk goes on. It ends at the first thing that is no record. That is
-the end of the log, unless the log reached further when it was last closed, or good records that
-must have been durable stand behind it: then it is damaged in its middle, and cutting it there would
-lose acknowledged messages. Read only nothing is mended.
+The walk (`log_walk`) mends what is certain, goes on behind damage in what a killed process had
+written, and ends at the first other thing that is no record. That is the end of the log, unless the
+log reached further when it was last closed, or good records that must have been durable stand
+behind it: then it is damaged in its middle, and cutting it there would lose acknowledged messages.
+Read only nothing is mended.
 
 Queues are derived data. After a cut-off run they are cut where the walk began and made again from
 the records; after a clean one they are only freed from units beyond the log. Those that are damaged
@@ -34,13 +34,16 @@ from collections.abc import Iterator
 
 import attrs
 
+from .boot_note import write_boot_note
 from .commit_log import CommitLog, LogScan
 from .consume_queue import ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 from .errors import StoreFormatError
-from .log_holes import mended_before_good
-from .log_record import STORE_MS_END, is_cut_short, is_torn, store_ms_of
+from .filler_record import leave_damaged_sector
+from .log_record import STORE_MS_END, store_ms_of
+from .log_walk import LogWalk
 from .lost_log import check_log_is_there
+from .lost_records import LostRecords, lost_records
 from .queue_check import LMQ_PREFIX, QueueCheck, ends_falsely
 from .record import BLANK_SIZE, MAGIC_V1, MAGIC_V2
 from .record_check import CheckKind
@@ -68,6 +71,10 @@ class RecoveryPlan:
     """Store time of the newest record, 0 without any."""
     mends: dict[int, bytes]
     """Position of a damaged record to the record as it was."""
+    lost: tuple[LostRecords, ...]
+    """Damaged parts of the log behind what is dispatched, and what stood there."""
+    is_sealed: bool
+    """The seals end where the log does."""
     again: dict[QueueKey, int]
     """Damaged queues that are made again from the start of the log, with their next offsets."""
     notes: tuple[str, ...]
@@ -103,15 +110,21 @@ def plan_recovery(store: StoreFiles) -> RecoveryPlan:
     store.register.load()
     check_log_is_there(store)
     scan_from, dispatch_from = _scan_start(store)
-    walk = _Walk(store, store.log.scan(scan_from, check_crc=store.options.check_crc_on_recover))
+    walk = LogWalk(store, scan_from)
     walk.run()
     scan = walk.scan
     _check_end(store, scan, found_any=walk.count > 0)
+    lost = lost_records(store, walk.holes)
     dispatch_from = min(dispatch_from, scan.end)
     again = QueueCheck(store, durable_py=dispatch_from, end=scan.end).run()
     notes = [] if store.register.damage is None else [store.register.damage]
     notes += store.queues.damage
     notes += [f"record at {at} of the commit log mended: {why}" for at, why in walk.reasons.items()]
+    notes += [
+        f"commit log damaged from {hole.position} to {hole.end}: {hole.reason}; "
+        "what stood there is lost, what stands behind is served"
+        for hole in walk.holes
+    ]
     if not _is_zero(store.log, scan.end):
         notes.append(f"commit log ends at {scan.end}: {scan.reason}")
     return RecoveryPlan(
@@ -121,6 +134,8 @@ def plan_recovery(store: StoreFiles) -> RecoveryPlan:
         record_count=walk.count,
         last_store_ms=_newest_store_ms(store, walk.newest),
         mends=walk.mends,
+        lost=lost,
+        is_sealed=scan.end == walk.sealed_to,
         again=again,
         notes=tuple(notes),
     )
@@ -136,14 +151,17 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
     log, queues = store.log, store.queues
     if store.checkpoint.durable_py is None:
         log.forget_seals()
-    log.set_end(plan.end)
+    log.set_end(plan.end, is_sealed=plan.is_sealed)
     for phy_offset, record in plan.mends.items():
         log.mend(phy_offset, record)
     if not store.read_only:
         # Whole records may stand in the tail, at their right positions: later ones must never
         # be followed by them.
-        if plan.mends or not store.last_exit_ok or not _is_zero(log, plan.end):
+        is_changed = plan.mends or not store.last_exit_ok or not _is_zero(log, plan.end)
+        if is_changed:
             log.zero_tail()
+        leave_damaged_sector(log, plan.last_store_ms)
+        if is_changed or log.max_offset > plan.end:
             log.sync_now(plan.scan_from)
         store.register.limit_deletions(plan.end)
         if plan.again:
@@ -167,84 +185,27 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
         levels_ms=store.options.delay_levels_ms,
         is_deleted=store.register.is_deleted,
     )
-    redispatch.run(plan.dispatch_from)
+    redispatch.run(plan.dispatch_from, lost=plan.lost)
     missing = redispatch.incomplete | _missing_queues(store) | plan.again.keys()
     if missing:
         redispatch.notes.append(f"queues made again from the start of the log: {sorted(missing)}")
-        redispatch.run(log.min_offset, only=missing)
+        redispatch.run(log.min_offset, only=missing, lost=plan.lost)
     for key, end in plan.again.items():
         queue = queues.find_or_create(*key)
         if queue.is_empty and queue.max_offset < end:
             # All its records are cleaned: their numbers are not given out again.
             queue.begin_at(end)
+    if not store.read_only:
+        write_boot_note(store.disk, store.root, log.max_offset, durably=bool(plan.lost))
     return RecoveryReport(
         last_exit_ok=store.last_exit_ok,
         scan_from=plan.scan_from,
-        end=plan.end,
+        end=log.max_offset,
         record_count=plan.record_count,
         dispatched_count=redispatch.count,
         last_store_ms=plan.last_store_ms,
         notes=(*plan.notes, *redispatch.notes),
     )
-
-
-@attrs.define(eq=False)
-class _Walk:
-    """The walk to the end of the log."""
-
-    store: StoreFiles
-    scan: LogScan
-    """Where it ends."""
-    count: int = 0
-    """Records walked over."""
-    newest: int | None = None
-    """Position of the last one."""
-    mends: dict[int, bytes] = attrs.field(factory=dict[int, bytes])
-    reasons: dict[int, str] = attrs.field(factory=dict[int, str])
-    """What was wrong with each that is mended."""
-
-    def run(self) -> None:
-        """Walk; nothing is written."""
-        while self._reach_damage():
-            mended = self._mended()
-            if mended is None:
-                return
-            at = self.scan.end
-            self.mends[at], self.reasons[at] = mended, self.scan.reason
-            self.count, self.newest = self.count + 1, at
-            check_crc = self.store.options.check_crc_on_recover
-            self.scan = self.store.log.scan(at + len(mended), check_crc=check_crc)
-
-    def _reach_damage(self) -> bool:
-        """Walk to what is no record: True; False where it is known to be the end."""
-        for phy_offset, size in self.scan:
-            if not self.store.last_exit_ok:
-                damage = _damage_of_text(self.store.log, phy_offset, size)
-                if damage:
-                    self.scan.reason = damage
-                    return False
-            self.count += 1
-            self.newest = phy_offset
-        return self.scan.end < self.store.log.max_offset
-
-    def _mended(self) -> bytes | None:
-        """The record at the end of the walk as it was; None when it is not certain."""
-        log, at = self.store.log, self.scan.end
-        segment = log.segment_at(at)
-        if segment is None or self.store.read_only:
-            return None
-        view = segment.file.map()
-        return mended_before_good(view, at - segment.start, segment.size, segment.start)
-
-
-def _damage_of_text(log: CommitLog, phy_offset: int, size: int) -> str:
-    """What a crash did to topic or properties of a record, which have no checksum; or nothing."""
-    data = log.read(phy_offset, size)
-    if is_torn(data, phy_offset % log.segment_size):
-        return "a record that lacks a sector"
-    if is_cut_short(data, log.read(phy_offset + size, BLANK_SIZE)):
-        return "a record that was not written to its end"
-    return ""
 
 
 def _newest_store_ms(store: StoreFiles, newest: int | None) -> int:

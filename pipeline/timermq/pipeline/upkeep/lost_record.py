@@ -22,33 +22,17 @@ stumbles over it; one of a delay level goes to ``rmq_sys_hole``.
 
 from __future__ import annotations
 
-import zlib
-
 from timermq.pipeline.timer_record import DELETE, OUT, REAL_QID, REAL_TOPIC, TIMER_TOPIC
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
-from timermq.timerstore.message import NO_HOST, SysFlag
-from timermq.timerstore.record_layout import (
-    BLANK,
-    BLANK_MAGIC,
-    BODY_AT,
-    BODY_CRC_MASK,
-    FIXED_SIZE_V1,
-    MAGIC_V1,
-    MAGIC_V2,
-    RECORD_HEAD,
-    TOPIC_SIZE_V1_MAX,
-)
-
-HOLE_TOPIC = b"rmq_sys_hole"
-"""Topic of fillers; a small one has the beginning of it."""
+from timermq.timerstore.filler_record import FILLER_SIZE_MAX as FILLER_SIZE_MAX
+from timermq.timerstore.filler_record import FILLER_SIZE_MIN as FILLER_SIZE_MIN
+from timermq.timerstore.filler_record import HOLE_TOPIC as HOLE_TOPIC
+from timermq.timerstore.filler_record import filler as filler
+from timermq.timerstore.filler_record import hostless_record
+from timermq.timerstore.record_layout import BLANK, BLANK_MAGIC
 
 LOST = b"TIMERMQ_LOST\x01"
 """Property of a lost record; its value is 1."""
-
-FILLER_SIZE_MAX = 1 << 20
-"""Bytes of one filler: a body that any reader takes."""
-FILLER_SIZE_MIN = FIXED_SIZE_V1 + 1
-"""Bytes of the smallest: a topic of one letter. No record is smaller."""
 
 
 def lost_record(
@@ -85,7 +69,7 @@ def lost_record(
         )
     elif topic == SCHEDULE_TOPIC:
         properties += b"%b%b\x02%b0\x02" % (REAL_TOPIC, HOLE_TOPIC, REAL_QID)
-    return _record(
+    return hostless_record(
         topic.encode(),
         queue_id,
         queue_offset,
@@ -97,55 +81,6 @@ def lost_record(
     )
 
 
-def filler(size: int, *, position: int, store_ms: int) -> bytes:
-    """A record of exactly ``size`` bytes, `FILLER_SIZE_MIN` or more, that is in no queue."""
-    topic = HOLE_TOPIC[: size - FIXED_SIZE_V1]
-    return _record(
-        topic,
-        0,
-        0,
-        position=position,
-        store_ms=store_ms,
-        sys_flag=int(SysFlag.TRANSACTION_ROLLBACK),
-        body=bytes(size - FIXED_SIZE_V1 - len(topic)),
-        properties=b"",
-    )
-
-
 def blank(size: int) -> bytes:
     """A blank that covers the last ``size`` bytes of a segment, of which it writes 8."""
     return BLANK.pack(size, BLANK_MAGIC)
-
-
-def _record(
-    topic: bytes,
-    queue_id: int,
-    queue_offset: int,
-    *,
-    position: int,
-    store_ms: int,
-    sys_flag: int,
-    body: bytes,
-    properties: bytes,
-) -> bytes:
-    is_v1 = len(topic) <= TOPIC_SIZE_V1_MAX
-    topic_part = len(topic).to_bytes(1 if is_v1 else 2) + topic
-    tail = topic_part + len(properties).to_bytes(2) + properties
-    head = RECORD_HEAD.pack(
-        BODY_AT + len(body) + len(tail),
-        MAGIC_V1 if is_v1 else MAGIC_V2,
-        zlib.crc32(body) & BODY_CRC_MASK,
-        queue_id,
-        0,
-        queue_offset,
-        position,
-        sys_flag,
-        store_ms,
-        NO_HOST,
-        store_ms,
-        NO_HOST,
-        0,
-        0,
-        len(body),
-    )
-    return head + body + tail

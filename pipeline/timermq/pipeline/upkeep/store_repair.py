@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
+from timermq.timerstore.boot_note import remove_boot_note
 from timermq.timerstore.errors import StoreError
 from timermq.timerstore.seals import remove_seals
 from timermq.timerstore.store_lock import StoreLock
@@ -129,7 +130,9 @@ class StoreRepair:
         """Mend what a walk over the log found; whether anything was changed."""
         if not any(one.step in LOG_STEPS for one in findings):
             return False
-        # First: those of bytes that are replaced would say for ever that these are damaged.
+        # First: those of bytes that are replaced would say for ever that these are damaged, and
+        # the log may end earlier than the last start has noted.
+        remove_boot_note(self.store.disk, self.store.root)
         remove_seals(self.store.disk, f"{self.store.root}/commitlog")
         repair = LogRepair(self.store.disk, self.store.root, aside, log)
         is_changed = repair.run(findings)

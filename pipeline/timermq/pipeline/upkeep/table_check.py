@@ -7,6 +7,7 @@ from typing import cast
 
 import attrs
 
+from timermq.timerstore.boot_note import NAME as BOOT
 from timermq.timerstore.config_file import load_json, parse_json
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.disk import Disk
@@ -40,7 +41,17 @@ DERIVED_TABLES = ("consumeQueues.json", "queueLocks.json", "timermetrics")
 KNOWN_NAMES = frozenset(
     (
         *("abort", "abort.bak", "checkpoint", "commitlog", "compaction", "config", "consumequeue"),
-        *("index", "lock", "timerlog", "timerwheel", "timerwheel.tmp", "quarantine", ASIDE, SEALS),
+        *(
+            "index",
+            "lock",
+            "timerlog",
+            "timerwheel",
+            "timerwheel.tmp",
+            "quarantine",
+            ASIDE,
+            SEALS,
+            BOOT,
+        ),
     )
 )
 
