@@ -18,6 +18,7 @@ from timermq.timerstore.index_layout import ENTRY, HEADER
 from timermq.timerstore.layout import Layout
 from timermq.timerstore.queue_unit import UNIT as QUEUE_UNIT
 from timermq.timerstore.record_layout import BLANK, HEAD
+from timermq.timerstore.scrub_note import NOTE
 from timermq.timerstore.seal_page import PAGE_HEAD, PAGE_TAIL
 from timermq.timerstore.store_checkpoint import EXTENSION as STORE_EXTENSION
 from timermq.timerstore.store_checkpoint import PAGE
@@ -41,6 +42,7 @@ LAYOUTS: tuple[Layout, ...] = (
     EXTENSION,
     PAGE_HEAD,
     PAGE_TAIL,
+    NOTE,
 )
 
 

@@ -101,6 +101,7 @@ class Broker:
         )
         """Where this broker registers."""
         self._saver = self._load_tables()
+        timer_store.scrub.tables.write_again = self._saver.write_again
         self.transactions = Transactions(timer_store, self.tables.offsets, options)
         self.transaction_check = TransactionCheck(
             self.transactions, self.tables.clients, self.tables.topics, options, clock.now_ms
@@ -241,6 +242,7 @@ class Broker:
             bulk_refused=self.processors.bulk.adopter.refused,
             store=self.store.statistics(),
             timer=self.timer_store.statistics(),
+            scrub=self.timer_store.scrub.statistics(),
             transactions=self.transactions.statistics(),
             clock=self._clock.status(),
             tls_refused=self.tls.refused,

@@ -8,6 +8,7 @@ import attrs
 
 from timermq.pipeline.clock_watch import ClockStatus
 from timermq.pipeline.timer_counts import TimerStatistics
+from timermq.timerstore.scrub import ScrubStatistics
 from timermq.timerstore.store_statistics import StoreStatistics
 
 from .security.access_control import AccessStatistics
@@ -38,6 +39,7 @@ class BrokerStatistics:
     bulk_refused: int
     store: StoreStatistics
     timer: TimerStatistics
+    scrub: ScrubStatistics
     transactions: TransactionStatistics
     clock: ClockStatus
     tls_refused: int = 0

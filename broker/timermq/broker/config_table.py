@@ -160,6 +160,24 @@ class ConfigSaver:
             self._disk.rename(path, f"{path}.damaged")
         self._disk.remove(f"{path}.sum")
 
+    def write_again(self, path: str, failure: StoreFormatError) -> bool:
+        """Have a file that has changed by itself written again, from its table in memory.
+
+        Args:
+            path: Of the file; it is set aside at once.
+            failure: What is wrong with it.
+
+        Returns:
+            Whether it is the file of one of the tables.
+        """
+        for table in (*self._prompt, *self._periodic):
+            if path == f"{self._root}/{table.path}":
+                self._set_aside(path, failure)
+                self._saved.pop(table.path, None)
+                self._changed.set()
+                return True
+        return False
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Save what changes until cancelled; ``save`` writes the rest.
 

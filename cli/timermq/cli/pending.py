@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -88,6 +89,13 @@ def _offline(args: argparse.Namespace, query: PendingQuery) -> list[Row]:
     with open_offline(args, args.store) as offline:
         waiting = chain(offline.pending(), offline.pending_levels())
         timers = [one for one in waiting if query.matches(one)]
+        damaged = offline.differing_sectors()
+    if damaged:
+        print(
+            f"timermq: warning: {damaged} sectors differ from their seals, and rows may be missing "
+            f"or wrong: timermq store check {args.store}",
+            file=sys.stderr,
+        )
     return sorted(map(attrs.asdict, timers), key=_due)
 
 

@@ -84,6 +84,19 @@ class OfflineStore:
         rows = (one.pending() for one in level_outlooks(self.store, self.timer_options))
         return (row for row in rows if row is not None)
 
+    def differing_sectors(self) -> int:
+        """Sectors that are not as they were written: of the timer log, and of what was read.
+
+        Of what was read of the commit log, that is; a record in one of them is left out.
+        """
+        checkpoint, scrub = self.timer_files.checkpoint, self.timer_files.timer_log.scrub
+        count = len(self.store.commit_log.old.damaged)
+        at, end = scrub.start, min(scrub.end, checkpoint.last_timer_log_flush_pos)
+        while checkpoint.extension is not None and at < end:
+            found = scrub.step(at, end)
+            at, count = found.at, count + found.damaged
+        return count
+
     def quarantine(self) -> Quarantine:
         """What could not be delivered."""
         return Quarantine(self.store, TimerCounts(), self.timer_files.metrics)

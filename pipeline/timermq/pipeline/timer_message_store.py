@@ -45,6 +45,7 @@ from .open_slots import OpenSlots
 from .pending import PendingTimers
 from .quarantine import Quarantine
 from .quarantine_release import QuarantineRelease
+from .store_scrub import StoreScrub
 from .timer_counts import LATENESS_BOUNDS_MS, TimerCounts, TimerStatistics
 from .timer_files import TimerFiles
 from .timer_flush import TimerFlush
@@ -144,6 +145,8 @@ class TimerMessageStore:
         self._flush = TimerFlush(
             files=self.files, store=store, state=self.state, options=options, clock=clock
         )
+        self.scrub = StoreScrub(store, self.files.timer_log, clock)
+        """Compares what is at rest with its seals."""
         store.on_arrival(self._arrived)
         store.pins.add(self.needed_from)
 
@@ -189,6 +192,7 @@ class TimerMessageStore:
         async with trio.open_nursery() as outer:
             outer.start_soon(self._flush.run, name="timer_flush")
             outer.start_soon(self._renew, name="quarantine")
+            outer.start_soon(self.scrub.run, name="scrub")
             outer.start_soon(self.takeover.run, name="level_takeover")
             outer.start_soon(self.takeover.keep_offsets, name="level_offsets")
             async with trio.open_nursery() as stages:

@@ -179,6 +179,16 @@ class Snapshot:
     """Connections closed before their first request, since the start."""
     door_problem: str | None = None
     """Why changed rules or certificates are not in force; None while they are."""
+    scrub_done_ratio: float | None = None
+    """Part of the pass over the bytes at rest that is done, 0 to 1; None between two passes."""
+    scrub_whole_ms: int = 0
+    """When the last whole pass ended; 0 without one."""
+    scrub_damaged: int = 0
+    """Things that were found damaged, since the start."""
+    scrub_mended: int = 0
+    """Those of them that were put right."""
+    scrub_left: int = 0
+    """Things that the last pass, or the one under way, could not put right."""
     clock_fault: str | None = None
     """Why the clock is UNSAFE: forward, backward or stopped."""
     clock_off_ms: int = 0

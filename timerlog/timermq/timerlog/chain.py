@@ -10,7 +10,7 @@ Source: Java ``TimerMessageStore.dequeue``, which trusts the links.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 import attrs
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from timermq.timerstore.errors import StoreError
 from timermq.timerstore.mapped_file_queue import MappedFile, MappedFileQueue
+from timermq.timerstore.seal_page import SECTOR_SIZE
 
 from .segment import gather
 from .unit import NO_POS, UNIT, Int64s, slot_times
@@ -59,7 +60,13 @@ class UnitChunk:
 
 
 def walk_chain(
-    queue: MappedFileQueue, last_pos: int, *, slot_ms: int, until_pos: int, count_max: int
+    queue: MappedFileQueue,
+    last_pos: int,
+    *,
+    slot_ms: int,
+    until_pos: int,
+    count_max: int,
+    damaged: Set[int],
 ) -> Iterator[UnitChunk]:
     """``TimerLog.walk`` over the segments of ``queue``."""
     pos = last_pos
@@ -67,8 +74,11 @@ def walk_chain(
         segment = queue.segment_at(pos)
         if segment is None:
             raise ChainError("timer log", pos, "a unit", f"the end at {queue.wrote}")
-        positions, pos = _follow(segment, pos, max(until_pos + 1, segment.start), count_max)
-        yield _chunk(segment, np.array(positions, np.int64), slot_ms, queue.wrote)
+        found, pos = _follow(segment, pos, max(until_pos + 1, segment.start), count_max)
+        positions = np.array(found, np.int64)
+        if damaged:
+            _check_sectors(segment, positions, damaged)
+        yield _chunk(segment, positions, slot_ms, queue.wrote)
 
 
 def _follow(
@@ -88,6 +98,15 @@ def _follow(
         positions.append(pos)
         (pos,) = prev_pos_at(data, pos - start)
     return positions, pos
+
+
+def _check_sectors(segment: MappedFile, positions: Int64s, damaged: Set[int]) -> None:
+    """Refuse units of which a byte stands in a damaged sector: they may pass for others."""
+    for pos in positions.tolist():
+        for byte in (pos, pos + UNIT.size - 1):
+            if byte - (byte - segment.start) % SECTOR_SIZE in damaged:
+                path = segment.file.path
+                raise ChainError(path, pos, "a unit as it was written", "a damaged sector")
 
 
 def _chunk(segment: MappedFile, positions: Int64s, slot_ms: int, end: int) -> UnitChunk:

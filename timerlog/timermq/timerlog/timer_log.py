@@ -24,6 +24,7 @@ from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
 from timermq.timerstore.seal_page import SECTOR_SIZE
+from timermq.timerstore.seal_scrub import SealScrub
 from timermq.timerstore.seals import SealMoment
 
 from .chain import WALK_COUNT, UnitChunk, walk_chain
@@ -64,6 +65,9 @@ class TimerLog:
         """The oldest message that waits."""
         self._damaged: list[int] = []
         """Positions of sectors that are not as they were written."""
+        self._found: set[int] = set()
+        """The same, found by ``scrub`` since then: no chain leads through them."""
+        self.scrub = SealScrub(queue, self._found.update)
 
     @classmethod
     def open(
@@ -220,11 +224,15 @@ class TimerLog:
             count_max: Units of a chunk, at least 1.
 
         Raises:
-            ChainError: A unit is not one of this slot, or points forward. Its chunk is not handed
-                out.
+            ChainError: A unit is not one of this slot, points forward, or is damaged: no chunk.
         """
         return walk_chain(
-            self._queue, last_pos, slot_ms=slot_ms, until_pos=until_pos, count_max=count_max
+            self._queue,
+            last_pos,
+            slot_ms=slot_ms,
+            until_pos=until_pos,
+            count_max=count_max,
+            damaged=self._found,
         )
 
     def scan(self, from_pos: int) -> Iterator[tuple[Int64s, Units]]:
@@ -266,6 +274,7 @@ class TimerLog:
             OSError: The disk failed.
         """
         self._damaged = self._queue.mend(self.min_pos, self.max_pos)
+        self._found.clear()
 
     def cut_unsound_tail(self, durable_pos: int) -> None:
         """Cut the log behind ``durable_pos`` where it is not as it was written.

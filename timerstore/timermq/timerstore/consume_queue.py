@@ -222,6 +222,13 @@ class ConsumeQueue:
             self._write(filled, FILLER * (first_offset - filled // UNIT.size))
         self.min_offset = self.max_offset = first_offset
 
+    def put_right(self, offset: int, unit: bytes) -> None:
+        """Write a damaged unit as it was, durably (blocking); OSError if the disk refused."""
+        segment = self._files.segment_at(offset * UNIT.size)
+        assert segment is not None
+        segment.file.write(offset * UNIT.size - segment.start, unit)
+        self._disk.sync_now(segment.file)
+
     # -- recovery and cleaning ----------------------------------------------------------------
 
     def recover(self) -> None:

@@ -312,8 +312,8 @@ class MappedFileQueue:
         if self._seals is not None:
             await self._seals.flush()
 
-    def mend(self, first: int, end: int) -> list[int]:
-        """Compare what stands in [first, end) with its seals, and put single words right.
+    def mend(self, first: int, end: int, *, only_look: bool = False) -> list[int]:
+        """Compare what stands in [first, end) with its seals; put single words right, or look only.
 
         Returns:
             Positions of the sectors that are not as they were written, and stay so.
@@ -323,11 +323,11 @@ class MappedFileQueue:
         """
         left: list[int] = []
         if self._seals is not None:
+            compare = self._seals.damaged if only_look else self._seals.mend
             for segment in self.segments:
                 start, to = max(first, segment.start), min(end, segment.end)
-                if start >= to:
-                    continue
-                left += self._seals.mend(segment.start, segment.file, start, to)
+                if start < to:
+                    left += compare(segment.start, segment.file, start, to)
         return left
 
     def forget_seals(self) -> None:

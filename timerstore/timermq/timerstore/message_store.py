@@ -71,7 +71,7 @@ class MessageStore:
         self._lock = lock
         self._read_only = files.read_only
         self._is_closed = False
-        self._files = files
+        self.files = files
         self._queues = files.queues
         self._register = files.register
         self._topic_queues = TopicQueueTable(files.queues)
@@ -207,7 +207,7 @@ class MessageStore:
         self._close_files()
 
     def _close_files(self) -> None:
-        self._files.close()
+        self.files.close()
         if self.index is not None:
             self.index.close()
         self._lock.release()

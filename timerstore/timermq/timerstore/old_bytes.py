@@ -2,7 +2,8 @@
 
 What this process has written comes from memory as it was. What was there when it began may have
 changed on the disk, and is compared once, a stretch at a time, when it is first read. A single
-damaged word is put right; sectors that stay damaged are remembered.
+damaged word is put right; sectors that stay damaged are remembered. What a scrub finds later is
+remembered too.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ class OldBytes:
     """
 
     def __init__(self, files: MappedFileQueue) -> None:
+        self.files = files
+        """The log."""
         self.damaged: set[int] = set()
         """Positions of the sectors that are not as they were written."""
-        self._files = files
         self._end = 0
         self._compared: set[int] = set()
         """Positions of the stretches that have been compared."""
@@ -34,6 +36,11 @@ class OldBytes:
         self._end = end
         self._compared.clear()
         self.damaged.clear()
+
+    def note(self, sectors: list[int]) -> None:
+        """These are damaged, also if this process wrote them: then all before them may be."""
+        self.damaged.update(sectors)
+        self._end = max(self._end, *(one + SECTOR_SIZE for one in sectors))
 
     def cut(self, end: int, *, is_sealed: bool) -> None:
         """The log ends there.
@@ -58,13 +65,13 @@ class OldBytes:
             return True
         at = first
         while at < end:
-            segment = self._files.segment_at(at)
+            segment = self.files.segment_at(at)
             if segment is None:
                 break
             start = at - (at - segment.start) % STRETCH_SIZE
             if start not in self._compared:
                 self._compared.add(start)
-                self.damaged.update(self._files.mend(start, min(start + STRETCH_SIZE, segment.end)))
+                self.damaged.update(self.files.mend(start, min(start + STRETCH_SIZE, segment.end)))
             at = min(start + STRETCH_SIZE, segment.end)
         return not self.damaged or not self._is_damaged(first, end)
 

@@ -67,6 +67,24 @@ def ends_falsely(log: CommitLog, queue: ConsumeQueue) -> bool:
     return not is_damaged and not shows_record(log, queue, queue.max_offset - 1)
 
 
+def is_shown_elsewhere(log: CommitLog, queue: ConsumeQueue, offset: int, phy_offset: int) -> bool:
+    """Whether a record, not the unit of its queue offset, is wrong.
+
+    Another record of its queue has this place, or the queue shows the record under another number.
+    """
+    unit = _unit(queue, offset)
+    if unit is not None and unit[0] != phy_offset and shows_record(log, queue, offset):
+        return True
+    at = queue.find_phy_offset(phy_offset, queue.min_offset, queue.max_offset)
+    shown = _unit(queue, at)
+    return at != offset and shown is not None and shown[0] == phy_offset
+
+
+def _unit(queue: ConsumeQueue, offset: int) -> tuple[int, ...] | None:
+    units = queue.units(offset, 1)
+    return units[0].tolist() if len(units) else None
+
+
 @attrs.define(eq=False)
 class _Count:
     """The records of one queue, as the log has them."""
@@ -128,7 +146,7 @@ class QueueCheck:
                 size_of_unit = TAGS_CODE_AT if topic == SCHEDULE_TOPIC else UNIT.size
                 if unit[:size_of_unit] == self._packed(queue, offset)[:size_of_unit]:
                     continue
-                if self._is_shown_elsewhere(queue, offset, phy_offset):
+                if is_shown_elsewhere(self._log, queue, offset, phy_offset):
                     continue
             if self._is_of_queue(record, topic, phy_offset):
                 doubtful.add((topic, record.queue_id))
@@ -156,22 +174,6 @@ class QueueCheck:
             self._blocks[queue] = offset, block
             at = 0
         return block[at : at + UNIT.size]
-
-    def _unit(self, queue: ConsumeQueue, offset: int) -> tuple[int, ...] | None:
-        units = queue.units(offset, 1)
-        return units[0].tolist() if len(units) else None
-
-    def _is_shown_elsewhere(self, queue: ConsumeQueue, offset: int, phy_offset: int) -> bool:
-        """Whether the record, not the unit, is wrong: another of its queue has this place.
-
-        Or the queue shows the record under another number.
-        """
-        unit = self._unit(queue, offset)
-        if unit is not None and unit[0] != phy_offset and shows_record(self._log, queue, offset):
-            return True
-        at = queue.find_phy_offset(phy_offset, queue.min_offset, queue.max_offset)
-        shown = self._unit(queue, at)
-        return at != offset and shown is not None and shown[0] == phy_offset
 
     def _records(self, first: int, end: int) -> Iterator[tuple[int, int, LogRecord]]:
         """The records that queues hold, from a record on, up to an end or the first damage.

@@ -378,23 +378,26 @@ class Seals:
         return [one for one in sectors if not self._mend(segment_start, segment, one)]
 
     def _mend(self, segment_start: int, segment: File, sector: int) -> bool:
-        if self._read_only:
-            return False
-        number, rest = divmod(sector - segment_start, STRETCH_SIZE)
-        with self._pages(segment_start) as pages:
-            page = None if pages is None else self._read_page(pages, segment_start, number)
-        if page is None:
-            return False
-        at = sector - segment_start
-        data = segment.read(at, min(page.covered - rest, SECTOR_SIZE))
-        before = mended(data, int(page.seals[rest // SECTOR_SIZE]))
+        before = None if self._read_only else self.before(segment_start, segment, sector)
         if before is None:
             return False
+        at = sector - segment_start
+        data = segment.read(at, len(before))
         segment.write(at, before)
         self._disk.sync_now(segment)
         changed = next(index for index, byte in enumerate(data) if byte != before[index])
         log.warning("damaged word put right", path=segment.path, offset=at + changed)
         return True
+
+    def before(self, segment_start: int, segment: File, sector: int) -> bytes | None:
+        """What a damaged sector was, as far as it is sealed; None when its seal cannot tell."""
+        number, rest = divmod(sector - segment_start, STRETCH_SIZE)
+        with self._pages(segment_start) as pages:
+            page = None if pages is None else self._read_page(pages, segment_start, number)
+        if page is None:
+            return None
+        data = segment.read(sector - segment_start, min(page.covered - rest, SECTOR_SIZE))
+        return mended(data, int(page.seals[rest // SECTOR_SIZE]))
 
     @contextlib.contextmanager
     def _pages(self, segment_start: int) -> Generator[File | None]:

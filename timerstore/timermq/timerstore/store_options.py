@@ -125,6 +125,11 @@ class StoreOptions:
     """With SYNC_FLUSH: log bytes that may await their flush before sends are refused as busy."""
     index_flush_interval_ms: int = attrs.field(default=10_000, validator=_positive)
     """How long index entries may stay unsynced; what a power cut takes is indexed again."""
+    scrub_bytes_per_second: int = attrs.field(default=4 << 20, validator=ge(0), on_setattr=LIVE)
+    """Bytes at rest that are compared with their seals; 0: never."""
+    scrub_interval_hours: int = attrs.field(default=168, validator=_positive, on_setattr=LIVE)
+    """From the begin of one pass over the store to that of the next; one that takes longer is
+    followed at once."""
 
     @property
     def is_sync_flush(self) -> bool:

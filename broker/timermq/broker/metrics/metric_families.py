@@ -41,6 +41,7 @@ def families(look: MetricsLook) -> Iterator[Metric]:
         creation_families(look),
         _bulk(look),
         _store(look),
+        _scrub(look),
         topic_families(look),
         _timer(look),
         _transactions(look),
@@ -138,6 +139,28 @@ def _store(look: MetricsLook) -> Iterator[Metric]:
     yield gauge(
         "timermq_store_refuses", "1 while sends are refused", float(store.refusal is not None)
     )
+
+
+def _scrub(look: MetricsLook) -> Iterator[Metric]:
+    """Bytes at rest, and what has become of them."""
+    scrub = look.statistics.scrub
+    yield gauge(
+        "timermq_scrub_done_ratio",
+        "Part of the pass over the bytes at rest that is done, 0 to 1; 1 between two passes",
+        1.0 if scrub.done_ratio is None else scrub.done_ratio,
+    )
+    yield gauge(
+        "timermq_scrub_whole_timestamp_seconds",
+        "When the last whole pass ended, 0 without one",
+        scrub.whole_ms / 1000,
+    )
+    yield gauge(
+        "timermq_scrub_left", "Damaged things that the scrub could not put right", scrub.left
+    )
+    yield counter("timermq_scrub_passes", "Whole passes", scrub.passes)
+    yield counter("timermq_scrub_read_bytes", "Bytes compared", scrub.size)
+    yield counter("timermq_scrub_damaged", "Things found damaged at rest", scrub.damaged)
+    yield counter("timermq_scrub_mended", "Those of them that were put right", scrub.mended)
 
 
 def _timer(look: MetricsLook) -> Iterator[Metric]:

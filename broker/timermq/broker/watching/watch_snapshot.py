@@ -17,6 +17,7 @@ from timermq.pipeline.timer_counts import TimerStatistics
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.wheel_occupancy import WheelOccupancy
 from timermq.remoting.watch import Counters, Snapshot, WatchView
+from timermq.timerstore.scrub import ScrubStatistics
 from timermq.timerstore.store_statistics import StoreStatistics
 
 from ..consuming.long_polling import LongPolling
@@ -71,6 +72,7 @@ class SnapshotSource:
             occupancy=WheelOccupancy.of(live, timer_options.timer_precision_ms),
             timer=self.timer_store.statistics(live),
             store=self.timer_store.store.statistics(),
+            scrub=self.timer_store.scrub.statistics(),
             clock=self.clock.status(),
         )
 
@@ -96,6 +98,7 @@ class Look:
     occupancy: WheelOccupancy
     timer: TimerStatistics
     store: StoreStatistics
+    scrub: ScrubStatistics
     clock: ClockStatus
     _process: tuple[int, int, int] | None = attrs.field(default=None, init=False)
     _bodies: dict[WatchView, bytes] = attrs.field(factory=dict[WatchView, bytes], init=False)
@@ -154,6 +157,11 @@ class Look:
             quarantined=timer.quarantined,
             set_aside_reason=None if last is None else last.reason,
             set_aside_ms=None if last is None else last.time_ms,
+            scrub_done_ratio=self.scrub.done_ratio,
+            scrub_whole_ms=self.scrub.whole_ms,
+            scrub_damaged=self.scrub.damaged,
+            scrub_mended=self.scrub.mended,
+            scrub_left=self.scrub.left,
             **self._door(),
             held_up=sum(one.count for one in held_up),
             held_up_since_ms=min(

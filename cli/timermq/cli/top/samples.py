@@ -48,6 +48,7 @@ IDLE = Snapshot(
     held_pulls=1,
     memory_size=92_300_000,
     memory_own_size=61_000_000,
+    scrub_whole_ms=NOW_MS - 183_600_000,
 )
 
 

@@ -144,6 +144,10 @@ def _alert(view: View) -> Text:
         if snapshot.quarantined:
             last = f", last {snapshot.set_aside_reason}" if snapshot.set_aside_reason else ""
             found.append(f"{words.count(snapshot.quarantined)} in QUARANTINE{last}")
+        if snapshot.scrub_left:
+            found.append(
+                f"{words.count(snapshot.scrub_left)} DAMAGED at rest (timermq store check)"
+            )
         if snapshot.held_up_since_ms is not None:
             since = words.clock_time(snapshot.held_up_since_ms, view.zone)
             found.append(
@@ -230,7 +234,7 @@ def _figures(view: View, snapshot: Snapshot) -> list[Text]:
             _lateness(view, snapshot, figures),
             _resources(snapshot, figures),
         ]
-    lines.append(_totals(counters))
+    lines += [_totals(counters), _scrub(snapshot)]
     return [Text(line) for line in lines]
 
 
@@ -267,6 +271,18 @@ def _resources(snapshot: Snapshot, figures: Figures) -> str:
 def _totals(counters: Counters) -> str:
     named = ("delivered", "rolled", "cancelled", "refused", "retried", "early")
     return "total  " + "  ".join(f"{name} {words.count(getattr(counters, name))}" for name in named)
+
+
+def _scrub(snapshot: Snapshot) -> str:
+    """How far the bytes at rest are compared."""
+    done = snapshot.scrub_done_ratio
+    whole_ms = max(0, snapshot.now_ms - snapshot.scrub_whole_ms)
+    return (
+        f"scrub  {'rests' if done is None else f'{done:.0%} done'}  last whole "
+        f"{f'{words.span(whole_ms)} ago' if snapshot.scrub_whole_ms else words.NOTHING}"
+        f"  damaged {words.count(snapshot.scrub_damaged)}"
+        f"  mended {words.count(snapshot.scrub_mended)}"
+    )
 
 
 def _window(figures: Figures) -> str:

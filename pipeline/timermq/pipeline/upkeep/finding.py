@@ -46,6 +46,7 @@ class Step(enum.Enum):
     SET_ASIDE_FILE = "the file is set aside"
     RESTORE_LENGTH = "the file gets its length again; what is missing is looked at as a hole"
     MEND_RECORD = "the field is put right in its place"
+    MEND_WORD = "the word is put right, as its seal tells it"
     FILL_HOLE = "the hole is filled with records that no queue holds"
     CUT_TAIL = "the log ends there; what stands behind is set aside"
     MARK_LOST = "a record that says LOST takes each place, so that the queue has no gap"

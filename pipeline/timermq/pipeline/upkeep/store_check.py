@@ -1,8 +1,9 @@
 """The check of a whole store: nothing is written, and damage of one part hides no other.
 
-One walk over the commit log looks at its records, at the queues and the index beside them; then
-come the timers and the small files. Memory: a few kilobytes a queue, the ring of the wheel several
-times, and the numbers of one segment's timers; the rest goes to temporary files.
+Both logs are compared with their seals. Then one walk over the commit log looks at its records, at
+the queues and the index beside them; then come the timers and the small files. Memory: a few
+kilobytes a queue, the ring of the wheel several times, and the numbers of one segment's timers; the
+rest goes to temporary files.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from timermq.timerstore.store_options import StoreOptions
 
 from .finding import FINDINGS_MAX, Finding, Findings, Severity
 from .log_check import LogCheck, Progress
+from .seal_check import SealCheck
 from .table_check import TableCheck
 from .timer_check import TimerCheck
 
@@ -50,11 +52,23 @@ class CheckedStore:
         """The check of the timers, for after the walk."""
         return TimerCheck(self.disk, self.root, self.timer_options, log, self.now_ms)
 
+    def open_seals(self) -> SealCheck:
+        """The seals of both logs."""
+        return SealCheck(
+            disk=self.disk,
+            root=self.root,
+            store_options=self.store_options,
+            timer_options=self.timer_options,
+        )
+
     def find(self) -> Findings:
         """Everything that is wrong, at most `FINDINGS_MAX`."""
         yield from itertools.islice(self._find(), FINDINGS_MAX)
 
     def _find(self) -> Findings:
+        seals = self.open_seals()
+        yield from seals.find_in_log()
+        yield from seals.find_in_timer_log()
         log = self.open_log()
         try:
             yield from log.run()

@@ -3,6 +3,7 @@
 =====  =====================================================================================
 round  what is mended
 =====  =====================================================================================
+0      words of both logs that their seals tell
 1      the commit log in its place; nothing else can be judged before it is whole
 2      queues, index, tables and checkpoint, from the log
 3      timer log, wheel and timer checkpoint, by the timer service's own recovery
@@ -87,6 +88,7 @@ class StoreRepair:
         lock.take()
         try:
             aside = Aside(store.disk, store.root, store.now_ms)
+            self._mend_words(aside)
             log, findings = self._mend_log(aside)
             try:
                 await self._mend_derived(log, findings, aside)
@@ -108,6 +110,12 @@ class StoreRepair:
         for one in found:
             self._findings.setdefault((one.file, one.offset, one.expected, one.found), one)
         return found
+
+    def _mend_words(self, aside: Aside) -> None:
+        """Put right what seals tell: nothing is judged by a damaged word then."""
+        seals = self.store.open_seals()
+        found = self._note((*seals.find_in_log(), *seals.find_in_timer_log()))
+        seals.mend(found, aside)
 
     def _mend_log(self, aside: Aside) -> tuple[LogCheck, list[Finding]]:
         """Mend the log; returns the walk over what it is then, and what that found."""
@@ -152,8 +160,9 @@ class StoreRepair:
             now_ms=store.now_ms,
         )
         for _ in range(ROUNDS_MAX):
-            check = store.open_timers(log)
-            if not await repair.run(check, self._note(check.find())):
+            check, seals = store.open_timers(log), store.open_seals()
+            found = self._note((*check.find(), *seals.find_in_timer_log()))
+            if not await repair.run(check, found):
                 return
 
     async def _mend_derived(self, log: LogCheck, findings: Sequence[Finding], aside: Aside) -> None:

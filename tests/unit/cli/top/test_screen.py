@@ -60,10 +60,12 @@ def test_nothing_is_cut_at_eighty_columns(name: str, width: int, height: int) ->
     view = SAMPLES[name](width, height)
     wider = [line.rstrip() for line in screen(view.with_size(500, height)).plain.split("\n")]
     figures = [
-        line for line in drawn(view) if line.startswith(("read", "rates", "broker", "total"))
+        line
+        for line in drawn(view)
+        if line.startswith(("read", "rates", "broker", "total", "scrub"))
     ]
 
-    assert 4 == len(figures)
+    assert 5 == len(figures)
     assert [] == [line for line in figures if line not in wider]
 
 
@@ -84,10 +86,11 @@ def test_idle() -> None:
         "late   p50 –  p99 –  max –   p99 by second",
         "broker cpu 1%  memory 61.0 MB own, 92.3 MB resident  disk 12%  flushes 0.1/s",
         "total  delivered 112  rolled 0  cancelled 0  refused 0  retried 0  early 0",
+        "scrub  rests  last whole 2d3h ago  damaged 0  mended 0",
         "",
         "  next slots          pending  in       topic (0)              pending",
         "  nothing waits",
-        *[""] * 6,
+        *[""] * 5,
         KEYS_LINE,
     ] == drawn(idle())
 
@@ -109,6 +112,7 @@ def test_burst_arriving() -> None:
         "late   p50 ≤ 1 ms  p99 ≤ 2 ms  max ≤ 5 ms   p99 by second ▁▁▂▁▁▂▂▁▂▁▁▂",
         "broker cpu 81%  memory 61.0 MB own, 92.3 MB resident  disk 12%  flushes 2.0/s",
         "total  delivered 1,137  rolled 0  cancelled 0  refused 0  retried 0  early 0",
+        "scrub  rests  last whole 2d3h ago  damaged 0  mended 0",
         "",
         "  next slots          pending  in       topic (4)              pending",
         "  10:03:07                 12  750ms    Campaign.push          252,000 ████████",
@@ -117,7 +121,6 @@ def test_burst_arriving() -> None:
         "  10:03:10                  2  3s       A-topic-with-a-na…          40 ▏",
         "  10:03:11                  5  4s",
         "  10:03:12                  1  5s",
-        "  10:03:13                  4  6s",
         KEYS_LINE,
     ] == drawn(burst_arriving())
 
@@ -133,7 +136,7 @@ def test_slot_opened() -> None:
         "due          topic       message id                       keys        tags rolls",
         "10:03:47.037 Reminders   7F0000010B2C18B4AAC2000000002328 order-7700           0",
         "10:03:47.098 Orders      7F0000010B2C18B4AAC2000000002329 order-7701  pay      0",
-    ] == lines[15:19]
+    ] == lines[16:20]
 
 
 def test_three_days_ahead() -> None:
@@ -214,7 +217,7 @@ def test_filter() -> None:
     assert "topics with: Or_   (enter: show, escape: leave)" == drawn(view)[-1]
 
     shown = drawn(view.pressed("enter"))
-    assert "topic with 'Or' (4)" in shown[15]
+    assert "topic with 'Or' (4)" in shown[16]
 
 
 @pytest.mark.parametrize(
@@ -230,7 +233,7 @@ def test_filter() -> None:
 )
 def test_slots_without_messages(opened: Opened, text: str) -> None:
     """The reason stands there."""
-    assert text == drawn(attrs.evolve(idle(), opened=opened))[16]
+    assert text == drawn(attrs.evolve(idle(), opened=opened))[17]
 
 
 def test_the_chosen_slot_is_in_sight() -> None:

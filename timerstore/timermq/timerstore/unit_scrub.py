@@ -1,0 +1,85 @@
+"""Units of queues, compared with the records that they show, and put right where they differ.
+
+A unit is derived: the record says what it is. A record whose place another one has, or whose queue
+shows it under another number, says nothing (``queue_check``).
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from .consume_queue import ConsumeQueue
+from .delay_levels import SCHEDULE_TOPIC
+from .disk import is_for_a_while
+from .log_record import read_log_record
+from .queue_check import BLOCK_COUNT, TAGS_CODE_AT, is_shown_elsewhere
+from .queue_unit import UNIT
+from .redispatch import queue_unit
+from .store_files import StoreFiles
+
+log = structlog.get_logger("timermq.timerstore.unit_scrub")
+
+
+class UnitScrub:
+    """The units of some neighbouring records.
+
+    Args:
+        store: Its parts, recovered.
+    """
+
+    def __init__(self, store: StoreFiles) -> None:
+        self.size = 0
+        """Bytes of queues that were read."""
+        self.damaged = 0
+        self.mended = 0
+        self._store = store
+        self._levels_ms = store.options.delay_levels_ms
+        self._blocks: dict[ConsumeQueue, tuple[int, bytes]] = {}
+        """Queue offset of the first unit, and the units."""
+
+    def look(self, phy_offset: int, data: bytes) -> None:
+        """Compare the unit of a record that is as it was written.
+
+        Raises:
+            OSError: The disk did not take the unit, or no file can be opened now.
+        """
+        record = read_log_record(data)
+        if not record.is_queued:
+            return
+        topic, offset = record.topic.decode("utf-8", "replace"), record.queue_offset
+        queue = self._store.queues.get(topic, record.queue_id)
+        if queue is None or not queue.min_offset <= offset < queue.max_offset:
+            return
+        unit = queue_unit(record, topic, phy_offset, len(data), self._levels_ms)
+        try:
+            found = self._unit(queue, offset)
+        except OSError as error:
+            if is_for_a_while(error):
+                raise
+            self.damaged += 1
+            log.error("cannot be read", path=queue.directory, error=str(error))
+            return
+        if topic == SCHEDULE_TOPIC:
+            # A moment of a classic level stays what it was, whatever the level is by now.
+            unit = unit[:TAGS_CODE_AT] + found[TAGS_CODE_AT:]
+        if unit != found and not self._store.register.is_deleted(topic, phy_offset):
+            self._mend(queue, offset, phy_offset, unit)
+
+    def _unit(self, queue: ConsumeQueue, offset: int) -> bytes:
+        first, block = self._blocks.get(queue, (0, b""))
+        at = (offset - first) * UNIT.size
+        if not 0 <= at < len(block):
+            block = queue.packed(offset, BLOCK_COUNT)
+            self.size += len(block)
+            self._blocks[queue] = offset, block
+            at = 0
+        return block[at : at + UNIT.size]
+
+    def _mend(self, queue: ConsumeQueue, offset: int, phy_offset: int, unit: bytes) -> None:
+        if is_shown_elsewhere(self._store.log, queue, offset, phy_offset):
+            return
+        self.damaged += 1
+        queue.put_right(offset, unit)
+        self.mended += 1
+        at = offset * UNIT.size
+        log.warning("damaged unit put right", path=queue.directory, offset=at, queue_offset=offset)
