@@ -46,6 +46,14 @@ class Simulated:
 
 
 @attrs.frozen(kw_only=True)
+class Judged:
+    """Lives of the judge, seed after seed from 1 on."""
+
+    seeds: int
+    """Within which it has to find the bug."""
+
+
+@attrs.frozen(kw_only=True)
 class PlantedBug:
     """One bug."""
 
@@ -57,9 +65,9 @@ class PlantedBug:
     edits: tuple[tuple[str, str], ...]
     """What stands there, once, and what stands there with the bug."""
     simulator: Simulated | None = None
-    """What has to find it; None: ``tests``."""
+    judge: Judged | None = None
     tests: tuple[str, ...] = ()
-    """Tests of which one has to fail, as pytest names them."""
+    """Tests of which one has to fail, as pytest names them. One of the three has to find it."""
 
     def planted(self, source: str) -> str:
         """The module's source with the bug.
