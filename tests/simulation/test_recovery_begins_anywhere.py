@@ -340,6 +340,37 @@ async def test_a_slot_waits_for_a_delete_that_the_full_disk_holds_up(
         assert [body for body in bodies(service.store) if body in NAMES] == []
 
 
+@pytest.mark.parametrize("window_slots", [3, 4, 5])
+async def test_a_slot_waits_for_rolls_that_the_full_disk_holds_up(
+    autojump_clock: MockClock, window_slots: int
+) -> None:
+    """Deletes roll from the slot before into that of their messages, and find no room at first."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    due_ms = START_MS + 20_500
+    files = attrs.evolve(NEVER_FULL, mapped_file_size_commit_log=1 << 16)
+    wheel = attrs.evolve(WHEEL, timer_roll_window_slot=window_slots)
+    async with running(disk, clock, store_options=files, timer_options=wheel) as service:
+        for name in NAMES:
+            service.put([timed(name, due_ms)])
+        await trio.sleep(1)
+        for name in NAMES:
+            service.cancellation.cancel(Wanted("T", name))
+        await trio.sleep(18)
+    clock.step(100_000)
+    async with running(disk, clock, store_options=files, timer_options=wheel) as service:
+        store = service.store
+        while store.commit_log.room > 400:
+            store.put([plain(max(min(3_000, store.commit_log.room - 350), 10))])
+        disk.total = disk.usage(ROOT).used
+        await trio.sleep(3)
+        assert service.statistics().deliver_held_up.count > 0
+        disk.total = 1 << 50
+        await trio.sleep(10)
+
+        assert bodies(store) == []
+
+
 async def test_a_slot_waits_for_a_queue_that_lags_behind_the_log(
     autojump_clock: MockClock,
 ) -> None:
