@@ -46,7 +46,7 @@ class Punctuality:
             for letter, version, arrival in pairs:
                 late_ms = self.late_ms(version, arrival)
                 if late_ms is not None and late_ms > LATE_MS + 4 * self.sync_ms:
-                    yield letter.name, f"{late_ms} ms late"
+                    yield letter.name, f"late by {late_ms} ms"
         groups: dict[tuple[str, int], list[tuple[int, int, str]]] = {}
         for letter, version, arrival in pairs:
             if self._has_place(version):

@@ -26,7 +26,7 @@ from timermq.cli.simulate.scenario import FaultKind
 
 ENDLESS_SECONDS = 30.0
 """Of the processor; a bug may also make something work for ever."""
-BREACH = re.compile(r"^(?:m\d+|last): |,? (?:at|for|of) \[?\d.*$")
+BREACH = re.compile(r"^m\d+: |,? (?:at|for|of|by) \[?\d.*$")
 """What differs from seed to seed in the words of a breach: the message, and where it stands."""
 
 

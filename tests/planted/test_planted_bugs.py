@@ -18,12 +18,13 @@ QUICK = ("a roll forgets the order of sending", "units of one batch forget each 
 
 @pytest.mark.parametrize("bug", ALL_BUGS, ids=lambda bug: bug.name)
 def test_a_bug_can_be_planted(bug: PlantedBug) -> None:
-    """What it changes stands in its module once, and the module with the bug compiles."""
-    sound = (ROOT / bug.module).read_text()
-    planted = bug.planted(sound)
+    """What it changes stands in its modules once, and each of them compiles with the bug."""
+    for module in bug.modules():
+        sound = (ROOT / module).read_text()
+        planted = bug.planted(sound, module)
 
-    assert planted != sound
-    compile(planted, bug.module, "exec")
+        assert planted != sound
+        compile(planted, module, "exec")
 
 
 @pytest.mark.parametrize("bug", ALL_BUGS, ids=lambda bug: bug.name)

@@ -138,9 +138,9 @@ def _copied(bug: PlantedBug | None) -> Generator[Path]:
                 shutil.copytree(ROOT / name, copy / name, ignore=_IGNORED)
             else:
                 shutil.copy(ROOT / name, copy / name)
-        if bug is not None:
-            module = copy / bug.module
-            module.write_text(bug.planted(module.read_text()))
+        for name in () if bug is None else bug.modules():
+            module = copy / name
+            module.write_text(bug.planted(module.read_text(), name) if bug else "")
             for compiled in module.parent.glob(f"__pycache__/{module.stem}.*"):
                 compiled.unlink()
         yield copy
