@@ -28,10 +28,10 @@ import trio
 import trio.testing
 
 from fakes import VirtualClock
-from judge.leading import seeded_scheduling
 from judge.reader import LogReader, LogRecord
 from simulation.staged_service import ROOT
 from timermq.broker.topic_validator import TRANS_HALF_TOPIC
+from timermq.cli.simulate.seeded_scheduling import seeded_scheduling
 from timermq.pipeline import TimerMessageStore
 from timermq.timerstore.disk_damage import Image, read_image, write_image
 from timermq.timerstore.errors import StoreError

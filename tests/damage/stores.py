@@ -10,12 +10,12 @@ import trio
 import trio.testing
 
 from fakes import START_MS, VirtualClock
-from judge.leading import seeded_scheduling
 from left_levels import leave, waiting
 from simulation.bulk_workloads import SOME
 from simulation.staged_service import HOST, ROOT, timed
 from simulation.transaction_workloads import half
 from timermq.broker.transactions.half_message import HalfMessage, decode_half
+from timermq.cli.simulate.seeded_scheduling import seeded_scheduling
 from timermq.pipeline.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.quarantine_record import State
 from timermq.pipeline.system_topics import TIMER_TOPIC

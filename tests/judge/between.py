@@ -10,12 +10,12 @@ from timermq.pipeline.upkeep.store_check import CheckedStore
 from timermq.pipeline.upkeep.store_repair import StoreRepair
 from timermq.timerstore.memory_disk import MemoryDisk
 
-from .acts import TOPICS
 from .mortal_disk import PLENTY
 from .notebook import Letter
 from .reader import HEAD, NAME_DIGITS, Log, LogReader
 from .rules import facts_of
 from .setting import Fault, Setting
+from .stage import TOPICS
 
 DERIVED = {
     Fault.LOST_CHECKPOINT: "config/timercheck",
@@ -114,14 +114,14 @@ class Between:
             self._spoil(facts.waits_at + HEAD.size)
             self._reader.damaged.add(facts.waits_at)
             for one in letters:
-                one.is_damaged |= one.name in self._beside(facts.waits_at + HEAD.size, log)
+                one.is_damaged |= one.key in self._beside(facts.waits_at + HEAD.size, log)
             self._place.tell(f"the record of {letter.name} at {facts.waits_at} is damaged")
             self._place.count("damaged")
             return self._reader.read()
         return log
 
     def _beside(self, position: int, log: Log) -> set[str]:
-        """Names of the messages that have a record in the sectors around a position."""
+        """Unique keys of the messages that have a record in the sectors around a position."""
         names: set[str] = set()
         for record in log.records:
             if record.position < position + 2 * SECTOR_SIZE and record.end > position - SECTOR_SIZE:

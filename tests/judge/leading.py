@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-import importlib
 from collections import Counter
-from collections.abc import Generator
-from contextlib import contextmanager
-from typing import Any
 
 import attrs
 import trio
 import trio.testing
+
+from timermq.cli.simulate.seeded_scheduling import rare_collecting, seeded_scheduling
 
 from .lives import Lives
 from .mortal_disk import Steps
@@ -28,32 +25,6 @@ class Outcome:
     breaches: tuple[str, ...]
     history: tuple[str, ...]
     coverage: Counter[str]
-
-
-@contextmanager
-def seeded_scheduling(seed: int) -> Generator[None]:
-    """Have trio choose among tasks that are ready by a seed, as it does for Hypothesis."""
-    scheduler: Any = importlib.import_module("trio._core._run")
-    switch = "_ALLOW_DETERMINISTIC_SCHEDULING"
-    before, state = getattr(scheduler, switch), scheduler._r.getstate()
-    setattr(scheduler, switch, True)
-    scheduler._r.seed(seed)
-    try:
-        yield
-    finally:
-        setattr(scheduler, switch, before)
-        scheduler._r.setstate(state)
-
-
-@contextmanager
-def rare_collecting() -> Generator[None]:
-    """Look for garbage less often: lives leave little that only the collector finds."""
-    before = gc.get_threshold()
-    gc.set_threshold(50_000, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def lead(seed: int, faults: frozenset[Fault] = ALL) -> Outcome:

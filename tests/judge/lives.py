@@ -8,26 +8,28 @@ life nothing happens: it goes on until everything is due, and then nothing may b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
 from random import Random
-from typing import cast
 
 import trio
 
 from fakes import START_MS, VirtualClock
+from timermq.cli.simulate.leaves import leaves
 from timermq.pipeline import TimerMessageStore
 from timermq.timerstore.disk import is_full
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import pack_host
 from timermq.timerstore.message_store import MessageStore
 
-from .acts import TOPICS, Acts
+from .acts import Acts
 from .between import DERIVED, Between
+from .judging import Judging
 from .log_times import LogTimes
 from .mortal_disk import PLENTY, MortalDisk, Steps, WallClock
+from .notebook import Letter
 from .reader import Log, LogReader, read_queue
-from .rules import LogFacts, Rules, facts_of, queue_breaches
+from .rules import LogFacts, facts_of, queue_breaches
 from .setting import Fault, Setting
+from .stage import TOPICS
 
 ROOT = "/store"
 LOG = f"{ROOT}/commitlog"
@@ -75,6 +77,8 @@ class Lives:
         """The present process has recovered the log, and it is as it had to be."""
         self._owed_end = 0
         """What stands in the log before it survives everything."""
+        self.letters: list[Letter] = []
+        """All messages so far."""
         self._acts = Acts(self)
 
     # -- for the acts -------------------------------------------------------------------------
@@ -135,6 +139,10 @@ class Lives:
         self.count("clock set back" if by_ms < 0 else "clock set ahead")
         self.tell(f"the clock is set by {by_ms} ms")
 
+    def end_within(self, steps: int) -> None:
+        """Have the present process end at the so many-th step of any task from now on."""
+        self._steps.left = steps
+
     # -- living -------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -150,7 +158,7 @@ class Lives:
         except BreachError:
             pass
         except Exception as error:
-            self.breach(f"{'; '.join(f'{type(one).__name__}: {one}' for one in _leaves(error))}")
+            self.breach(f"{'; '.join(f'{type(one).__name__}: {one}' for one in leaves(error))}")
 
     async def _live(self, *, is_last: bool) -> None:
         self._disk = disk = MortalDisk(self._memory, self._reader, LOG, self._clock)
@@ -181,8 +189,9 @@ class Lives:
             return
         at = int(2 ** self._draw.uniform(0, 10))
         if self._draw.random() < 0.5:
-            disk.dies_at, disk.part = at, self._draw.choice((0.0, self._draw.random(), 1.0))
-            self.tell(f"it is to end at operation {at}, {disk.part:.2f} of it done")
+            part = self._draw.choice((0.0, self._draw.random(), 1.0))
+            disk.die_at(at, part)
+            self.tell(f"it is to end at operation {at}, {part:.2f} of it done")
         else:
             self._steps.left = 8 * at
             self.tell(f"it is to end at step {8 * at}")
@@ -233,7 +242,7 @@ class Lives:
 
     def _judge_end(self, error: Exception, *, is_last: bool) -> None:
         """An end that was not asked for: only a full disk may refuse a start."""
-        found = list(_leaves(error))
+        found = list(leaves(error))
         is_room = all(isinstance(one, OSError) and is_full(one) for one in found)
         text = "; ".join(f"{type(one).__name__}: {one}" for one in found)
         if is_last or not is_room or self._memory.total == PLENTY:
@@ -333,14 +342,9 @@ class Lives:
     def _judge(self, log: Log, *, over: bool) -> LogFacts:
         """Hold every message against the rules."""
         found = facts_of(log, TOPICS)
-        names = {one.position: one.name for one in log.records}
-        aside = {names.get(at, one.name) for at, one in found.active().items()}
-        precision_ms = self._setting.precision_ms
-        rules = Rules(written=self._times.written, precision_ms=precision_ms, settle_ms=400)
-        for letter in self._acts.letters:
-            facts = found.by_name[letter.name]
-            for text in rules.breaches(letter, facts, aside, over=over):
-                self.breach(f"{letter.name}: {text}")
+        judging = Judging(letters=self.letters, times=self._times, setting=self._setting)
+        for text in judging.breaches(log, found, over=over):
+            self.breach(text)
         return found
 
     def judge_end(self) -> None:
@@ -354,11 +358,11 @@ class Lives:
                 self.breach(text)
         every = found.by_name.values()
         self.count("seeds")
-        self.count("messages", len(self._acts.letters))
+        self.count("messages", len(self.letters))
         self.count("arrived", sum(len(one.arrivals) for one in every))
         self.count("rolls", sum(one.roll_count for one in every))
         self.count("torn moves", found.torn_moves)
-        self.count("left out with a mark", found.left_out_count)
+        self.count("left out with a mark", len(found.left_out))
         self.count("set aside", len(found.entries))
 
     def _count_process(self) -> None:
@@ -369,15 +373,16 @@ class Lives:
 
     async def _pass_between(self) -> None:
         """What happens between two lives."""
-        down_ms = self._draw.choice((0, 0, 700, 3_000, 30_000))
+        ring_ms = self._setting.slots_total * self._setting.precision_ms
+        down_ms = self._draw.choice((0, 0, 700, 3_000, 30_000, ring_ms * 2))
         self._virtual.step(down_ms)
         self.tell(f"{down_ms} ms pass")
         between = Between(self, self._memory, self._reader, ROOT)
         faults = self._setting.faults
         if Fault.CLOCK in faults and self._draw.random() < 0.3:
             self.set_clock(self._draw.choice((-90_000, -5_000, -700, 5_000, 90_000)))
-        if Fault.DAMAGE in faults and self._was_graceful and self._draw.random() < 0.5:
-            self._log = between.damage(self._acts.letters, self._log)
+        if Fault.DAMAGE in faults and self._was_graceful and self._draw.random() < 0.8:
+            self._log = between.damage(self.letters, self._log)
         lost = [one for one in DERIVED if one in faults and self._draw.random() < 0.4]
         between.lose(lost)
         if Fault.REPAIR in faults and not self._reader.damaged and self._draw.random() < 0.5:
@@ -390,11 +395,3 @@ async def _run(
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     await part.run(task_status=task_status)
-
-
-def _leaves(error: BaseException) -> Generator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for one in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-            yield from _leaves(one)
-    else:
-        yield error

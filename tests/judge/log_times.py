@@ -21,6 +21,8 @@ class LogTimes:
 
     written: dict[int, Written] = attrs.Factory(dict[int, Written])
     """Position of a record to the time of its writing."""
+    lives: dict[int, float] = attrs.Factory(dict[int, float])
+    """The same to when the process that wrote it had recovered the log, by trio's clock."""
     served_from: float = 0.0
     """When the present process had recovered the log."""
 
@@ -37,6 +39,7 @@ class LogTimes:
             if at < 0:
                 break
             self.written[record.position] = writes[at][1]
+            self.lives[record.position] = self.served_from
 
     def forget(self, end: int) -> None:
         """The log ends there now: what stood behind is gone, and others take its place."""

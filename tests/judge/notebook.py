@@ -42,11 +42,15 @@ class Letter:
     """One message."""
 
     name: str
-    """Its unique key."""
+    """No other message has it."""
     topic: str
     body: bytes
     asked_ms: int
     """The moment asked for."""
+    key: str = attrs.Factory(lambda self: self.name, takes_self=True)
+    """Its unique key, which another one may have as well."""
+    is_shared: bool = False
+    """Another message has its unique key."""
     notes: list[Note] = attrs.Factory(list[Note])
     spoilt_at: int | None = None
     """Position of its record whose body was damaged while it waited."""

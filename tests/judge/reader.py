@@ -50,8 +50,8 @@ class LogRecord:
 
     @property
     def name(self) -> str:
-        """The unique key of its message."""
-        return self.properties.get("UNIQ_KEY", "")
+        """The name of its message; that of a delete is none."""
+        return self.properties.get("LETTER", "")
 
     def number(self, key: str) -> int | None:
         """A property that is a number; None without it."""

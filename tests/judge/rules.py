@@ -7,7 +7,7 @@ is taken back by a delete that names its first record. What has arrived stands u
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
@@ -27,11 +27,9 @@ class Facts:
     versions: list[LogRecord] = attrs.Factory(list[LogRecord])
     """The first record of each version that was to wait, the newest last."""
     waits_at: int = -1
-    """Position of the newest record of the timer topic."""
+    """Position of the newest record of the newest version: an older one may roll on beside it."""
     taken_back: set[int] = attrs.Factory(set[int])
     """Positions of first records whose version a delete has taken back."""
-    recalls: list[LogRecord] = attrs.Factory(list[LogRecord])
-    """Deletes as RocketMQ's clients write them."""
     arrivals: list[LogRecord] = attrs.Factory(list[LogRecord])
     roll_count: int = 0
 
@@ -46,11 +44,18 @@ class LogFacts:
     """What the log says of all messages."""
 
     by_name: defaultdict[str, Facts] = attrs.Factory(lambda: defaultdict[str, Facts](Facts))
+    by_order: dict[int, Facts] = attrs.Factory(dict[int, Facts])
+    """The same, by the position of the first record of each version."""
+    recalls: defaultdict[str, list[LogRecord]] = attrs.Factory(
+        lambda: defaultdict[str, list[LogRecord]](list)
+    )
+    """Deletes as RocketMQ's clients write them, by unique key."""
     entries: dict[int, LogRecord] = attrs.Factory(dict[int, LogRecord])
     """What was set aside, by the position of its record."""
     ended: dict[int, str] = attrs.Factory(dict[int, str])
     """What became of entries."""
-    left_out_count: int = 0
+    left_out: set[int] = attrs.Factory(set[int])
+    """Positions of records of which a mark says that they were left out."""
     torn_moves: int = 0
 
     def active(self) -> dict[int, LogRecord]:
@@ -71,7 +76,7 @@ def facts_of(log: Log, topics: tuple[str, ...]) -> LogFacts:
             if record.origin is not None:
                 found.entries[record.origin] = record
         else:
-            found.left_out_count += 1
+            found.left_out.add(-1 if record.origin is None else record.origin)
         if before is not None and "TIMER_DEL_FOR" in before.properties:
             is_first = "TIMER_ROLL_TIMES" not in before.properties
             found.torn_moves += is_first and not _makes_way(before, record)
@@ -104,20 +109,24 @@ def _note_timer(found: LogFacts, record: LogRecord, before: LogRecord | None) ->
     if record.is_delete:
         order = record.number("TIMER_DEL_ORDER")
         if order is None:
-            name = record.properties["TIMER_DEL_UNIQKEY"].rpartition("+")[2]
+            key = record.properties["TIMER_DEL_UNIQKEY"].rpartition("+")[2]
             if not is_roll:
-                found.by_name[name].recalls.append(record)
-        elif "TIMER_DEL_FOR" not in record.properties:
-            found.by_name[record.name].taken_back.add(order)
+                found.recalls[key].append(record)
+        elif "TIMER_DEL_FOR" not in record.properties and order in found.by_order:
+            found.by_order[order].taken_back.add(order)
         return
     facts = found.by_name[record.name]
-    facts.waits_at = record.position
     facts.roll_count += is_roll
     if record.origin is None:
         facts.put = facts.put or record
         facts.versions.append(record)
+        found.by_order[record.position] = facts
     elif not is_roll and before is not None and _makes_way(before, record):
         facts.versions.append(record)
+        found.by_order[record.position] = facts
+    order = record.number("TIMER_ORDER") if is_roll else record.position
+    if facts.versions and facts.versions[-1].position == order:
+        facts.waits_at = record.position
 
 
 def _makes_way(before: LogRecord, record: LogRecord) -> bool:
@@ -147,16 +156,17 @@ class Rules:
     settle_ms: int
 
     def breaches(
-        self, letter: Letter, facts: Facts, aside: set[str], *, over: bool
+        self, letter: Letter, found: LogFacts, aside: set[str], *, over: bool
     ) -> Iterator[str]:
         """What is wrong with one message.
 
         Args:
             letter: What was answered.
-            facts: What the log shows.
+            found: What the log shows.
             aside: Names of messages in quarantine.
             over: Nothing waits any more: what has not arrived never will.
         """
+        facts = found.by_name[letter.name]
         count = len(facts.arrivals)
         if letter.has(Kind.SENT) and facts.put is None:
             yield "acknowledged, and no record of it was ever in the log"
@@ -173,7 +183,7 @@ class Rules:
         for arrival in facts.arrivals:
             yield from self._arrival(letter, facts, arrival)
         if over:
-            yield from self._end(letter, facts, aside)
+            yield from self._end(letter, found, aside)
 
     def _never(self, letter: Letter) -> str:
         return next(note.kind.value for note in letter.notes if note.kind in NEVER)
@@ -190,7 +200,8 @@ class Rules:
         if written is not None and written.wall_ms < moment:
             yield f"written {moment - written.wall_ms} ms before its moment by the wall clock"
 
-    def _end(self, letter: Letter, facts: Facts, aside: set[str]) -> Iterator[str]:
+    def _end(self, letter: Letter, found: LogFacts, aside: set[str]) -> Iterator[str]:
+        facts = found.by_name[letter.name]
         count = len(facts.arrivals)
         if letter.name in aside:
             if not letter.is_damaged:
@@ -201,20 +212,20 @@ class Rules:
         is_never = any(note.kind in NEVER for note in letter.notes)
         if facts.put is None or facts.is_taken_back or is_never:
             return
-        recalled = self.recalled(facts)
+        recalled = self.recalled(facts, found.recalls[letter.key])
         if count and recalled is True:
             yield f"recalled in time, and arrived at {facts.arrivals[0].position}"
         if not count and recalled is False:
             yield "it never arrived"
 
-    def recalled(self, facts: Facts) -> bool | None:
+    def recalled(self, facts: Facts, recalls: Sequence[LogRecord]) -> bool | None:
         """Whether a recall takes the newest version; None: it may."""
         if not facts.versions:
             return False
         newest = facts.versions[-1]
         answer: bool | None = False
         slot = slot_of(_moment(facts), self.precision_ms)
-        for recall in facts.recalls:
+        for recall in recalls:
             if slot_of(recall.number("TIMER_DELIVER_MS") or 0, self.precision_ms) != slot:
                 continue
             written = self.written.get(recall.position)

@@ -21,6 +21,7 @@ HEAD = ("bug", "in", "breaks", "found by", "seeds", "CPU s")
 RULER = ("---", "---", "---", "---", "---:", "---:")
 NOTHING = "**nothing**"
 SIMULATOR = "simulator: "
+JUDGE = "judge: "
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -53,14 +54,15 @@ def cells(trial: Trial) -> Row:
     bug = trial.bug
     component, _, module = bug.module.partition("/timermq/")
     found_by = NOTHING
+    by_seeds = SIMULATOR if bug.simulator else JUDGE if bug.judge else ""
     if trial.is_found:
-        found_by = f"{SIMULATOR}{trial.as_what}" if bug.simulator else f"`{trial.as_what}`"
+        found_by = f"{by_seeds}{trial.as_what}" if by_seeds else f"`{trial.as_what}`"
     return (
         bug.name,
         f"`{component}/{module.rpartition('/')[2]}`",
         bug.breaks,
         found_by,
-        f"{trial.count}" if bug.simulator else "–",
+        f"{trial.count}" if by_seeds else "–",
         f"{trial.cpu_seconds:.1f}",
     )
 
@@ -93,9 +95,11 @@ def with_table(page: str, trials: Sequence[Trial], names: Sequence[str]) -> str:
     rows = [known[name] for name in names if name in known]
     found = [row for row in rows if row[3] != NOTHING]
     seeds = [int(row[4]) for row in found if row[3].startswith(SIMULATOR)]
+    judged = [int(row[4]) for row in found if row[3].startswith(JUDGE)]
     lines = [
         f"{len(found)} of {len(names)} are found, {len(seeds)} of them by the simulator, within "
-        f"{max(seeds, default=0)} seeds ({SEEDS_MAX} are allowed).",
+        f"{max(seeds, default=0)} seeds ({SEEDS_MAX} are allowed), {len(judged)} by the judge, "
+        f"within {max(judged, default=0)}.",
         "",
         *(f"| {' | '.join(row)} |" for row in (HEAD, RULER, *rows)),
         "",

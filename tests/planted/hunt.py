@@ -8,41 +8,81 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import re
+import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import trio
+
+from judge.__main__ import quieten
+from judge.leading import lead
 from timermq.cli.simulate import kind_of
 from timermq.cli.simulate.draw import draw_scenario
 from timermq.cli.simulate.scenario import FaultKind
 
 ENDLESS_SECONDS = 30.0
 """Of the processor; a bug may also make something work for ever."""
+BREACH = re.compile(r"^m\d+: |,? (?:at|for|of|by) \[?\d.*$")
+"""What differs from seed to seed in the words of a breach: the message, and where it stands."""
 
 
 def main() -> None:
     """Print the last seed that was run, and the kind of its fault, if it failed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--days", type=float, required=True)
+    parser.add_argument("--days", type=float, help="of the simulator; without: lives of the judge")
     parser.add_argument("--faults", nargs="*", type=FaultKind, default=())
     parser.add_argument("--seeds", nargs=2, type=int, required=True, help="first and last")
     parser.add_argument("--cpu-seconds", type=float, required=True, help="no seed begins after it")
     parser.add_argument("--below", type=Path, required=True, help="where the sources have to be")
     args = parser.parse_args()
     check_sources(args.below)
-    # Not its package's attribute of that name, which is the verb.
-    run: Any = importlib.import_module("timermq.cli.simulate.run")
-    run.CPU_SECONDS_MAX = ENDLESS_SECONDS
+    look: Callable[[int], str | None] = judged
+    if args.days is not None:
+        look = partial(simulated, days=args.days, faults=args.faults)
+    else:
+        quieten()
     first, last = args.seeds
     count, as_what = 0, None
     for seed in range(first, last + 1):
         if as_what is not None or time.process_time() > args.cpu_seconds:
             break
         count = seed
-        outcome = run.simulate(draw_scenario(seed, days=args.days, faults=args.faults))
-        as_what = in_short(outcome.faults) if outcome.faults else None
+        as_what = look(seed)
     print(json.dumps({"count": count, "as_what": as_what}))
+
+
+def simulated(seed: int, *, days: float, faults: Sequence[FaultKind]) -> str | None:
+    """What a seed of the simulator breaks; None: nothing."""
+    # Not its package's attribute of that name, which is the verb.
+    run: Any = importlib.import_module("timermq.cli.simulate.run")
+    run.CPU_SECONDS_MAX = ENDLESS_SECONDS
+    outcome = run.simulate(draw_scenario(seed, days=days, faults=faults))
+    return in_short(outcome.faults) if outcome.faults else None
+
+
+def judged(seed: int) -> str | None:
+    """What a seed of the judge breaks, without names and numbers; None: nothing."""
+    signal.signal(signal.SIGVTALRM, _give_up)
+    signal.setitimer(signal.ITIMER_VIRTUAL, ENDLESS_SECONDS)
+    try:
+        breaches = lead(seed).breaches
+    except (EndlessError, trio.TrioInternalError):
+        breaches = ("it works for ever",)
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    return BREACH.sub("", breaches[0]).partition(":")[0].strip() if breaches else None
+
+
+class EndlessError(BaseException):
+    """A seed takes longer than any may."""
+
+
+def _give_up(number: int, frame: object) -> None:
+    raise EndlessError
 
 
 def in_short(faults: Sequence[str]) -> str:

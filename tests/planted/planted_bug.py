@@ -46,6 +46,14 @@ class Simulated:
 
 
 @attrs.frozen(kw_only=True)
+class Judged:
+    """Lives of the judge, seed after seed from 1 on."""
+
+    seeds: int
+    """Within which it has to find the bug."""
+
+
+@attrs.frozen(kw_only=True)
 class PlantedBug:
     """One bug."""
 
@@ -56,22 +64,35 @@ class PlantedBug:
     """Path in the repository."""
     edits: tuple[tuple[str, str], ...]
     """What stands there, once, and what stands there with the bug."""
+    also: dict[str, tuple[tuple[str, str], ...]] = attrs.Factory(
+        dict[str, tuple[tuple[str, str], ...]]
+    )
+    """The same of other modules, where one guards what another one lets pass."""
     simulator: Simulated | None = None
-    """What has to find it; None: ``tests``."""
+    judge: Judged | None = None
     tests: tuple[str, ...] = ()
-    """Tests of which one has to fail, as pytest names them."""
+    """Tests of which one has to fail, as pytest names them. One of the three has to find it."""
 
-    def planted(self, source: str) -> str:
-        """The module's source with the bug.
+    def modules(self) -> list[str]:
+        """Paths of all that it changes."""
+        return [self.module, *self.also]
+
+    def planted(self, source: str, module: str | None = None) -> str:
+        """The source of a module with the bug.
+
+        Args:
+            source: Without it.
+            module: One of ``modules``; None: the first.
 
         Raises:
             ValueError: What is to be changed does not stand there exactly once.
         """
-        for old, new in self.edits:
+        module = module or self.module
+        for old, new in self.edits if module == self.module else self.also[module]:
             count = source.count(old)
             if count != 1:
                 raise ValueError(
-                    f"{self.module}: bug {self.name!r}: expected once, found {count} times: {old!r}"
+                    f"{module}: bug {self.name!r}: expected once, found {count} times: {old!r}"
                 )
             source = source.replace(old, new)
         return source

@@ -1,8 +1,8 @@
 """Plants a bug in a copy of the sources and lets what has to find it look for it.
 
 The checkout is never changed. The copy goes first in the path of a process of its own, which makes
-sure that it runs the copy. What has failed with the bug must not fail without it: a simulated seed
-is run again on a copy without the bug; the tests are those of ``make test``.
+sure that it runs the copy. What has failed with the bug must not fail without it: a seed is run
+again on a copy without the bug; the tests are those of ``make test``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 import attrs
 
-from .planted_bug import ROOT, PlantedBug, Simulated
+from .planted_bug import ROOT, Judged, PlantedBug, Simulated
 
 COMPONENTS = (
     "timerstore", "timerlog", "wheel", "pipeline", "remoting", "broker", "client", "cli",
@@ -44,7 +44,7 @@ class Trial:
     bug: PlantedBug
     is_found: bool
     count: int
-    """Seeds that were run; 0 for tests."""
+    """Seeds that were run, of the simulator or the judge; 0 for tests."""
     cpu_seconds: float
     as_what: str
     """What showed it: a promise's name, the beginning of a message, or a test."""
@@ -57,15 +57,17 @@ def try_bug(bug: PlantedBug) -> Trial:
         RuntimeError: The proof did not run, or it fails without the bug as well.
     """
     before = _children_seconds()
+    proof = bug.simulator or bug.judge
     with _copied(bug) as copy:
-        if bug.simulator is None:
+        if proof is None:
             hunt = _run_tests(bug.tests, copy)
         else:
-            hunt = _simulate(bug.simulator, copy, (1, SEEDS_MAX))
+            last = SEEDS_MAX if isinstance(proof, Simulated) else proof.seeds
+            hunt = _run_seeds(proof, copy, (1, last))
     cpu_seconds = _children_seconds() - before
-    if bug.simulator is not None and hunt.as_what is not None:
+    if proof is not None and hunt.as_what is not None:
         with _copied(None) as sound:
-            again = _simulate(bug.simulator, sound, (hunt.count, hunt.count))
+            again = _run_seeds(proof, sound, (hunt.count, hunt.count))
         if again.as_what is not None:
             raise RuntimeError(f"{bug.name}: seed {hunt.count} fails without it: {again.as_what}")
     return Trial(
@@ -87,18 +89,19 @@ class _Hunt:
     """None: nothing was found."""
 
 
-def _simulate(proof: Simulated, copy: Path, seeds: tuple[int, int]) -> _Hunt:
+def _run_seeds(proof: Simulated | Judged, copy: Path, seeds: tuple[int, int]) -> _Hunt:
     arguments = [
         "-m", "planted.hunt",
-        "--days", f"{proof.days}",
-        "--faults", *(fault.value for fault in proof.faults),
         "--seeds", f"{seeds[0]}", f"{seeds[1]}",
         "--cpu-seconds", f"{CPU_SECONDS_MAX}",
         "--below", f"{copy}",
     ]  # fmt: skip
+    if isinstance(proof, Simulated):
+        faults = (fault.value for fault in proof.faults)
+        arguments += ["--days", f"{proof.days}", "--faults", *faults]
     done = _python(arguments, copy)
     if done.returncode:
-        raise RuntimeError(f"the simulator did not run: {done.stderr[-2000:]}")
+        raise RuntimeError(f"the seeds did not run: {done.stderr[-2000:]}")
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return _Hunt(**found)
 
@@ -135,9 +138,9 @@ def _copied(bug: PlantedBug | None) -> Generator[Path]:
                 shutil.copytree(ROOT / name, copy / name, ignore=_IGNORED)
             else:
                 shutil.copy(ROOT / name, copy / name)
-        if bug is not None:
-            module = copy / bug.module
-            module.write_text(bug.planted(module.read_text()))
+        for name in () if bug is None else bug.modules():
+            module = copy / name
+            module.write_text(bug.planted(module.read_text(), name) if bug else "")
             for compiled in module.parent.glob(f"__pycache__/{module.stem}.*"):
                 compiled.unlink()
         yield copy

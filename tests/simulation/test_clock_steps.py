@@ -280,6 +280,28 @@ async def test_a_mark_that_waits_for_early_messages_repeats_nothing(
     assert sorted(["short", "late", *(f"m{n}" for n in range(40))]) == sorted(found)
 
 
+@pytest.mark.parametrize("_", range(10))  # who runs first is up to trio
+async def test_a_kill_loses_nothing_that_stepped_aside(
+    autojump_clock: trio.testing.MockClock, _: int
+) -> None:
+    """Their slot is closed, checkpoints are written, and they are not due again yet."""
+    wall = VirtualClock()
+    disk = new_disk(wall)
+    slot_ms = START_MS + 1_000
+    options = attrs.evolve(SMALL_BATCHES, timer_flush_interval_ms=100)
+    async with living(disk, wall, options=options, stop=False) as life:
+        await _close_and_set_back(wall, life, slot_ms)
+        await trio.sleep(1)
+        gone = len(life.bodies())
+    disk.process_kill()
+    async with living(disk, wall, options=options) as life:
+        await trio.sleep(40)
+        found = life.bodies()
+
+    assert gone < 41
+    assert sorted(["late", *(f"m{n}" for n in range(40))]) == sorted(found)
+
+
 async def test_what_stepped_aside_is_not_cleaned_away(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -288,9 +310,12 @@ async def test_what_stepped_aside_is_not_cleaned_away(
     Whether the last batch is still on its way when its slot is closed is up to trio: lives are led
     until it is.
     """
+    slot_ms, read_ms = START_MS + 1_000, 0
+    gone, first_left_py = 40, -1
+    aside_py: int | None = None
+    pinned_py: int | None = None
     for _ in range(40):
         wall = VirtualClock()
-        slot_ms = START_MS + 1_000
         async with living(new_disk(wall), wall, options=SMALL_BATCHES) as life:
             await _close_and_set_back(wall, life, slot_ms)
             gone = len(life.bodies())

@@ -230,6 +230,29 @@ async def test_full_disk(
     assert 50 == len(found)
 
 
+async def test_cleaning_leaves_what_has_not_moved(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk segments of any age go, but not those with messages that wait for room."""
+    monkeypatch.setattr(level_takeover, "BATCH_COUNT_MAX", 2)
+    clock = VirtualClock()
+    files = attrs.evolve(FILES, mapped_file_size_commit_log=8_192, clean_resource_interval_ms=1_000)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    others = [Message("P", 0, b"x" * 3_000) for _ in range(4)]
+    leave(disk, files, clock.now_ms, [*others, *sent(50)], {})
+    clock.step(120_000)
+    async with running(disk, clock, store_options=files, timer_options=WHEEL) as service:
+        total, disk.total = disk.total, disk.usage(ROOT).used
+        await trio.sleep(20)
+        first = service.store.commit_log.min_offset
+        disk.total = total
+        await trio.sleep(20)
+        found = moments(arrivals(service.store))
+
+    assert first == files.mapped_file_size_commit_log
+    assert 50 == len(found)
+
+
 @attrs.frozen
 class TakenOver:
     """A take-over that was recorded, and the levels it began with."""

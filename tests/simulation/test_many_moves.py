@@ -275,3 +275,27 @@ async def test_a_moved_message_that_has_arrived_and_rolls_on_at_its_old_moment(
         assert arrivals(store) == []
 
         assert service.cancellation.cancel(Wanted("T", "a")).verdict is Verdict.NOT_FOUND
+
+
+async def test_another_message_with_the_unique_key_has_arrived_and_is_cleaned(
+    autojump_clock: MockClock,
+) -> None:
+    """Its arrival still tells that one of the two has come: a cancel of the other is too late."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, store_options=SMALL_SEGMENTS) as service:
+        store = service.store
+        sent(service, START_MS + 90_000)
+        sent(service, START_MS + 5_000)
+        while store.commit_log.max_offset < 8_192:
+            service.put([Message(topic="P", queue_id=0, body=b"x" * 500)])
+        await trio.sleep(45)
+        disk.total = disk.usage(ROOT).used * 100 // 88
+        assert await store.clean()
+        disk.total = 1 << 50
+        assert bodies(service) == ["a"]
+
+        verdicts = [service.cancellation.cancel(BY_UNIQUE_KEY).verdict for _ in range(2)]
+        assert verdicts == [Verdict.TOO_LATE, Verdict.TOO_LATE]
+        await trio.sleep(60)
+        assert bodies(service) == ["a"]

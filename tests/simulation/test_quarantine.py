@@ -496,6 +496,27 @@ async def test_what_is_in_quarantine_outlives_the_log(autojump_clock: MockClock)
         assert bodies(service) == ["precious"]
 
 
+async def test_cleaning_leaves_what_is_in_quarantine(autojump_clock: MockClock) -> None:
+    """On a full disk segments of any age go, but not the one with an entry."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    files = attrs.evolve(QUIET_FILES, mapped_file_size_commit_log=8_192)
+    async with running(disk, clock, store_options=files) as service:
+        store = service.store
+        store.put([Message("P", 0, b"x" * 3_000) for _ in range(4)])
+        put_poison(service, poison("A=1", body=b"precious"))
+        await trio.sleep(3)
+        entry = only_entry(service)
+        store.put([Message("P", 0, b"x" * 3_000) for _ in range(8)])
+        await trio.sleep(10)
+        disk.total = disk.usage(ROOT).used * 100 // 90
+        assert await store.clean() == 1
+        disk.total = 1 << 50
+        assert entries(service) == [entry]
+    async with running(disk, clock, store_options=files) as service:
+        assert entries(service) == [entry]
+
+
 async def test_a_full_disk_is_seen_and_asked_less_and_less_often(autojump_clock: MockClock) -> None:
     """Poison and due messages wait for room; nothing is given up, and the pauses grow."""
     clock = VirtualClock()

@@ -16,7 +16,7 @@ from trio.testing import MockClock
 
 from damaged_stores import checked, damage_of, flip_bit, repair
 from fakes import START_MS, VirtualClock
-from simulation.staged_service import ROOT, SMALL_FILES, arrivals, running, timed
+from simulation.staged_service import ROOT, SMALL_FILES, arrivals, delete_of, running, timed
 from timermq.pipeline import TimerMessageStore, TimerOptions
 from timermq.pipeline.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.timer_record import (
@@ -34,7 +34,6 @@ from timermq.timerstore.properties import find
 from timermq.timerstore.put_status import PutStatus
 from timermq.timerstore.queue_unit import UNIT as QUEUE_UNIT
 from timermq.timerstore.record import decode_record
-from timermq.timerstore.store_options import FlushDiskType
 
 NAMES = [f"m{number}" for number in range(24)]
 DUE_MS = START_MS + 50_000
@@ -341,37 +340,96 @@ async def test_a_slot_waits_for_a_delete_that_the_full_disk_holds_up(
         assert [body for body in bodies(service.store) if body in NAMES] == []
 
 
+@pytest.mark.parametrize("window_slots", [3, 4, 5])
+async def test_a_slot_waits_for_rolls_that_the_full_disk_holds_up(
+    autojump_clock: MockClock, window_slots: int
+) -> None:
+    """Deletes roll from the slot before into that of their messages, and find no room at first."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    due_ms = START_MS + 20_500
+    files = attrs.evolve(NEVER_FULL, mapped_file_size_commit_log=1 << 16)
+    wheel = attrs.evolve(WHEEL, timer_roll_window_slot=window_slots)
+    async with running(disk, clock, store_options=files, timer_options=wheel) as service:
+        for name in NAMES:
+            service.put([timed(name, due_ms)])
+        await trio.sleep(1)
+        for name in NAMES:
+            service.cancellation.cancel(Wanted("T", name))
+        await trio.sleep(18)
+    clock.step(100_000)
+    async with running(disk, clock, store_options=files, timer_options=wheel) as service:
+        store = service.store
+        while store.commit_log.room > 400:
+            store.put([plain(max(min(3_000, store.commit_log.room - 350), 10))])
+        disk.total = disk.usage(ROOT).used
+        await trio.sleep(3)
+        assert service.statistics().deliver_held_up.count > 0
+        disk.total = 1 << 50
+        await trio.sleep(10)
+
+        assert bodies(store) == []
+
+
 async def test_a_slot_waits_for_a_queue_that_lags_behind_the_log(
     autojump_clock: MockClock,
 ) -> None:
     """A full disk takes the roll of a message with its unit, and of its delete the record alone.
 
-    The queue of the timer topic needs a new file for that unit. So it is shorter than the log, and
-    the slot that both belong to does not open before it is complete.
+    The queue of the timer topic needs a new file for that unit, that of the real topic needs none.
+    So the message could leave, while its delete is in no queue: the slot of both does not open.
     """
     clock = VirtualClock()
     disk = MemoryDisk(now_ms=clock.now_ms)
-    files = attrs.evolve(
-        NEVER_FULL,
-        mapped_file_size_consume_queue=5 * QUEUE_UNIT.size,
-        flush_disk_type=FlushDiskType.SYNC_FLUSH,
-    )
+    files = attrs.evolve(NEVER_FULL, mapped_file_size_consume_queue=5 * QUEUE_UNIT.size)
     wheel = attrs.evolve(WHEEL, timer_roll_window_slot=4)
-    due_ms = START_MS + 7_500
-    async with running(
-        disk, clock, store_options=files, timer_options=wheel, stop=False
-    ) as service:
+    due_ms = START_MS + 5_500
+    async with running(disk, clock, store_options=files, timer_options=wheel) as service:
         service.put([timed("gone", due_ms)])
         service.cancellation.cancel(Wanted("T", "gone"))
-        await trio.sleep(1.5)
-        service.put([timed("near", START_MS + 5_400), timed("next", START_MS + 5_400)])
-        await trio.sleep(1.5)
-    disk.process_kill()
-    async with running(disk, clock, store_options=files, timer_options=wheel) as service:
+        service.put([timed("first", START_MS + 1_000), timed("second", START_MS + 1_000)])
+        await trio.sleep(2.5)
+        assert bodies(service.store) == ["first", "second"]
+        message, delete = newest_copies(service.store)[0]
+        assert message.store_ms == START_MS + 2_001 > delete.store_ms
         disk.total = disk.usage(ROOT).used
         await trio.sleep((due_ms + 5_000 - clock.now_ms()) / 1000)
         assert service.store.dispatch() < service.store.commit_log.max_offset
         disk.total = 1 << 50
         await trio.sleep(20)
 
-        assert sorted(bodies(service.store)) == ["near", "next"]
+        assert bodies(service.store) == ["first", "second"]
+
+
+async def test_a_producers_delete_takes_nothing_of_another_slot(autojump_clock: MockClock) -> None:
+    """Enqueued anew after an outage, both are overdue, and stand in the one slot that is open."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, timer_options=WHEEL, stop=False) as service:
+        service.put([timed("moved", DUE_MS), timed("kept", DUE_MS), timed("gone", DUE_MS)])
+        service.put([delete_of("moved", DUE_MS), delete_of("gone", DUE_MS)])
+        moved = service.cancellation.reschedule(Wanted("T", "moved"), START_MS + 15_000)
+        assert moved.deliver_ms == START_MS + 15_000
+        await trio.sleep(3)
+    disk.process_kill()
+    disk.remove(TIMER_LOG)
+    clock.step(100_000)
+
+    async with running(disk, clock, timer_options=WHEEL) as service:
+        await trio.sleep(10)
+        assert sorted(bodies(service.store)) == ["kept", "moved"]
+
+
+async def test_what_was_left_out_is_not_moved_when_its_delete_is_cleaned(
+    autojump_clock: MockClock,
+) -> None:
+    """Its last record is still in the log, and waits no more: the mark says so."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, timer_options=WHEEL) as service:
+        await cancelled_and_cleaned(disk, clock, service)
+        for name in NAMES:
+            result = service.cancellation.reschedule(Wanted("T", name), clock.now_ms() + 5_000)
+            assert result.deliver_ms is None
+        await trio.sleep(10)
+        assert bodies(service.store) == ["plain"]

@@ -13,19 +13,25 @@ import trio.testing
 
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import (
+    QUIET_FILES,
+    ROOT,
     SMALL_WHEEL,
     SYNC_FILES,
     Arrival,
+    arrivals,
     arrivals_everywhere,
     delete_of,
     running,
     timed,
 )
 from timermq.pipeline import TimerOptions
+from timermq.pipeline.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.delivered_message import DueMessage
 from timermq.pipeline.dequeue_put_message import DequeuePutMessage
 from timermq.pipeline.system_topics import OWN_TOPICS
 from timermq.pipeline.timer_record import TIMER_TOPIC
+from timermq.timerlog import UNIT
+from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.memory_disk import MemoryDisk
 
 BATCH = 4
@@ -182,3 +188,55 @@ async def test_a_kill_among_the_turns(
     async with running(disk, clock, timer_options=options) as service:
         await trio.sleep(40)
         check(arrivals_everywhere(service.store))
+
+
+@pytest.mark.parametrize("turns", [0, 3, 9, 20])
+async def test_a_cancel_among_turns_whose_delete_finds_no_room(
+    autojump_clock: trio.testing.MockClock, turns: int
+) -> None:
+    """Its slot was opened beside the one before, and is over when the delete is linked.
+
+    The delete lands in the slot behind it. A start reads the slot again, and must see the cancel.
+    """
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    burst = [f"m{number}" for number in range(20)]
+    slot_ms = START_MS + 1_000
+    arrived = trio.Event()
+    # Units of all messages fit the first file of the timer log, that of the delete does not.
+    options = attrs.evolve(
+        SMALL_WHEEL,
+        deliver_batch_count_max=1,
+        timer_flush_interval_ms=300,
+        mapped_file_size_timer_log=UNIT.size * (len(burst) + 3) + 16,
+    )
+
+    def note_arrival(queue: ConsumeQueue) -> None:
+        if queue.topic == "T" and clock.now_ms() > slot_ms and not arrived.is_set():
+            clock.step(300)
+            arrived.set()
+
+    async with running(
+        disk, clock, store_options=QUIET_FILES, timer_options=options, stop=False
+    ) as service:
+        service.put([timed("before", START_MS + 100)])
+        service.put([timed(body, slot_ms + 900) for body in burst])
+        service.put([timed("next", slot_ms + 1_101), timed("gone", slot_ms + 1_150)])
+        service.store.on_arrival(note_arrival)
+        await trio.sleep(1)
+        disk.total = disk.usage(ROOT).used
+        with trio.fail_after(3):
+            await arrived.wait()
+        for _ in range(turns):
+            await trio.lowlevel.checkpoint()
+        assert service.cancellation.cancel(Wanted("T", "gone")).verdict is Verdict.CANCELLED
+        await trio.sleep((slot_ms + 1_950 - clock.now_ms()) / 1000)
+        assert service.files.checkpoint.last_read_time_ms == slot_ms + 1_000
+        disk.total = 1 << 50
+        await trio.sleep((slot_ms + 2_055 - clock.now_ms()) / 1000)
+    disk.process_kill()
+    async with running(disk, clock, store_options=QUIET_FILES, timer_options=options) as service:
+        await trio.sleep(10)
+        found = [one.body for one in arrivals(service.store)]
+
+    assert sorted(["before", *burst, "next"]) == sorted(found)

@@ -26,7 +26,13 @@ from .record_kin import RecordKin
 from .retried_message import check_intact
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
-from .timer_record import REAL_TOPIC, TimerRecordError, order_name, position_name
+from .timer_record import (
+    REAL_TOPIC,
+    TimerRecordError,
+    name_in_slot,
+    order_name,
+    position_name,
+)
 from .timer_request import DeliverBatch, DequeueBatch, ReadMark, Requests, counted_hash
 from .timer_state import TimerState
 from .undeliverable import Reason, Undeliverable, check_size
@@ -254,7 +260,8 @@ def _names(record: bytes, order_py: int) -> set[bytes]:
     if unique_key is None:
         return names
     topic = find(properties, REAL_TOPIC[:-1]) or b""
-    return names | {unique_key, topic + b"+" + unique_key}
+    by_key = (unique_key, topic + b"+" + unique_key)
+    return names | {name_in_slot(properties, name) for name in by_key}
 
 
 def _is_readable(record: bytes) -> bool:

@@ -20,7 +20,14 @@ from timermq.timerstore.record import RecordError, record_properties
 
 from .already_done import origin_in, origin_of
 from .system_topics import LEFT_OUT_TOPIC
-from .timer_record import DELETE_FOR, deleted_name, is_position, position_name
+from .timer_record import (
+    DELETE_FOR,
+    DELETE_ORDER,
+    deleted_name,
+    is_position,
+    name_in_slot,
+    position_name,
+)
 
 
 def mark_left_out(record: bytes, phy_offset: int, now_ms: int) -> Message:
@@ -47,13 +54,16 @@ def mark_left_out(record: bytes, phy_offset: int, now_ms: int) -> Message:
 
 
 def names_in_delete(record: bytes) -> set[bytes]:
-    """What a delete names: an order or a key, and the one record that it ends by itself.
+    """What a delete names: an order or a key of a slot, and the one record that it ends by itself.
 
     Raises:
         RecordError: The record has no properties that could be read.
     """
     properties = record_properties(record)
-    names = {deleted_name(properties) or b""}
+    name = deleted_name(properties) or b""
+    if find(properties, DELETE_ORDER[:-1]) is None:
+        name = name_in_slot(properties, name)
+    names = {name}
     target = find(properties, DELETE_FOR[:-1])
     target_py = int(target) if target is not None and is_position(target) else origin_in(record)
     return names if target_py is None else {*names, position_name(target_py)}

@@ -225,6 +225,14 @@ def position_name(phy_offset: int) -> bytes:
     return b"\x02%d" % phy_offset
 
 
+def name_in_slot(properties: bytes, name: bytes) -> bytes:
+    """How a delete without an order names a message: by a key, in the slot that both ask for.
+
+    What is overdue waits in the open slot, whichever it asked for.
+    """
+    return b"\x03%b\x03%b" % (find(properties, OUT[:-1]) or b"", name)
+
+
 def deleted_name(properties: bytes) -> bytes | None:
     """What a delete names: an order as ours do, else the key (Java's); None for no delete."""
     order = find(properties, DELETE_ORDER[:-1])

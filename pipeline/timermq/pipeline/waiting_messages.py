@@ -25,6 +25,7 @@ from .cancel_verdict import CancelError, Verdict, Wanted, too_common
 from .key_records import KeyRecords, RecordSource, SoleMoves
 from .quarantine import Quarantine
 from .quarantine_record import State
+from .system_topics import LEFT_OUT_TOPIC
 from .timer_options import TimerOptions
 from .timer_record import (
     DELETE_FOR,
@@ -155,7 +156,8 @@ class WaitingMessages:
                 break
         moved_from = moves.moved_from
         taken_back, made_way = self._deleted_names(deletes, moved_from)
-        arrived = self._arrived(records, topic, unique_key, newest.values())
+        found = self._arrived(records, topic, unique_key, newest.values())
+        arrived = [record for _, record in found]
         origins = {origin_in(record) for record in arrived}
         pending: list[Waiting] = []
         cancelled = delivered = 0
@@ -171,10 +173,19 @@ class WaitingMessages:
                 # What made way may still roll when the message has arrived at its new moment, and
                 # its records are cleaned. So it does not say that the message was cancelled.
                 pending.append(one)
+        left_out = self._left_out(records, unique_key, pending)
+        pending = [one for one in pending if one.phy_offset not in left_out]
         if len(pending) >= MESSAGES_MAX:
             raise too_common(unique_key, f"{MESSAGES_MAX} waiting messages or more")
         if not (pending or cancelled or delivered or set_aside):
             delivered = len(arrived)
+        else:
+            # Another message with the key has arrived, and its records are cleaned.
+            known = {None, *set_aside, *(one.phy_offset for one in newest.values())}
+            delivered += sum(
+                phy_offset > first_py and origin_in(record) not in known
+                for phy_offset, record in found
+            )
         ends = {one: self.quarantine.state(one) for one in sorted(set_aside)}
         cancelled += sum(end in (State.DROPPED, State.CANCELLED) for end in ends.values())
         # A retry of one whose moment was to come is a record of its own that waits.
@@ -190,16 +201,27 @@ class WaitingMessages:
 
     def _arrived(
         self, records: KeyRecords, topic: str, unique_key: str, newest: Collection[Waiting]
-    ) -> list[bytes]:
+    ) -> list[tuple[int, bytes]]:
         """What has reached the topic behind the first of the messages; without any, the last.
 
         Behind its first record: what made way rolls on, and may stand behind what has arrived.
         """
         found = records.newest_first(topic, unique_key, is_unique_key=True)
         if not newest:
-            return [record for _, record in islice(found, 1)]
+            return [*islice(found, 1)]
         first_py = min(one.facts.order_py for one in newest)
-        return [record for _, record in takewhile(lambda one: one[0] > first_py, found)]
+        return [*takewhile(lambda one: one[0] > first_py, found)]
+
+    def _left_out(
+        self, records: KeyRecords, unique_key: str, pending: Sequence[Waiting]
+    ) -> set[int | None]:
+        """Positions of records that were left out of their slots; the deletes may be cleaned."""
+        if not pending:
+            return set()
+        first_py = min(one.phy_offset for one in pending)
+        found = records.newest_first(LEFT_OUT_TOPIC, unique_key, is_unique_key=True)
+        marks = takewhile(lambda one: one[0] > first_py, found)
+        return {origin_in(record) for _, record in marks}
 
     def _deleted_names(
         self, deletes: Sequence[tuple[TimerFacts, bytes]], moved_from: set[int | None]

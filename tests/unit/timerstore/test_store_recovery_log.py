@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import trio
 
-from fakes import START_MS
+from fakes import START_MS, ManualClock
 from small_store import (
     ROOT,
     SEGMENT_SIZE,
@@ -18,6 +18,7 @@ from small_store import (
     small_options,
 )
 from timermq.timerstore.errors import StoreFormatError
+from timermq.timerstore.memory_disk import MemoryDisk
 from unit.timerstore.stopped_store import BODIES, POSITIONS, RECORD_SIZE, Rig
 
 
@@ -53,6 +54,28 @@ def test_a_record_is_there_whole_or_not_at_all(properties: bytes) -> None:
         rig.disk.process_kill()
 
         assert (len(whole) if written == whole else 0) == store.commit_log.max_offset - start
+
+
+@pytest.mark.parametrize("sector", [1, 2])
+def test_a_record_that_lacks_a_sector_of_its_properties_is_cut(sector: int) -> None:
+    """Its body is whole, and its checksum with it: zeros among its properties tell."""
+    clock, disk, options = (
+        ManualClock(),
+        MemoryDisk(),
+        small_options(mapped_file_size_commit_log=4_096),
+    )
+    store = open_store(disk, clock, options)
+    put_bodies(store, "first")
+    trio.run(store.flush)
+    start = store.commit_log.max_offset
+    store.put([message("torn", properties=b"A\x01" + b"b" * 1_800)])
+    disk.process_kill()
+    disk.open(f"{ROOT}/commitlog/{0:020d}").write(sector * 512, bytes(512))
+
+    store = open_store(disk, clock, options)
+
+    assert store.recovery.end == start
+    assert read_bodies(store) == ["first"]
 
 
 def test_nothing_stale_is_left_behind_a_cut_log() -> None:

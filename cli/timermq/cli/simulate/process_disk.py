@@ -20,8 +20,8 @@ class Place(enum.Enum):
 
     BEFORE = "before"
     MIDDLE = "middle"
-    """A write has brought its first part, a reservation the length without the blocks; other
-    operations have done nothing."""
+    """A write has brought its first part (``ProcessDisk.part``), a reservation the length without
+    the blocks; other operations have done nothing."""
     AFTER = "after"
 
 
@@ -48,7 +48,7 @@ class ProcessFile:
     def write(self, offset: int, data: Bytes) -> None:
         """Write, unless the process ends before it or within."""
         if self._disk.begin() is Place.MIDDLE:
-            self.inner.write(offset, bytes(data)[: len(data) // 2])
+            self.inner.write(offset, bytes(data)[: int(len(data) * self._disk.part)])
             self._disk.crash_now()
         self.inner.write(offset, data)
         self._disk.end()
@@ -93,7 +93,9 @@ class ProcessDisk:
     ) -> None:
         self._disk = disk
         self._before_removal = before_removal
-        self._is_dead = False
+        self.is_dead = False
+        self.part = 0.5
+        """How much of a write is done when the process ends within it: 0 nothing, 1 all."""
         self._crash: Callable[[], None] | None = None
         self._place = Place.BEFORE
         self._left = 0
@@ -143,7 +145,11 @@ class ProcessDisk:
 
     def die(self) -> None:
         """The process has ended: nothing of it reaches the disk from now on."""
-        self._is_dead = True
+        self.is_dead = True
+
+    def opened(self, file: File) -> ProcessFile:
+        """A file of the process, of one of the disk."""
+        return ProcessFile(self, file)
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> ProcessFile:
         """Open a file."""
@@ -154,7 +160,7 @@ class ProcessDisk:
         else:
             self._check()
             file = self._disk.open(path, create=create, read_only=read_only)
-        return ProcessFile(self, file)
+        return self.opened(file)
 
     def exists(self, path: str) -> bool:
         """Whether something is there."""
@@ -234,7 +240,7 @@ class ProcessDisk:
         self.end()
 
     def _check(self) -> None:
-        if self._is_dead:
+        if self.is_dead:
             raise OSError(errno.EBADF, "the process was killed")
 
 

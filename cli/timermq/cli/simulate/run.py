@@ -7,8 +7,6 @@ come to its end, in virtual time or in the processor's.
 
 from __future__ import annotations
 
-import gc
-import importlib
 import logging
 import os
 import signal
@@ -17,7 +15,6 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
 
 import structlog
 import trio
@@ -25,11 +22,10 @@ from structlog.typing import EventDict
 
 from .leaves import in_words, leaves
 from .scenario import Scenario
+from .seeded_scheduling import rare_collecting, seeded_scheduling
 from .staged_time import StagedTime
 from .world import EXPECTED_REASON, RECOVERY, Outcome, World
 
-GARBAGE_COUNT = 50_000
-"""Objects between two looks for rings of them; Python's own 700 take a seventh of the time."""
 PATIENCE_SECONDS = 30 * 86_400.0
 """Virtual seconds beyond a plan's duration; after them something waits for ever."""
 CPU_SECONDS_MAX = 300.0
@@ -47,7 +43,7 @@ class EndlessError(BaseException):
 def simulate(scenario: Scenario) -> Outcome:
     """Carry out a plan; the same plan has the same outcome, byte for byte."""
     clock = StagedTime()
-    with _seeded_scheduling(scenario.seed), _rare_collecting(), _universal_time():
+    with seeded_scheduling(scenario.seed), rare_collecting(), _universal_time():
         world = World(scenario)
         try:
             with _limited_processor():
@@ -63,35 +59,6 @@ def simulate(scenario: Scenario) -> Outcome:
 async def _simulate(world: World, scenario: Scenario) -> None:
     with _logged_errors(world), trio.fail_after(scenario.duration_ms / 1000 + PATIENCE_SECONDS):
         await world.run()
-
-
-@contextmanager
-def _seeded_scheduling(seed: int) -> Generator[None]:
-    """Have trio's scheduler decide by a seed, in the way that it has for Hypothesis.
-
-    Otherwise it decides by chance, and by the order in which tasks happen to stand in memory.
-    """
-    scheduler: Any = importlib.import_module("trio._core._run")
-    name = "_ALLOW_DETERMINISTIC_SCHEDULING"
-    before, state = getattr(scheduler, name), scheduler._r.getstate()
-    setattr(scheduler, name, True)
-    scheduler._r.seed(seed)
-    try:
-        yield
-    finally:
-        setattr(scheduler, name, before)
-        scheduler._r.setstate(state)
-
-
-@contextmanager
-def _rare_collecting() -> Generator[None]:
-    """Look for garbage less often: a simulation leaves little that only the collector finds."""
-    before = gc.get_threshold()
-    gc.set_threshold(GARBAGE_COUNT, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 @contextmanager

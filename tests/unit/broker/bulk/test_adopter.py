@@ -14,6 +14,7 @@ from signed import sign, write_rules
 from timermq.remoting import Command
 from timermq.remoting.bulk import JobState, JobStatus
 from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.message import Message
 from timermq.timerstore.store_options import FlushDiskType
 
 
@@ -104,6 +105,29 @@ async def test_a_full_slot_holds_a_job_up(autojump_clock: MockClock) -> None:
         queue = running.broker.store.queue("T", 0)
         assert queue is not None
         assert queue.max_offset == 40
+
+
+async def test_cleaning_leaves_what_a_job_may_have_adopted(autojump_clock: MockClock) -> None:
+    """Until it is done: a start looks for its rows in the log, from where it was handed over."""
+    options = attrs.evolve(BROKER, start_accept_send_request_time_stamp=1 << 60)
+    files = attrs.evolve(STORE, mapped_file_size_commit_log=8_192)
+    disk = MemoryDisk()
+    async with running_broker(disk=disk, options=options, store_options=files) as running:
+        store = running.broker.store
+        others = [Message("P", 0, b"x" * 3_000) for _ in range(4)]
+        store.put(others)
+        handed_over = store.commit_log.max_offset
+        driver = Driver(running.connect())
+        await driver.open()
+        await driver.stage("p", small_block("a"))
+        await driver.hand_over(("p", 1))
+        await held_up(driver)
+        store.put(others + others)
+        await trio.sleep(10)
+        disk.total = disk.usage(ROOT).used * 100 // 90
+        await store.clean()
+
+        assert 0 < store.commit_log.min_offset <= handed_over
 
 
 async def test_a_broker_that_does_not_accept_yet_holds_a_job_up(
