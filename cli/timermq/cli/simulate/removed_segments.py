@@ -15,8 +15,8 @@ from timermq.timerstore.disk import Disk
 from timermq.timerstore.record import Record, decode_record
 from timermq.timerstore.record_check import CheckKind, check_record
 
-from .scenario import TOPICS
 from .seen_messages import SeenMessages
+from .steps import TOPICS
 
 FAMILIES = {"commitlog": "segments of the log", "timerlog": "segments of the timer log"}
 

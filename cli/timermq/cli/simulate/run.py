@@ -23,10 +23,11 @@ import structlog
 import trio
 from structlog.typing import EventDict
 
+from .final_look import EXPECTED_REASON
 from .leaves import in_words, leaves
 from .scenario import Scenario
 from .staged_time import StagedTime
-from .world import EXPECTED_REASON, RECOVERY, Outcome, World
+from .world import RECOVERY, Outcome, World
 
 GARBAGE_COUNT = 50_000
 """Objects between two looks for rings of them; Python's own 700 take a seventh of the time."""

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 import attrs
 
-from .scenario import NetworkPlan, Scenario, Send, Step
+from .scenario import NetworkPlan, Scenario
+from .steps import Send, Step
 
 RUNS_MAX = 150
 """Runs that shrinking may take."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from timermq.client.history import Deliver
 from timermq.remoting.stored_message import StoredMessage, property_text
 
-from .scenario import FIRST_TRANSACTION, Item, When, key_of, unique_key
+from .steps import FIRST_TRANSACTION, Item, When, key_of, unique_key
 
 _ARRIVING = frozenset(
     {

@@ -16,10 +16,10 @@ from timermq.client.history import Ack, Event, Refused
 from timermq.client.history import Send as Sending
 from timermq.remoting import Coding, Command, RequestCode, ResponseCode
 
-from .scenario import Decision, Item, Transact, key_of, unique_key
 from .staged_clock import StagedClock
 from .staged_link import StagedLink
 from .staged_message import body_of, fields_of, transaction_properties_of
+from .steps import Decision, Item, Transact, key_of, unique_key
 
 PREPARED = "4"
 """Flag of a half message."""

@@ -6,14 +6,14 @@ from random import Random
 
 import attrs
 
-from .scenario import (
+from .scenario import Scenario
+from .steps import (
     FIRST_TRANSACTION,
     QUEUES,
     TOPICS,
     ClientPlan,
     Decision,
     Item,
-    Scenario,
     Transact,
 )
 

@@ -16,15 +16,12 @@ import attrs
 import msgspec
 import trio
 
-from timermq.broker.broker import Broker
 from timermq.client.history import (
-    Ack,
     ClockStep,
     Deliver,
     End,
     Event,
     Fault,
-    Reschedule,
     Send,
     Start,
 )
@@ -37,36 +34,30 @@ from timermq.timerstore.message import Message
 
 from ..check_history.broken import Broken, Rule
 from ..check_history.check import check
+from .final_look import SETTLE_MAX, SETTLE_SECONDS, faults_in, is_drained, last_moment_ms
 from .process import DISK_SIZE, ROOT, Process, Surroundings
 from .removed_segments import RemovedSegments
-from .scenario import QUEUES, TOPICS, ClientPlan, DiskFault, FullDisk, Life, Scenario
+from .scenario import DiskFault, FullDisk, Life, Scenario
 from .seen_messages import SeenMessages
 from .staged_client import StagedClient
 from .staged_clock import START_MS, StagedClock
 from .staged_network import StagedNetwork
+from .steps import QUEUES, TOPICS, ClientPlan
 
 WHO = "world"
-EXPECTED_REASON = "illegal_topic"
-"""Why the records of a plan that no timer can be made of are in quarantine."""
 RECOVERY = "recovery of timers"
 """Counted by the row of the decision table; rows that no plan reaches show as 0."""
-SETTLE_SECONDS = 700.0
-"""Longer than a broker may take to notice a step of the clock."""
 FAILED_END_MS = 6_000
 """A broker whose sync has failed answers what is under way for five seconds, and ends then."""
 SYNCS_MAX = 10
 """Syncs, of files and of their names, from the one under way to the one that has a record on the
 disk."""
-LEVEL_MAX_MS = 30_000
-"""The longest delay of the levels that plans use."""
 WAIT_WINDOWS = 10
 """Roll windows that are waited for messages of a clock that was far ahead."""
 RESTART_SECONDS = 1.0
 """From the end of a process that the disk has brought to the next one; doubled with each that does
 not come to take requests."""
 RESTART_SECONDS_MAX = 64.0
-SETTLE_MAX = 30
-"""Times that it is waited for."""
 
 
 @attrs.frozen(kw_only=True)
@@ -274,12 +265,12 @@ class World:
         process = await self._process_ready()
         self._clock.run_at(1.0)
         self._step_clock(START_MS + int(trio.current_time() * 1000) - self._clock.now_ms())
-        left_ms = max(self._last_ms() - self._clock.now_ms(), 0)
+        left_ms = max(last_moment_ms(self._events) - self._clock.now_ms(), 0)
         await trio.sleep(min(left_ms, self._wait_max_ms()) / 1000)
-        self._step_clock(max(self._last_ms() - self._clock.now_ms(), 0))
+        self._step_clock(max(last_moment_ms(self._events) - self._clock.now_ms(), 0))
         for _ in range(SETTLE_MAX):
             await trio.sleep(SETTLE_SECONDS)
-            if process.broker is None or self._is_drained(process.broker):
+            if process.broker is None or is_drained(process.broker):
                 break
         waited_until_ms = self._clock.now_ms()
         reader = self._client(
@@ -297,7 +288,9 @@ class World:
             )
         )
         if process.broker is not None:
-            self._look_into(process.broker)
+            kept = {name for client in self._clients for name in client.quarantine.kept}
+            for fault in faults_in(process.broker, set() if self._seen.power_cuts else kept):
+                self.complain(fault)
             process.broker.request_stop()
 
     async def _process_ready(self) -> Process:
@@ -310,55 +303,9 @@ class World:
                 return process
             await trio.sleep(RESTART_SECONDS)
 
-    def _last_ms(self) -> int:
-        """The last moment that anybody has asked for, was promised, or may have believed in.
-
-        A broker that believed a clock years ahead stands there; what has left that slot counts
-        until it is over.
-        """
-        moments = [
-            event.deliver_ms or 0
-            for event in self._events
-            if isinstance(event, Send | Ack | Reschedule)
-        ]
-        levels_ms = LEVEL_MAX_MS
-        delays = [
-            event.at_ms + (event.delay_ms or 0) + levels_ms
-            for event in self._events
-            if isinstance(event, Send)
-        ]
-        believed = [
-            event.at_ms
-            for event in self._events
-            if isinstance(event, ClockStep) and -event.by_ms > SETTLE_MAX * SETTLE_SECONDS * 1000
-        ]
-        return max([*moments, *delays, *believed], default=0)
-
     def _wait_max_ms(self) -> int:
         """How long is waited for what comes late; then the clock is set forward to it."""
         return WAIT_WINDOWS * self._scenario.timer.roll_window_ms
-
-    def _is_drained(self, broker: Broker) -> bool:
-        timers = broker.timer_store.statistics()
-        return timers.pending == 0 and timers.commit_queue_offset == timers.queue_offset_max
-
-    def _look_into(self, broker: Broker) -> None:
-        """What the store says of itself when nothing waits any more."""
-        timers = broker.timer_store.statistics()
-        if not self._is_drained(broker):
-            self.complain(
-                f"{timers.pending} timers still wait, queue {timers.commit_queue_offset} of "
-                f"{timers.queue_offset_max}"
-            )
-
-        entries = [entry for entry, _ in broker.timer_store.quarantine.entries()]
-        odd = [entry.text for entry in entries if entry.reason != EXPECTED_REASON]
-        if odd:
-            self.complain(f"in quarantine, though nobody poisoned it: {odd[0]}")
-        kept = {name for client in self._clients for name in client.quarantine.kept}
-        missing = kept - {entry.unique_id or "" for entry in entries}
-        if missing and not self._seen.power_cuts:
-            self.complain(f"not in quarantine any more: {', '.join(sorted(missing))}")
 
     def _put(self, message: Message) -> bool:
         return self._process is not None and self._process.put(message)
