@@ -9,11 +9,14 @@ from collections.abc import Collection
 
 from .accepted_clocks import with_accepted_clocks
 from .base_plan import CRASHES, DAY_MS, ROLLS_MAX, draw_base
+from .begun_plan import with_begun_stores
 from .changing_lives import with_changing_lives
 from .cleaning_plan import with_cleaning
 from .far_steps import with_far_steps
-from .full_disk_plan import with_full_disks
+from .full_disk_plan import with_full_disks, with_plain_file_systems
 from .poison_plan import with_poison
+from .read_error_plan import with_read_errors
+from .rest_plan import with_rests
 from .scenario import FaultKind, Scenario
 from .sharp_ends import with_sharp_ends
 from .transaction_plan import with_transactions
@@ -45,4 +48,11 @@ def draw_scenario(
         scenario = with_cleaning(scenario)
     if FaultKind.SETTINGS in faults:
         scenario = with_changing_lives(scenario)
+    if FaultKind.READ in faults:
+        scenario = with_read_errors(scenario)
+    if FaultKind.BLOCKS in faults:
+        scenario = with_plain_file_systems(scenario)
+    if FaultKind.ROCKETMQ in faults:
+        scenario = with_begun_stores(scenario)
+    scenario = with_rests(scenario, faults)
     return scenario

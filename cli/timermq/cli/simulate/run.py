@@ -139,6 +139,7 @@ def _logged_errors(world: World) -> Generator[None]:
         elif name != "info":
             world.counts[f"log: {event['event']}"] += 1
         is_expected = event["event"] in TOLD_OF_FAULTS or event.get("reason") == EXPECTED_REASON
+        is_expected |= name == "error" and world.damage.hear(event["event"])
         if name == "error" and not world.is_dying and not is_expected:
             world.complain(f"the broker logs an error: {dict(event)}")
         raise structlog.DropEvent

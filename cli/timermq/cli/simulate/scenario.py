@@ -11,18 +11,20 @@ import enum
 import attrs
 
 from timermq.pipeline.timer_options import TimerOptions
+from timermq.timerstore.disk_damage import DamageKind
 from timermq.timerstore.fault_plan import Operation
+from timermq.timerstore.file_family import FileFamily
 from timermq.timerstore.store_options import StoreOptions
 
 from .process_disk import Place
-from .steps import ClientPlan, Poison
+from .steps import ClientPlan, Item, Poison
 
 SAVING_MS = 300_000
 """``Life.saving_ms`` of a life that lasts."""
 
 
 class FaultKind(enum.Enum):
-    """What may go wrong, as ``--faults`` names it."""
+    """What may go wrong, or be there besides, as ``--faults`` names it."""
 
     KILL = "kill"
     """The process ends without a word; what it wrote stays."""
@@ -44,6 +46,16 @@ class FaultKind(enum.Enum):
     """Records that no timer can be made of stand in the timer topic."""
     ENOSPC = "enospc"
     """The disk is full for a while."""
+    READ = "read"
+    """A read fails."""
+    BLOCKS = "blocks"
+    """The file system cannot reserve blocks: they are written one after the other."""
+    DAMAGE = "damage"
+    """Bits are flipped between two processes, sectors are zero, old, or in another's place."""
+    LOST = "lost"
+    """Files that can be made again are gone when a process begins."""
+    ROCKETMQ = "rocketmq"
+    """RocketMQ has begun the store, or has had it between two processes."""
 
 
 class EndKind(enum.Enum):
@@ -73,6 +85,40 @@ class Settings:
     timer: TimerOptions
 
 
+class Loss(enum.Enum):
+    """A file that is gone; all of it can be made again of the logs."""
+
+    WHEEL = "wheel"
+    TIMER_LOG = "timer log"
+    """All of its segments."""
+    TIMER_LOG_END = "end of the timer log"
+    """Its newest segment."""
+    TIMER_CHECKPOINT = "timer checkpoint"
+    STORE_CHECKPOINT = "store checkpoint"
+    INDEX = "index"
+    SEALS = "seals"
+
+
+@attrs.frozen(kw_only=True)
+class DamageDraw:
+    """One damage of the files."""
+
+    kind: DamageKind
+    seed: int
+    """Decides where."""
+    family: FileFamily
+
+
+@attrs.frozen(kw_only=True)
+class Rest:
+    """What happens to the files between a process and the next one."""
+
+    losses: tuple[Loss, ...] = ()
+    damages: tuple[DamageDraw, ...] = ()
+    is_rocketmq: bool = False
+    """RocketMQ has had the store, and written its numbers; only if that was stopped in order."""
+
+
 @attrs.frozen(kw_only=True)
 class Life:
     """One process of the broker, from its start to its end."""
@@ -94,6 +140,8 @@ class Life:
     """None: those of the plan."""
     is_repaired: bool = False
     """The store is repaired before it begins."""
+    rest: Rest | None = None
+    """What happens to the files behind it; None: nothing."""
 
 
 @attrs.frozen(kw_only=True)
@@ -135,6 +183,21 @@ class FullDisk:
 
 
 @attrs.frozen(kw_only=True)
+class Begun:
+    """A store that RocketMQ has begun: messages that wait for classic levels, some on their topic.
+
+    It writes down how far the levels are every ten seconds: what it has brought to its topic since
+    then stands there, and still before the offsets.
+    """
+
+    items: tuple[Item, ...]
+    arrived: int
+    """So many of each level, the first ones, are on their topic."""
+    known: int | None
+    """So many of each level are before the offsets, at most ``arrived``; None: there is no file."""
+
+
+@attrs.frozen(kw_only=True)
 class NetworkPlan:
     """How connections are."""
 
@@ -161,6 +224,10 @@ class Scenario:
     """When the store cleans, beside its own interval."""
     sync_max_ms: int = 0
     """How long a sync takes at most; 0: no time at all."""
+    reserves_blocks: bool = True
+    """Whether the file system can."""
+    begun: Begun | None = None
+    """What RocketMQ has left in the store; None: there is none yet."""
 
     def settings_of(self, life: Life | None) -> Settings:
         """Settings of a life; None: of the last one."""

@@ -171,7 +171,7 @@ class StagedClient:
             )
         )
         answers = await self._link.ask([self._command(code, {"topic": step.topic, **ext})])
-        self._judged(op, answers)
+        self._judged(op, answers, step)
 
     async def _move(self, step: Move) -> None:
         op, now_ms = next(self._ops), self._clock.now_ms()
@@ -188,9 +188,10 @@ class StagedClient:
             )
         )
         ext = {"topic": step.topic, "uniqueKey": message_id, "deliverMs": str(deliver_ms)}
-        self._judged(op, await self._link.ask([self._command(RequestCode.CANCEL_MESSAGE, ext)]))
+        answers = await self._link.ask([self._command(RequestCode.CANCEL_MESSAGE, ext)])
+        self._judged(op, answers, step)
 
-    def _judged(self, op: int, answers: list[Command | None] | None) -> None:
+    def _judged(self, op: int, answers: list[Command | None] | None, step: Cancel | Move) -> None:
         """Write down the verdict on a cancel or a move."""
         answer = answers[0] if answers else None
         deliver_ms, message_id = None, ""
@@ -209,6 +210,8 @@ class StagedClient:
             verdict = _VERDICTS.get((answer.remark or "").partition(":")[0], "refused")
             if "is past" in (answer.remark or ""):
                 verdict = "not_found"  # it may have been there, and is there no more
+        if verdict == "not_found" and unique_key(step.number) in self._seen.forgotten:
+            verdict = "refused"  # it was taken back, and cleaned since then
         self._tell(
             VerdictGiven(
                 at_ms=self._clock.now_ms(),
@@ -260,6 +263,8 @@ class StagedClient:
             return
         if answer.code == ResponseCode.SUCCESS:
             for message in decode_messages(answer.body):
+                if "TIMERMQ_LOST" in message.properties:
+                    continue  # a repair says by it that there was one
                 arrival = arrival_of(message, self._who, self._group, self._clock.now_ms())
                 self._tell(arrival)
                 self._seen.add(arrival, power_cuts)

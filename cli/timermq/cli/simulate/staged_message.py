@@ -5,7 +5,7 @@ from __future__ import annotations
 from timermq.client.history import Deliver
 from timermq.remoting.stored_message import StoredMessage, property_text
 
-from .steps import FIRST_TRANSACTION, Item, When, key_of, unique_key
+from .steps import FIRST_BEGUN, FIRST_TRANSACTION, Item, When, key_of, unique_key
 
 _ARRIVING = frozenset(
     {
@@ -23,6 +23,9 @@ _ARRIVING = frozenset(
 
 _COMMITTED = _ARRIVING | {"PGROUP", "__transactionId__"}
 """The same, of a message in a transaction."""
+
+_BEGUN = _ARRIVING | {"REAL_TOPIC", "REAL_QID"}
+"""The same, of a message that RocketMQ has brought to its topic."""
 
 
 def properties_of(item: Item, now_ms: int) -> bytes:
@@ -94,5 +97,7 @@ def damage_of(message: StoredMessage) -> str | None:
     if message.body.rstrip(b".") != name.encode():
         return f"{name} has the body {message.body[:40]!r}"
     arriving = _COMMITTED if int(name[1:]) >= FIRST_TRANSACTION else _ARRIVING
+    if int(name[1:]) >= FIRST_BEGUN:
+        arriving = _BEGUN
     added = sorted(set(message.properties) - arriving)
     return f"{name} has the properties {', '.join(added)}" if added else None

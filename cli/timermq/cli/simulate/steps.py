@@ -13,6 +13,8 @@ FIRST_TRANSACTION = 500_000
 """Number of the first message in a transaction; those of other sends are below."""
 FIRST_POISON = 600_000
 """Number of the first record that no timer can be made of."""
+FIRST_BEGUN = 800_000
+"""Number of the first message that RocketMQ has left."""
 QUEUES = 2
 """Queues of each topic that messages are sent to."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
+from itertools import filterfalse
 from random import Random
 
 import attrs
@@ -25,18 +26,21 @@ from timermq.client.history import (
     Send,
     Start,
 )
+from timermq.pipeline.quarantine_record import Entry
 from timermq.pipeline.timer_recovery import DECISIONS
 from timermq.remoting.command import Coding
 from timermq.timerstore.fault_plan import Fault as DiskError
-from timermq.timerstore.fault_plan import FaultRule, FaultRules
+from timermq.timerstore.fault_plan import FaultRule, FaultRules, Operation
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 
 from ..check_history.broken import Broken, Rule
 from ..check_history.check import check
+from .damage_at_rest import DamageAtRest
 from .final_look import SETTLE_MAX, SETTLE_SECONDS, faults_in, is_drained, last_moment_ms
 from .process import DISK_SIZE, ROOT, Process, Surroundings
 from .removed_segments import RemovedSegments
+from .rocketmq_store import begin, hand_back, lose
 from .scenario import DiskFault, FullDisk, Life, Scenario
 from .seen_messages import SeenMessages
 from .staged_client import StagedClient
@@ -113,6 +117,18 @@ class World:
             delay_max=scenario.network.delay_max_ms / 1000,
             pieces_max=scenario.network.pieces_max,
         )
+        self.damage = DamageAtRest(
+            root=ROOT,
+            disk=self._disk,
+            now_ms=self._clock.now_ms,
+            tell=self._tell,
+            seen=self._seen,
+            counts=self.counts,
+        )
+        """What the disk does to the files between processes."""
+        self._is_damaging = any(one.rest and one.rest.damages for one in scenario.lives)
+        self._aside: list[Entry] = []
+        """What is in quarantine in the end."""
         self._around = Surroundings(
             scenario=scenario,
             clock=self._clock,
@@ -121,6 +137,7 @@ class World:
             network=self._network,
             tell=self._tell,
             complain=self.complain,
+            damage=self.damage,
             removed=RemovedSegments(
                 root=ROOT,
                 now_ms=self._clock.now_ms,
@@ -129,6 +146,7 @@ class World:
                 counts=self.counts,
             ),
         )
+        self._disk.reserves_blocks = scenario.reserves_blocks
         self._full: list[int] = []
         """Sizes that the disk has for a while."""
         self._pause = RESTART_SECONDS / 2
@@ -158,7 +176,7 @@ class World:
         # The history is written by the clock that is disturbed; syncs follow trio's.
         fastest = max([1.0, *(one.rate or 0 for one in scenario.clock_faults)])
         unsynced_ms = store.flush_interval_commit_log_ms + SYNCS_MAX * scenario.sync_max_ms
-        if scenario.disk_faults:
+        if any(one.operation is not Operation.READ for one in scenario.disk_faults):
             unsynced_ms += FAILED_END_MS
         self._events.append(
             Start(
@@ -169,6 +187,8 @@ class World:
                 settings={"seed": scenario.seed},
             )
         )
+        if scenario.begun is not None:
+            begin(self._disk, ROOT, scenario.begun, store, self._tell)
         clients = [self._client(plan) for plan in scenario.clients]
         self._clients = clients
         async with trio.open_nursery() as processes:
@@ -192,12 +212,19 @@ class World:
             scenario=self._scenario,
             judged=report.judged,
             events=tuple(self._events),
-            faults=(*self.faults, *map(_in_words, report.broken)),
+            faults=(*self.faults, *map(_in_words, filterfalse(self._is_damage, report.broken))),
             crashes=self._crashes,
             requests=sum(client.requests for client in self._clients),
             virtual_ms=virtual_ms,
             counts=dict(sorted(self.counts.items())),
         )
+
+    def _is_damage(self, broken: Broken) -> bool:
+        """Whether the disk has done it."""
+        aside = Counter(one.unique_id for one in self._aside)
+        aside.update(self.damage.names_at(one.origin_py for one in self._aside))
+        in_doubt = Counter(one.unique_id for one in self._aside if one.reason == "in_doubt")
+        return self.damage.explains(broken, aside, in_doubt)
 
     async def _live_all(self) -> None:
         """One process after the other; the last one until it is asked to stop."""
@@ -206,11 +233,25 @@ class World:
             while trio.current_time() < life.end_ms / 1000:
                 # Its disk has failed before the planned end.
                 await self._live_again(life)
+            self._rest(life)
             await trio.sleep(life.down_ms / 1000)
         self._last.set()
         await self._live(None)
         while self._process is not None and self._process.crashes:
             await self._live_again(None)
+
+    def _rest(self, life: Life) -> None:
+        """What happens to the files behind a process, before the next one."""
+        if life.rest is None:
+            if self._is_damaging:
+                self.damage.remember()
+            return
+        for damage in life.rest.damages:
+            self.damage.do(damage)
+        if life.rest.is_rocketmq and hand_back(self._disk, ROOT):
+            self.counts["stores that RocketMQ had"] += 1
+        for loss in life.rest.losses:
+            self.counts[f"lost: {loss.value}"] += lose(self._disk, ROOT, loss)
 
     async def _live_again(self, life: Life | None) -> None:
         """One more process behind one that the disk has brought to its end."""
@@ -289,7 +330,10 @@ class World:
         )
         if process.broker is not None:
             kept = {name for client in self._clients for name in client.quarantine.kept}
-            for fault in faults_in(process.broker, set() if self._seen.power_cuts else kept):
+            quarantine = process.broker.timer_store.quarantine
+            self._aside = [entry for entry, _ in quarantine.entries()]
+            kept = set() if self._seen.power_cuts else kept - self.damage.names
+            for fault in faults_in(process.broker, kept, self.damage.is_expected_aside):
                 self.complain(fault)
             process.broker.request_stop()
 
