@@ -43,6 +43,7 @@ from ..check_history.broken import Broken, Rule
 from .scenario import DamageDraw
 from .seen_messages import SeenMessages
 from .segment_records import segment_records
+from .staged_message import name_of
 from .steps import TOPICS
 
 TOLD = frozenset(
@@ -199,7 +200,7 @@ class DamageAtRest:
         properties = record.properties_dict()
         if "TIMERMQ_LOST" in properties:
             return  # a repair has put it there: it tells of nothing
-        name = properties.get("UNIQ_KEY", "")
+        name = name_of(properties)
         self.positions[record.phy_offset] = name
         self.names.add(name)
         taken_back = properties.get("TIMER_DEL_UNIQKEY")

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from .accepted_clocks import with_accepted_clocks
 from .base_plan import CRASHES, DAY_MS, ROLLS_MAX, draw_base
 from .begun_plan import with_begun_stores
+from .bulk_plan import with_bulk_jobs
 from .changing_lives import with_changing_lives
 from .cleaning_plan import with_cleaning
 from .far_steps import with_far_steps
@@ -19,7 +20,7 @@ from .read_error_plan import with_read_errors
 from .rest_plan import with_rests
 from .scenario import FaultKind, Scenario
 from .sharp_ends import with_sharp_ends
-from .transaction_plan import with_transactions
+from .transaction_plan import with_delayed_transactions, with_transactions
 
 ALL_FAULTS = frozenset(FaultKind)
 
@@ -48,6 +49,10 @@ def draw_scenario(
         scenario = with_cleaning(scenario)
     if FaultKind.SETTINGS in faults:
         scenario = with_changing_lives(scenario)
+    if FaultKind.DELAYED in faults:
+        scenario = with_delayed_transactions(scenario)
+    if FaultKind.BULK in faults:
+        scenario = with_bulk_jobs(scenario)
     if FaultKind.READ in faults:
         scenario = with_read_errors(scenario)
     if FaultKind.BLOCKS in faults:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from timermq.broker.broker import Broker
-from timermq.client.history import Ack, ClockStep, Event, Reschedule, Send
+from timermq.client.history import Ack, ClockStep, Event, Refused, Reschedule, Send
 
 EXPECTED_REASON = "illegal_topic"
 """Why the records of a plan that no timer can be made of are in quarantine."""
@@ -23,8 +23,11 @@ def last_moment_ms(events: Sequence[Event]) -> int:
     A broker that believed a clock years ahead stands there; what has left that slot counts until it
     is over.
     """
+    refused = {event.message_id for event in events if isinstance(event, Refused)}
     moments = [
-        event.deliver_ms or 0 for event in events if isinstance(event, Send | Ack | Reschedule)
+        event.deliver_ms or 0
+        for event in events
+        if isinstance(event, Send | Ack | Reschedule) and event.message_id not in refused
     ]
     delays = [
         event.at_ms + (event.delay_ms or 0) + LEVEL_MAX_MS

@@ -15,7 +15,7 @@ import trio
 
 from timermq.broker.broker import Broker
 from timermq.broker.endpoint import Endpoint
-from timermq.broker.options import BrokerOptions
+from timermq.broker.options import BrokerOptions, TransactionDelay
 from timermq.client.history import Crash, Event, Fault
 from timermq.pipeline.clock import WatchedClock
 from timermq.pipeline.timer_message_store import TimerMessageStore
@@ -310,6 +310,9 @@ class Process:
             options=BrokerOptions(
                 flush_consumer_offset_interval_ms=saving_ms,
                 transaction_check_interval_ms=CHECK_MS,
+                transaction_delay=TransactionDelay.AT_COMMIT
+                if around.scenario.delays_commits
+                else TransactionDelay.REFUSE,
             ),
             clock=clock,
         )

@@ -17,6 +17,7 @@ from timermq.timerstore.record import Record
 
 from .seen_messages import SeenMessages
 from .segment_records import segment_records
+from .staged_message import name_of
 from .steps import TOPICS
 
 FAMILIES = {"commitlog": "segments of the log", "timerlog": "segments of the timer log"}
@@ -56,7 +57,7 @@ class RemovedSegments:
 
     def _note(self, record: Record) -> None:
         properties = record.properties_dict()
-        name = properties.get("UNIQ_KEY", "")
+        name = name_of(properties)
         deliver_ms = properties.get("TIMER_DELIVER_MS")
         self.tell(
             Publish(

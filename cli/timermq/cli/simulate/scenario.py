@@ -17,7 +17,7 @@ from timermq.timerstore.file_family import FileFamily
 from timermq.timerstore.store_options import StoreOptions
 
 from .process_disk import Place
-from .steps import ClientPlan, Item, Poison
+from .steps import ClientPlan, Item, Poison, Schedule
 
 SAVING_MS = 300_000
 """``Life.saving_ms`` of a life that lasts."""
@@ -44,6 +44,10 @@ class FaultKind(enum.Enum):
     """Lives have other settings; the store is repaired between them."""
     POISON = "poison"
     """Records that no timer can be made of stand in the timer topic."""
+    BULK = "bulk"
+    """Bulk jobs, which are run again."""
+    DELAYED = "delayed"
+    """Transactions that ask for a moment."""
     ENOSPC = "enospc"
     """The disk is full for a while."""
     READ = "read"
@@ -226,6 +230,8 @@ class Scenario:
     """How long a sync takes at most; 0: no time at all."""
     reserves_blocks: bool = True
     """Whether the file system can."""
+    delays_commits: bool = False
+    """Transactions may ask for a moment."""
     begun: Begun | None = None
     """What RocketMQ has left in the store; None: there is none yet."""
 
@@ -238,6 +244,13 @@ class Scenario:
     def poisons(self) -> int:
         """Records that no timer can be made of."""
         return sum(isinstance(step, Poison) for client in self.clients for step in client.steps)
+
+    @property
+    def schedules(self) -> list[Schedule]:
+        """Every bulk job with every variant of its rows, once."""
+        steps = [step for client in self.clients for step in client.steps]
+        found = {(one.job, one.variant): one for one in steps if isinstance(one, Schedule)}
+        return [found[name] for name in sorted(found)]
 
     @property
     def is_sync_flush(self) -> bool:

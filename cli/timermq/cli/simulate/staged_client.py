@@ -22,6 +22,7 @@ from timermq.remoting.stored_message import decode_messages
 from timermq.timerstore.message import Message
 
 from .seen_messages import SeenMessages
+from .staged_bulk import BulkLedger, StagedBulk
 from .staged_clock import StagedClock
 from .staged_link import StagedLink
 from .staged_message import arrival_of, damage_of
@@ -42,6 +43,7 @@ from .steps import (
     Poison,
     Pull,
     Release,
+    Schedule,
     Send,
     Step,
     Transact,
@@ -65,6 +67,7 @@ class StagedClient:
         complain: Takes what must not happen.
         seen: What any client has received, and the log still holds.
         put: Writes a record behind the back of admission; whether the log has taken it.
+        ledger: What drivers were told of bulk jobs.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class StagedClient:
         complain: Callable[[str], None],
         seen: SeenMessages,
         put: Callable[[Message], bool],
+        ledger: BulkLedger,
     ) -> None:
         self._plan = plan
         self._clock = clock
@@ -92,6 +96,7 @@ class StagedClient:
         self.quarantine = StagedQuarantine(
             who=self._who, coding=plan.coding, link=self._link, clock=clock, tell=tell, put=put
         )
+        self.bulk = StagedBulk(self._link, clock, ledger)
         self._sends = StagedSends(
             who=self._who, coding=plan.coding, link=self._link, clock=clock, tell=tell
         )
@@ -136,6 +141,8 @@ class StagedClient:
                 await self._commit()
             case Transact():
                 await self._transactions.take(step)
+            case Schedule():
+                await self.bulk.run(step)
             case Poison():
                 self.quarantine.poison(step)
             case Release():

@@ -13,6 +13,10 @@ FIRST_TRANSACTION = 500_000
 """Number of the first message in a transaction; those of other sends are below."""
 FIRST_POISON = 600_000
 """Number of the first record that no timer can be made of."""
+FIRST_ROW = 700_000
+"""Number of the first row of a bulk job."""
+ROWS_MAX = 1_000
+"""Of one variant of a job."""
 FIRST_BEGUN = 800_000
 """Number of the first message that RocketMQ has left."""
 QUEUES = 2
@@ -136,6 +140,17 @@ class Transact:
 
 
 @attrs.frozen(kw_only=True)
+class Schedule:
+    """Run a bulk job from its beginning; nothing is done twice, whoever runs it again."""
+
+    at_ms: int
+    job: str
+    variant: int
+    """Runs with another one have other rows under the same name."""
+    rows: tuple[Item, ...]
+
+
+@attrs.frozen(kw_only=True)
 class Poison:
     """A record stands in the timer topic that no timer can be made of; ``topic`` would be right."""
 
@@ -177,6 +192,7 @@ Step = (
     | Pull
     | Commit
     | Transact
+    | Schedule
     | Poison
     | Release
     | AcceptClock

@@ -43,8 +43,10 @@ from .removed_segments import RemovedSegments
 from .rocketmq_store import begin, hand_back, lose
 from .scenario import DiskFault, FullDisk, Life, Scenario
 from .seen_messages import SeenMessages
+from .staged_bulk import BulkLedger
 from .staged_client import StagedClient
 from .staged_clock import START_MS, StagedClock
+from .staged_message import name_in
 from .staged_network import StagedNetwork
 from .steps import QUEUES, TOPICS, ClientPlan
 
@@ -147,6 +149,7 @@ class World:
             ),
         )
         self._disk.reserves_blocks = scenario.reserves_blocks
+        self._ledger = BulkLedger(self._tell, self.complain, self.counts)
         self._full: list[int] = []
         """Sizes that the disk has for a while."""
         self._pause = RESTART_SECONDS / 2
@@ -221,9 +224,11 @@ class World:
 
     def _is_damage(self, broken: Broken) -> bool:
         """Whether the disk has done it."""
-        aside = Counter(one.unique_id for one in self._aside)
+        aside = Counter(name_in(one.unique_id, one.keys) for one in self._aside)
         aside.update(self.damage.names_at(one.origin_py for one in self._aside))
-        in_doubt = Counter(one.unique_id for one in self._aside if one.reason == "in_doubt")
+        in_doubt = Counter(
+            name_in(one.unique_id, one.keys) for one in self._aside if one.reason == "in_doubt"
+        )
         return self.damage.explains(broken, aside, in_doubt)
 
     async def _live_all(self) -> None:
@@ -306,6 +311,7 @@ class World:
         process = await self._process_ready()
         self._clock.run_at(1.0)
         self._step_clock(START_MS + int(trio.current_time() * 1000) - self._clock.now_ms())
+        await self._last_client().bulk.settle(self._scenario.schedules)
         left_ms = max(last_moment_ms(self._events) - self._clock.now_ms(), 0)
         await trio.sleep(min(left_ms, self._wait_max_ms()) / 1000)
         self._step_clock(max(last_moment_ms(self._events) - self._clock.now_ms(), 0))
@@ -314,9 +320,7 @@ class World:
             if process.broker is None or is_drained(process.broker):
                 break
         waited_until_ms = self._clock.now_ms()
-        reader = self._client(
-            ClientPlan(number=len(self._scenario.clients), coding=Coding.CBOR, steps=())
-        )
+        reader = self._last_client()
         for topic in TOPICS:
             for queue_id in range(QUEUES):
                 await reader.pull_all(topic, queue_id)
@@ -354,6 +358,11 @@ class World:
     def _put(self, message: Message) -> bool:
         return self._process is not None and self._process.put(message)
 
+    def _last_client(self) -> StagedClient:
+        """One that does what is left to do when the plan is over."""
+        number = len(self._scenario.clients)
+        return self._client(ClientPlan(number=number, coding=Coding.CBOR, steps=()))
+
     def _client(self, plan: ClientPlan) -> StagedClient:
         return StagedClient(
             plan,
@@ -363,6 +372,7 @@ class World:
             complain=self.complain,
             seen=self._seen,
             put=self._put,
+            ledger=self._ledger,
         )
 
 
