@@ -17,6 +17,8 @@ SHARE = 0.3
 """Of the plans, by kind."""
 LIFE_SHARE = 0.4
 """Of their lives, by kind."""
+ROLLS_MAX = 100
+"""Of each message that waits, where the timer checkpoint is lost."""
 DAMAGES_MAX = 2
 """Of a plan; a disk that damages more is replaced."""
 LOSSES = (
@@ -71,30 +73,32 @@ def with_rests(scenario: Scenario, faults: Collection[FaultKind]) -> Scenario:
         if draw.random() < SHARE:
             families = draw.choice(DAMAGED)
             return attrs.evolve(scenario, lives=_with_damages(draw, lives, families))
+    bounded = ROLLS_MAX * scenario.timer.roll_window_ms
     if FaultKind.LOST in faults:
         draw = Random(f"lost files of {scenario.seed}")  # noqa: S311 - a plan, not a secret
         if draw.random() < SHARE:
-            lives = tuple(_with_losses(draw, life) for life in lives)
+            lives = tuple(_with_losses(draw, life, bounded) for life in lives)
     if FaultKind.ROCKETMQ in faults:
         draw = Random(f"rocketmq in {scenario.seed}")  # noqa: S311 - a plan, not a secret
         if draw.random() < SHARE:
-            lives = tuple(_with_rocketmq(draw, life) for life in lives)
+            lives = tuple(_with_rocketmq(draw, life, bounded) for life in lives)
     return attrs.evolve(scenario, lives=lives)
 
 
-def _with_losses(draw: Random, life: Life) -> Life:
+def _with_losses(draw: Random, life: Life, bounded_ms: int) -> Life:
     if draw.random() >= LIFE_SHARE:
         return life
-    return attrs.evolve(life, rest=attrs.evolve(_rest(life), losses=draw.choice(LOSSES)))
+    losses = _draw_losses(draw, life, bounded_ms)
+    return attrs.evolve(life, rest=attrs.evolve(_rest(life), losses=losses))
 
 
-def _with_rocketmq(draw: Random, life: Life) -> Life:
+def _with_rocketmq(draw: Random, life: Life, bounded_ms: int) -> Life:
     """RocketMQ has had the store, mostly with all files, behind an end in order."""
     if draw.random() >= LIFE_SHARE:
         return life
     rest = attrs.evolve(_rest(life), is_rocketmq=True)
     if not rest.losses and draw.random() < 0.5:
-        rest = attrs.evolve(rest, losses=draw.choice(LOSSES))
+        rest = attrs.evolve(rest, losses=_draw_losses(draw, life, bounded_ms))
     return attrs.evolve(life, kind=EndKind.STOP, rest=rest)
 
 
@@ -112,6 +116,14 @@ def _with_damages(
         rest = attrs.evolve(_rest(lives[nth]), damages=(damage,))
         damaged[nth] = attrs.evolve(lives[nth], rest=rest)
     return tuple(damaged)
+
+
+def _draw_losses(draw: Random, life: Life, bounded_ms: int) -> tuple[Loss, ...]:
+    """Without its checkpoint the wheel is read from its oldest slot: all that waits rolls along."""
+    losses = draw.choice(LOSSES)
+    if life.end_ms > bounded_ms:
+        return tuple(one for one in losses if one is not Loss.TIMER_CHECKPOINT)
+    return losses
 
 
 def _rest(life: Life) -> Rest:
