@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.seal_page import SECTOR_SIZE, STRETCH_SIZE
-from timermq.timerstore.seals import SealMoment, seals_directory
+from timermq.timerstore.seals import SealMoment, remove_seals, seals_directory
 
 LOG = "/store/log"
 SEGMENT_SIZE = STRETCH_SIZE + 3 * SECTOR_SIZE + 100
@@ -213,3 +213,18 @@ def test_seals_may_be_missing(plan: list[tuple[str, int]]) -> None:
 
     assert log.damaged() == []
     assert log.disk.list_dir(directory)
+
+
+def test_pages_made_behind_a_start_outlast_a_power_cut() -> None:
+    """Their name is durable, though no segment is begun with it: after a repair there are none."""
+    log = Log(SealMoment.APPEND)
+    log.append(3 * SECTOR_SIZE)
+    log.flush()
+    remove_seals(log.disk, LOG)
+    log.disk.sync_dir_now(seals_directory(LOG))
+    log.kill()
+    log.append(3 * SECTOR_SIZE)
+    log.flush()
+    log.disk.power_cut()
+
+    assert ["0" * 20] == log.disk.list_dir(seals_directory(LOG))

@@ -14,6 +14,7 @@ from trio.testing import MockClock
 from damaged_stores import (
     SENT,
     checked,
+    clock_at,
     damage_of,
     golden_checked,
     golden_image,
@@ -23,7 +24,7 @@ from damaged_stores import (
     serve_on,
     small_image,
 )
-from fakes import VirtualClock
+from fakes import START_MS, VirtualClock
 from golden_stores import NAMES, GoldenStore, GoldenStores
 from simulation.staged_service import (
     ROOT,
@@ -31,6 +32,7 @@ from simulation.staged_service import (
     SYNCED_FAMILIES,
     arrivals_everywhere,
     running,
+    timed,
 )
 from timermq.pipeline import TIMER_TOPIC
 from timermq.pipeline.system_topics import OWN_TOPICS
@@ -43,7 +45,9 @@ from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operatio
 from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.file_family import FileFamily, family_of
 from timermq.timerstore.memory_disk import MemoryDisk
-from timermq.timerstore.record import decode_record
+from timermq.timerstore.message import Message
+from timermq.timerstore.properties import find
+from timermq.timerstore.record import decode_record, record_properties
 
 FAMILIES = (*SYNCED_FAMILIES, FileFamily.CONFIG)
 LOSSES = ("missing", "short", "empty")
@@ -321,3 +325,26 @@ async def test_a_topic_that_was_damaged(autojump_clock: MockClock) -> None:
         (one.invariant, one.severity, one.count) for one in found
     ]
     assert "timerlog/" in found[0].file
+
+
+async def test_a_queue_whose_every_record_is_lost(autojump_clock: MockClock) -> None:
+    """Its units tell how far it was: its offsets are not given out again."""
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        service.put([timed("before", clock.now_ms() + 50_000)])
+        (lost,) = service.store.put([Message("only", 0, b"x" * 2_000, b"")])
+        service.put([timed("behind", clock.now_ms() + 50_000)])
+    path = f"{ROOT}/commitlog/{0:020d}"
+    file = disk.open(path)
+    file.write(lost.end - lost.size, bytes(lost.size))
+    disk.sync_now(file)
+    file.close()
+    report = await repair(checked(disk, now_ms=clock.now_ms()))
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        found = service.store.get("only", 0, 0, count_max=9, bytes_max=1 << 20)
+        (next_one,) = service.store.put([Message("only", 0, b"next", b"")])
+
+    assert report.is_mended
+    assert [b"1"] == [find(record_properties(one), b"TIMERMQ_LOST") for one in found.records]
+    assert 1 == next_one.queue_offset

@@ -337,6 +337,18 @@ class MemoryDisk:
             node.blocks = {block for block in node.blocks if block * BLOCK_SIZE < node.size}
             self._blocks_used += len(node.blocks)
 
+    def rot(self, path: str, offset: int, data: bytes) -> None:
+        """Change bytes of a file at rest: its times stay, and it is durable as it is written."""
+        node = self.journal.names[path]
+        assert node.data is not None, f"{path}: an empty file holds nothing"
+        node.data[offset : offset + len(data)] = data
+        for at, byte in enumerate(data, start=offset):
+            block, place = divmod(at, BLOCK_SIZE)
+            for kept in (node.unsynced, node.lost):
+                if place < len(kept.get(block, b"")):
+                    held = kept[block]
+                    kept[block] = held[:place] + bytes([byte]) + held[place + 1 :]
+
     def take_blocks(self, node: MemoryNode, blocks: Iterable[int], path: str) -> None:
         """Let a file take up blocks; ENOSPC when the disk has not enough. For its files."""
         fresh = set(blocks) - node.blocks

@@ -140,12 +140,17 @@ class Seals:
         path = self._path(segment_start)
         is_new = not self._disk.exists(path)
         try:
+            changed = self._disk.make_dirs(self.directory)
             self._file = self._create(segment_start)
         except OSError as error:
             if not is_for_a_while(error):
                 raise
             log.warning("no room for seals", directory=self.directory, error=str(error))
             return
+        if is_new:
+            # No segment is begun here, whose name is synced, and that of its pages with it.
+            for one in (*changed, self.directory):
+                self._disk.sync_dir_now(one)
         if self._cut(self._file, segment_start, end, segment) and not is_new:
             self._disk.sync_now(self._file)
         else:

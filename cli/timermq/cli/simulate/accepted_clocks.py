@@ -10,7 +10,8 @@ from random import Random
 import attrs
 
 from .far_steps import SIZES_MS
-from .scenario import AcceptClock, Scenario
+from .scenario import Scenario
+from .steps import AcceptClock
 
 SHARE = 0.4
 """Of the steps of clocks: an operator accepts the clock behind it."""

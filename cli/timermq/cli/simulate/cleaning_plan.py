@@ -12,7 +12,8 @@ from random import Random
 import attrs
 
 from .far_steps import is_far_ahead
-from .scenario import FullDisk, Scenario, Step
+from .scenario import FullDisk, Scenario
+from .steps import Step
 
 SHARE = 0.7
 """Of the plans: old segments go in them."""

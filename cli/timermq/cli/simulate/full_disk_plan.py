@@ -1,4 +1,4 @@
-"""Disks that fill to the last byte at any operation, and empty again, in any life.
+"""Disks that fill to the last byte at any operation, and file systems that cannot reserve blocks.
 
 A disk that is full so many blocks after some moment fills in the midst of anything that needs
 blocks. It has room again while the process lives, after its end, or by pieces: a little, and again
@@ -23,6 +23,8 @@ LENGTHS_MS = (5, 100, 2_000, 30_000, 600_000)
 AROUND_MS = (-3_000, -200, -20, -1, 0, 1)
 """From the end of a life, or the moment that a message is due."""
 TIMES_MAX = 3
+PLAIN_SHARE = 0.25
+"""Of the plans: the file system cannot reserve blocks."""
 
 
 def with_full_disks(scenario: Scenario, rolls_max: int) -> Scenario:
@@ -52,3 +54,12 @@ def with_full_disks(scenario: Scenario, rolls_max: int) -> Scenario:
             behind_ms = at_ms + length_ms
             full.append(FullDisk(at_ms=behind_ms, until_ms=behind_ms + length_ms, room=BLOCK_SIZE))
     return attrs.evolve(scenario, full_disks=(*scenario.full_disks, *full))
+
+
+def with_plain_file_systems(scenario: Scenario) -> Scenario:
+    """The plan, or the same on a file system without ``fallocate``, as ext3 or NFS 3.
+
+    It is drawn from a generator of its own: the rest of a seed's plan is what it was.
+    """
+    draw = Random(f"blocks of {scenario.seed}")  # noqa: S311 - a plan, not a secret
+    return attrs.evolve(scenario, reserves_blocks=draw.random() >= PLAIN_SHARE)

@@ -6,7 +6,16 @@ from random import Random
 
 import attrs
 
-from .scenario import FIRST_POISON, QUEUES, TOPICS, ClientPlan, Item, Poison, Release, Scenario
+from .scenario import Scenario
+from .steps import (
+    FIRST_POISON,
+    QUEUES,
+    TOPICS,
+    ClientPlan,
+    Item,
+    Poison,
+    Release,
+)
 
 SHARE = 0.25
 """Of the plans."""

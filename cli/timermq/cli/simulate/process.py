@@ -15,7 +15,7 @@ import trio
 
 from timermq.broker.broker import Broker
 from timermq.broker.endpoint import Endpoint
-from timermq.broker.options import BrokerOptions
+from timermq.broker.options import BrokerOptions, TransactionDelay
 from timermq.client.history import Crash, Event, Fault
 from timermq.pipeline.clock import WatchedClock
 from timermq.pipeline.timer_message_store import TimerMessageStore
@@ -24,12 +24,14 @@ from timermq.pipeline.upkeep.store_check import CheckedStore
 from timermq.pipeline.upkeep.store_repair import StoreRepair
 from timermq.timerstore.disk import is_full
 from timermq.timerstore.errors import StoreFailedError
-from timermq.timerstore.fault_plan import FaultRules
+from timermq.timerstore.fault_plan import FaultRules, Operation
 from timermq.timerstore.faulty_disk import FaultyDisk
+from timermq.timerstore.file_family import FileFamily
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.message_store import MessageStore
 
+from .damage_at_rest import DamageAtRest
 from .leaves import in_words, leaves
 from .process_disk import ProcessDisk
 from .removed_segments import RemovedSegments
@@ -88,6 +90,8 @@ class Surroundings:
     """Takes what must not happen."""
     removed: RemovedSegments
     """Takes what cleaning takes away."""
+    damage: DamageAtRest
+    """What the disk has done to the files."""
 
 
 class Process:
@@ -113,7 +117,9 @@ class Process:
         self._disk = ProcessDisk(
             disk if faults is None else FaultyDisk(disk, ROOT, faults),
             surroundings.removed.before_removal,
+            reserves_blocks=disk.reserves_blocks,
         )
+        disk.on_reserving = self._disk.reserving
         self._faults_before = 0 if faults is None else len(faults.struck)
         self._scope = trio.CancelScope()
         self._ready = trio.Event()
@@ -134,11 +140,13 @@ class Process:
                     settings = around.scenario.settings_of(life)
                     if life is not None and life.is_repaired:
                         await self._repair(settings)
+                    around.damage.begin_start()
                     self.broker = self._open(settings, life)
                     self._check_offsets(self.broker)
                     async with trio.open_nursery() as serving:
                         await serving.start(self.broker.run)
                         self.has_begun = True
+                        around.damage.end_start()
                         nursery.start_soon(self._clean, self.broker)
                         around.tell(Fault(at_ms=around.clock.now_ms(), who=WHO, kind="start"))
                         self._ready.set()
@@ -164,9 +172,21 @@ class Process:
         faults = self._around.disk_faults
         return faults is not None and len(faults.struck) > self._faults_before
 
+    @property
+    def _may_have_lost(self) -> bool:
+        """Whether what was written may not have come to the disk: a failed read takes nothing."""
+        faults = self._around.disk_faults
+        struck = [] if faults is None else faults.struck[self._faults_before :]
+        return any(one.operation is not Operation.READ for one in struck)
+
     def _may_end_by(self, error: Exception) -> bool:
         """Whether a broker rightly ends: its disk has failed, or has no room for its start."""
         errors = list(leaves(error))
+        damage = self._around.damage
+        if self.broker is None and any(map(damage.is_refused, errors)):
+            for fault in damage.end_refused():
+                self._around.complain(fault)
+            return True
         if self.has_met_fault:
             return all(isinstance(one, OSError | StoreFailedError) for one in errors)
         return self.broker is None and all(
@@ -194,7 +214,7 @@ class Process:
                 at_ms=around.clock.now_ms(),
                 who=WHO,
                 # What a failed sync held may be gone with the next power cut.
-                kind="kill" if kind is EndKind.KILL and not self.has_met_fault else "power",
+                kind="kill" if kind is EndKind.KILL and not self._may_have_lost else "power",
             )
         )
         if self.broker is not None:
@@ -264,6 +284,7 @@ class Process:
         except NoRoomError:
             return
         around.removed.counts["stores repaired"] += 1
+        around.damage.is_told = True
         if not report.is_mended:
             around.complain(f"a repair leaves {report.left[0]}")
 
@@ -289,6 +310,9 @@ class Process:
             options=BrokerOptions(
                 flush_consumer_offset_interval_ms=saving_ms,
                 transaction_check_interval_ms=CHECK_MS,
+                transaction_delay=TransactionDelay.AT_COMMIT
+                if around.scenario.delays_commits
+                else TransactionDelay.REFUSE,
             ),
             clock=clock,
         )
@@ -296,7 +320,8 @@ class Process:
     def _check_offsets(self, broker: Broker) -> None:
         """What a process has saved as it stopped, the next one knows."""
         found = _offsets(broker)
-        if self._expected_offsets not in (None, found):
+        is_older = FileFamily.CONFIG in self._around.damage.families
+        if self._expected_offsets not in (None, found) and not is_older:
             self._around.complain(
                 f"committed offsets changed: expected {self._expected_offsets}, found {found}"
             )
@@ -307,9 +332,13 @@ class Process:
             return
         service, total = self.broker.timer_store, self._around.removed.counts
         counts = service.counts
-        for name in ("early", "missing", "set_aside"):
-            expected = self._around.scenario.poisons if name == "set_aside" else 0
-            if getattr(counts, name) > expected:
+        damage = self._around.damage
+        expected = {"early": 0, "missing": len(damage.positions)}
+        if FileFamily.COMMIT_LOG not in damage.families:
+            # Else the last look tells what may be there.
+            expected["set_aside"] = self._around.scenario.poisons
+        for name, count_max in expected.items():
+            if getattr(counts, name) > count_max:
                 self._around.complain(f"the broker counts {getattr(counts, name)} {name}")
         for name in ("enqueued", "rolled", "delivered", "cancelled", "repeated", "retried"):
             total[f"timers: {name}"] += getattr(counts, name)

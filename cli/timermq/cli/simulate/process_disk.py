@@ -14,6 +14,9 @@ from collections.abc import Callable
 
 from timermq.timerstore.disk import Bytes, Disk, DiskUsage, File, Lock
 
+BLOCKS_WRITTEN = 2
+"""Of a reservation, where blocks are written one by one and the process ends in its middle."""
+
 
 class Place(enum.Enum):
     """Where in an operation the process ends."""
@@ -21,7 +24,7 @@ class Place(enum.Enum):
     BEFORE = "before"
     MIDDLE = "middle"
     """A write has brought its first part (``ProcessDisk.part``), a reservation the length without
-    the blocks; other operations have done nothing."""
+    the blocks, or the first blocks one by one; other operations have done nothing."""
     AFTER = "after"
 
 
@@ -56,8 +59,12 @@ class ProcessFile:
     def allocate(self, size: int) -> None:
         """Reserve blocks, unless the process ends before it or within."""
         if self._disk.begin() is Place.MIDDLE:
-            if self.inner.size() < size:
-                self.inner.truncate(size)
+            if self._disk.reserves_blocks:
+                if self.inner.size() < size:
+                    self.inner.truncate(size)
+            else:
+                self._disk.end_at_block(BLOCKS_WRITTEN)
+                self.inner.allocate(size)
             self._disk.crash_now()
         self.inner.allocate(size)
         self._disk.end()
@@ -86,11 +93,19 @@ class ProcessDisk:
     Args:
         disk: What outlives the process.
         before_removal: Told of the disk and the path of a file that is about to be removed.
+        reserves_blocks: Whether the file system can; else it calls ``reserving`` for each block.
     """
 
     def __init__(
-        self, disk: Disk, before_removal: Callable[[Disk, str], None] = lambda _disk, _path: None
+        self,
+        disk: Disk,
+        before_removal: Callable[[Disk, str], None] = lambda _disk, _path: None,
+        *,
+        reserves_blocks: bool = True,
     ) -> None:
+        self.reserves_blocks = reserves_blocks
+        self._blocks_left = -1
+        """Blocks until the end of the process, while one file is reserved; -1: it does not end."""
         self._disk = disk
         self._before_removal = before_removal
         self.is_dead = False
@@ -124,6 +139,16 @@ class ProcessDisk:
         if self._place is Place.BEFORE:
             self.crash_now()
         return self._place
+
+    def end_at_block(self, count: int) -> None:
+        """End the process behind so many blocks that are reserved one by one. For its files."""
+        self._blocks_left = count
+
+    def reserving(self, _: str) -> None:
+        """A block is about to be reserved alone. For the disk below."""
+        if self._blocks_left == 0:
+            self.crash_now()
+        self._blocks_left -= self._blocks_left > 0
 
     def begin_whole(self) -> None:
         """An operation begins that is done as a whole or not at all. For its files."""

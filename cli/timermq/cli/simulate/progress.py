@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from .draw import DAY_MS
+from .base_plan import DAY_MS
 from .seeds import SeedResult
 
 SEEDS_A_LINE = 25

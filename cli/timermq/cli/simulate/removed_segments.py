@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator
 import attrs
 
 from timermq.client.history import Event, Publish
+from timermq.pipeline.system_topics import TIMER_TOPIC
 from timermq.timerstore.disk import Disk
-from timermq.timerstore.record import Record, decode_record
-from timermq.timerstore.record_check import CheckKind, check_record
+from timermq.timerstore.record import Record
 
-from .scenario import TOPICS
 from .seen_messages import SeenMessages
+from .segment_records import segment_records
+from .staged_message import name_of
+from .steps import TOPICS
 
 FAMILIES = {"commitlog": "segments of the log", "timerlog": "segments of the timer log"}
 
@@ -47,12 +49,15 @@ class RemovedSegments:
             return
         self.counts[f"{family} cleaned"] += 1
         if family == FAMILIES["commitlog"]:
-            for record in _records(disk, path):
-                self._note(record)
+            for record in _read(disk, path):
+                if record.topic in TOPICS:
+                    self._note(record)
+                elif record.topic == TIMER_TOPIC:
+                    self._note_delete(record)
 
     def _note(self, record: Record) -> None:
         properties = record.properties_dict()
-        name = properties.get("UNIQ_KEY", "")
+        name = name_of(properties)
         deliver_ms = properties.get("TIMER_DELIVER_MS")
         self.tell(
             Publish(
@@ -68,19 +73,15 @@ class RemovedSegments:
         )
         self.seen.forget((record.topic, name), (record.queue_id, record.queue_offset))
 
+    def _note_delete(self, record: Record) -> None:
+        """With a delete goes what it took back: whoever asks for that again is not answered so."""
+        taken_back = record.properties_dict().get("TIMER_DEL_UNIQKEY")
+        if taken_back is not None:
+            self.seen.forgotten.add(taken_back.rpartition("+")[2])  # its topic is before it
 
-def _records(disk: Disk, path: str) -> Iterator[Record]:
-    """Records of the clients' topics in a segment."""
-    first = int(path.rpartition("/")[2])
+
+def _read(disk: Disk, path: str) -> Iterator[Record]:
     file = disk.open(path, read_only=True)
     data = file.read(0, file.size())
     file.close()
-    at = 0
-    while at < len(data):
-        found = check_record(data, at, len(data), first + at, check_crc=False)
-        if found.kind is not CheckKind.RECORD:
-            return
-        record = decode_record(data[at : at + found.size])
-        if record.topic in TOPICS:
-            yield record
-        at += found.size
+    return segment_records(data, int(path.rpartition("/")[2]))

@@ -42,6 +42,10 @@ def plan_lines(scenario: Scenario) -> Iterator[str]:
     yield f"network: {_fields(scenario.network)}"
     if scenario.sync_max_ms:
         yield f"syncs: up to {scenario.sync_max_ms} ms"
+    if not scenario.reserves_blocks:
+        yield "the file system cannot reserve blocks"
+    if scenario.begun is not None:
+        yield f"rocketmq has left: {_fields(scenario.begun)}"
     for life in scenario.lives:
         yield f"life: {_fields(life)}"
     for fault in scenario.clock_faults:

@@ -20,11 +20,12 @@ import structlog
 import trio
 from structlog.typing import EventDict
 
+from .final_look import EXPECTED_REASON
 from .leaves import in_words, leaves
 from .scenario import Scenario
 from .seeded_scheduling import rare_collecting, seeded_scheduling
 from .staged_time import StagedTime
-from .world import EXPECTED_REASON, RECOVERY, Outcome, World
+from .world import RECOVERY, Outcome, World
 
 PATIENCE_SECONDS = 30 * 86_400.0
 """Virtual seconds beyond a plan's duration; after them something waits for ever."""
@@ -105,6 +106,7 @@ def _logged_errors(world: World) -> Generator[None]:
         elif name != "info":
             world.counts[f"log: {event['event']}"] += 1
         is_expected = event["event"] in TOLD_OF_FAULTS or event.get("reason") == EXPECTED_REASON
+        is_expected |= name == "error" and world.damage.hear(event["event"])
         if name == "error" and not world.is_dying and not is_expected:
             world.complain(f"the broker logs an error: {dict(event)}")
         raise structlog.DropEvent

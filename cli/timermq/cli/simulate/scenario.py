@@ -11,27 +11,20 @@ import enum
 import attrs
 
 from timermq.pipeline.timer_options import TimerOptions
-from timermq.remoting.command import Coding
+from timermq.timerstore.disk_damage import DamageKind
 from timermq.timerstore.fault_plan import Operation
+from timermq.timerstore.file_family import FileFamily
 from timermq.timerstore.store_options import StoreOptions
 
 from .process_disk import Place
-
-TOPICS = ("A", "B")
-FIRST_TRANSACTION = 500_000
-"""Number of the first message in a transaction; those of other sends are below."""
-FIRST_POISON = 600_000
-"""Number of the first record that no timer can be made of."""
-QUEUES = 2
-"""Queues of each topic that messages are sent to."""
-
+from .steps import ClientPlan, Item, Poison, Schedule
 
 SAVING_MS = 300_000
 """``Life.saving_ms`` of a life that lasts."""
 
 
 class FaultKind(enum.Enum):
-    """What may go wrong, as ``--faults`` names it."""
+    """What may go wrong, or be there besides, as ``--faults`` names it."""
 
     KILL = "kill"
     """The process ends without a word; what it wrote stays."""
@@ -51,182 +44,22 @@ class FaultKind(enum.Enum):
     """Lives have other settings; the store is repaired between them."""
     POISON = "poison"
     """Records that no timer can be made of stand in the timer topic."""
+    BULK = "bulk"
+    """Bulk jobs, which are run again."""
+    DELAYED = "delayed"
+    """Transactions that ask for a moment."""
     ENOSPC = "enospc"
     """The disk is full for a while."""
-
-
-class When(enum.Enum):
-    """How a message asks for its moment."""
-
-    NOW = "now"
-    AT = "at"
-    DELAY = "delay"
-    LEVEL = "level"
-
-
-@attrs.frozen(kw_only=True)
-class Item:
-    """One message; its number names it."""
-
-    number: int
-    topic: str
-    queue_id: int
-    when: When = When.NOW
-    ahead_ms: int = 0
-    """With AT: from the wall clock of that moment on, may be negative; with DELAY the delay."""
-    level: int = 0
-    body_size: int = 8
-
-
-@attrs.frozen(kw_only=True)
-class Send:
-    """Send messages: in one frame where the coding has that, else one behind the other."""
-
-    at_ms: int
-    items: tuple[Item, ...]
-
-
-class Name(enum.Enum):
-    """What a message that waits is called by."""
-
-    ID = "id"
-    KEY = "key"
-    HANDLE = "handle"
-    """By RocketMQ's own request (370), if the client has got a handle; else nothing is asked."""
-
-
-@attrs.frozen(kw_only=True)
-class Cancel:
-    """Take a message back."""
-
-    at_ms: int
-    number: int
-    topic: str
-    name: Name = Name.ID
-
-
-@attrs.frozen(kw_only=True)
-class Move:
-    """Give a message another moment."""
-
-    at_ms: int
-    number: int
-    topic: str
-    ahead_ms: int
-
-
-@attrs.frozen(kw_only=True)
-class LookUp:
-    """Look a message up by its unique key."""
-
-    at_ms: int
-    number: int
-    topic: str
-
-
-@attrs.frozen(kw_only=True)
-class Pull:
-    """Pull what a queue has from where this client stands."""
-
-    at_ms: int
-    topic: str
-    queue_id: int
-    hold_ms: int = 0
-    """How long the broker may hold the pull when there is nothing."""
-
-
-@attrs.frozen(kw_only=True)
-class Commit:
-    """Commit where this client stands; what it pulls next begins there after a disconnect."""
-
-    at_ms: int
-
-
-class Leaving(enum.Enum):
-    """How a connection ends."""
-
-    CLOSE = "close"
-    CUT = "cut"
-    """Both ends find it broken; what is under way is lost, in both directions."""
-    HALF = "half"
-    """The client sends its end and reads on."""
-
-
-class Decision(enum.Enum):
-    """What a producer says of its transaction, as RocketMQ's flags."""
-
-    UNKNOWN = 0
-    COMMIT = 8
-    ROLLBACK = 12
-
-
-@attrs.frozen(kw_only=True)
-class Transact:
-    """Send a half message, and end the transaction at once unless that is not known."""
-
-    at_ms: int
-    item: Item
-    decision: Decision
-    checked: Decision
-    """What is answered when the broker asks."""
-
-
-@attrs.frozen(kw_only=True)
-class Poison:
-    """A record stands in the timer topic that no timer can be made of; ``topic`` would be right."""
-
-    at_ms: int
-    item: Item
-
-
-@attrs.frozen(kw_only=True)
-class Release:
-    """Decide about all of this client's records that are in quarantine."""
-
-    at_ms: int
-    drops: bool
-    """Let them go; else try them again."""
-
-
-@attrs.frozen(kw_only=True)
-class AcceptClock:
-    """Say that the wall clock is right, as an operator does."""
-
-    at_ms: int
-
-
-@attrs.frozen(kw_only=True)
-class Disconnect:
-    """End the connection; the next step opens another."""
-
-    at_ms: int
-    leaving: Leaving
-    turns: int = 0
-    """With CUT: turns that the other tasks get in between."""
-
-
-Step = (
-    Send
-    | Cancel
-    | Move
-    | LookUp
-    | Pull
-    | Commit
-    | Transact
-    | Poison
-    | Release
-    | AcceptClock
-    | Disconnect
-)
-
-
-@attrs.frozen(kw_only=True)
-class ClientPlan:
-    """One client: its steps in the order of their times."""
-
-    number: int
-    coding: Coding
-    steps: tuple[Step, ...]
+    READ = "read"
+    """A read fails."""
+    BLOCKS = "blocks"
+    """The file system cannot reserve blocks: they are written one after the other."""
+    DAMAGE = "damage"
+    """Bits are flipped between two processes, sectors are zero, old, or in another's place."""
+    LOST = "lost"
+    """Files that can be made again are gone when a process begins."""
+    ROCKETMQ = "rocketmq"
+    """RocketMQ has begun the store, or has had it between two processes."""
 
 
 class EndKind(enum.Enum):
@@ -256,6 +89,40 @@ class Settings:
     timer: TimerOptions
 
 
+class Loss(enum.Enum):
+    """A file that is gone; all of it can be made again of the logs."""
+
+    WHEEL = "wheel"
+    TIMER_LOG = "timer log"
+    """All of its segments."""
+    TIMER_LOG_END = "end of the timer log"
+    """Its newest segment."""
+    TIMER_CHECKPOINT = "timer checkpoint"
+    STORE_CHECKPOINT = "store checkpoint"
+    INDEX = "index"
+    SEALS = "seals"
+
+
+@attrs.frozen(kw_only=True)
+class DamageDraw:
+    """One damage of the files."""
+
+    kind: DamageKind
+    seed: int
+    """Decides where."""
+    family: FileFamily
+
+
+@attrs.frozen(kw_only=True)
+class Rest:
+    """What happens to the files between a process and the next one."""
+
+    losses: tuple[Loss, ...] = ()
+    damages: tuple[DamageDraw, ...] = ()
+    is_rocketmq: bool = False
+    """RocketMQ has had the store, and written its numbers; only if that was stopped in order."""
+
+
 @attrs.frozen(kw_only=True)
 class Life:
     """One process of the broker, from its start to its end."""
@@ -277,6 +144,8 @@ class Life:
     """None: those of the plan."""
     is_repaired: bool = False
     """The store is repaired before it begins."""
+    rest: Rest | None = None
+    """What happens to the files behind it; None: nothing."""
 
 
 @attrs.frozen(kw_only=True)
@@ -318,6 +187,21 @@ class FullDisk:
 
 
 @attrs.frozen(kw_only=True)
+class Begun:
+    """A store that RocketMQ has begun: messages that wait for classic levels, some on their topic.
+
+    It writes down how far the levels are every ten seconds: what it has brought to its topic since
+    then stands there, and still before the offsets.
+    """
+
+    items: tuple[Item, ...]
+    arrived: int
+    """So many of each level, the first ones, are on their topic."""
+    known: int | None
+    """So many of each level are before the offsets, at most ``arrived``; None: there is no file."""
+
+
+@attrs.frozen(kw_only=True)
 class NetworkPlan:
     """How connections are."""
 
@@ -344,6 +228,12 @@ class Scenario:
     """When the store cleans, beside its own interval."""
     sync_max_ms: int = 0
     """How long a sync takes at most; 0: no time at all."""
+    reserves_blocks: bool = True
+    """Whether the file system can."""
+    delays_commits: bool = False
+    """Transactions may ask for a moment."""
+    begun: Begun | None = None
+    """What RocketMQ has left in the store; None: there is none yet."""
 
     def settings_of(self, life: Life | None) -> Settings:
         """Settings of a life; None: of the last one."""
@@ -356,16 +246,13 @@ class Scenario:
         return sum(isinstance(step, Poison) for client in self.clients for step in client.steps)
 
     @property
+    def schedules(self) -> list[Schedule]:
+        """Every bulk job with every variant of its rows, once."""
+        steps = [step for client in self.clients for step in client.steps]
+        found = {(one.job, one.variant): one for one in steps if isinstance(one, Schedule)}
+        return [found[name] for name in sorted(found)]
+
+    @property
     def is_sync_flush(self) -> bool:
         """Whether every life has the disk before it answers."""
         return all(self.settings_of(one).store.is_sync_flush for one in (None, *self.lives))
-
-
-def unique_key(number: int) -> str:
-    """The unique key of a message."""
-    return f"M{number:06}"
-
-
-def key_of(number: int) -> str:
-    """A key that no other message has."""
-    return f"K{number}"

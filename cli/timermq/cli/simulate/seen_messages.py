@@ -30,6 +30,8 @@ class SeenMessages:
     is_sync: bool
     power_cuts: int = attrs.field(default=0, init=False)
     """So far."""
+    forgotten: set[str] = attrs.field(factory=set[str], init=False)
+    """Unique keys of what was taken back and cleaned since then."""
     _places: dict[tuple[str, str], set[Place]] = attrs.field(
         factory=dict[tuple[str, str], set[Place]], init=False
     )

@@ -13,20 +13,8 @@ import attrs
 
 from .far_steps import is_far_ahead
 from .process_disk import Place
-from .scenario import (
-    Cancel,
-    ClientPlan,
-    ClockFault,
-    EndKind,
-    Item,
-    Life,
-    Move,
-    Scenario,
-    Send,
-    Step,
-    Trigger,
-    When,
-)
+from .scenario import ClockFault, EndKind, Life, Scenario, Trigger
+from .steps import Cancel, ClientPlan, Item, Move, Send, Step, When
 
 SHARE = 0.3
 """Of the plans with ends: they have such ones too."""

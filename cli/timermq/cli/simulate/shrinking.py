@@ -12,7 +12,8 @@ from typing import TypeVar
 
 import attrs
 
-from .scenario import NetworkPlan, Scenario, Send, Step
+from .scenario import NetworkPlan, Scenario
+from .steps import Send, Step
 
 RUNS_MAX = 150
 """Runs that shrinking may take."""
@@ -48,7 +49,10 @@ def size_of(scenario: Scenario) -> int:
     """How much a plan holds: clients, lives, faults of the clock, and steps."""
     steps = sum(len(client.steps) for client in scenario.clients)
     disk = len(scenario.disk_faults) + len(scenario.full_disks) + len(scenario.cleanings_ms)
-    return len(scenario.clients) + len(scenario.lives) + len(scenario.clock_faults) + steps + disk
+    rests = sum(life.rest is not None for life in scenario.lives)
+    begun = 0 if scenario.begun is None else len(scenario.begun.items)
+    others = len(scenario.clients) + len(scenario.lives) + len(scenario.clock_faults)
+    return others + steps + disk + rests + begun
 
 
 def _smaller(scenario: Scenario) -> Iterator[Scenario]:
@@ -68,11 +72,12 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
         yield attrs.evolve(scenario, sync_max_ms=0)
     for clients in _without(scenario.clients):
         yield attrs.evolve(scenario, clients=clients)
+    if not scenario.reserves_blocks:
+        yield attrs.evolve(scenario, reserves_blocks=True)
+    yield from _less_begun(scenario)
     for lives in _without(scenario.lives):
         yield attrs.evolve(scenario, lives=lives)
-    plain = tuple(attrs.evolve(life, settings=None, is_repaired=False) for life in scenario.lives)
-    if plain != scenario.lives:
-        yield attrs.evolve(scenario, lives=plain)
+    yield from _plainer_lives(scenario)
     for faults in _without(scenario.clock_faults):
         yield attrs.evolve(scenario, clock_faults=faults)
     for disk_faults in _without(scenario.disk_faults):
@@ -86,6 +91,27 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
             changed = list(scenario.clients)
             changed[at] = attrs.evolve(client, steps=steps)
             yield attrs.evolve(scenario, clients=tuple(changed))
+
+
+def _plainer_lives(scenario: Scenario) -> Iterator[Scenario]:
+    """All lives with the plan's own settings, then each without what happens to the files."""
+    plain = tuple(attrs.evolve(life, settings=None, is_repaired=False) for life in scenario.lives)
+    if plain != scenario.lives:
+        yield attrs.evolve(scenario, lives=plain)
+    for at, life in enumerate(scenario.lives):
+        if life.rest is not None:
+            without = attrs.evolve(life, rest=None)
+            lives = (*scenario.lives[:at], without, *scenario.lives[at + 1 :])
+            yield attrs.evolve(scenario, lives=lives)
+
+
+def _less_begun(scenario: Scenario) -> Iterator[Scenario]:
+    """Less of what RocketMQ has left, or nothing at all."""
+    begun = scenario.begun
+    if begun is not None:
+        yield attrs.evolve(scenario, begun=None)
+        for items in filter(None, _without(begun.items)):
+            yield attrs.evolve(scenario, begun=attrs.evolve(begun, items=items))
 
 
 def _shorter_sends(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:

@@ -11,29 +11,31 @@ from collections.abc import Callable
 
 import trio
 
-from timermq.client.history import (
-    Ack,
-    Event,
-    Refused,
-    Reschedule,
-    Unknown,
-)
 from timermq.client.history import Cancel as CancelAsked
-from timermq.client.history import Send as Sending
+from timermq.client.history import (
+    Event,
+    Reschedule,
+)
 from timermq.client.history import Verdict as VerdictGiven
-from timermq.remoting import Coding, Command, RequestCode, ResponseCode
-from timermq.remoting.send_batch import SendItem, decode_results, encode_items
-from timermq.remoting.send_header import LETTERS
+from timermq.remoting import Command, RequestCode, ResponseCode
 from timermq.remoting.stored_message import decode_messages
 from timermq.timerstore.message import Message
 
-from .scenario import (
+from .seen_messages import SeenMessages
+from .staged_bulk import BulkLedger, StagedBulk
+from .staged_clock import StagedClock
+from .staged_link import StagedLink
+from .staged_message import arrival_of, damage_of
+from .staged_network import StagedNetwork
+from .staged_quarantine import StagedQuarantine
+from .staged_sends import StagedSends
+from .staged_transactions import StagedTransactions
+from .steps import (
     AcceptClock,
     Cancel,
     ClientPlan,
     Commit,
     Disconnect,
-    Item,
     Leaving,
     LookUp,
     Move,
@@ -41,20 +43,13 @@ from .scenario import (
     Poison,
     Pull,
     Release,
+    Schedule,
     Send,
     Step,
     Transact,
-    When,
     key_of,
     unique_key,
 )
-from .seen_messages import SeenMessages
-from .staged_clock import StagedClock
-from .staged_link import StagedLink
-from .staged_message import arrival_of, body_of, damage_of, fields_of, properties_of
-from .staged_network import StagedNetwork
-from .staged_quarantine import StagedQuarantine
-from .staged_transactions import StagedTransactions
 
 PULL_COUNT = 32
 _SUSPEND, _SUBSCRIPTION = 2, 4
@@ -72,6 +67,7 @@ class StagedClient:
         complain: Takes what must not happen.
         seen: What any client has received, and the log still holds.
         put: Writes a record behind the back of admission; whether the log has taken it.
+        ledger: What drivers were told of bulk jobs.
     """
 
     def __init__(
@@ -84,6 +80,7 @@ class StagedClient:
         complain: Callable[[str], None],
         seen: SeenMessages,
         put: Callable[[Message], bool],
+        ledger: BulkLedger,
     ) -> None:
         self._plan = plan
         self._clock = clock
@@ -93,12 +90,15 @@ class StagedClient:
         self._who = f"client-{plan.number}"
         self._group = f"G{plan.number}"
         self._ops = itertools.count(1)
-        self._handles: dict[int, str] = {}
         self._offsets: dict[tuple[str, int], int] = {}
         """Where it stands in the queues, on this connection."""
         self._link = StagedLink(network, self._offsets.clear)
         self.quarantine = StagedQuarantine(
             who=self._who, coding=plan.coding, link=self._link, clock=clock, tell=tell, put=put
+        )
+        self.bulk = StagedBulk(self._link, clock, ledger)
+        self._sends = StagedSends(
+            who=self._who, coding=plan.coding, link=self._link, clock=clock, tell=tell
         )
         self._transactions = StagedTransactions(
             number=plan.number, coding=plan.coding, link=self._link, clock=clock, tell=tell
@@ -128,7 +128,7 @@ class StagedClient:
     async def _take(self, step: Step) -> None:
         match step:
             case Send(items=items):
-                await self._send(items)
+                await self._sends.send(items, next(self._ops))
             case Cancel():
                 await self._cancel(step)
             case Move():
@@ -141,6 +141,8 @@ class StagedClient:
                 await self._commit()
             case Transact():
                 await self._transactions.take(step)
+            case Schedule():
+                await self.bulk.run(step)
             case Poison():
                 self.quarantine.poison(step)
             case Release():
@@ -152,100 +154,8 @@ class StagedClient:
             case Disconnect():
                 self._link.leaving = step
 
-    async def _send(self, items: tuple[Item, ...]) -> None:
-        op = next(self._ops)
-        now_ms = self._clock.now_ms()
-        for item in items:
-            self._tell(self._sending(item, op, now_ms))
-        if self._plan.coding is Coding.CBOR:
-            await self._send_together(items, now_ms)
-        else:
-            answers = await self._link.ask([self._send_command(item, now_ms) for item in items])
-            for item, answer in zip(items, answers or [None] * len(items), strict=True):
-                self._sent(item, answer, has_left=answers is not None)
-
-    async def _send_together(self, items: tuple[Item, ...], now_ms: int) -> None:
-        body = encode_items(
-            [
-                SendItem(item.topic, item.queue_id, 0, properties_of(item, now_ms), body_of(item))
-                for item in items
-            ]
-        )
-        answers = await self._link.ask([self._command(RequestCode.SEND_MESSAGES, body=body)])
-        answer = answers[0] if answers else None
-        if answer is None or answer.code != ResponseCode.SUCCESS:
-            for item in items:
-                self._sent(item, answer, has_left=answers is not None)
-            return
-        for item, result in zip(items, decode_results(answer.body), strict=True):
-            ext = {"queueId": str(result.queue_id), "queueOffset": str(result.queue_offset)}
-            if result.recall_handle is not None:
-                ext["recallHandle"] = result.recall_handle
-            if result.deliver_ms is not None:
-                ext["deliverMs"] = str(result.deliver_ms)
-            self._sent(item, answer.answer(result.code, remark=result.remark, ext=ext))
-
-    def _sending(self, item: Item, op: int, now_ms: int) -> Sending:
-        return Sending(
-            at_ms=now_ms,
-            who=self._who,
-            message_id=unique_key(item.number),
-            topic=item.topic,
-            queue=item.queue_id,
-            deliver_ms=now_ms + item.ahead_ms if item.when is When.AT else None,
-            delay_ms=item.ahead_ms if item.when is When.DELAY else None,
-            level=item.level if item.when is When.LEVEL else None,
-            keys=(key_of(item.number),),
-            op=op,
-        )
-
-    def _send_command(self, item: Item, now_ms: int) -> Command:
-        ext = fields_of(item, "P", properties_of(item, now_ms), now_ms)
-        code = RequestCode.SEND_MESSAGE
-        if item.number % 4:
-            code, ext = (
-                RequestCode.SEND_MESSAGE_V2,
-                {LETTERS[name]: value for name, value in ext.items()},
-            )
-        return self._command(code, ext, body_of(item))
-
-    def _sent(self, item: Item, answer: Command | None, *, has_left: bool = True) -> None:
-        """Write down what became of a message."""
-        at_ms, key = self._clock.now_ms(), unique_key(item.number)
-        if not has_left:
-            self._tell(Refused(at_ms=at_ms, who=self._who, message_id=key, rule="NOT_SENT"))
-        elif answer is None:
-            self._tell(Unknown(at_ms=at_ms, who=self._who, message_id=key, reason="no answer"))
-        elif answer.code == ResponseCode.SUCCESS:
-            deliver_ms = answer.ext.get("deliverMs")
-            self._tell(
-                Ack(
-                    at_ms=at_ms,
-                    who=self._who,
-                    message_id=key,
-                    queue=int(answer.ext["queueId"]),
-                    offset=int(answer.ext["queueOffset"]),
-                    deliver_ms=None if deliver_ms is None else int(deliver_ms),
-                )
-            )
-            if "recallHandle" in answer.ext:
-                self._handles[item.number] = answer.ext["recallHandle"]
-        elif answer.code in (ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.SYSTEM_ERROR):
-            reason = (answer.remark or "")[:120]
-            self._tell(Unknown(at_ms=at_ms, who=self._who, message_id=key, reason=reason))
-        else:
-            self._tell(
-                Refused(
-                    at_ms=at_ms,
-                    who=self._who,
-                    message_id=key,
-                    code=answer.code,
-                    rule=(answer.remark or "").partition(":")[0],
-                )
-            )
-
     async def _cancel(self, step: Cancel) -> None:
-        handle = self._handles.get(step.number, "")
+        handle = self._sends.handles.get(step.number, "")
         code, key, op = RequestCode.CANCEL_MESSAGE, "", next(self._ops)
         message_id = unique_key(step.number)
         if step.name is Name.HANDLE:
@@ -268,7 +178,7 @@ class StagedClient:
             )
         )
         answers = await self._link.ask([self._command(code, {"topic": step.topic, **ext})])
-        self._judged(op, answers)
+        self._judged(op, answers, step)
 
     async def _move(self, step: Move) -> None:
         op, now_ms = next(self._ops), self._clock.now_ms()
@@ -285,9 +195,10 @@ class StagedClient:
             )
         )
         ext = {"topic": step.topic, "uniqueKey": message_id, "deliverMs": str(deliver_ms)}
-        self._judged(op, await self._link.ask([self._command(RequestCode.CANCEL_MESSAGE, ext)]))
+        answers = await self._link.ask([self._command(RequestCode.CANCEL_MESSAGE, ext)])
+        self._judged(op, answers, step)
 
-    def _judged(self, op: int, answers: list[Command | None] | None) -> None:
+    def _judged(self, op: int, answers: list[Command | None] | None, step: Cancel | Move) -> None:
         """Write down the verdict on a cancel or a move."""
         answer = answers[0] if answers else None
         deliver_ms, message_id = None, ""
@@ -306,6 +217,8 @@ class StagedClient:
             verdict = _VERDICTS.get((answer.remark or "").partition(":")[0], "refused")
             if "is past" in (answer.remark or ""):
                 verdict = "not_found"  # it may have been there, and is there no more
+        if verdict == "not_found" and unique_key(step.number) in self._seen.forgotten:
+            verdict = "refused"  # it was taken back, and cleaned since then
         self._tell(
             VerdictGiven(
                 at_ms=self._clock.now_ms(),
@@ -357,6 +270,8 @@ class StagedClient:
             return
         if answer.code == ResponseCode.SUCCESS:
             for message in decode_messages(answer.body):
+                if "TIMERMQ_LOST" in message.properties:
+                    continue  # a repair says by it that there was one
                 arrival = arrival_of(message, self._who, self._group, self._clock.now_ms())
                 self._tell(arrival)
                 self._seen.add(arrival, power_cuts)

@@ -9,8 +9,8 @@ import trio
 
 from timermq.remoting import Command, FrameConnection, RequestCode
 
-from .scenario import Disconnect, Leaving
 from .staged_network import StagedNetwork, StagedStream
+from .steps import Disconnect, Leaving
 
 ANSWER_SECONDS = 8.0
 """Without an answer for so long, longer than a pull is held, the connection is given up."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from timermq.client.history import Deliver
 from timermq.remoting.stored_message import StoredMessage, property_text
 
-from .scenario import FIRST_TRANSACTION, Item, When, key_of, unique_key
+from .steps import FIRST_BEGUN, FIRST_TRANSACTION, Item, When, key_of, unique_key
 
 _ARRIVING = frozenset(
     {
@@ -24,6 +26,9 @@ _ARRIVING = frozenset(
 _COMMITTED = _ARRIVING | {"PGROUP", "__transactionId__"}
 """The same, of a message in a transaction."""
 
+_BEGUN = _ARRIVING | {"REAL_TOPIC", "REAL_QID"}
+"""The same, of a message that RocketMQ has brought to its topic."""
+
 
 def properties_of(item: Item, now_ms: int) -> bytes:
     """The property text of a message that is sent at ``now_ms``."""
@@ -38,12 +43,19 @@ def properties_of(item: Item, now_ms: int) -> bytes:
     return property_text(pairs)
 
 
-def transaction_properties_of(item: Item, group: str) -> bytes:
-    """The property text of a half message."""
-    name = unique_key(item.number)
-    return property_text(
-        {"KEYS": key_of(item.number), "TRAN_MSG": "true", "PGROUP": group, "UNIQ_KEY": name}
-    )
+def transaction_properties_of(item: Item, group: str, now_ms: int) -> bytes:
+    """The property text of a half message that is sent at ``now_ms``."""
+    return property_text({"TRAN_MSG": "true", "PGROUP": group}) + properties_of(item, now_ms)
+
+
+def name_in(unique_id: str, keys: str) -> str:
+    """What the simulation calls a message: of a row of a bulk job a key says it."""
+    return keys if keys[:1] == "M" else unique_id
+
+
+def name_of(properties: Mapping[str, str]) -> str:
+    """The same, by its properties."""
+    return name_in(properties.get("UNIQ_KEY", ""), properties.get("KEYS", ""))
 
 
 def fields_of(item: Item, group: str, properties: bytes, now_ms: int) -> dict[str, str]:
@@ -72,7 +84,7 @@ def arrival_of(message: StoredMessage, who: str, group: str, now_ms: int) -> Del
     return Deliver(
         at_ms=now_ms,
         who=who,
-        message_id=message.properties.get("UNIQ_KEY", ""),
+        message_id=name_of(message.properties),
         topic=message.topic,
         queue=message.queue_id,
         offset=message.queue_offset,
@@ -85,14 +97,16 @@ def arrival_of(message: StoredMessage, who: str, group: str, now_ms: int) -> Del
 
 def damage_of(message: StoredMessage) -> str | None:
     """What of a message that has arrived is not as it was sent; None: nothing."""
-    name = message.properties.get("UNIQ_KEY", "")
+    name = name_of(message.properties)
     if not name[1:].isdecimal() or name != unique_key(int(name[1:])):
         return f"a message named {name!r}"
     key = message.properties.get("KEYS")
-    if key != key_of(int(name[1:])):
+    if key not in (key_of(int(name[1:])), name):
         return f"{name} has the key {key!r}"
     if message.body.rstrip(b".") != name.encode():
         return f"{name} has the body {message.body[:40]!r}"
     arriving = _COMMITTED if int(name[1:]) >= FIRST_TRANSACTION else _ARRIVING
+    if int(name[1:]) >= FIRST_BEGUN:
+        arriving = _BEGUN
     added = sorted(set(message.properties) - arriving)
     return f"{name} has the properties {', '.join(added)}" if added else None

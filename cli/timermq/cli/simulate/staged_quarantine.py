@@ -20,10 +20,10 @@ from timermq.remoting import Coding, Command, RequestCode, ResponseCode
 from timermq.remoting.stored_message import property_text
 from timermq.timerstore.message import Message
 
-from .scenario import Poison, Release, key_of, unique_key
 from .staged_clock import StagedClock
 from .staged_link import StagedLink
 from .staged_message import body_of
+from .steps import Poison, Release, key_of, unique_key
 
 LIMIT = 1_000
 """Entries that are listed: all of a plan."""

@@ -16,10 +16,10 @@ from timermq.client.history import Ack, Event, Refused
 from timermq.client.history import Send as Sending
 from timermq.remoting import Coding, Command, RequestCode, ResponseCode
 
-from .scenario import Decision, Item, Transact, key_of, unique_key
 from .staged_clock import StagedClock
 from .staged_link import StagedLink
 from .staged_message import body_of, fields_of, transaction_properties_of
+from .steps import Decision, Item, Transact, When, key_of, unique_key
 
 PREPARED = "4"
 """Flag of a half message."""
@@ -43,15 +43,18 @@ class StagedTransactions:
 
     async def take(self, step: Transact) -> None:
         """Send a half message, and end its transaction if the plan says so."""
-        item, name = step.item, unique_key(step.item.number)
+        item, name, now_ms = step.item, unique_key(step.item.number), self.clock.now_ms()
         self._decisions[name] = step
         self.tell(
             Sending(
-                at_ms=self.clock.now_ms(),
+                at_ms=now_ms,
                 who=self._who,
                 message_id=name,
                 topic=item.topic,
                 queue=item.queue_id,
+                deliver_ms=now_ms + item.ahead_ms if item.when is When.AT else None,
+                delay_ms=item.ahead_ms if item.when is When.DELAY else None,
+                level=item.level if item.when is When.LEVEL else None,
                 keys=(key_of(item.number),),
             )
         )
@@ -97,10 +100,16 @@ class StagedTransactions:
         if answer is None or answer.code != ResponseCode.SUCCESS or name in self._told:
             return
         self._told.add(name)
-        # Where it stands nobody says: its moment was any time ago.
-        at_ms, queue = self.clock.now_ms(), step.item.queue_id
+        # Where it stands nobody says: without a moment of its own that was any time ago.
         self.tell(
-            Ack(at_ms=at_ms, who=self._who, message_id=name, queue=queue, offset=0, deliver_ms=0)
+            Ack(
+                at_ms=self.clock.now_ms(),
+                who=self._who,
+                message_id=name,
+                queue=step.item.queue_id,
+                offset=0,
+                deliver_ms=0 if step.item.when is When.NOW else None,
+            )
         )
 
     def _refuse(self, name: str, rule: str) -> None:
@@ -119,7 +128,7 @@ class StagedTransactions:
         return Command(RequestCode.HEART_BEAT, body=msgspec.json.encode(body), coding=self.coding)
 
     def _half(self, item: Item) -> Command:
-        properties = transaction_properties_of(item, self._group)
+        properties = transaction_properties_of(item, self._group, self.clock.now_ms())
         ext = fields_of(item, self._group, properties, self.clock.now_ms())
         ext["sysFlag"] = PREPARED
         return Command(RequestCode.SEND_MESSAGE, ext=ext, body=body_of(item), coding=self.coding)

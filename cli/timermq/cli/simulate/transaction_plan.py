@@ -6,19 +6,23 @@ from random import Random
 
 import attrs
 
-from .scenario import (
+from .scenario import Scenario
+from .steps import (
     FIRST_TRANSACTION,
     QUEUES,
     TOPICS,
     ClientPlan,
     Decision,
     Item,
-    Scenario,
     Transact,
+    When,
 )
 
 SHARE = 0.4
 """Of the plans: their clients have transactions."""
+DELAYED_SHARE = 0.4
+"""Of the plans: transactions may ask for a moment."""
+AHEAD_MS = (0, 1, 500, 3_000, 25_000)
 TRANSACTIONS_MAX = 12
 """Of a client."""
 
@@ -56,3 +60,35 @@ def _with_some(draw: Random, client: ClientPlan) -> ClientPlan:
     ]
     steps = sorted((*client.steps, *made), key=lambda one: one.at_ms)
     return attrs.evolve(client, steps=tuple(steps))
+
+
+def with_delayed_transactions(scenario: Scenario) -> Scenario:
+    """The plan, or the same with moments for half of its transactions, counted from the commit.
+
+    They are drawn from a generator of their own: the rest of a seed's plan is what it was.
+    """
+    draw = Random(f"delayed transactions of {scenario.seed}")  # noqa: S311 - a plan, not a secret
+    if draw.random() >= DELAYED_SHARE:
+        return scenario
+    clients = tuple(
+        attrs.evolve(
+            client,
+            steps=tuple(
+                _delayed(draw, step) if isinstance(step, Transact) else step
+                for step in client.steps
+            ),
+        )
+        for client in scenario.clients
+    )
+    return attrs.evolve(scenario, clients=clients, delays_commits=True)
+
+
+def _delayed(draw: Random, step: Transact) -> Transact:
+    when = draw.choice((When.NOW, When.NOW, When.AT, When.DELAY, When.LEVEL))
+    item = attrs.evolve(
+        step.item,
+        when=when,
+        ahead_ms=draw.choice(AHEAD_MS) if when in (When.AT, When.DELAY) else 0,
+        level=draw.randint(1, 4) if when is When.LEVEL else 0,
+    )
+    return attrs.evolve(step, item=item)

@@ -10,63 +10,60 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
+from itertools import filterfalse
 from random import Random
 
 import attrs
 import msgspec
 import trio
 
-from timermq.broker.broker import Broker
 from timermq.client.history import (
-    Ack,
     ClockStep,
     Deliver,
     End,
     Event,
     Fault,
-    Reschedule,
     Send,
     Start,
 )
+from timermq.pipeline.quarantine_record import Entry
 from timermq.pipeline.timer_recovery import DECISIONS
 from timermq.remoting.command import Coding
 from timermq.timerstore.fault_plan import Fault as DiskError
-from timermq.timerstore.fault_plan import FaultRule, FaultRules
+from timermq.timerstore.fault_plan import FaultRule, FaultRules, Operation
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 
 from ..check_history.broken import Broken, Rule
 from ..check_history.check import check
+from .damage_at_rest import DamageAtRest
+from .final_look import SETTLE_MAX, SETTLE_SECONDS, faults_in, is_drained, last_moment_ms
 from .process import DISK_SIZE, ROOT, Process, Surroundings
 from .removed_segments import RemovedSegments
-from .scenario import QUEUES, TOPICS, ClientPlan, DiskFault, FullDisk, Life, Scenario
+from .rocketmq_store import begin, hand_back, lose
+from .scenario import DiskFault, FullDisk, Life, Scenario
 from .seen_messages import SeenMessages
+from .staged_bulk import BulkLedger
 from .staged_client import StagedClient
 from .staged_clock import START_MS, StagedClock
+from .staged_message import name_in
 from .staged_network import StagedNetwork
+from .steps import QUEUES, TOPICS, ClientPlan
 
 WHO = "world"
-EXPECTED_REASON = "illegal_topic"
-"""Why the records of a plan that no timer can be made of are in quarantine."""
 RECOVERY = "recovery of timers"
 """Counted by the row of the decision table; rows that no plan reaches show as 0."""
-SETTLE_SECONDS = 700.0
-"""Longer than a broker may take to notice a step of the clock."""
 FAILED_END_MS = 6_000
 """A broker whose sync has failed answers what is under way for five seconds, and ends then."""
 SYNCS_MAX = 10
 """Syncs, of files and of their names, from the one under way to the one that has a record on the
 disk."""
-LEVEL_MAX_MS = 30_000
-"""The longest delay of the levels that plans use."""
 WAIT_WINDOWS = 10
 """Roll windows that are waited for messages of a clock that was far ahead."""
 RESTART_SECONDS = 1.0
 """From the end of a process that the disk has brought to the next one; doubled with each that does
 not come to take requests."""
 RESTART_SECONDS_MAX = 64.0
-SETTLE_MAX = 30
-"""Times that it is waited for."""
 
 
 @attrs.frozen(kw_only=True)
@@ -122,6 +119,18 @@ class World:
             delay_max=scenario.network.delay_max_ms / 1000,
             pieces_max=scenario.network.pieces_max,
         )
+        self.damage = DamageAtRest(
+            root=ROOT,
+            disk=self._disk,
+            now_ms=self._clock.now_ms,
+            tell=self._tell,
+            seen=self._seen,
+            counts=self.counts,
+        )
+        """What the disk does to the files between processes."""
+        self._is_damaging = any(one.rest and one.rest.damages for one in scenario.lives)
+        self._aside: list[Entry] = []
+        """What is in quarantine in the end."""
         self._around = Surroundings(
             scenario=scenario,
             clock=self._clock,
@@ -130,6 +139,7 @@ class World:
             network=self._network,
             tell=self._tell,
             complain=self.complain,
+            damage=self.damage,
             removed=RemovedSegments(
                 root=ROOT,
                 now_ms=self._clock.now_ms,
@@ -138,6 +148,8 @@ class World:
                 counts=self.counts,
             ),
         )
+        self._disk.reserves_blocks = scenario.reserves_blocks
+        self._ledger = BulkLedger(self._tell, self.complain, self.counts)
         self._full: list[int] = []
         """Sizes that the disk has for a while."""
         self._pause = RESTART_SECONDS / 2
@@ -167,7 +179,7 @@ class World:
         # The history is written by the clock that is disturbed; syncs follow trio's.
         fastest = max([1.0, *(one.rate or 0 for one in scenario.clock_faults)])
         unsynced_ms = store.flush_interval_commit_log_ms + SYNCS_MAX * scenario.sync_max_ms
-        if scenario.disk_faults:
+        if any(one.operation is not Operation.READ for one in scenario.disk_faults):
             unsynced_ms += FAILED_END_MS
         self._events.append(
             Start(
@@ -178,6 +190,8 @@ class World:
                 settings={"seed": scenario.seed},
             )
         )
+        if scenario.begun is not None:
+            begin(self._disk, ROOT, scenario.begun, store, self._tell)
         clients = [self._client(plan) for plan in scenario.clients]
         self._clients = clients
         async with trio.open_nursery() as processes:
@@ -201,12 +215,21 @@ class World:
             scenario=self._scenario,
             judged=report.judged,
             events=tuple(self._events),
-            faults=(*self.faults, *map(_in_words, report.broken)),
+            faults=(*self.faults, *map(_in_words, filterfalse(self._is_damage, report.broken))),
             crashes=self._crashes,
             requests=sum(client.requests for client in self._clients),
             virtual_ms=virtual_ms,
             counts=dict(sorted(self.counts.items())),
         )
+
+    def _is_damage(self, broken: Broken) -> bool:
+        """Whether the disk has done it."""
+        aside = Counter(name_in(one.unique_id, one.keys) for one in self._aside)
+        aside.update(self.damage.names_at(one.origin_py for one in self._aside))
+        in_doubt = Counter(
+            name_in(one.unique_id, one.keys) for one in self._aside if one.reason == "in_doubt"
+        )
+        return self.damage.explains(broken, aside, in_doubt)
 
     async def _live_all(self) -> None:
         """One process after the other; the last one until it is asked to stop."""
@@ -215,11 +238,25 @@ class World:
             while trio.current_time() < life.end_ms / 1000:
                 # Its disk has failed before the planned end.
                 await self._live_again(life)
+            self._rest(life)
             await trio.sleep(life.down_ms / 1000)
         self._last.set()
         await self._live(None)
         while self._process is not None and self._process.crashes:
             await self._live_again(None)
+
+    def _rest(self, life: Life) -> None:
+        """What happens to the files behind a process, before the next one."""
+        if life.rest is None:
+            if self._is_damaging:
+                self.damage.remember()
+            return
+        for damage in life.rest.damages:
+            self.damage.do(damage)
+        if life.rest.is_rocketmq and hand_back(self._disk, ROOT):
+            self.counts["stores that RocketMQ had"] += 1
+        for loss in life.rest.losses:
+            self.counts[f"lost: {loss.value}"] += lose(self._disk, ROOT, loss)
 
     async def _live_again(self, life: Life | None) -> None:
         """One more process behind one that the disk has brought to its end."""
@@ -274,17 +311,16 @@ class World:
         process = await self._process_ready()
         self._clock.run_at(1.0)
         self._step_clock(START_MS + int(trio.current_time() * 1000) - self._clock.now_ms())
-        left_ms = max(self._last_ms() - self._clock.now_ms(), 0)
+        await self._last_client().bulk.settle(self._scenario.schedules)
+        left_ms = max(last_moment_ms(self._events) - self._clock.now_ms(), 0)
         await trio.sleep(min(left_ms, self._wait_max_ms()) / 1000)
-        self._step_clock(max(self._last_ms() - self._clock.now_ms(), 0))
+        self._step_clock(max(last_moment_ms(self._events) - self._clock.now_ms(), 0))
         for _ in range(SETTLE_MAX):
             await trio.sleep(SETTLE_SECONDS)
-            if process.broker is None or self._is_drained(process.broker):
+            if process.broker is None or is_drained(process.broker):
                 break
         waited_until_ms = self._clock.now_ms()
-        reader = self._client(
-            ClientPlan(number=len(self._scenario.clients), coding=Coding.CBOR, steps=())
-        )
+        reader = self._last_client()
         for topic in TOPICS:
             for queue_id in range(QUEUES):
                 await reader.pull_all(topic, queue_id)
@@ -297,7 +333,12 @@ class World:
             )
         )
         if process.broker is not None:
-            self._look_into(process.broker)
+            kept = {name for client in self._clients for name in client.quarantine.kept}
+            quarantine = process.broker.timer_store.quarantine
+            self._aside = [entry for entry, _ in quarantine.entries()]
+            kept = set() if self._seen.power_cuts else kept - self.damage.names
+            for fault in faults_in(process.broker, kept, self.damage.is_expected_aside):
+                self.complain(fault)
             process.broker.request_stop()
 
     async def _process_ready(self) -> Process:
@@ -310,58 +351,17 @@ class World:
                 return process
             await trio.sleep(RESTART_SECONDS)
 
-    def _last_ms(self) -> int:
-        """The last moment that anybody has asked for, was promised, or may have believed in.
-
-        A broker that believed a clock years ahead stands there; what has left that slot counts
-        until it is over.
-        """
-        moments = [
-            event.deliver_ms or 0
-            for event in self._events
-            if isinstance(event, Send | Ack | Reschedule)
-        ]
-        levels_ms = LEVEL_MAX_MS
-        delays = [
-            event.at_ms + (event.delay_ms or 0) + levels_ms
-            for event in self._events
-            if isinstance(event, Send)
-        ]
-        believed = [
-            event.at_ms
-            for event in self._events
-            if isinstance(event, ClockStep) and -event.by_ms > SETTLE_MAX * SETTLE_SECONDS * 1000
-        ]
-        return max([*moments, *delays, *believed], default=0)
-
     def _wait_max_ms(self) -> int:
         """How long is waited for what comes late; then the clock is set forward to it."""
         return WAIT_WINDOWS * self._scenario.timer.roll_window_ms
 
-    def _is_drained(self, broker: Broker) -> bool:
-        timers = broker.timer_store.statistics()
-        return timers.pending == 0 and timers.commit_queue_offset == timers.queue_offset_max
-
-    def _look_into(self, broker: Broker) -> None:
-        """What the store says of itself when nothing waits any more."""
-        timers = broker.timer_store.statistics()
-        if not self._is_drained(broker):
-            self.complain(
-                f"{timers.pending} timers still wait, queue {timers.commit_queue_offset} of "
-                f"{timers.queue_offset_max}"
-            )
-
-        entries = [entry for entry, _ in broker.timer_store.quarantine.entries()]
-        odd = [entry.text for entry in entries if entry.reason != EXPECTED_REASON]
-        if odd:
-            self.complain(f"in quarantine, though nobody poisoned it: {odd[0]}")
-        kept = {name for client in self._clients for name in client.quarantine.kept}
-        missing = kept - {entry.unique_id or "" for entry in entries}
-        if missing and not self._seen.power_cuts:
-            self.complain(f"not in quarantine any more: {', '.join(sorted(missing))}")
-
     def _put(self, message: Message) -> bool:
         return self._process is not None and self._process.put(message)
+
+    def _last_client(self) -> StagedClient:
+        """One that does what is left to do when the plan is over."""
+        number = len(self._scenario.clients)
+        return self._client(ClientPlan(number=number, coding=Coding.CBOR, steps=()))
 
     def _client(self, plan: ClientPlan) -> StagedClient:
         return StagedClient(
@@ -372,6 +372,7 @@ class World:
             complain=self.complain,
             seen=self._seen,
             put=self._put,
+            ledger=self._ledger,
         )
 
 

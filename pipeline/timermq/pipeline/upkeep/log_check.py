@@ -39,13 +39,10 @@ from .log_findings import (
 )
 from .log_survey import Found, LogSurvey
 from .queue_sequence import Gap, Misfit, QueueSequence
-from .queue_units import QueueUnits, is_filler, queue_directory
+from .queue_units import QueueUnits, queue_directory, queues_with_files
 from .record_mends import RecordMend, pair
 from .segment_row import SegmentRow, size_of
 from .timer_ledger import DELIVERED, TimerLedger
-
-LIGHT_QUEUE_PREFIX = "%LMQ%"
-"""Light queues of RocketMQ: their units show records of other topics."""
 
 QueueKey = tuple[str, int]
 Progress = Callable[[int, int], None]
@@ -247,6 +244,7 @@ class LogCheck:
     # -- queues, once the log is known ------------------------------------------------------------
 
     def _finish(self) -> Findings:
+        self._take_lost_queues()
         for key, queue in self._queues.items():
             yield from self._finish_queue(key, queue)
         self.mends, self.gaps, left = pair(self.gaps, self._misfits, self._shown_at)
@@ -258,6 +256,20 @@ class LogCheck:
         for gap in self.gaps:
             yield gap_finding(gap)
         yield from self._find_other_queues()
+
+    def _take_lost_queues(self) -> None:
+        """Queues whose every record was lost: nothing but their units tells of them."""
+        known = frozenset(self._queues)
+        for key in queues_with_files(self.disk, self.root) if self.holes else ():
+            if key not in known:
+                units = self._queue(*key).units
+                offset = units.first_shown()
+                unit = units.unit(offset)
+                hole = None if unit is None else self._hole_of(unit[0], unit[1])
+                if hole is None:
+                    del self._queues[key]
+                else:
+                    self._queues[key].sequence.begin_lost(offset, hole.position)
 
     def _finish_queue(self, key: QueueKey, queue: _Queue) -> Findings:
         sequence = queue.sequence
@@ -272,13 +284,12 @@ class LogCheck:
             return
         # Units of offsets behind the last record that stand before the log's end show lost ones.
         end = sequence.next
-        while (unit := queue.units.unit(end)) is not None and self._is_in_hole(unit[0], unit[1]):
+        while (unit := queue.units.unit(end)) is not None and self._hole_of(*unit[:2]):
             end += 1
         sequence.extend(end, self.end)
         self._misfits += sequence.misfits
-        begins_at = queue.units.first_offset
         for gap in sequence.gaps:
-            is_behind = queue.units.row.segments and gap.end <= self._first_shown(queue, begins_at)
+            is_behind = queue.units.row.segments and gap.end <= queue.units.first_shown()
             if not is_behind:
                 self.gaps.append(gap)
         self.begins[key], self.ends[key] = sequence.starts_py, sequence.next
@@ -289,14 +300,9 @@ class LogCheck:
             yield finding
         yield from self._find_units_outside(key, queue)
 
-    def _first_shown(self, queue: _Queue, first: int) -> int:
-        """Queue offset of the first unit that is no filler."""
-        while (unit := queue.units.unit(first)) is not None and is_filler(unit):
-            first += 1
-        return first
-
-    def _is_in_hole(self, position: int, size: int) -> bool:
-        return any(hole.position <= position and position + size <= hole.end for hole in self.holes)
+    def _hole_of(self, position: int, size: int) -> Hole | None:
+        end = position + size
+        return next((one for one in self.holes if one.position <= position < end <= one.end), None)
 
     def _is_damage(self, run: Run, sequence: QueueSequence) -> bool:
         """Whether units that lack are more than the newest ones of a run that was cut off."""
@@ -352,16 +358,9 @@ class LogCheck:
 
     def _find_other_queues(self) -> Findings:
         """Queues that have files, and records no longer or not at all."""
-        base = f"{self.root}/consumequeue"
-        for topic in self.disk.list_dir(base):
-            if topic.startswith(LIGHT_QUEUE_PREFIX) or not self.disk.is_dir(f"{base}/{topic}"):
-                continue
-            for name in self.disk.list_dir(f"{base}/{topic}"):
-                if not (name.isascii() and name.isdigit()) or (topic, int(name)) in self.begins:
-                    continue
-                key = (topic, int(name))
-                queue = self._queues.get(key) or self._queue(*key)
-                yield from self._find_dead_queue(key, queue.units)
+        for key in queues_with_files(self.disk, self.root):
+            if key not in self.begins:
+                yield from self._find_dead_queue(key, self._queue(*key).units)
 
     def _find_dead_queue(self, key: QueueKey, units: QueueUnits) -> Findings:
         yield from units.row.find_files(Step.REBUILD_QUEUE, key)

@@ -102,6 +102,11 @@ class QueueSequence:
         else:
             self._suspect = self._misfit(position, size, offset)
 
+    def begin_lost(self, offset: int, hole_py: int) -> None:
+        """All records were lost, the first one in a hole at this position."""
+        self.first = self.next = offset
+        self.starts_py, self.last_py = hole_py, hole_py - 1
+
     def finish(self, *, is_shown_as_next: bool) -> None:
         """The log ends: a last suspect stands behind a gap, unless the queue shows it elsewhere.
 

@@ -12,6 +12,8 @@ from timermq.timerstore.queue_unit import FILLER_SIZE, UNIT
 
 from .segment_row import SegmentRow
 
+LIGHT_QUEUE_PREFIX = "%LMQ%"
+"""Light queues of RocketMQ: their units show records of other topics."""
 BLOCK_COUNT = 128
 """Units read at a time while the log is walked: 2.5 kB a queue."""
 SCAN_COUNT = 4096
@@ -38,6 +40,13 @@ class QueueUnits:
     def first_offset(self) -> int:
         """Queue offset of the first unit that there is a file for."""
         return self.row.start // UNIT.size
+
+    def first_shown(self) -> int:
+        """Queue offset of the first unit that is no filler."""
+        first = self.first_offset
+        while (unit := self.unit(first)) is not None and is_filler(unit):
+            first += 1
+        return first
 
     def unit(self, offset: int) -> RawUnit | None:
         """The unit of a queue offset; None where the files end, or are zero."""
@@ -67,6 +76,16 @@ class QueueUnits:
 def queue_directory(topic: str, queue_id: int) -> str:
     """Path of a queue under the store's root."""
     return f"consumequeue/{topic}/{queue_id}"
+
+
+def queues_with_files(disk: Disk, root: str) -> Iterator[tuple[str, int]]:
+    """Topic and number of every queue that has a directory."""
+    base = f"{root}/consumequeue"
+    for topic in disk.list_dir(base):
+        if not topic.startswith(LIGHT_QUEUE_PREFIX) and disk.is_dir(f"{base}/{topic}"):
+            for name in disk.list_dir(f"{base}/{topic}"):
+                if name.isascii() and name.isdigit():
+                    yield topic, int(name)
 
 
 def is_filler(unit: RawUnit) -> bool:

@@ -6,17 +6,8 @@ import attrs
 
 from timermq.cli.simulate.draw import draw_scenario
 from timermq.cli.simulate.far_steps import SIZES_MS
-from timermq.cli.simulate.scenario import (
-    FIRST_TRANSACTION,
-    AcceptClock,
-    FaultKind,
-    FullDisk,
-    Life,
-    Poison,
-    Release,
-    Scenario,
-    Transact,
-)
+from timermq.cli.simulate.scenario import FaultKind, FullDisk, Life, Scenario
+from timermq.cli.simulate.steps import FIRST_TRANSACTION, AcceptClock, Poison, Release, Transact
 from timermq.timerstore.store_options import FlushDiskType
 
 DAYS = 0.2

@@ -6,7 +6,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from timermq.cli.simulate.draw import DAY_MS
+from timermq.cli.simulate.base_plan import DAY_MS
 from timermq.cli.simulate.progress import SEEDS_A_LINE, Progress
 from timermq.cli.simulate.seeds import SeedResult
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from timermq.cli.simulate.draw import draw_scenario
 from timermq.cli.simulate.report import plan_lines
-from timermq.cli.simulate.scenario import Cancel, Scenario, Send, When
+from timermq.cli.simulate.scenario import Scenario
 from timermq.cli.simulate.shrinking import shrink, size_of
+from timermq.cli.simulate.steps import Cancel, Send, When
 
 
 def cancels(scenario: Scenario) -> int:

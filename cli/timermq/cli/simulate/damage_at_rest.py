@@ -1,0 +1,235 @@
+"""What a disk does to the files between two processes, and what may come of it: no more than that.
+
+A damage is one flipped bit, a sector of zeros, an older state of a sector, or a sector in the place
+of another. It is done where the store says that all is durable: what a kill or a power cut has left
+behind that looks the same. Which records it touches is read from the log before it is done, so what
+is excused is what the damage has met:
+
+==============================  ====================================================================
+what was damaged                what is excused
+==============================  ====================================================================
+the record of a message         it is in quarantine, by name, or passed over in a pull, and told;
+                                what is asked about it finds it or not; its ending, if it is one of
+                                a transaction
+of one that has arrived         the same; the waiting one arrives in its place when the store is
+                                repaired
+of a cancel or a move           it does not take effect; or the message is in quarantine
+the commit log                  a message is in quarantine as ``in_doubt``: it may have arrived
+a table                         it is as it was saved before
+anything                        a start is refused with file and offset, and has changed nothing
+==============================  ====================================================================
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from random import Random
+
+import attrs
+
+from timermq.broker.config_fields import ConfigTableError
+from timermq.client.history import Event, Publish
+from timermq.pipeline.system_topics import TIMER_TOPIC
+from timermq.timerstore.disk_damage import Damage, Image, draw_damage, read_image
+from timermq.timerstore.errors import StoreFormatError
+from timermq.timerstore.file_family import FileFamily, family_of
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.memory_node import SECTOR_SIZE
+from timermq.timerstore.record import Record
+from timermq.timerstore.store_checkpoint import StoreCheckpoint
+
+from ..check_history.broken import Broken, Rule
+from .scenario import DamageDraw
+from .seen_messages import SeenMessages
+from .segment_records import segment_records
+from .staged_message import name_of
+from .steps import TOPICS
+
+TOLD = frozenset(
+    {
+        "a damaged table is set aside",
+        "commit log damaged",
+        "damaged message passed over: store repair puts an empty one in its place",
+        "damaged record of a transaction passed over",
+        "message set aside",
+        "messages are in quarantine",
+        "quarantine record damaged: an entry, or what became of one, cannot be read",
+        "timer log damaged",
+    }
+)
+"""Errors that a broker rightly logs of a damage."""
+PASSED_OVER = frozenset(one for one in TOLD if "passed over" in one or "cannot be read" in one)
+FOLLOWING = frozenset({FileFamily.ABORT, FileFamily.LOCK, FileFamily.INDEX, FileFamily.OTHER})
+"""Files that a refused start may change: they hold nothing, or are read by no start."""
+DRAWS_MAX = 50
+"""Tries to find a place that is durable for sure."""
+_ASKED = frozenset({Rule.CANCEL, Rule.RESCHEDULE})
+
+
+@attrs.define(eq=False, kw_only=True)
+class DamageAtRest:
+    """The damages of one simulation."""
+
+    root: str
+    disk: MemoryDisk
+    now_ms: Callable[[], int]
+    tell: Callable[[Event], None]
+    """Takes events for the history."""
+    seen: SeenMessages
+    counts: Counter[str]
+    positions: dict[int, str] = attrs.field(factory=dict[int, str], init=False)
+    """Of the records that were damaged, to the unique key."""
+    names: set[str] = attrs.field(factory=set[str], init=False)
+    """Unique keys of messages with a damaged record of any kind."""
+    arrived: set[str] = attrs.field(factory=set[str], init=False)
+    """Of those whose record on their topic was damaged."""
+    is_told: bool = attrs.field(default=False, init=False)
+    """A broker has logged that it passed something over, or a store with damage was repaired."""
+    families: set[FileFamily] = attrs.field(factory=set[FileFamily], init=False)
+    """What was damaged so far."""
+    _earlier: Image = attrs.field(factory=dict[str, bytes], init=False)
+    _latest: Damage | None = attrs.field(default=None, init=False)
+    """The newest one, if no process has begun behind it."""
+    _before_start: Image = attrs.field(factory=dict[str, bytes], init=False)
+
+    def do(self, wanted: DamageDraw) -> None:
+        """Damage the files, if there is anything to damage."""
+        if not self.disk.exists(self.root):
+            return
+        image = read_image(self.disk, self.root)
+        draw = Random(wanted.seed)  # noqa: S311 - a plan, not a secret
+        earlier, self._earlier = self._earlier, image
+        for _ in range(DRAWS_MAX):
+            found = draw_damage(
+                draw,
+                image,
+                self.root,
+                families={wanted.family},
+                kinds={wanted.kind},
+                earlier=earlier,
+            )
+            if found is None or self._is_durable(found, image):
+                break
+        else:
+            return
+        if found is None:
+            return
+        self.counts[f"damage: {found.family.value}, {found.kind.value}"] += 1
+        self.families.add(found.family)
+        if found.family is FileFamily.COMMIT_LOG:
+            for record in _touched(found, image):
+                self._note(record)
+        self.disk.rot(found.path, found.offset, found.after)
+        self._latest = found
+
+    def remember(self) -> None:
+        """Keep the files as they are for the next damage, which may bring back an older state."""
+        if self.disk.exists(self.root):
+            self._earlier = read_image(self.disk, self.root)
+
+    def begin_start(self) -> None:
+        """A process is about to start over the files."""
+        if self._latest is not None:
+            self._before_start = read_image(self.disk, self.root)
+
+    def end_start(self) -> None:
+        """It takes requests: whatever was damaged is known, or is met later."""
+        self._latest = None
+
+    def is_refused(self, error: BaseException) -> bool:
+        """Whether a start ended rightly: something is damaged, and the error names the place."""
+        is_named = isinstance(error, StoreFormatError | ConfigTableError)
+        return self._latest is not None and is_named
+
+    def end_refused(self) -> Iterator[str]:
+        """A start was refused; what is wrong with that. Then the files are as before the damage."""
+        damage, after = self._latest, read_image(self.disk, self.root)
+        for path in sorted(self._before_start.keys() | after.keys()):
+            was, found = self._before_start.get(path, b""), after.get(path, b"")
+            if family_of(self.root, path) not in FOLLOWING and was != found:
+                yield f"a refused start has changed {path}"
+        if damage is not None:
+            self.counts["starts refused for damage"] += 1
+            self.disk.rot(damage.path, damage.offset, damage.before)
+        self._latest = None
+
+    def hear(self, event: str) -> bool:
+        """Something was logged as an error; whether a damage explains it."""
+        self.is_told |= event in PASSED_OVER
+        return bool(self.families) and event in TOLD
+
+    def explains(self, broken: Broken, aside: Counter[str], in_doubt: Counter[str]) -> bool:
+        """Whether a promise is not broken by the broker, but by what the disk has taken.
+
+        Args:
+            broken: What is broken.
+            aside: Unique keys of all that is in quarantine.
+            in_doubt: Of those that may have arrived.
+        """
+        name, rule = broken.message_id, broken.rule
+        if FileFamily.COMMIT_LOG not in self.families:
+            return False
+        if name in self.names:
+            if rule is Rule.NOT_LOST:
+                return bool(aside[name]) or self.is_told
+            return rule in _ASKED or (rule in (Rule.ONCE, Rule.ORDER) and name in self.arrived)
+        return bool(in_doubt[name]) and (rule is Rule.NOT_LOST or rule in _ASKED)
+
+    def names_at(self, positions: Iterable[int]) -> Iterator[str]:
+        """Unique keys of damaged records, which may not say them any more."""
+        return (self.positions[one] for one in positions if one in self.positions)
+
+    def is_expected_aside(self, origin_py: int, reason: str) -> bool:
+        """Whether a record may be in quarantine: it was damaged, or may have been delivered."""
+        is_doubt = reason == "in_doubt" and FileFamily.COMMIT_LOG in self.families
+        return is_doubt or origin_py in self.positions
+
+    def _is_durable(self, damage: Damage, image: Image) -> bool:
+        """Whether it is where nothing looks as a kill or a power cut would have left it."""
+        if f"{self.root}/{FileFamily.ABORT.value}" not in image:
+            return True
+        if damage.family is not FileFamily.COMMIT_LOG:
+            return True
+        page = image.get(f"{self.root}/{FileFamily.STORE_CHECKPOINT.value}", b"")
+        durable_py = StoreCheckpoint.decode(page).durable_py if page else None
+        start = int(damage.path.rpartition("/")[2])
+        return start + damage.offset + SECTOR_SIZE <= (durable_py or 0)
+
+    def _note(self, record: Record) -> None:
+        properties = record.properties_dict()
+        if "TIMERMQ_LOST" in properties:
+            return  # a repair has put it there: it tells of nothing
+        name = name_of(properties)
+        self.positions[record.phy_offset] = name
+        self.names.add(name)
+        taken_back = properties.get("TIMER_DEL_UNIQKEY")
+        if taken_back is not None and record.topic == TIMER_TOPIC:
+            self.names.add(taken_back.rpartition("+")[2])
+        if record.topic not in TOPICS:
+            return
+        self.arrived.add(name)
+        self.seen.forget((record.topic, name), (record.queue_id, record.queue_offset))
+        deliver_ms = properties.get("TIMER_DELIVER_MS")
+        # It stood there, whoever could read it.
+        self.tell(
+            Publish(
+                at_ms=self.now_ms(),
+                who="world",
+                message_id=name,
+                topic=record.topic,
+                queue=record.queue_id,
+                offset=record.queue_offset,
+                stored_ms=record.store_ms,
+                deliver_ms=None if deliver_ms is None else int(deliver_ms),
+            )
+        )
+
+
+def _touched(damage: Damage, image: Image) -> Iterator[Record]:
+    """Records with bytes in the sector that is about to be damaged."""
+    data, start = image[damage.path], int(damage.path.rpartition("/")[2])
+    first, end = damage.offset, damage.offset + SECTOR_SIZE
+    for record in segment_records(data, start, end=end):
+        if record.phy_offset + record.size > start + first:
+            yield record

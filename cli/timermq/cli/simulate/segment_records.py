@@ -1,0 +1,32 @@
+"""The records of a segment of the log as the simulation reads it: damage is passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from timermq.timerstore.record import MAGIC_V1, Record, decode_record
+from timermq.timerstore.record_check import CheckKind, check_record
+
+_MAGIC = MAGIC_V1.to_bytes(4, signed=True)
+_MAGIC_AT = 4
+
+
+def segment_records(data: bytes, start: int, *, end: int | None = None) -> Iterator[Record]:
+    """Whole records, in order.
+
+    Args:
+        data: The whole segment.
+        start: Its position in the log.
+        end: Records that begin there or later, from the start of the segment, are left out.
+    """
+    at, end = 0, len(data) if end is None else end
+    while at < end:
+        found = check_record(data, at, len(data), start + at, check_crc=False)
+        if found.kind is CheckKind.BLANK:
+            return
+        if found.kind is CheckKind.BAD:
+            behind = data.find(_MAGIC, at + 1 + _MAGIC_AT)
+            at = end if behind < 0 else behind - _MAGIC_AT
+            continue
+        yield decode_record(data[at : at + found.size])
+        at += found.size
