@@ -21,7 +21,7 @@ from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.scrub import Scrub, ScrubPart, ScrubStatistics
 from timermq.timerstore.scrub_note import ScrubNote
 from timermq.timerstore.seal_page import SECTOR_SIZE
-from timermq.timerstore.seals import seals_directory
+from timermq.timerstore.seal_reader import seals_directory
 
 LOG = f"{ROOT}/commitlog"
 QUEUES = f"{ROOT}/consumequeue"
@@ -280,6 +280,7 @@ def timer_log(disk: MemoryDisk, count: int) -> tuple[TimerLog, dict[int, int]]:
     log.recover(0)
     newest: dict[int, int] = {}
     append_units(log, [number % 3 for number in range(count)], newest)
+    trio.run(log.flush)
     return log, newest
 
 

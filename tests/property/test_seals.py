@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.seal_page import SECTOR_SIZE, STRETCH_SIZE
-from timermq.timerstore.seals import SealMoment, remove_seals, seals_directory
+from timermq.timerstore.seal_reader import seals_directory
+from timermq.timerstore.seals import SealMoment, remove_seals
 
 LOG = "/store/log"
 SEGMENT_SIZE = STRETCH_SIZE + 3 * SECTOR_SIZE + 100

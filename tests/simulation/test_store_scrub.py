@@ -15,8 +15,8 @@ from small_store import read_bodies
 from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.store_scrub import CHANGES_WITHIN_S, HOUR_MS, REST_S, StoreScrub
 from timermq.timerlog import ChainError
-from timermq.timerstore.commit_log import StoreFailedError
 from timermq.timerstore.disk import Disk
+from timermq.timerstore.errors import StoreFailedError
 from timermq.timerstore.fault_plan import Access, Fault, FaultRule, FaultRules, Operation
 from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.file_family import FileFamily

@@ -90,17 +90,11 @@ class TimerLog:
             StoreFormatError: A file has another length or name; nothing was changed.
         """
         if segment_size < SEGMENT_SIZE_MIN:
-            raise ValueError(
-                f"segment of the timer log: expected at least {SEGMENT_SIZE_MIN} bytes, "
-                f"found {segment_size}"
-            )
+            expected = f"expected at least {SEGMENT_SIZE_MIN} bytes, found {segment_size}"
+            raise ValueError(f"segment of the timer log: {expected}")
+        moment = SealMoment.FLUSH
         queue = MappedFileQueue(
-            disk,
-            directory,
-            segment_size,
-            reserve=True,
-            read_only=read_only,
-            sealed=SealMoment.FLUSH,
+            disk, directory, segment_size, reserve=True, read_only=read_only, sealed=moment
         )
         queue.load()
         return cls(disk, directory, queue, read_only=read_only)

@@ -31,7 +31,7 @@ from .log_record import is_cut_short, is_torn
 from .record_check import CheckKind
 from .record_layout import BLANK_SIZE
 from .seal_page import SECTOR_SIZE
-from .seals import Seals
+from .seal_reader import SealReader
 from .store_files import StoreFiles
 
 
@@ -103,7 +103,7 @@ class LogWalk:
 
     def _sealed_ends(self) -> Iterator[int]:
         log = self.store.log
-        seals = Seals(self.store.disk, log.directory, log.segment_size, read_only=True)
+        seals = SealReader(self.store.disk, log.directory)
         for segment in log.segments:
             if segment.end > self.first:
                 end = seals.sealed_end(segment.start, max(self.first, segment.start))

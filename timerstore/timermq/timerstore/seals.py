@@ -1,8 +1,4 @@
-"""The seals of a log in segments: written with each append, asked when old bytes are read.
-
-For the segment ``<root>/<directory>/<20 digits>`` the pages stand in
-``<root>/timermq-seals/<directory>/<20 digits>``, where RocketMQ does not look. A store that
-RocketMQ wrote has none, and any of the files may be missing: what has no seal counts as good.
+"""The seals of a log in segments, as they are written (``seal_reader`` has where they are).
 
 Bytes are appended first and sealed then, at once or before the next flush (``SealMoment``), so a
 kill in between leaves a page that covers less than the segment holds. A page may also reach the
@@ -16,9 +12,8 @@ place: ``begin`` sees to that.
 
 from __future__ import annotations
 
-import contextlib
 import enum
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import structlog
@@ -30,14 +25,9 @@ from .seal_page import (
     SECTOR_SIZE,
     STRETCH_SIZE,
     SealPage,
-    mended,
     seals_of,
 )
-
-DIRECTORY = "timermq-seals"
-
-CLEAR_SIZE = 1 << 20
-"""Bytes of pages that are cleared in one step."""
+from .seal_reader import READ_SIZE, SealReader, seals_directory
 
 WAITING_SIZE_MAX = 64 << 10
 """Appended bytes that may wait for their seals."""
@@ -51,12 +41,6 @@ class SealMoment(enum.Enum):
     APPEND = enum.auto()
     FLUSH = enum.auto()
     """At the latest before the flush, or when ``WAITING_SIZE_MAX`` bytes wait."""
-
-
-def seals_directory(directory: str) -> str:
-    """Where the seals of the segments in a directory right below a store's root stand."""
-    root, _, name = directory.rpartition("/")
-    return f"{root}/{DIRECTORY}/{name}"
 
 
 def remove_seals(disk: Disk, directory: str) -> None:
@@ -77,7 +61,7 @@ def remove_seals(disk: Disk, directory: str) -> None:
         disk.sync_dir_now(place)
 
 
-class Seals:
+class Seals(SealReader):
     """The seals of one log that is written or read.
 
     Args:
@@ -97,8 +81,7 @@ class Seals:
         *,
         read_only: bool,
     ) -> None:
-        self.directory = seals_directory(directory)
-        self._disk = disk
+        super().__init__(disk, directory)
         self._segment_size = segment_size
         self._read_only = read_only
         self._waiting_size_max = WAITING_SIZE_MAX if moment is SealMoment.FLUSH else 0
@@ -137,7 +120,7 @@ class Seals:
         if self._read_only:
             return
         self.close()
-        path = self._path(segment_start)
+        path = self.path(segment_start)
         is_new = not self._disk.exists(path)
         try:
             changed = self._disk.make_dirs(self.directory)
@@ -162,7 +145,7 @@ class Seals:
         number = at // STRETCH_SIZE
         first = number * STRETCH_SIZE
         data = segment.read(first, at - first)
-        sealed = self._read_page(pages, segment_start, number)
+        sealed = self.read_page(pages, segment_start, number)
         page = SealPage.empty(segment_start + first)
         found = seals_of(data)
         page.seals[: len(found)] = found
@@ -189,7 +172,7 @@ class Seals:
             OSError: No room; nothing has changed.
         """
         changed = self._disk.make_dirs(self.directory)
-        is_new = not self._disk.exists(self._path(segment_start))
+        is_new = not self._disk.exists(self.path(segment_start))
         file = self._create(segment_start)
         if not is_new:
             _clear(file, 0)
@@ -268,7 +251,7 @@ class Seals:
     def _go_on_in(self, segment_start: int) -> None:
         if self._file is not None and self._file not in self._unsynced:
             self._file.close()
-        self._file = self._disk.open(self._path(segment_start))
+        self._file = self._disk.open(self.path(segment_start))
         self._page = SealPage.empty(segment_start)
         self._tail, self._end = b"", segment_start
         self._damage = 0
@@ -295,7 +278,7 @@ class Seals:
 
     def drop(self, segment_start: int) -> None:
         """A segment is removed."""
-        self._disk.remove(self._path(segment_start))
+        self._disk.remove(self.path(segment_start))
 
     def close(self) -> None:
         """Close the files; nothing is written."""
@@ -308,7 +291,7 @@ class Seals:
 
     def _create(self, segment_start: int) -> File:
         self._disk.make_dirs(self.directory)
-        path = self._path(segment_start)
+        path = self.path(segment_start)
         is_new = not self._disk.exists(path)
         file = self._disk.open(path, create=True)
         try:
@@ -320,52 +303,7 @@ class Seals:
             raise
         return file
 
-    # -- asking -------------------------------------------------------------------------------
-
-    def sealed_end(self, segment_start: int, first: int) -> int | None:
-        """Up to where a segment is sealed; None when no page from ``first`` on says so.
-
-        Args:
-            segment_start: Where the segment begins.
-            first: Position in the log, in this segment: pages of stretches before it are left out.
-        """
-        number = (first - segment_start) // STRETCH_SIZE
-        last: int | None = None
-        with self._pages(segment_start) as pages:
-            while pages is not None and number * PAGE_SIZE < pages.size():
-                at = number * PAGE_SIZE
-                data = pages.read(at, CLEAR_SIZE)
-                if data.count(0) < len(data):
-                    for index in range(len(data) // PAGE_SIZE):
-                        start = segment_start + (number + index) * STRETCH_SIZE
-                        part = data[index * PAGE_SIZE : (index + 1) * PAGE_SIZE]
-                        page = SealPage.decode(part, start) if part[0] else None
-                        if page is not None and page.covered:
-                            last = start + page.covered
-                number += CLEAR_SIZE // PAGE_SIZE
-        return last
-
-    def damaged(self, segment_start: int, segment: File, first: int, end: int) -> list[int]:
-        """Positions of sealed sectors that are not as they were written.
-
-        Args:
-            segment_start: Where the segment begins.
-            segment: Its file.
-            first: Position in the log, in this segment; sectors that end behind it are wanted.
-            end: Sectors that begin before it are wanted.
-        """
-        found: list[int] = []
-        with self._pages(segment_start) as pages:
-            if pages is None:
-                return found
-            from_at, to_at = first - segment_start, end - segment_start
-            for number in range(from_at // STRETCH_SIZE, -(-to_at // STRETCH_SIZE)):
-                page = self._read_page(pages, segment_start, number)
-                if page is not None:
-                    data = segment.read(number * STRETCH_SIZE, page.covered)
-                    sectors = (page.start + one * SECTOR_SIZE for one in page.damaged(data))
-                    found += [one for one in sectors if first - SECTOR_SIZE < one < end]
-        return found
+    # -- mending ------------------------------------------------------------------------------
 
     def mend(self, segment_start: int, segment: File, first: int, end: int) -> list[int]:
         """Put sectors right of which one word alone is another; positions of those that stay so.
@@ -394,41 +332,12 @@ class Seals:
         log.warning("damaged word put right", path=segment.path, offset=at + changed)
         return True
 
-    def before(self, segment_start: int, segment: File, sector: int) -> bytes | None:
-        """What a damaged sector was, as far as it is sealed; None when its seal cannot tell."""
-        number, rest = divmod(sector - segment_start, STRETCH_SIZE)
-        with self._pages(segment_start) as pages:
-            page = None if pages is None else self._read_page(pages, segment_start, number)
-        if page is None:
-            return None
-        data = segment.read(sector - segment_start, min(page.covered - rest, SECTOR_SIZE))
-        return mended(data, int(page.seals[rest // SECTOR_SIZE]))
-
-    @contextlib.contextmanager
-    def _pages(self, segment_start: int) -> Generator[File | None]:
-        path = self._path(segment_start)
-        if not self._disk.exists(path):
-            yield None
-            return
-        file = self._disk.open(path, read_only=True)
-        try:
-            yield file
-        finally:
-            file.close()
-
-    def _read_page(self, pages: File, segment_start: int, number: int) -> SealPage | None:
-        start = segment_start + number * STRETCH_SIZE
-        return SealPage.decode(pages.read(number * PAGE_SIZE, PAGE_SIZE), start)
-
-    def _path(self, segment_start: int) -> str:
-        return f"{self.directory}/{segment_start:020d}"
-
 
 def _clear(pages: File, first: int) -> bool:
     """Overwrite with zeros what stands from a byte on; whether anything did."""
     found = False
-    for at in range(first, pages.size(), CLEAR_SIZE):
-        data = pages.read(at, CLEAR_SIZE)
+    for at in range(first, pages.size(), READ_SIZE):
+        data = pages.read(at, READ_SIZE)
         if data.count(0) < len(data):
             pages.write(at, bytes(len(data)))
             found = True

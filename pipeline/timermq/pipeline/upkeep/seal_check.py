@@ -17,7 +17,7 @@ from timermq.timerlog.segment import units_in
 from timermq.timerlog.unit import UNIT
 from timermq.timerstore.disk import Disk, File
 from timermq.timerstore.seal_page import SECTOR_SIZE, STRETCH_SIZE
-from timermq.timerstore.seals import Seals
+from timermq.timerstore.seal_reader import SealReader
 from timermq.timerstore.store_checkpoint import PAGE_SIZE, StoreCheckpoint
 from timermq.timerstore.store_options import StoreOptions
 
@@ -90,7 +90,7 @@ class SealCheck:
     ) -> Findings:
         """What is damaged before ``end``; ``left`` tells of neighbouring sectors that stay so."""
         directory = f"{self.root}/{row.directory}"
-        seals = Seals(self.disk, directory, row.segment_size, read_only=True)
+        seals = SealReader(self.disk, directory)
         for segment in row.segments:
             if segment.size != row.segment_size or segment.start >= end:
                 continue

@@ -12,7 +12,7 @@ from timermq.timerstore.config_file import load_json, parse_json
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.seals import DIRECTORY as SEALS
+from timermq.timerstore.seal_reader import DIRECTORY as SEALS
 from timermq.timerstore.store_checkpoint import PAGE, PAGE_SIZE, StoreCheckpoint
 from timermq.timerstore.store_files import ASIDE
 

@@ -1,0 +1,114 @@
+"""The seals of a log in segments, as they are read.
+
+For the segment ``<root>/<directory>/<20 digits>`` the pages stand in
+``<root>/timermq-seals/<directory>/<20 digits>``, where RocketMQ does not look. A store that
+RocketMQ wrote has none, and any of the files may be missing: what has no seal counts as good.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+
+from .disk import Disk, File
+from .seal_page import PAGE_SIZE, SECTOR_SIZE, STRETCH_SIZE, SealPage, mended
+
+DIRECTORY = "timermq-seals"
+
+READ_SIZE = 1 << 20
+"""Bytes of pages that are read in one step."""
+
+
+def seals_directory(directory: str) -> str:
+    """Where the seals of the segments in a directory right below a store's root stand."""
+    root, _, name = directory.rpartition("/")
+    return f"{root}/{DIRECTORY}/{name}"
+
+
+class SealReader:
+    """The seals of one log.
+
+    Args:
+        disk: Where the files are.
+        directory: Of the segments.
+    """
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self.directory = seals_directory(directory)
+        self._disk = disk
+
+    def sealed_end(self, segment_start: int, first: int) -> int | None:
+        """Up to where a segment is sealed; None when no page from ``first`` on says so.
+
+        Args:
+            segment_start: Where the segment begins.
+            first: Position in the log, in this segment: pages of stretches before it are left out.
+        """
+        number = (first - segment_start) // STRETCH_SIZE
+        last: int | None = None
+        with self._pages(segment_start) as pages:
+            while pages is not None and number * PAGE_SIZE < pages.size():
+                at = number * PAGE_SIZE
+                data = pages.read(at, READ_SIZE)
+                if data.count(0) < len(data):
+                    for index in range(len(data) // PAGE_SIZE):
+                        start = segment_start + (number + index) * STRETCH_SIZE
+                        part = data[index * PAGE_SIZE : (index + 1) * PAGE_SIZE]
+                        page = SealPage.decode(part, start) if part[0] else None
+                        if page is not None and page.covered:
+                            last = start + page.covered
+                number += READ_SIZE // PAGE_SIZE
+        return last
+
+    def damaged(self, segment_start: int, segment: File, first: int, end: int) -> list[int]:
+        """Positions of sealed sectors that are not as they were written.
+
+        Args:
+            segment_start: Where the segment begins.
+            segment: Its file.
+            first: Position in the log, in this segment; sectors that end behind it are wanted.
+            end: Sectors that begin before it are wanted.
+        """
+        found: list[int] = []
+        with self._pages(segment_start) as pages:
+            if pages is None:
+                return found
+            from_at, to_at = first - segment_start, end - segment_start
+            for number in range(from_at // STRETCH_SIZE, -(-to_at // STRETCH_SIZE)):
+                page = self.read_page(pages, segment_start, number)
+                if page is not None:
+                    data = segment.read(number * STRETCH_SIZE, page.covered)
+                    sectors = (page.start + one * SECTOR_SIZE for one in page.damaged(data))
+                    found += [one for one in sectors if first - SECTOR_SIZE < one < end]
+        return found
+
+    def before(self, segment_start: int, segment: File, sector: int) -> bytes | None:
+        """What a damaged sector was, as far as it is sealed; None when its seal cannot tell."""
+        number, rest = divmod(sector - segment_start, STRETCH_SIZE)
+        with self._pages(segment_start) as pages:
+            page = None if pages is None else self.read_page(pages, segment_start, number)
+        if page is None:
+            return None
+        data = segment.read(sector - segment_start, min(page.covered - rest, SECTOR_SIZE))
+        return mended(data, int(page.seals[rest // SECTOR_SIZE]))
+
+    @contextlib.contextmanager
+    def _pages(self, segment_start: int) -> Generator[File | None]:
+        path = self.path(segment_start)
+        if not self._disk.exists(path):
+            yield None
+            return
+        file = self._disk.open(path, read_only=True)
+        try:
+            yield file
+        finally:
+            file.close()
+
+    def read_page(self, pages: File, segment_start: int, number: int) -> SealPage | None:
+        """The page of a stretch, by its number in the segment; None when its bytes are not one."""
+        start = segment_start + number * STRETCH_SIZE
+        return SealPage.decode(pages.read(number * PAGE_SIZE, PAGE_SIZE), start)
+
+    def path(self, segment_start: int) -> str:
+        """Where the pages of a segment stand."""
+        return f"{self.directory}/{segment_start:020d}"
