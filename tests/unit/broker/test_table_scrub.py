@@ -8,6 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from broker_rig import ROOT
 from fakes import START_MS
 from timermq.broker.config_table import ConfigSaver
 from timermq.timerstore.config_seal import load_seals
@@ -15,7 +16,7 @@ from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.scrub import Scrub, ScrubStatistics
 from timermq.timerstore.scrub_note import ScrubNote
 from timermq.timerstore.table_scrub import TableScrub
-from unit.broker.test_damaged_tables import ROOT, TABLES, Kept
+from unit.broker.test_damaged_tables import TABLES, Kept
 
 
 async def saved(disk: MemoryDisk, name: str) -> Kept:
