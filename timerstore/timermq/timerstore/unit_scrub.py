@@ -12,10 +12,13 @@ from .consume_queue import ConsumeQueue
 from .delay_levels import SCHEDULE_TOPIC
 from .disk import is_for_a_while
 from .log_record import read_log_record
-from .queue_check import BLOCK_COUNT, TAGS_CODE_AT, is_shown_elsewhere
+from .queue_check import TAGS_CODE_AT, is_shown_elsewhere
 from .queue_unit import UNIT
 from .redispatch import queue_unit
 from .store_files import StoreFiles
+
+UNIT_COUNT = 32
+"""Units of a queue that are read together: neighbouring records are of many queues."""
 
 log = structlog.get_logger("timermq.timerstore.unit_scrub")
 
@@ -69,7 +72,7 @@ class UnitScrub:
         first, block = self._blocks.get(queue, (0, b""))
         at = (offset - first) * UNIT.size
         if not 0 <= at < len(block):
-            block = queue.packed(offset, BLOCK_COUNT)
+            block = queue.packed(offset, UNIT_COUNT)
             self.size += len(block)
             self._blocks[queue] = offset, block
             at = 0
