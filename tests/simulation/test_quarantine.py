@@ -437,6 +437,7 @@ async def test_a_mark_without_its_message_counts_as_nothing(autojump_clock: Mock
         service.release.retry(origin_py, by="me", topic="T")
         (arrival,) = arrivals(service.store)
     disk.process_kill()
+    disk.power_cuts += 1
     file = disk.open(f"{ROOT}/commitlog/{0:020}")
     file.write(arrival.phy_offset, bytes(2_000))
     for before in ([], ["between"]):
