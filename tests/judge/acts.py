@@ -44,6 +44,11 @@ class Acts:
         for letter in self.letters:
             letter.forget_behind(end)
 
+    def doubt_behind(self, end: int) -> None:
+        """What was answered of what stands behind a position may hold or not."""
+        for letter in self.letters:
+            letter.doubt_behind(end)
+
     async def some(self, service: TimerMessageStore) -> None:
         """One life's acts."""
         self._pounce.ends_life = False
@@ -66,7 +71,7 @@ class Acts:
         acts += [(8, self._clean)] * (Fault.CLEAN in faults)
         acts += [(12, self._fill)] * (Fault.FULL in faults)
         acts += [(10, self._set_clock)] * (Fault.CLOCK in faults)
-        acts += [(30, self._end_quarantine)] * bool(service.quarantine.active)
+        acts += [(150, self._end_quarantine)] * bool(service.quarantine.active)
         (act,) = draw.choices([one for _, one in acts], [weight for weight, _ in acts])
         await act(service)
 
@@ -137,15 +142,11 @@ class Acts:
 
     async def _end_quarantine(self, service: TimerMessageStore) -> None:
         """Try an entry again, or let it go."""
-        entries = {one.origin_py for one, _ in service.quarantine.entries()}
-        at = {record.position: record.name for record in self._stage.read_log().records}
-        named = {at[origin_py]: origin_py for origin_py in entries if origin_py in at}
-        kept = [one for one in self.letters if one.name in named]
+        kept = self._in_quarantine(service)
         if not kept:
             return
-        letter = self._draw.choice(kept)
-        origin_py = named[letter.name]
-        if self._draw.random() < 0.5:
+        letter, origin_py = self._draw.choice(kept)
+        if self._draw.random() < 0.7:
             await self._retry(service, letter, origin_py)
             return
         released = service.release.drop(origin_py, by="the judge")
@@ -155,6 +156,19 @@ class Acts:
         ):
             self._stage.count("dropped")
             letter.note(Kind.DROPPED, released.end)
+
+    def _in_quarantine(self, service: TimerMessageStore) -> list[tuple[Letter, int]]:
+        """Messages with their entries."""
+        entries = {one.origin_py for one, _ in service.quarantine.entries()}
+        at = {record.position: record.name for record in self._stage.read_log().records}
+        named = {at[origin_py]: origin_py for origin_py in entries if origin_py in at}
+        return [(one, named[one.name]) for one in self.letters if one.name in named]
+
+    async def retry_all(self, service: TimerMessageStore) -> None:
+        """Try again what is in quarantine when nothing waits any more."""
+        for letter, origin_py in self._in_quarantine(service):
+            await self._retry(service, letter, origin_py)
+        await trio.sleep(2)
 
     async def _retry(self, service: TimerMessageStore, letter: Letter, origin_py: int) -> None:
         """A message whose body is damaged stays; one that only stood beside it goes again."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
+from timermq.pipeline.upkeep.finding import Severity
 from timermq.pipeline.upkeep.store_check import CheckedStore
 from timermq.pipeline.upkeep.store_repair import StoreRepair
 from timermq.timerstore.memory_disk import MemoryDisk
@@ -73,8 +74,8 @@ class Between:
                 self._place.tell(f"lost: {', '.join(files)}")
                 self._place.count(one.value)
 
-    async def repair(self, setting: Setting, now_ms: int) -> None:
-        """`store repair`, with room for its copies."""
+    async def repair(self, setting: Setting, now_ms: int) -> bool:
+        """`store repair`, with room for its copies; whether it has filled holes of the log."""
         self._disk.total = PLENTY
         store = CheckedStore(
             disk=self._disk,
@@ -88,6 +89,7 @@ class Between:
         self._place.tell(f"repair: {[str(one.row()) for one in report.findings]}")
         if not report.is_mended:
             self._place.breach(f"not mended: {[str(one.row()) for one in report.left]}")
+        return any(one.severity is Severity.LOST for one in report.findings)
 
     def damage(self, letters: Sequence[Letter], log: Log) -> Log:
         """Spoil some bytes in the body of a record that waits.

@@ -29,7 +29,7 @@ from .notebook import Letter
 from .reader import Log, LogReader, read_queue
 from .rules import LogFacts, facts_of, queue_breaches
 from .setting import Fault, Setting
-from .stage import TOPICS
+from .stage import TOPICS, serve
 
 ROOT = "/store"
 LOG = f"{ROOT}/commitlog"
@@ -75,6 +75,8 @@ class Lives:
         """The last process was stopped in order."""
         self._is_compared = False
         """The present process has recovered the log, and it is as it had to be."""
+        self._has_holes = False
+        """A repair has kept what stood behind a hole, which a power cut had left."""
         self._owed_end = 0
         """What stands in the log before it survives everything."""
         self.letters: list[Letter] = []
@@ -213,9 +215,9 @@ class Lives:
         self._times.served_from = trio.current_time()
         is_graceful = is_last or self._draw.random() < 0.5
         async with trio.open_nursery() as nursery:
-            await nursery.start(_run, store)
+            await nursery.start(serve, store)
             async with trio.open_nursery() as stages:
-                await stages.start(_run, service)
+                await stages.start(serve, service)
                 if is_last:
                     await self._wait_until_over(service)
                 else:
@@ -266,6 +268,7 @@ class Lives:
             self.breach(
                 f"enqueued up to {statistics.commit_queue_offset} of {statistics.queue_offset_max}"
             )
+        await self._acts.retry_all(service)
         await self._acts.prove_serving(service)
 
     # -- looking ------------------------------------------------------------------------------
@@ -332,6 +335,9 @@ class Lives:
             for name, facts in before.items():
                 self.count("deliveries taken back", len(facts.arrivals) > len(after[name].arrivals))
         self._acts.forget_behind(log.end)
+        if self._has_holes:
+            self._acts.doubt_behind(self._must_have)
+            self._has_holes = False
         # Recovery has written again what it trusts: that is not when it was stored.
         self._disk.written.clear()
         self._is_compared = True
@@ -381,17 +387,11 @@ class Lives:
         faults = self._setting.faults
         if Fault.CLOCK in faults and self._draw.random() < 0.3:
             self.set_clock(self._draw.choice((-90_000, -5_000, -700, 5_000, 90_000)))
-        if Fault.DAMAGE in faults and self._was_graceful and self._draw.random() < 0.8:
+        # Behind a stop on a full disk, queues may be incomplete, and the end of the log a guess.
+        may_be_damaged = self._was_graceful and not self._disk.was_full
+        if Fault.DAMAGE in faults and may_be_damaged and self._draw.random() < 0.8:
             self._log = between.damage(self.letters, self._log)
         lost = [one for one in DERIVED if one in faults and self._draw.random() < 0.4]
         between.lose(lost)
         if Fault.REPAIR in faults and not self._reader.damaged and self._draw.random() < 0.5:
-            await between.repair(self._setting, self._virtual.now_ms())
-
-
-async def _run(
-    part: MessageStore | TimerMessageStore,
-    *,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    await part.run(task_status=task_status)
+            self._has_holes |= await between.repair(self._setting, self._virtual.now_ms())

@@ -71,6 +71,19 @@ class Letter:
         """What stood in the log behind a position is lost, as it may be."""
         self.notes = [note for note in self.notes if note.end <= end]
 
+    def doubt_behind(self, end: int) -> None:
+        """Some of what stood in the log behind a position is lost, and some is not.
+
+        What was answered of it may hold or not, and a message may wait for either moment.
+        """
+        kept: list[Note] = []
+        for note in self.notes:
+            if note.end <= end or note.kind in (Kind.ASKED_TO_MOVE, Kind.ASKED_TO_CANCEL):
+                kept.append(note)
+            elif note.kind is Kind.MOVED:
+                kept.append(Note(Kind.ASKED_TO_MOVE, note.end, note.moment_ms))
+        self.notes = kept
+
     def moments_ms(self) -> set[int]:
         """The moments that it may wait for by what was answered."""
         moments = {self.asked_ms}

@@ -49,7 +49,7 @@ CHANCES = {
     Fault.LOST_TIMER_LOG: 0.2,
     Fault.REPAIR: 0.2,
     Fault.RECALL: 0.5,
-    Fault.DAMAGE: 0.3,
+    Fault.DAMAGE: 0.45,
 }
 
 """How often each comes: together they would hide each other."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 from random import Random
 from typing import Protocol
 
+import trio
+
 from timermq.pipeline import TimerMessageStore
+from timermq.timerstore.message_store import MessageStore
 
 from .mortal_disk import MortalDisk, WallClock
 from .notebook import Letter
@@ -46,3 +49,12 @@ async def is_told(stage: Stage, service: TimerMessageStore, end: int) -> bool:
             return False
         stage.owe(end)
     return True
+
+
+async def serve(
+    part: MessageStore | TimerMessageStore,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run one part of a process; it has started when it says so."""
+    await part.run(task_status=task_status)

@@ -30,7 +30,7 @@ LEAST = {
     "verdict cancelled": 100,
     "verdict too_late": 100,
     "verdict not_found": 50,
-    "left out with a mark": 80,
+    "left out with a mark": 50,
     "refused for want of room": 300,
     "sends refused": 50,
     "clock set ahead": 30,
@@ -43,7 +43,12 @@ LEAST = {
     "damaged": 10,
     "set aside": 8,
     "dropped": 3,
-    "retries": 3,
+    "retries": 10,
+    "retries that succeed": 2,
+    "pounces": 250,
+    "unique keys used again": 50,
+    "verdicts on several": 25,
+    "rows of bulk jobs": 80,
 }
 """What all blocks together have to meet: lives that never clean prove nothing about cleaning."""
 

@@ -34,6 +34,7 @@ from timermq.pipeline.cancel_verdict import Verdict as CancelVerdict
 from timermq.pipeline.quarantine_record import Entry, State
 from timermq.pipeline.quarantine_release import Verdict
 from timermq.pipeline.system_topics import QUARANTINE_TOPIC, TIMER_TOPIC
+from timermq.pipeline.undeliverable import Reason, TimerRecordError, Undeliverable
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.seals import remove_seals
@@ -604,3 +605,33 @@ async def test_a_damaged_message_is_not_moved(autojump_clock: MockClock) -> None
         await trio.sleep(30)
         assert only_entry(service).reason == "checksum"
         assert list(read_bodies(service.store, "T")) == ["newest", "behind"]
+
+
+@pytest.mark.parametrize(("how", "count"), [("cancel", 0), ("move", 0), ("leave", 1)])
+async def test_what_was_taken_back_is_not_set_aside(
+    autojump_clock: MockClock, how: str, count: int
+) -> None:
+    """It rolls on to where its delete waits; what cannot be read of it on the way is left out."""
+    clock = VirtualClock()
+    async with running(MemoryDisk(), clock) as service:
+        store = service.store
+        service.put([timed("a", START_MS + 90_000)])
+        await trio.sleep(1)
+        if how == "cancel":
+            assert service.cancellation.cancel(Wanted("T", "a")).verdict is CancelVerdict.CANCELLED
+        elif how == "move":
+            moved = service.cancellation.reschedule(Wanted("T", "a"), START_MS + 5_000)
+            assert moved.deliver_ms == START_MS + 5_000
+        await trio.sleep(30)
+        log = store.commit_log
+        rolled = [
+            (phy_offset, size)
+            for phy_offset, size in log.scan(log.min_offset, check_crc=False)
+            if b"TIMER_ROLL_TIMES" in log.read(phy_offset, size)
+            and b"TIMER_DEL_UNIQKEY" not in log.read(phy_offset, size)
+        ]
+        phy_offset, size = rolled[-1]
+        error = TimerRecordError(Reason.DAMAGED, "its sector differs from its seal")
+        fault = Undeliverable.of(error, phy_offset, size, log.read(phy_offset, size))
+        assert service.quarantine.set_aside([fault], clock.now_ms()) is None
+        assert service.quarantine.active == count

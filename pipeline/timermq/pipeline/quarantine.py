@@ -30,6 +30,7 @@ from timermq.timerstore.record import decode_record, record_topic
 from timermq.timerstore.record_check import CheckKind, check_record
 
 from .already_done import origin_in
+from .left_out import mark_left_out
 from .quarantine_record import (
     Entry,
     Mark,
@@ -42,6 +43,7 @@ from .quarantine_record import (
 )
 from .quarantine_table import Place, QuarantineTable
 from .system_topics import QUARANTINE_TOPIC
+from .taken_back import is_taken_back
 from .timer_counts import LastSetAside, TimerCounts
 from .undeliverable import Reason, Undeliverable
 
@@ -129,7 +131,8 @@ class Quarantine:
     def set_aside(self, faults: list[Undeliverable], now_ms: int) -> str | None:
         """Store an entry for each, and take from the list what is stored.
 
-        A record that is in quarantine already, or was, is not set aside again.
+        A record that is in quarantine already, or was, is not set aside again. What was taken back
+        gets a mark that it was left out.
 
         Returns:
             None when nothing is left in the list; else why the store does not take it now.
@@ -137,10 +140,21 @@ class Quarantine:
         while faults:
             fault = faults[0]
             if self._table.state(fault.offset_py) is None:
-                refusal = self._add(fault, now_ms)
+                is_over = is_taken_back(self._store, fault)
+                refusal = (self._leave_out if is_over else self._add)(fault, now_ms)
                 if refusal is not None:
                     return refusal
             del faults[0]
+        return None
+
+    def _leave_out(self, fault: Undeliverable, now_ms: int) -> str | None:
+        mark = mark_left_out(fault.record, fault.offset_py, now_ms)
+        (result,) = self._store.put([mark], even_when_full=True)
+        if not result.status.is_stored:
+            return f"{result.status.name}: {result.remark}"
+        self._counts.cancelled += 1
+        if fault.topic_hash is not None:
+            self._metrics.add_by_hash(fault.topic_hash, -1)
         return None
 
     def _add(self, fault: Undeliverable, now_ms: int) -> str | None:
