@@ -9,6 +9,8 @@ Source: Java ``TimerMessageStore.TimerDequeueGetMessageService``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 import numpy as np
 import trio
@@ -103,12 +105,19 @@ class DequeueGetMessage:
                 undeliverable.append(_unreadable(requests[index], record))
             else:
                 records[index] = record
-        undeliverable += _take_broken(requests, records, broken)
-        undeliverable += _take_damaged(requests, records)
+        undeliverable += _take_out(
+            requests,
+            records,
+            lambda at, record: _check_damage(requests[at], record, is_broken=at in broken),
+        )
         undeliverable = self._less_taken_back(requests, undeliverable, left_out)
         unread = unread_among(deletes)
         if done.doubts or unread:
-            undeliverable += self._take_doubtful(requests, records, unread)
+            undeliverable += _take_out(
+                requests,
+                records,
+                lambda at, record: self._check_doubts(requests[at], record, unread),
+            )
         kept = [index for index, record in enumerate(records) if record is not None]
         return DeliverBatch(
             requests=requests[kept],
@@ -209,30 +218,18 @@ class DequeueGetMessage:
             int(request["size_py"]),
         )
 
-    def _take_doubtful(
-        self, requests: Requests, records: list[bytes | None], unread: list[UnreadDelete]
-    ) -> list[Undeliverable]:
-        """Take out what a damaged record may have delivered, rolled or taken back."""
-        doubtful: list[Undeliverable] = []
-        for index, record in enumerate(records):
-            request = requests[index]
-            if record is None or int(request["magic"]) & MAGIC_DELETE or not _is_readable(record):
-                continue
-            offset_py, size_py = int(request["offset_py"]), int(request["size_py"])
-            topic = find(record_properties(record), REAL_TOPIC[:-1]) or b""
-            try:
-                for delete in unread:
-                    if not int(request["magic"]) & MAGIC_ROLL:
-                        delete.check(int(request["topic_hash"]), offset_py)
-                self.state.already_done.check_doubts(
-                    offset_py, int(request["deliver_ms"]), topic.decode("utf-8", "replace")
-                )
-            except TimerRecordError as error:
-                doubtful.append(
-                    Undeliverable.of(error, offset_py, size_py, record, counted_hash(request))
-                )
-                records[index] = None
-        return doubtful
+    def _check_doubts(self, request: np.void, record: bytes, unread: list[UnreadDelete]) -> None:
+        """Refuse what a damaged record may have delivered, rolled or taken back."""
+        if int(request["magic"]) & MAGIC_DELETE or not _is_readable(record):
+            return
+        offset_py = int(request["offset_py"])
+        topic = find(record_properties(record), REAL_TOPIC[:-1]) or b""
+        if not int(request["magic"]) & MAGIC_ROLL:
+            for delete in unread:
+                delete.check(int(request["topic_hash"]), offset_py)
+        self.state.already_done.check_doubts(
+            offset_py, int(request["deliver_ms"]), topic.decode("utf-8", "replace")
+        )
 
     def _parts(self, requests: Requests) -> list[Requests]:
         """Consecutive parts of at most ``deliver_batch_size_max`` bytes, or of one message."""
@@ -288,44 +285,38 @@ def _unread_deletes(requests: Requests) -> NDArray[np.bool_]:
     return is_unread
 
 
-def _take_broken(
-    requests: Requests, records: list[bytes | None], broken: list[int]
-) -> list[Undeliverable]:
-    """Take out the records of which a sector is not as it was written.
+def _check_damage(request: np.void, record: bytes, *, is_broken: bool) -> None:
+    """Refuse a record that is not as it was stored, or a delete that nothing can be read of.
 
-    A delete that rolls goes on: the damage may lie beside what it names, and without it the message
-    that it takes back would arrive.
+    A delete that rolls goes on with a broken sector: the damage may lie beside what it names, and
+    without it the message that it takes back would arrive.
     """
-    found: list[Undeliverable] = []
-    for index in broken:
-        record, request = records[index], requests[index]
-        is_rolled_delete = int(request["magic"]) & _ROLLED_DELETE == _ROLLED_DELETE
-        if record is None or is_rolled_delete:
-            continue
-        offset_py, size_py = int(request["offset_py"]), int(request["size_py"])
+    offset_py, size_py = int(request["offset_py"]), int(request["size_py"])
+    kind = int(request["magic"]) & _ROLLED_DELETE
+    if is_broken and kind != _ROLLED_DELETE:
         text = (
             f"timer record at {offset_py}: expected its {size_py} bytes as they were written, "
             "found a sector that differs from its seal"
         )
-        error = TimerRecordError(Reason.DAMAGED, text)
-        found.append(Undeliverable.of(error, offset_py, size_py, record, counted_hash(request)))
-        records[index] = None
-    return found
+        raise TimerRecordError(Reason.DAMAGED, text)
+    if kind == MAGIC_DELETE or not has_its_body(record):
+        check_intact(record, offset_py, size_py)
 
 
-def _take_damaged(requests: Requests, records: list[bytes | None]) -> list[Undeliverable]:
-    """Take out the records whose bodies are not those that were stored, and damaged deletes."""
-    damaged: list[Undeliverable] = []
-    is_delete = _unread_deletes(requests)
+def _take_out(
+    requests: Requests, records: list[bytes | None], check: Callable[[int, bytes], None]
+) -> list[Undeliverable]:
+    """Take out the records that a check, given their indices, refuses by ``TimerRecordError``."""
+    taken: list[Undeliverable] = []
     for index, record in enumerate(records):
-        if record is None or (has_its_body(record) and not is_delete[index]):
+        if record is None:
             continue
-        request = requests[index]
-        offset_py, size_py = int(request["offset_py"]), int(request["size_py"])
         try:
-            check_intact(record, offset_py, size_py)
+            check(index, record)
         except TimerRecordError as error:
+            request = requests[index]
+            offset_py, size_py = int(request["offset_py"]), int(request["size_py"])
             fault = Undeliverable.of(error, offset_py, size_py, record, counted_hash(request))
-            damaged.append(fault)
+            taken.append(fault)
             records[index] = None
-    return damaged
+    return taken
