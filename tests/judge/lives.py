@@ -8,7 +8,7 @@ life nothing happens: it goes on until everything is due, and then nothing may b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Mapping
 from random import Random
 from typing import cast
 
@@ -299,6 +299,12 @@ class Lives:
         self._memory.power_cut(self._draw if is_torn else None)
         self._must_have = min(self._must_have, self._owed_end)
 
+    def _taken(self, now: Mapping[int, int]) -> Iterator[int]:
+        """Positions of records that a power cut took; a repair may have filled their places."""
+        for record in self._log.records:
+            if record.end > self._must_have and now.get(record.position) != record.digest:
+                yield record.position
+
     def _compare(self, store: MessageStore) -> None:
         """A process has recovered the store: nothing is missing that must be there."""
         log = self.read_log()
@@ -322,7 +328,7 @@ class Lives:
             after = facts_of(log, TOPICS).by_name
             for name, facts in before.items():
                 self.count("deliveries taken back", len(facts.arrivals) > len(after[name].arrivals))
-        self._acts.forget_behind(log.end)
+        self._acts.forget_behind(min([log.end, *self._taken(now)]))
         # Recovery has written again what it trusts: that is not when it was stored.
         self._disk.written.clear()
         self._is_compared = True
