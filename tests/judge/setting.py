@@ -106,6 +106,7 @@ class Setting:
             delete_when=ALL_HOURS,
             file_reserved_time_hours=0 if Fault.CLEAN in self.faults else 8760,
             clean_resource_interval_ms=draw.choice((1_000, 10_000)),
+            scrub_bytes_per_second=self.log_segment,
         )
 
     def timer_options(self, draw: Random) -> TimerOptions:

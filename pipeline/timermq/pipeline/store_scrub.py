@@ -25,7 +25,7 @@ from timermq.timerstore.table_scrub import TableScrub
 
 from .clock import Clock
 
-REST_S = 60.0
+REST_S = 10.0
 """Behind a start, which has enough to do, and when the disk refuses for a while."""
 CHANGES_WITHIN_S = 300.0
 """At most until a changed setting, or clock, is followed."""

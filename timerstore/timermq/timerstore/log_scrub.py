@@ -18,7 +18,7 @@ from .seal_scrub import BLOCK_SIZE, PIECE_SIZE, Scrubbed, SealScrub
 from .store_files import StoreFiles
 from .unit_scrub import UnitScrub
 
-RECORD_COUNT = 128
+RECORD_COUNT = 64
 """Records that are compared with their units in one go: about a millisecond."""
 
 RECORD_WORK = 1024

@@ -125,12 +125,13 @@ class SealPage:
     """Position of its first byte in its log."""
     covered: int
     """Bytes of the stretch that are sealed, at most ``STRETCH_SIZE``."""
-    _page: bytearray
+    page: bytearray
+    """Its bytes; ``encode`` brings head and checksum up to date."""
     seals: Sums = attrs.field(init=False)
     """``SEALS_IN_PAGE`` of them, in the page; those behind ``covered`` are 0."""
 
     def __attrs_post_init__(self) -> None:
-        self.seals = np.frombuffer(self._page, WORD, SEALS_IN_PAGE, PAGE_HEAD.size)
+        self.seals = np.frombuffer(self.page, WORD, SEALS_IN_PAGE, PAGE_HEAD.size)
 
     @classmethod
     def empty(cls, start: int) -> SealPage:
@@ -152,7 +153,7 @@ class SealPage:
 
     def encode(self) -> bytes:
         """The page."""
-        page = self._page
+        page = self.page
         PAGE_HEAD.struct.pack_into(page, 0, PAGE_MAGIC, self.covered, self.start)
         page[_CRC_AT:] = zlib.crc32(page[:_CRC_AT]).to_bytes(4, "big")
         return bytes(page)
