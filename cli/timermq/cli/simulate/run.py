@@ -25,9 +25,10 @@ from structlog.typing import EventDict
 
 from .final_look import EXPECTED_REASON
 from .leaves import in_words, leaves
+from .recovery_rows import ASIDE, TIMERS
 from .scenario import Scenario
 from .staged_time import StagedTime
-from .world import RECOVERY, Outcome, World
+from .world import Outcome, World
 
 GARBAGE_COUNT = 50_000
 """Objects between two looks for rings of them; Python's own 700 take a seventh of the time."""
@@ -135,7 +136,9 @@ def _logged_errors(world: World) -> Generator[None]:
 
     def complain(_logger: object, name: str, event: EventDict) -> EventDict:
         if "decision" in event:
-            world.counts[f"{RECOVERY}: {event['decision']}"] += 1
+            world.counts[f"{TIMERS}: {event['decision']}"] += 1
+        elif event["event"] == "message set aside":
+            world.counts[f"{ASIDE}: {event['reason']}"] += 1
         elif name != "info":
             world.counts[f"log: {event['event']}"] += 1
         is_expected = event["event"] in TOLD_OF_FAULTS or event.get("reason") == EXPECTED_REASON
