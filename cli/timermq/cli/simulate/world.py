@@ -334,7 +334,7 @@ class World:
             kept = {name for client in self._clients for name in client.quarantine.kept}
             quarantine = process.broker.timer_store.quarantine
             self._aside = [entry for entry, _ in quarantine.entries()]
-            kept = set() if self._seen.power_cuts else kept - self.damage.names
+            kept = set[str]() if self._seen.power_cuts else kept - self.damage.names
             for fault in faults_in(process.broker, kept, self.damage.is_expected_aside):
                 self.complain(fault)
             process.broker.request_stop()
