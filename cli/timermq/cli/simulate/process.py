@@ -34,6 +34,7 @@ from timermq.timerstore.message_store import MessageStore
 from .damage_at_rest import DamageAtRest
 from .leaves import in_words, leaves
 from .process_disk import ProcessDisk
+from .recovery_rows import STORE, store_row
 from .removed_segments import RemovedSegments
 from .scenario import SAVING_MS, EndKind, Life, Scenario, Settings, Trigger
 from .staged_clock import StagedClock
@@ -294,9 +295,11 @@ class Process:
         saving_ms = SAVING_MS if life is None else life.saving_ms
         timer_options = attrs.evolve(settings.timer, timer_flush_interval_ms=saving_ms)
         clock = WatchedClock(around.clock, timer_options)
+        row = store_row(around.disk, ROOT)
         store = MessageStore.open(
             self._disk, ROOT, settings.store, now_ms=clock.now_ms, store_host=host
         )
+        around.removed.counts[f"{STORE}: {row}"] += 1
         timer_store = TimerMessageStore(store, timer_options, clock)
         return Broker(
             endpoint=Endpoint(

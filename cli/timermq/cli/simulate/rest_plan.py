@@ -23,11 +23,12 @@ DAMAGES_MAX = 2
 """Of a plan; a disk that damages more is replaced."""
 LOSSES = (
     (Loss.WHEEL,),
+    (Loss.WHEEL,),
     (Loss.TIMER_LOG_END,),
     (Loss.TIMER_LOG,),
-    (Loss.TIMER_CHECKPOINT,),
     (Loss.WHEEL, Loss.TIMER_LOG_END),
     (Loss.WHEEL, Loss.TIMER_LOG),
+    (Loss.TIMER_CHECKPOINT,),
     (Loss.WHEEL, Loss.TIMER_LOG, Loss.TIMER_CHECKPOINT),
     (Loss.TIMER_CHECKPOINT, Loss.WHEEL),
     (Loss.TIMER_CHECKPOINT, Loss.TIMER_LOG_END),
@@ -81,7 +82,7 @@ def with_rests(scenario: Scenario, faults: Collection[FaultKind]) -> Scenario:
     if FaultKind.ROCKETMQ in faults:
         draw = Random(f"rocketmq in {scenario.seed}")  # noqa: S311 - a plan, not a secret
         if draw.random() < SHARE:
-            lives = tuple(_with_rocketmq(draw, life, bounded) for life in lives)
+            lives = tuple(_with_rocketmq(draw, life) for life in lives)
     return attrs.evolve(scenario, lives=lives)
 
 
@@ -92,13 +93,14 @@ def _with_losses(draw: Random, life: Life, bounded_ms: int) -> Life:
     return attrs.evolve(life, rest=attrs.evolve(_rest(life), losses=losses))
 
 
-def _with_rocketmq(draw: Random, life: Life, bounded_ms: int) -> Life:
+def _with_rocketmq(draw: Random, life: Life) -> Life:
     """RocketMQ has had the store, mostly with all files, behind an end in order."""
     if draw.random() >= LIFE_SHARE:
         return life
     rest = attrs.evolve(_rest(life), is_rocketmq=True)
-    if not rest.losses and draw.random() < 0.5:
-        rest = attrs.evolve(rest, losses=_draw_losses(draw, life, bounded_ms))
+    if not rest.losses and draw.random() < 0.6:
+        # The first ones are those of the timers.
+        rest = attrs.evolve(rest, losses=draw.choice(LOSSES[:6]))
     return attrs.evolve(life, kind=EndKind.STOP, rest=rest)
 
 

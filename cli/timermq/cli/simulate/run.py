@@ -22,10 +22,11 @@ from structlog.typing import EventDict
 
 from .final_look import EXPECTED_REASON
 from .leaves import in_words, leaves
+from .recovery_rows import ASIDE, TIMERS
 from .scenario import Scenario
 from .seeded_scheduling import rare_collecting, seeded_scheduling
 from .staged_time import StagedTime
-from .world import RECOVERY, Outcome, World
+from .world import Outcome, World
 
 PATIENCE_SECONDS = 30 * 86_400.0
 """Virtual seconds beyond a plan's duration; after them something waits for ever."""
@@ -102,7 +103,9 @@ def _logged_errors(world: World) -> Generator[None]:
 
     def complain(_logger: object, name: str, event: EventDict) -> EventDict:
         if "decision" in event:
-            world.counts[f"{RECOVERY}: {event['decision']}"] += 1
+            world.counts[f"{TIMERS}: {event['decision']}"] += 1
+        elif event["event"] == "message set aside":
+            world.counts[f"{ASIDE}: {event['reason']}"] += 1
         elif name != "info":
             world.counts[f"log: {event['event']}"] += 1
         is_expected = event["event"] in TOLD_OF_FAULTS or event.get("reason") == EXPECTED_REASON

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from collections import Counter
 from collections.abc import Callable
 
 import trio
@@ -14,6 +16,8 @@ from .steps import Disconnect, Leaving
 
 ANSWER_SECONDS = 8.0
 """Without an answer for so long, longer than a pull is held, the connection is given up."""
+RULE = re.compile("[A-Z][A-Z_]{3,}")
+"""How the remark of a refusal begins."""
 CONNECT_SECONDS = 30.0
 """For so long a request waits for a broker that is not there."""
 
@@ -24,9 +28,12 @@ class StagedLink:
     Args:
         network: Where it connects.
         on_lost: Called when a connection has ended.
+        counts: Refusals are counted here, by their rule.
     """
 
-    def __init__(self, network: StagedNetwork, on_lost: Callable[[], None]) -> None:
+    def __init__(
+        self, network: StagedNetwork, on_lost: Callable[[], None], counts: Counter[str]
+    ) -> None:
         self.requests = 0
         """Requests that left."""
         self.leaving: Disconnect | None = None
@@ -35,6 +42,7 @@ class StagedLink:
         """Transactions that the broker has asked about."""
         self.on_lost = on_lost
         self._network = network
+        self._counts = counts
         self._opaques = itertools.count(1)
         self._stream: StagedStream | None = None
         self._frames = FrameConnection()
@@ -64,6 +72,10 @@ class StagedLink:
             self.disconnect()
         if leaving is not None or None in answers.values():
             self.disconnect()
+        for answer in answers.values():
+            rule = "" if answer is None else (answer.remark or "").partition(":")[0]
+            if RULE.fullmatch(rule):
+                self._counts[f"refused: {rule}"] += 1
         return list(answers.values())
 
     async def _receive(self, stream: StagedStream, answers: dict[int, Command | None]) -> None:

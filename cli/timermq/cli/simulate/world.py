@@ -27,7 +27,6 @@ from timermq.client.history import (
     Start,
 )
 from timermq.pipeline.quarantine_record import Entry
-from timermq.pipeline.timer_recovery import DECISIONS
 from timermq.remoting.command import Coding
 from timermq.timerstore.fault_plan import Fault as DiskError
 from timermq.timerstore.fault_plan import FaultRule, FaultRules, Operation
@@ -39,6 +38,7 @@ from ..check_history.check import check
 from .damage_at_rest import DamageAtRest
 from .final_look import SETTLE_MAX, SETTLE_SECONDS, faults_in, is_drained, last_moment_ms
 from .process import DISK_SIZE, ROOT, Process, Surroundings
+from .recovery_rows import ROWS
 from .removed_segments import RemovedSegments
 from .rocketmq_store import begin, hand_back, lose
 from .scenario import DiskFault, FullDisk, Life, Scenario
@@ -51,8 +51,6 @@ from .staged_network import StagedNetwork
 from .steps import QUEUES, TOPICS, ClientPlan
 
 WHO = "world"
-RECOVERY = "recovery of timers"
-"""Counted by the row of the decision table; rows that no plan reaches show as 0."""
 FAILED_END_MS = 6_000
 """A broker whose sync has failed answers what is under way for five seconds, and ends then."""
 SYNCS_MAX = 10
@@ -104,7 +102,7 @@ class World:
     def __init__(self, scenario: Scenario) -> None:
         self.faults: list[str] = []
         """What must not happen."""
-        self.counts = Counter({f"{RECOVERY}: {one.label}": 0 for one in DECISIONS.values()})
+        self.counts = Counter(dict.fromkeys(ROWS, 0))
         """What happened how often."""
         self._scenario = scenario
         self._clock = StagedClock()

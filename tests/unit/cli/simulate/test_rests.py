@@ -1,0 +1,159 @@
+"""What is drawn for the files between processes, and what a damage there excuses."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from timermq.cli.check_history.broken import Broken, Rule
+from timermq.cli.simulate.damage_at_rest import DamageAtRest
+from timermq.cli.simulate.draw import draw_scenario
+from timermq.cli.simulate.process_disk import BLOCKS_WRITTEN, Place, ProcessDisk
+from timermq.cli.simulate.scenario import DamageDraw, FaultKind, Loss, Scenario
+from timermq.cli.simulate.seen_messages import SeenMessages
+from timermq.cli.simulate.segment_records import segment_records
+from timermq.cli.simulate.steps import Schedule, Transact, When
+from timermq.client.history import Event, Publish
+from timermq.timerstore.disk_damage import DamageKind
+from timermq.timerstore.errors import StoreFormatError
+from timermq.timerstore.fault_plan import Operation
+from timermq.timerstore.file_family import FileFamily
+from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.memory_node import BLOCK_SIZE
+from timermq.timerstore.message import Message, pack_host
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.store_options import StoreOptions
+
+ROOT = "/store"
+FILES = StoreOptions(mapped_file_size_commit_log=4_096, mapped_file_size_consume_queue=400)
+LOG = f"{ROOT}/commitlog/{0:020d}"
+
+
+def drawn(*kinds: FaultKind) -> list[Scenario]:
+    """The plans of some seeds."""
+    return [draw_scenario(seed, days=0.2, faults=kinds) for seed in range(100)]
+
+
+def test_each_kind_is_in_some_plans_and_not_in_all() -> None:
+    """By its name alone."""
+    rests = [
+        [life.rest for life in plan.lives if life.rest is not None]
+        for plan in drawn(FaultKind.KILL, FaultKind.LOST, FaultKind.ROCKETMQ, FaultKind.DAMAGE)
+    ]
+    losses = {loss for plan in rests for rest in plan for loss in rest.losses}
+    families = {one.family for plan in rests for rest in plan for one in rest.damages}
+
+    assert {Loss.WHEEL, Loss.TIMER_LOG, Loss.TIMER_CHECKPOINT, Loss.SEALS} <= losses
+    assert {FileFamily.COMMIT_LOG, FileFamily.TIMER_CHECKPOINT, FileFamily.CONFIG} <= families
+    assert [rest for plan in rests for rest in plan if rest.is_rocketmq]
+    assert [] == [life for plan in drawn(FaultKind.KILL) for life in plan.lives if life.rest]
+
+
+def test_what_is_asked_for_besides() -> None:
+    """Bulk jobs, delayed transactions, begun stores, reads that fail, plain file systems."""
+    plans = drawn(
+        FaultKind.BULK, FaultKind.DELAYED, FaultKind.ROCKETMQ, FaultKind.READ, FaultKind.BLOCKS
+    )
+    steps = [step for plan in plans for client in plan.clients for step in client.steps]
+    moments = {one.item.when for one in steps if isinstance(one, Transact)}
+
+    assert {0, 1} == {one.variant for one in steps if isinstance(one, Schedule)}
+    assert set(When) == moments
+    assert {True, False} == {plan.begun is None for plan in plans}
+    assert {True, False} == {plan.reserves_blocks for plan in plans}
+    assert {Operation.READ} == {one.operation for plan in plans for one in plan.disk_faults}
+
+
+def test_a_process_ends_among_blocks_that_are_written_one_by_one() -> None:
+    """The first ones stay."""
+    memory = MemoryDisk()
+    memory.make_dirs(ROOT)
+    memory.reserves_blocks = False
+    disk = ProcessDisk(memory, reserves_blocks=False)
+    memory.on_reserving = disk.reserving
+    file = disk.open(f"{ROOT}/a", create=True)
+    disk.crash_at(1, Place.MIDDLE, memory.process_kill)
+    with pytest.raises(OSError, match="closed"):
+        file.allocate(10 * BLOCK_SIZE)
+
+    assert BLOCKS_WRITTEN * BLOCK_SIZE == memory.usage("/").used
+
+
+def left_store() -> MemoryDisk:
+    """Three messages of topic A, stopped in order as far as damage is concerned."""
+    disk = MemoryDisk()
+    store = MessageStore.open(
+        disk, ROOT, FILES, now_ms=lambda: 5, store_host=pack_host("127.0.0.1", 1)
+    )
+    for name in ("M000001", "M000002", "M000003"):
+        text = f"UNIQ_KEY\x01{name}\x02".encode()
+        store.put([Message("A", 0, b"x" * 600, text)])
+    store.abandon()
+    disk.process_kill()
+    disk.remove(f"{ROOT}/abort")
+    return disk
+
+
+def test_records_behind_damage_are_read() -> None:
+    """The segment is passed over up to the next good one."""
+    disk = left_store()
+    data = disk.open(LOG).read(0, 4_096)
+    first = next(segment_records(data, 0))
+    zeros = bytes(first.size)
+
+    assert ["M000002", "M000003"] == [
+        one.unique_id for one in segment_records(zeros + data[first.size :], 0)
+    ]
+
+
+def damaged(seed: int) -> tuple[DamageAtRest, list[Event]]:
+    """A store with a sector of its log zeroed, and what the history says of it."""
+    told: list[Event] = []
+    damage = DamageAtRest(
+        root=ROOT,
+        disk=left_store(),
+        now_ms=lambda: 7,
+        tell=told.append,
+        seen=SeenMessages(is_sync=True),
+        counts=Counter[str](),
+    )
+    damage.do(DamageDraw(kind=DamageKind.ZERO, seed=seed, family=FileFamily.COMMIT_LOG))
+    return damage, told
+
+
+def broken(rule: Rule, name: str) -> Broken:
+    """A breach."""
+    return Broken(rule=rule, message_id=name, expected="", found="", lines=())
+
+
+def test_what_is_excused_is_what_was_damaged() -> None:
+    """A message with a record in the sector, once that is told; no other one, and never early."""
+    damage, told = damaged(1)
+    name, *_ = damage.names
+    other, *_ = {"M000001", "M000002", "M000003"} - damage.names
+    nothing = Counter[str]()
+
+    assert damage.names == {one.message_id for one in told if isinstance(one, Publish)}
+    assert not damage.explains(broken(Rule.NOT_LOST, name), nothing, nothing)
+    assert damage.explains(broken(Rule.NOT_LOST, name), Counter([name]), nothing)
+    assert not damage.explains(broken(Rule.NOT_LOST, other), nothing, nothing)
+    assert damage.explains(broken(Rule.NOT_LOST, other), nothing, Counter([other]))
+    assert not damage.explains(broken(Rule.NOT_BEFORE, name), Counter([name]), nothing)
+    assert damage.hear("damaged message passed over: store repair puts an empty one in its place")
+    assert damage.explains(broken(Rule.NOT_LOST, name), nothing, nothing)
+
+
+def test_a_start_is_refused_by_place_and_leaves_all_as_it_was() -> None:
+    """Then the damage is undone; a start that has changed something is told."""
+    damage, _ = damaged(1)
+    before = damage.disk.open(LOG).read(0, 4_096)
+    damage.begin_start()
+    error = StoreFormatError(LOG, 0, "a record", "zeros")
+
+    assert damage.is_refused(error)
+    assert not damage.is_refused(ValueError())
+    damage.disk.rot(LOG, 4_000, b"x")
+    assert [f"a refused start has changed {LOG}"] == list(damage.end_refused())
+    assert before != damage.disk.open(LOG).read(0, 4_096)
+    assert not damage.is_refused(error)
