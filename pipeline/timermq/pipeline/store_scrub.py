@@ -11,6 +11,8 @@ Ceph scrubs deeply once a week, ZFS's users once a month, both at the lowest pri
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 import trio
 
@@ -43,10 +45,19 @@ class StoreScrub:
         store: Opened and recovered.
         timer_log: Its timer log.
         clock: The wall clock.
+        on_damaged_units: Called when no seal puts units of the timer log right.
     """
 
-    def __init__(self, store: MessageStore, timer_log: TimerLog, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        timer_log: TimerLog,
+        clock: Clock,
+        on_damaged_units: Callable[[], None],
+    ) -> None:
         self._store = store
+        self._timer_log = timer_log
+        self._on_damaged_units = on_damaged_units
         self._clock = clock
         self.tables = TableScrub(store.disk, store.root)
         """Who owns tables says here how they are written again."""
@@ -109,6 +120,8 @@ class StoreScrub:
                     self._store.fail(error)
                 await trio.sleep(REST_S)
                 continue
+            if self._timer_log.damaged:
+                self._on_damaged_units()
             owed += found.size + found.work
             if owed < PIECE_SIZE and scrub.is_under_way:
                 await trio.lowlevel.checkpoint()

@@ -25,9 +25,11 @@ import attrs
 import structlog
 import trio
 
+from timermq.timerlog import ChainError
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.seal_page import SECTOR_SIZE
 from timermq.wheel import Slots
 
 from .admission import Admitted, Refusal, TimerAdmission
@@ -96,6 +98,8 @@ class TimerMessageStore:
         self._needed_at_end: tuple[int | None] | None = None
         """What the next run needs of the log, once this one has closed its files."""
         self._rewinds = False
+        self._has_rebuilt = False
+        """A chain was damaged, and what was made of the commit log then had none."""
         try:
             recovered = recover(self.files, store, options, clock.now_ms())
         except BaseException:
@@ -145,7 +149,7 @@ class TimerMessageStore:
         self._flush = TimerFlush(
             files=self.files, store=store, state=self.state, options=options, clock=clock
         )
-        self.scrub = StoreScrub(store, self.files.timer_log, clock)
+        self.scrub = StoreScrub(store, self.files.timer_log, clock, self._rebuild)
         """Compares what is at rest with its seals."""
         store.on_arrival(self._arrived)
         store.pins.add(self.needed_from)
@@ -180,13 +184,23 @@ class TimerMessageStore:
         Cancellation: everything delivered so far is in the commit log; the next start finds out.
         """
         try:
-            await self._run_stages(task_status)
+            await self._run_until_damage(task_status)
             while self._rewinds:
                 self._begin_anew()
-                await self._run_stages(trio.TASK_STATUS_IGNORED)
+                await self._run_until_damage(trio.TASK_STATUS_IGNORED)
         finally:
             self._needed_at_end = (self.needed_from(),)
             self.files.close()
+
+    async def _run_until_damage(self, task_status: trio.TaskStatus[None]) -> None:
+        """Run the stages; a damaged chain ends them once, and they begin anew."""
+        try:
+            await self._run_stages(task_status)
+        except* ChainError as damage:
+            if self._has_rebuilt:
+                raise
+            self._has_rebuilt = self._rewinds = True
+            log.error("timer log is damaged", exc_info=damage)
 
     async def _run_stages(self, task_status: trio.TaskStatus[None]) -> None:
         async with trio.open_nursery() as outer:
@@ -227,9 +241,20 @@ class TimerMessageStore:
         """
         if self.state.read_ms - self.clock.now_ms() < REWIND_MS or self.state.stopping:
             return False
-        self._rewinds = True
-        self.state.stop()
+        self._make_anew()
         return True
+
+    def _rebuild(self) -> None:
+        """Units are damaged: make all anew of the commit log if one of them is still to be read."""
+        oldest_pos = self.files.wheel.oldest_pos(self.state.read_ms)
+        if oldest_pos is not None and max(self.files.timer_log.damaged) + SECTOR_SIZE > oldest_pos:
+            self._make_anew()
+
+    def _make_anew(self) -> None:
+        """End the stages; wheel and timer log are made of the commit log then, in ``run``."""
+        if not self.state.stopping:
+            self._rewinds = True
+            self.state.stop()
 
     def _begin_anew(self) -> None:
         self._rewinds = False

@@ -207,11 +207,27 @@ async def test_damage_behind_a_clean_stop(autojump_clock: trio.testing.MockClock
 
 
 async def test_a_chain_that_breaks_later(autojump_clock: trio.testing.MockClock) -> None:
-    """Damage while it serves stops the service where it is met; the next start repairs it."""
+    """Damage while it serves is met when the slot is read: the units are made anew, in place."""
+    crash = await crashed()
+    async with running(crash.disk, crash.clock, timer_options=OPTIONS):
+        DAMAGES["unit damaged"][0](crash.disk)
+        await trio.sleep(200)
+
+    assert Counter(crash.arrived + crash.waiting) == await delivered_in_the_end(crash)
+
+
+async def test_a_chain_that_breaks_twice(autojump_clock: trio.testing.MockClock) -> None:
+    """A second time the service ends; the next start repairs it."""
     crash = await crashed()
     with pytest.RaisesGroup(ChainError, flatten_subgroups=True):
-        async with running(crash.disk, crash.clock, timer_options=OPTIONS):
+        async with running(crash.disk, crash.clock, timer_options=OPTIONS) as service:
+            timer_log = service.files.timer_log
+            end = timer_log.max_pos
             DAMAGES["unit damaged"][0](crash.disk)
+            while timer_log.max_pos == end:
+                await trio.sleep(1)
+            for number in range(8):
+                damaged_unit(number)(crash.disk)
             await trio.sleep(200)
     crash.disk.process_kill()
 

@@ -65,9 +65,9 @@ class TimerLog:
         """The oldest message that waits."""
         self._damaged: list[int] = []
         """Positions of sectors that are not as they were written."""
-        self._found: set[int] = set()
+        self.damaged: set[int] = set()
         """The same, found by ``scrub`` since then: no chain leads through them."""
-        self.scrub = SealScrub(queue, self._found.update)
+        self.scrub = SealScrub(queue, self.damaged.update)
 
     @classmethod
     def open(
@@ -226,7 +226,7 @@ class TimerLog:
             slot_ms=slot_ms,
             until_pos=until_pos,
             count_max=count_max,
-            damaged=self._found,
+            damaged=self.damaged,
         )
 
     def scan(self, from_pos: int) -> Iterator[tuple[Int64s, Units]]:
@@ -268,7 +268,7 @@ class TimerLog:
             OSError: The disk failed.
         """
         self._damaged = self._queue.mend(self.min_pos, self.max_pos)
-        self._found.clear()
+        self.damaged.clear()
 
     def cut_unsound_tail(self, durable_pos: int) -> None:
         """Cut the log behind ``durable_pos`` where it is not as it was written.
@@ -330,10 +330,13 @@ class TimerLog:
         Raises:
             OSError: The disk failed.
         """
+        self.damaged -= {one for one in self.damaged if one + SECTOR_SIZE > pos}
         self._end_at(pos, self.segment_start(pos), rewrite_from=pos)
 
     async def delete_before_phy(self, min_phy: int, needed_pos: int | None = None) -> int:
         """Remove the oldest segments whose messages all stand before ``min_phy``; never the last.
+
+        Returns how many were removed.
 
         Args:
             min_phy: Where the commit log begins.
@@ -342,9 +345,6 @@ class TimerLog:
         RocketMQ looks at the last unit alone. Here it only spares most looks at all the others:
         offsets of units that recovery appended again do not grow along the log. They are read in
         chunks, with a checkpoint behind each; meanwhile the log may be read and appended to.
-
-        Returns:
-            How many were removed.
 
         Cancellation: what has been removed is gone; the next call looks at the rest.
         """
