@@ -102,6 +102,19 @@ def test_another_length_is_refused() -> None:
     assert str(caught.value) == f"{PATH}: at 56: expected a page of 4096 bytes, found 56"
 
 
+@pytest.mark.parametrize("size", [92, 512, 4095])
+def test_a_page_that_was_cut_behind_its_numbers(size: int) -> None:
+    """It has lost nothing, and gets its length again."""
+    checkpoint = TimerCheckpoint()
+    update(checkpoint)
+    disk = make_disk(checkpoint.encode()[:size])
+    found = TimerCheckpoint.open(disk, PATH)
+    found.write()
+
+    assert found.encode() == checkpoint.encode()
+    assert PAGE_SIZE == found.file.size()
+
+
 def test_what_is_written_is_read_again() -> None:
     """All numbers and the extension survive a synced write and a power cut."""
     disk = make_disk()

@@ -57,7 +57,8 @@ EXTENSION = Layout(
     ),
 )
 assert EXTENSION.size == 28
-assert EXTENSION_AT + EXTENSION.size <= 512
+_NUMBERS_END = EXTENSION_AT + EXTENSION.size
+assert _NUMBERS_END <= 512
 
 
 @attrs.frozen(kw_only=True)
@@ -106,7 +107,7 @@ class TimerCheckpoint:
             read_only: Nothing is created.
 
         Raises:
-            StoreFormatError: The file has another length.
+            StoreFormatError: The file is longer than a page, or ends within the numbers.
         """
         if read_only and not disk.exists(path):
             return cls()
@@ -116,8 +117,9 @@ class TimerCheckpoint:
             if created:
                 disk.sync_dir_now(path.rpartition("/")[0])
             size, page = file.size(), file.read(0, PAGE_SIZE)
-            # A part of the page without a number: it was being reserved, and never written.
-            if size > PAGE_SIZE or (size < PAGE_SIZE and any(page)):
+            # A page that ends behind all numbers has lost nothing. A part of it without a number
+            # was being reserved, and never written.
+            if size > PAGE_SIZE or (size < _NUMBERS_END and any(page)):
                 raise StoreFormatError(path, size, f"a page of {PAGE_SIZE} bytes", f"{size}")
             checkpoint = cls.decode(page.ljust(PAGE_SIZE, b"\0"))
         except (OSError, StoreFormatError):
