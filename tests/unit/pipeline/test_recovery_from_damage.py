@@ -234,17 +234,40 @@ async def test_a_chain_that_breaks_twice(autojump_clock: trio.testing.MockClock)
     assert Counter(crash.arrived + crash.waiting) == await delivered_in_the_end(crash)
 
 
-async def test_a_wheel_of_another_size_is_refused(autojump_clock: trio.testing.MockClock) -> None:
-    """The wheel's file has the length of its ring; another setting does not touch it."""
+async def test_a_wheel_of_a_larger_ring_is_refused(autojump_clock: trio.testing.MockClock) -> None:
+    """The wheel's file has the length of its ring; a smaller setting does not touch it."""
     crash = await crashed()
     before = crash.disk.open(WHEEL).read(0, 1 << 20)
     with pytest.raises(StoreFormatError) as caught:
-        reopen(crash, attrs.evolve(OPTIONS, slots_total=121))
+        reopen(crash, attrs.evolve(OPTIONS, slots_total=119))
 
-    assert "/store/timerwheel: at 7680: expected a wheel of 7744 bytes, found 7680" == str(
+    assert "/store/timerwheel: at 7680: expected a wheel of 7616 bytes, found 7680" == str(
         caught.value
     )
     assert before == crash.disk.open(WHEEL).read(0, 1 << 20)
+
+
+@pytest.mark.parametrize("slots_total", [120, 121], ids=["a cut file", "a larger ring"])
+async def test_a_wheel_that_is_too_short_is_made_anew(
+    autojump_clock: trio.testing.MockClock, slots_total: int
+) -> None:
+    """Of the timer log, which has all that it shows."""
+    crash = await crashed()
+    crash.disk.open(WHEEL).truncate(512)
+
+    options = attrs.evolve(OPTIONS, slots_total=slots_total)
+    assert Counter(crash.arrived + crash.waiting) == await delivered_in_the_end(crash, options)
+
+
+@pytest.mark.parametrize("size", [0, 52, 100])
+async def test_a_segment_that_was_cut_short(
+    autojump_clock: trio.testing.MockClock, size: int
+) -> None:
+    """It gets its length again, and its units are made of the commit log."""
+    crash = await crashed()
+    crash.disk.open(f"/store/timerlog/{6 * SEGMENT_SIZE:020d}").truncate(size)
+
+    assert Counter(crash.arrived + crash.waiting) == await delivered_in_the_end(crash)
 
 
 @pytest.mark.parametrize("precision_ms", [100, 500])

@@ -388,15 +388,15 @@ def test_read_only_reads_a_wheel_and_creates_none() -> None:
     assert disk.exists(PATH)
 
 
-def test_a_wheel_of_another_size_is_refused() -> None:
+def test_a_wheel_of_a_larger_ring_is_refused() -> None:
     """The error names the file, the expected and the found length."""
     disk = make_disk()
     write_back(opened(disk))
 
     with pytest.raises(StoreFormatError) as caught:
-        TimerWheel.open(disk, PATH, slots_total=4)
+        TimerWheel.open(disk, PATH, slots_total=2)
 
-    assert str(caught.value) == f"{PATH}: at 192: expected a wheel of 256 bytes, found 192"
+    assert str(caught.value) == f"{PATH}: at 192: expected a wheel of 128 bytes, found 192"
 
 
 def test_statistics_count_slots() -> None:

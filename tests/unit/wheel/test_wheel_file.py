@@ -77,16 +77,26 @@ def test_an_empty_file_is_as_good_as_none() -> None:
     assert WheelFile(disk, PATH, 128, read_only=True).is_empty
 
 
-def test_another_length_is_refused() -> None:
-    """A wheel of another size is not opened, and not touched."""
+def test_a_longer_file_is_refused() -> None:
+    """A wheel of a larger ring is not opened, and not touched."""
     disk = make_disk()
-    disk.open(PATH, create=True).write(0, bytes(96))
+    disk.open(PATH, create=True).write(0, bytes(160))
 
     with pytest.raises(StoreFormatError) as caught:
         WheelFile(disk, PATH, 128, read_only=False)
 
-    assert str(caught.value) == f"{PATH}: at 96: expected a wheel of 128 bytes, found 96"
-    assert disk.open(PATH).size() == 96
+    assert str(caught.value) == f"{PATH}: at 160: expected a wheel of 128 bytes, found 160"
+    assert disk.open(PATH).size() == 160
+
+
+def test_a_shorter_file_is_as_good_as_none() -> None:
+    """It was cut short, or is of a smaller ring: nothing in it counts."""
+    disk = make_disk()
+    disk.open(PATH, create=True).write(0, b"x" * 96)
+    file = WheelFile(disk, PATH, 128, read_only=False)
+
+    assert file.is_empty
+    assert not file.read().view("u1").any()
 
 
 def test_a_whole_ring_replaces_the_file_durably() -> None:
@@ -163,6 +173,6 @@ def test_a_wheel_that_cannot_be_opened_leaves_no_file_open(tmp_path: Path) -> No
     with pytest.raises(OSError, match="Input/output error"):
         TimerWheel.open(disk, str(path), slots_total=2)
     with pytest.raises(StoreFormatError):
-        TimerWheel.open(disk, str(path), slots_total=3)
+        TimerWheel.open(disk, str(path), slots_total=1)
 
     assert before == open_count()

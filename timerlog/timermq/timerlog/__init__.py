@@ -2,6 +2,7 @@
 
 from .chain import ChainError as ChainError
 from .chain import UnitChunk as UnitChunk
+from .cut_segments import lengthen_cut_segments as lengthen_cut_segments
 from .timer_checkpoint import CheckpointExtension as CheckpointExtension
 from .timer_checkpoint import TimerCheckpoint as TimerCheckpoint
 from .timer_log import TimerLog as TimerLog

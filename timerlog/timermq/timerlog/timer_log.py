@@ -292,10 +292,10 @@ class TimerLog:
         Raises:
             OSError: The disk failed.
         """
-        if not self._damaged or self._damaged[0] >= self.max_pos:
-            return False
-        self.cut(self._unit_at(self._damaged[0]))
-        return True
+        is_sound = not self._damaged or self._damaged[0] >= self.max_pos
+        if not is_sound:
+            self.cut(self._unit_at(self._damaged[0]))
+        return not is_sound
 
     def _unit_at(self, pos: int) -> int:
         """Position of the unit that a byte of a segment belongs to, or of the blank."""

@@ -79,7 +79,7 @@ class TimerWheel:
     def __init__(self, file: WheelFile, precision_ms: int) -> None:
         self.precision_ms = precision_ms
         self.was_lost = file.is_empty
-        """There was no file when the wheel was opened: it began as a ring of zeros."""
+        """There was no whole file when the wheel was opened: it began as a ring of zeros."""
         self._file = file
         self._slots = file.read()
         self._whole_slots = self._slots.view(_WHOLE)
@@ -104,7 +104,7 @@ class TimerWheel:
         precision_ms: int = 1000,
         read_only: bool = False,
     ) -> TimerWheel:
-        """Read the wheel at ``path``; a missing or empty file is a ring of zeros.
+        """Read the wheel at ``path``; a missing or short file is a ring of zeros.
 
         ``load_live`` or ``reset`` must follow: until then no slot is live and the ring begins at
         time 0. A missing file is made by the first ``write_dirty``.
@@ -117,7 +117,7 @@ class TimerWheel:
             read_only: For wheels that are never written.
 
         Raises:
-            StoreFormatError: The file has another length.
+            StoreFormatError: The file is longer.
             OSError: No room for the file.
         """
         size = 2 * slots_total * SLOT.size

@@ -73,7 +73,7 @@ class WheelFile:
         read_only: It is never written.
 
     Raises:
-        StoreFormatError: The file has another length.
+        StoreFormatError: The file is longer.
         OSError: The disk failed; that it is full is no error before something is written.
     """
 
@@ -84,11 +84,13 @@ class WheelFile:
         self._read_only = read_only
         self._file = disk.open(path, read_only=read_only) if disk.exists(path) else None
         found = 0 if self._file is None else self._file.size()
-        if found not in (0, size):
+        if found > size:
             self.close()
             raise StoreFormatError(path, found, f"a wheel of {size} bytes", f"{found}")
-        self.is_empty = not found
-        if self._file is not None and found and not read_only:
+        self.is_empty = found < size
+        """Without a file, or with one that was cut short or of a smaller ring: no slot is taken of
+        it, and the first write puts a whole ring in its place."""
+        if self._file is not None and not self.is_empty and not read_only:
             self._take_blocks(self._file)
 
     def _take_blocks(self, file: File) -> None:
@@ -107,7 +109,7 @@ class WheelFile:
         return self._file
 
     def read(self) -> Slots:
-        """The ring, all zero when the file is missing or empty.
+        """The ring, all zero when the file is missing or short.
 
         Memory is taken only for the parts that are used: most rings are nearly empty.
         """
