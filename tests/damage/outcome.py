@@ -287,7 +287,7 @@ def judge(case: Case) -> Verdict:
 
 def _keys_aside(case: Case, positions: Counter[int]) -> Counter[str]:
     """Which messages those are whose records are in quarantine; deletes are none."""
-    keys = {one.position: one.name for one in _records(case.store) if not one.is_delete}
+    keys = {one.position: one.unique_key for one in _records(case.store) if not one.is_delete}
     return Counter(keys[one] for one in positions if one in keys)
 
 
@@ -363,7 +363,7 @@ def _is_told(keys: Counter[str], case: Case, lines: tuple[str, ...]) -> bool:
         if one.topic in (*TOPICS, TRANS_HALF_TOPIC) and _touches(case, one)
     ]
     is_told = any("passed over" in line for line in lines)
-    return is_told and keys.keys() <= {one.name for one in damaged}
+    return is_told and keys.keys() <= {one.unique_key for one in damaged}
 
 
 def _touches(case: Case, record: LogRecord) -> bool:

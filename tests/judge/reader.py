@@ -49,6 +49,11 @@ class LogRecord:
         return self.position + self.size
 
     @property
+    def unique_key(self) -> str:
+        """The unique key of its message."""
+        return self.properties.get("UNIQ_KEY", "")
+
+    @property
     def name(self) -> str:
         """The name of its message; that of a delete is none."""
         return self.properties.get("LETTER", "")
