@@ -49,13 +49,17 @@ from .steps import TOPICS
 TOLD = frozenset(
     {
         "a damaged table is set aside",
+        "cannot be read",
         "commit log damaged",
         "damaged message passed over: store repair puts an empty one in its place",
+        "damaged record",
         "damaged record of a transaction passed over",
+        "damaged sector",
         "message set aside",
         "messages are in quarantine",
         "quarantine record damaged: an entry, or what became of one, cannot be read",
         "timer log damaged",
+        "timer log is damaged",
     }
 )
 """Errors that a broker rightly logs of a damage."""
