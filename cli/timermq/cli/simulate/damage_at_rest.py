@@ -265,7 +265,7 @@ class DamageAtRest:
             return
         self.arrived.add(name)
         self.seen.forget((record.topic, name), (record.queue_id, record.queue_offset))
-        deliver_ms = properties.get("TIMER_DELIVER_MS")
+        deliver_ms = properties.get("TIMER_DELIVER_MS", "")
         # It stood there, whoever could read it.
         self.tell(
             Publish(
@@ -276,7 +276,7 @@ class DamageAtRest:
                 queue=record.queue_id,
                 offset=record.queue_offset,
                 stored_ms=record.store_ms,
-                deliver_ms=None if deliver_ms is None else int(deliver_ms),
+                deliver_ms=int(deliver_ms) if deliver_ms.isdecimal() else None,
             )
         )
 
