@@ -283,14 +283,20 @@ def test_a_full_disk_does_not_hide_messages() -> None:
     assert ["a"] == found(store, "a")
 
 
-def test_a_rotten_record_does_not_stop_the_index() -> None:
-    """What stands behind it in its segment cannot be found, later segments can."""
+@pytest.mark.parametrize("size", [4, 60])
+def test_what_stands_behind_a_rotten_record_is_found(size: int) -> None:
+    """In its segment and in later ones: else what has arrived could still be moved."""
     disk = MemoryDisk()
-    store = open_store(disk, options=small_options(max_index_num=1000))
+    store = open_store(disk, options=small_options(message_index_enable=False))
     put_keys(store, *"abcdefghijkl")
-    disk.open(f"{ROOT}/commitlog/{0:020d}").write(4, b"rot")
+    disk.rot(f"{ROOT}/commitlog/{0:020d}", 4, bytes(size))
+    index = follower(store, disk)
 
-    assert ([], ["l"]) == (found(store, "a"), found(store, "l"))
+    assert [0, 1, 1] == [
+        len(index.query("T", key, count_max=9, begin_ms=0, end_ms=1 << 62, unique=False))
+        for key in "abl"
+    ]
+    assert not index.is_behind
 
 
 def test_without_an_index_nothing_is_found() -> None:

@@ -127,6 +127,23 @@ def test_a_queue_that_cannot_be_read_is_made_again(operation: Operation) -> None
     assert 12 == store.put([message()])[0].queue_offset
 
 
+@pytest.mark.parametrize("zeros", [8, RECORD_SIZE])
+def test_damage_of_another_queue_does_not_end_a_queue_that_is_made_again(zeros: int) -> None:
+    """The log is read on behind it: what stands there stays, and keeps its numbers."""
+    rig = Rig(3)
+    put_bodies(rig.store, "o" * 100, topic="U")
+    put_bodies(rig.store, *BODIES[3:12])
+    rig.kill()
+    rig.set_checkpoint(START_MS + 12_000, START_MS + 12_000)
+    rig.disk.rot(f"{ROOT}/commitlog/{0:020d}", POSITIONS[3], bytes(zeros))
+    rule = FaultRule(operations=[Operation.READ], name="T/0", fault=Fault(errno.EIO))
+    store = open_store(FaultyDisk(rig.disk, ROOT, FaultRules(rule)), rig.clock)
+
+    assert ALL == read_bodies(store)
+    assert 12 == store.put([message()])[0].queue_offset
+    assert 1 == store.put([message(topic="U")])[0].queue_offset
+
+
 def test_other_settings_are_refused() -> None:
     """Files of queues that all have another length are not damaged."""
     rig = Rig()

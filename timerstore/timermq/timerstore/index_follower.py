@@ -160,11 +160,21 @@ class IndexFollower:
         start = max(self.position, log.min_offset)
         keys = KeyColumns()
         end = self._take_keys(keys, start, count_max) or self._read_keys(keys, start, count_max)
-        self._index.add(keys.hashed())
         if end == start:
-            # A record that rotted on the disk. Nothing in its segment can be found behind it.
-            end = min(log.next_segment_start(start), log.max_offset)
+            end = self._pass_damage(keys, start)
+        self._index.add(keys.hashed())
         self.position = end
+
+    def _pass_damage(self, keys: KeyColumns, start: int) -> int:
+        """Where the next record stands; one that is certain all the same is indexed."""
+        found = next(iter(LogReading(self._log, start, purpose="keys of records")), None)
+        if found is None:
+            return self._log.max_offset
+        phy_offset, record = found
+        if phy_offset > start:
+            return phy_offset
+        keys.add_block(record, start, 1)
+        return start + len(record)
 
     def _take_keys(self, keys: KeyColumns, start: int, count_max: int) -> int | None:
         """Take the keys of what was just written there; where what is left begins, None without.

@@ -23,6 +23,7 @@ from .commit_log import CommitLog
 from .consume_queue import ConsumeQueue
 from .delay_levels import SCHEDULE_TOPIC
 from .errors import StoreFormatError
+from .log_reading import LogReading
 from .log_record import LogRecord, read_log_record
 from .queue_unit import UNIT
 from .record_check import CheckKind
@@ -176,18 +177,16 @@ class QueueCheck:
         return block[at : at + UNIT.size]
 
     def _records(self, first: int, end: int) -> Iterator[tuple[int, int, LogRecord]]:
-        """The records that queues hold, from a record on, up to an end or the first damage.
+        """The records that queues hold, from a record on, up to an end.
 
         Those that are not as they were written say nothing, and are left out.
         """
-        for phy_offset, size in self._log.scan(first, check_crc=False):
-            if phy_offset >= end:
-                return
-            if not self._log.old.compare(phy_offset, phy_offset + size):
+        for phy_offset, data in LogReading(self._log, first, end=end, purpose="queues"):
+            if not self._log.old.compare(phy_offset, phy_offset + len(data)):
                 continue
-            record = read_log_record(self._log.read(phy_offset, size))
+            record = read_log_record(data)
             if record.is_queued and record.queue_offset >= 0:
-                yield phy_offset, size, record
+                yield phy_offset, len(data), record
 
     def _is_of_queue(self, record: LogRecord, topic: str, phy_offset: int) -> bool:
         is_deleted = self._store.register.is_deleted(topic, phy_offset)

@@ -5,7 +5,7 @@ queues that cannot be continued, because units in between are missing, are found
 log's start.
 """
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 
 import attrs
 
@@ -14,6 +14,7 @@ from .consume_queue import ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 from .delay_levels import SCHEDULE_TOPIC
 from .dispatch import unit_tags_code
+from .log_reading import LogReading
 from .log_record import LogRecord, read_log_record
 from .lost_records import LostRecords, PlacedUnit
 from .queue_unit import UNIT
@@ -105,12 +106,8 @@ class Redispatch:
         self._write()
 
     def _run(self, first: int, end: int, only: Set[QueueKey] | None, is_whole_log: bool) -> None:
-        log = self._log
-        records = log.walk(first) if only is None else log.scan(first, check_crc=False)
-        for phy_offset, size in records:
-            if phy_offset >= end:
-                return
-            record = read_log_record(log.read(phy_offset, size))
+        for phy_offset, data in self._records(first, end, is_scanned=only is None):
+            size, record = len(data), read_log_record(data)
             if not record.is_queued:
                 continue
             topic = record.topic.decode("utf-8", "replace")
@@ -127,6 +124,16 @@ class Redispatch:
                 PlacedUnit(topic, record.queue_id, record.queue_offset, phy_offset, size, unit),
                 is_whole_log,
             )
+
+    def _records(self, first: int, end: int, *, is_scanned: bool) -> Iterator[tuple[int, bytes]]:
+        """Position and bytes of each record; one that was not scanned may be behind damage."""
+        if not is_scanned:
+            yield from LogReading(self._log, first, end=end, purpose="queues made again")
+            return
+        for phy_offset, size in self._log.walk(first):
+            if phy_offset >= end:
+                return
+            yield phy_offset, self._log.read(phy_offset, size)
 
     def _keep(self, unit: PlacedUnit, only: Set[QueueKey] | None, is_whole_log: bool) -> None:
         if only is None or (unit.topic, unit.queue_id) in only:

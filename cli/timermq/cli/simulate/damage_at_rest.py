@@ -1,9 +1,10 @@
-"""What a disk does to the files between two processes, and what may come of it: no more than that.
+"""What a disk does to the files, and what may come of it: no more than that.
 
 A damage is one flipped bit, a sector of zeros, an older state of a sector, or a sector in the place
 of another. It is done where the store says that all is durable: what a kill or a power cut has left
 behind that looks the same. Which records it touches is read from the log before it is done, so what
-is excused is what the damage has met:
+is excused is what the damage has met. While a process serves the damaged files it may give out what
+it has not compared since: that is not judged before the next start, which finds what is damaged.
 
 ==============================  ====================================================================
 what was damaged                what is excused
@@ -13,8 +14,10 @@ the record of a message         it is in quarantine, by name, or passed over in 
                                 a transaction
 of one that has arrived         the same; the waiting one arrives in its place when the store is
                                 repaired
+of one that left damaged        a repair has put an empty one in its place
 of a cancel or a move           it does not take effect; or the message is in quarantine
 the commit log                  a message is in quarantine as ``in_doubt``: it may have arrived
+a unit that a process reads     as many messages as are in quarantine as ``gone``
 a table                         it is as it was saved before
 anything                        a start is refused with file and offset, and has changed nothing
 ==============================  ====================================================================
@@ -68,6 +71,8 @@ FOLLOWING = frozenset({FileFamily.ABORT, FileFamily.LOCK, FileFamily.INDEX, File
 """Files that a refused start may change: they hold nothing, or are read by no start."""
 DRAWS_MAX = 50
 """Tries to find a place that is durable for sure."""
+_SERVED_FROM = frozenset({FileFamily.COMMIT_LOG, FileFamily.CONSUME_QUEUE})
+"""What consumers are given is read from these."""
 _ASKED = frozenset({Rule.CANCEL, Rule.RESCHEDULE})
 
 
@@ -90,15 +95,29 @@ class DamageAtRest:
     """Of those whose record on their topic was damaged."""
     is_told: bool = attrs.field(default=False, init=False)
     """A broker has logged that it passed something over, or a store with damage was repaired."""
+    has_served_units: bool = attrs.field(default=False, init=False)
+    """Units were damaged under a process: one that it read before they were compared named a record
+    that is not there, and was set aside as that."""
     families: set[FileFamily] = attrs.field(factory=set[FileFamily], init=False)
     """What was damaged so far."""
+    _gone: set[int] = attrs.field(factory=set[int], init=False)
+    """Positions in quarantine that such units named."""
+    _of_units: set[str] = attrs.field(factory=set[str], init=False)
+    """Unique keys of messages that they stand for, one each."""
     _earlier: Image = attrs.field(factory=dict[str, bytes], init=False)
-    _latest: Damage | None = attrs.field(default=None, init=False)
-    """The newest one, if no process has begun behind it."""
+    _latest: list[Damage] = attrs.field(factory=list[Damage], init=False)
+    """Those behind which no process has begun."""
+    _are_met: int = attrs.field(default=0, init=False)
+    """So many of them were there as the process began that starts."""
     _before_start: Image = attrs.field(factory=dict[str, bytes], init=False)
 
-    def do(self, wanted: DamageDraw) -> None:
-        """Damage the files, if there is anything to damage."""
+    def do(self, wanted: DamageDraw, *, is_served: bool = False) -> None:
+        """Damage the files, if there is anything to damage.
+
+        Args:
+            wanted: What and where.
+            is_served: A process has them open.
+        """
         if not self.disk.exists(self.root):
             return
         image = read_image(self.disk, self.root)
@@ -119,13 +138,18 @@ class DamageAtRest:
             return
         if found is None:
             return
-        self.counts[f"damage: {found.family.value}, {found.kind.value}"] += 1
+        when = "damage while served" if is_served else "damage"
+        self.counts[f"{when}: {found.family.value}, {found.kind.value}"] += 1
         self.families.add(found.family)
+        self.has_served_units |= is_served and found.family is FileFamily.TIMER_LOG
         if found.family is FileFamily.COMMIT_LOG:
-            for record in _touched(found, image):
+            for record in _touched(found, image[found.path]):
                 self._note(record)
+            for record in _touched(found, _changed(found, image[found.path])):
+                self.names.add(name_of(record.properties_dict()))
+        self.seen.is_doubtful |= is_served and found.family in _SERVED_FROM
         self.disk.rot(found.path, found.offset, found.after)
-        self._latest = found
+        self._latest.append(found)
 
     def remember(self) -> None:
         """Keep the files as they are for the next damage, which may bring back an older state."""
@@ -134,22 +158,24 @@ class DamageAtRest:
 
     def begin_start(self) -> None:
         """A process is about to start over the files."""
-        if self._latest is not None:
+        self._are_met = len(self._latest)
+        if self._latest:
             self._before_start = read_image(self.disk, self.root)
 
     def end_start(self) -> None:
         """It takes requests: whatever was damaged is known, or is met later."""
-        self._latest = None
+        del self._latest[: self._are_met]
+        self.seen.is_doubtful = False
 
     def is_refused(self, error: BaseException) -> bool:
         """Whether a start ended rightly: something is damaged, and the error names the place."""
         is_named = isinstance(error, StoreFormatError | ConfigTableError)
-        return self._latest is not None and is_named
+        return bool(self._latest) and is_named
 
     def end_refused(self) -> Iterator[str]:
         """A start was refused; what is wrong with that. Then the files are as before the damage."""
-        damage, after = self._latest, read_image(self.disk, self.root)
-        is_table = damage is not None and damage.family is FileFamily.CONFIG
+        after = read_image(self.disk, self.root)
+        is_table = any(one.family is FileFamily.CONFIG for one in self._latest)
         for path in sorted(self._before_start.keys() | after.keys()):
             was, found = self._before_start.get(path, b""), after.get(path, b"")
             family = family_of(self.root, path)
@@ -157,10 +183,23 @@ class DamageAtRest:
                 continue  # tables are read behind the recovery of the store
             if family not in FOLLOWING and was != found:
                 yield f"a refused start has changed {path}"
-        if damage is not None:
-            self.counts["starts refused for damage"] += 1
-            self.disk.rot(damage.path, damage.offset, damage.before)
-        self._latest = None
+        self.counts["starts refused for damage"] += 1
+        for damage in reversed(self._latest):
+            self._undo(damage)
+        self._latest.clear()
+
+    def _undo(self, damage: Damage) -> None:
+        """Put back what nobody has written since."""
+        if not self.disk.exists(damage.path):
+            return
+        file = self.disk.open(damage.path, read_only=True)
+        found = file.read(damage.offset, len(damage.before))
+        file.close()
+        mended = bytes(
+            was if now == after else now
+            for was, after, now in zip(damage.before, damage.after, found, strict=False)
+        )
+        self.disk.rot(damage.path, damage.offset, mended)
 
     def hear(self, event: str) -> bool:
         """Something was logged as an error; whether a damage explains it."""
@@ -176,8 +215,13 @@ class DamageAtRest:
             in_doubt: Of those that may have arrived.
         """
         name, rule = broken.message_id, broken.rule
+        if rule is Rule.NOT_LOST and len(self._of_units | {name}) <= len(self._gone):
+            self._of_units.add(name)
+            return True
         if FileFamily.COMMIT_LOG not in self.families:
             return False
+        if rule is Rule.OFFSETS and broken.expected.partition(" behind ")[0] in self.seen.fillers:
+            return True
         if name in self.names:
             if rule is Rule.NOT_LOST:
                 return bool(aside[name]) or self.is_told
@@ -191,6 +235,9 @@ class DamageAtRest:
     def is_expected_aside(self, origin_py: int, reason: str) -> bool:
         """Whether a record may be in quarantine: it was damaged, or may have been delivered."""
         is_doubt = reason == "in_doubt" and FileFamily.COMMIT_LOG in self.families
+        if reason == "gone" and self.has_served_units:
+            self._gone.add(origin_py)
+            return True
         return is_doubt or origin_py in self.positions
 
     def _is_durable(self, damage: Damage, image: Image) -> bool:
@@ -218,7 +265,7 @@ class DamageAtRest:
             return
         self.arrived.add(name)
         self.seen.forget((record.topic, name), (record.queue_id, record.queue_offset))
-        deliver_ms = properties.get("TIMER_DELIVER_MS")
+        deliver_ms = properties.get("TIMER_DELIVER_MS", "")
         # It stood there, whoever could read it.
         self.tell(
             Publish(
@@ -229,14 +276,20 @@ class DamageAtRest:
                 queue=record.queue_id,
                 offset=record.queue_offset,
                 stored_ms=record.store_ms,
-                deliver_ms=None if deliver_ms is None else int(deliver_ms),
+                deliver_ms=int(deliver_ms) if deliver_ms.isdecimal() else None,
             )
         )
 
 
-def _touched(damage: Damage, image: Image) -> Iterator[Record]:
-    """Records with bytes in the sector that is about to be damaged."""
-    data, start = image[damage.path], int(damage.path.rpartition("/")[2])
+def _changed(damage: Damage, data: bytes) -> bytes:
+    """The file as it is with the damage."""
+    end = damage.offset + len(damage.after)
+    return data[: damage.offset] + damage.after + data[end:]
+
+
+def _touched(damage: Damage, data: bytes) -> Iterator[Record]:
+    """Records of the file with bytes in the damaged sector."""
+    start = int(damage.path.rpartition("/")[2])
     first, end = damage.offset, damage.offset + SECTOR_SIZE
     for record in segment_records(data, start, end=end):
         if record.phy_offset + record.size > start + first:

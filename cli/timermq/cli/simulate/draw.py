@@ -18,6 +18,7 @@ from .full_disk_plan import with_full_disks, with_plain_file_systems
 from .poison_plan import with_poison
 from .read_error_plan import with_read_errors
 from .rest_plan import with_rests
+from .rot_plan import with_rots
 from .scenario import FaultKind, Scenario
 from .sharp_ends import with_sharp_ends
 from .transaction_plan import with_delayed_transactions, with_transactions
@@ -59,5 +60,7 @@ def draw_scenario(
         scenario = with_plain_file_systems(scenario)
     if FaultKind.ROCKETMQ in faults:
         scenario = with_begun_stores(scenario)
-    scenario = with_rests(scenario, faults)
-    return scenario
+    if FaultKind.ROT in faults:
+        scenario = with_rots(scenario)
+    # What is damaged has lost no file, and is damaged in one way only.
+    return scenario if scenario.rots else with_rests(scenario, faults)

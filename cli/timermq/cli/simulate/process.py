@@ -36,7 +36,7 @@ from .leaves import in_words, leaves
 from .process_disk import ProcessDisk
 from .recovery_rows import STORE, store_row
 from .removed_segments import RemovedSegments
-from .scenario import SAVING_MS, EndKind, Life, Scenario, Settings, Trigger
+from .scenario import SAVING_MS, EndKind, Life, Rot, Scenario, Settings, Trigger
 from .staged_clock import StagedClock
 from .staged_network import StagedNetwork
 
@@ -124,6 +124,7 @@ class Process:
         self._faults_before = 0 if faults is None else len(faults.struck)
         self._scope = trio.CancelScope()
         self._ready = trio.Event()
+        self._over = trio.Event()
 
     async def live(self, life: Life | None) -> None:
         """Start the broker and run it to its end.
@@ -198,6 +199,10 @@ class Process:
         """Wait until requests are taken, or the process is over."""
         await self._ready.wait()
 
+    async def wait_over(self) -> None:
+        """Wait until the process is over."""
+        await self._over.wait()
+
     def crash(self, kind: EndKind, torn: int = 0) -> None:
         """End the process now; nothing happens when it has ended already."""
         if self.is_over:
@@ -224,6 +229,7 @@ class Process:
 
     def _die(self) -> None:
         self.is_over = True
+        self._over.set()
         self._disk.die()
         self._around.network.cut_all()
 
@@ -236,6 +242,13 @@ class Process:
         except (OSError, StoreFailedError):
             return False
         return result.status.is_stored and not self.is_over
+
+    async def rot(self, rot: Rot) -> None:
+        """Damage files behind so many changes, or after a minute."""
+        damage = self._around.damage
+        self._disk.rot_at(rot.skip + 1, lambda: damage.do(rot.damage, is_served=True))
+        await trio.sleep(TRIGGER_SECONDS)
+        self._disk.rot_now()
 
     async def _end(self, life: Life) -> None:
         """Wait for the end's time and cause, and bring it."""
@@ -336,8 +349,10 @@ class Process:
         service, total = self.broker.timer_store, self._around.removed.counts
         counts = service.counts
         damage = self._around.damage
-        expected = {"early": 0, "missing": len(damage.positions)}
-        if FileFamily.COMMIT_LOG not in damage.families:
+        expected = {"early": 0}
+        if not damage.has_served_units:
+            expected["missing"] = len(damage.positions)
+        if FileFamily.COMMIT_LOG not in damage.families and not damage.has_served_units:
             # Else the last look tells what may be there.
             expected["set_aside"] = self._around.scenario.poisons
         for name, count_max in expected.items():

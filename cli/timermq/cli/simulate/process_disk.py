@@ -114,6 +114,8 @@ class ProcessDisk:
         self._crash: Callable[[], None] | None = None
         self._place = Place.BEFORE
         self._left = 0
+        self._rot: Callable[[], None] | None = None
+        self._rot_left = 0
         self.operations = 0
         """Changes so far."""
 
@@ -127,10 +129,28 @@ class ProcessDisk:
         """
         self._left, self._place, self._crash = count, place, crash
 
+    def rot_at(self, count: int, rot: Callable[[], None]) -> None:
+        """Damage files right before the operation that is ``count`` further on (1: the next one).
+
+        Args:
+            count: 1 or more.
+            rot: Does it; called once.
+        """
+        self._rot_left, self._rot = count, rot
+
+    def rot_now(self) -> None:
+        """Damage files, unless that has happened or the process is over."""
+        rot, self._rot = self._rot, None
+        if rot is not None and not self.is_dead:
+            rot()
+
     def begin(self) -> Place | None:
         """An operation begins; says where in it the process is to end. For its files."""
         self._check()
         self.operations += 1
+        self._rot_left -= 1
+        if self._rot_left == 0:
+            self.rot_now()
         if self._crash is None:
             return None
         self._left -= 1

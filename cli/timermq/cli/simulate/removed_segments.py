@@ -58,7 +58,7 @@ class RemovedSegments:
     def _note(self, record: Record) -> None:
         properties = record.properties_dict()
         name = name_of(properties)
-        deliver_ms = properties.get("TIMER_DELIVER_MS")
+        deliver_ms = properties.get("TIMER_DELIVER_MS", "")
         self.tell(
             Publish(
                 at_ms=self.now_ms(),
@@ -68,7 +68,7 @@ class RemovedSegments:
                 queue=record.queue_id,
                 offset=record.queue_offset,
                 stored_ms=record.store_ms,
-                deliver_ms=None if deliver_ms is None else int(deliver_ms),
+                deliver_ms=int(deliver_ms) if deliver_ms.isdecimal() else None,
             )
         )
         self.seen.forget((record.topic, name), (record.queue_id, record.queue_offset))

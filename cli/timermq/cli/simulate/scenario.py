@@ -56,6 +56,8 @@ class FaultKind(enum.Enum):
     """The file system cannot reserve blocks: they are written one after the other."""
     DAMAGE = "damage"
     """Bits are flipped between two processes, sectors are zero, old, or in another's place."""
+    ROT = "rot"
+    """The same while the broker runs, which may look for it."""
     LOST = "lost"
     """Files that can be made again are gone when a process begins."""
     ROCKETMQ = "rocketmq"
@@ -111,6 +113,16 @@ class DamageDraw:
     seed: int
     """Decides where."""
     family: FileFamily
+
+
+@attrs.frozen(kw_only=True)
+class Rot:
+    """One damage of the files of a process that runs; without one at that time there is none."""
+
+    at_ms: int
+    damage: DamageDraw
+    skip: int = 0
+    """Changes of the disk before it, for a minute at most."""
 
 
 @attrs.frozen(kw_only=True)
@@ -224,6 +236,7 @@ class Scenario:
     clock_faults: tuple[ClockFault, ...] = ()
     disk_faults: tuple[DiskFault, ...] = ()
     full_disks: tuple[FullDisk, ...] = ()
+    rots: tuple[Rot, ...] = ()
     cleanings_ms: tuple[int, ...] = ()
     """When the store cleans, beside its own interval."""
     sync_max_ms: int = 0
@@ -239,6 +252,12 @@ class Scenario:
         """Settings of a life; None: of the last one."""
         own = None if life is None else life.settings
         return Settings(store=self.store, timer=self.timer) if own is None else own
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the disk damages files."""
+        rests = [one.rest for one in self.lives if one.rest is not None]
+        return bool(self.rots) or any(one.damages for one in rests)
 
     @property
     def poisons(self) -> int:

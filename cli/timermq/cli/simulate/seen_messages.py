@@ -30,6 +30,10 @@ class SeenMessages:
     is_sync: bool
     power_cuts: int = attrs.field(default=0, init=False)
     """So far."""
+    is_doubtful: bool = attrs.field(default=False, init=False)
+    """What is read was damaged under this process, which may not have noticed yet."""
+    fillers: set[str] = attrs.field(factory=set[str], init=False)
+    """Places, as rules name them, where a repair says that there was a message."""
     forgotten: set[str] = attrs.field(factory=set[str], init=False)
     """Unique keys of what was taken back and cleaned since then."""
     _places: dict[tuple[str, str], set[Place]] = attrs.field(

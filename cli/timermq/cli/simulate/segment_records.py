@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
-from timermq.timerstore.record import MAGIC_V1, Record, decode_record
+from timermq.timerstore.record import MAGIC_V1, Record, RecordError, decode_record
 from timermq.timerstore.record_check import CheckKind, check_record
 
 _MAGIC = MAGIC_V1.to_bytes(4, signed=True)
@@ -28,5 +29,6 @@ def segment_records(data: bytes, start: int, *, end: int | None = None) -> Itera
             behind = data.find(_MAGIC, at + 1 + _MAGIC_AT)
             at = end if behind < 0 else behind - _MAGIC_AT
             continue
-        yield decode_record(data[at : at + found.size])
+        with contextlib.suppress(RecordError):  # a topic, or properties, that are no text
+            yield decode_record(data[at : at + found.size])
         at += found.size

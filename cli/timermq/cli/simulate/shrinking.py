@@ -49,6 +49,7 @@ def size_of(scenario: Scenario) -> int:
     """How much a plan holds: clients, lives, faults of the clock, and steps."""
     steps = sum(len(client.steps) for client in scenario.clients)
     disk = len(scenario.disk_faults) + len(scenario.full_disks) + len(scenario.cleanings_ms)
+    disk += len(scenario.rots)
     rests = sum(life.rest is not None for life in scenario.lives)
     begun = 0 if scenario.begun is None else len(scenario.begun.items)
     others = len(scenario.clients) + len(scenario.lives) + len(scenario.clock_faults)
@@ -84,6 +85,8 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
         yield attrs.evolve(scenario, disk_faults=disk_faults)
     for full_disks in _without(scenario.full_disks):
         yield attrs.evolve(scenario, full_disks=full_disks)
+    for rots in _without(scenario.rots):
+        yield attrs.evolve(scenario, rots=rots)
     for cleanings_ms in _without(scenario.cleanings_ms):
         yield attrs.evolve(scenario, cleanings_ms=cleanings_ms)
     for at, client in enumerate(scenario.clients):

@@ -245,6 +245,8 @@ class StagedClient:
         answer = answers[0] if answers else None
         if answer is None or answer.code not in _FOUND_OR_NOT:
             return
+        if self._seen.is_doubtful:
+            return
         found = decode_messages(answer.body) if answer.code == ResponseCode.SUCCESS else []
         for fault in self._seen.faults_of(found, wanted, must_be_found):
             self._complain(fault)
@@ -268,10 +270,11 @@ class StagedClient:
         answer = answers[0] if answers else None
         if answer is None or "nextBeginOffset" not in answer.ext:
             return
-        if answer.code == ResponseCode.SUCCESS:
+        if answer.code == ResponseCode.SUCCESS and not self._seen.is_doubtful:
             for message in decode_messages(answer.body):
                 if "TIMERMQ_LOST" in message.properties:
-                    continue  # a repair says by it that there was one
+                    self._seen.fillers.add(f"{topic}/{queue_id}@{message.queue_offset}")
+                    continue
                 arrival = arrival_of(message, self._who, self._group, self._clock.now_ms())
                 self._tell(arrival)
                 self._seen.add(arrival, power_cuts)

@@ -41,7 +41,7 @@ from .process import DISK_SIZE, ROOT, Process, Surroundings
 from .recovery_rows import ROWS
 from .removed_segments import RemovedSegments
 from .rocketmq_store import begin, hand_back, lose
-from .scenario import DiskFault, FullDisk, Life, Scenario
+from .scenario import DiskFault, FullDisk, Life, Rot, Scenario
 from .seen_messages import SeenMessages
 from .staged_bulk import BulkLedger
 from .staged_client import StagedClient
@@ -126,7 +126,7 @@ class World:
             counts=self.counts,
         )
         """What the disk does to the files between processes."""
-        self._is_damaging = any(one.rest and one.rest.damages for one in scenario.lives)
+        self._is_damaging = scenario.is_damaged
         self._aside: list[Entry] = []
         """What is in quarantine in the end."""
         self._around = Surroundings(
@@ -200,6 +200,8 @@ class World:
                     nursery.start_soon(self._fail_disk, disk_fault)
                 for full_disk in scenario.full_disks:
                     nursery.start_soon(self._fill_disk, full_disk)
+                for rot in scenario.rots:
+                    nursery.start_soon(self._rot, rot)
                 for client in clients:
                     nursery.start_soon(client.run)
             await trio.sleep_until(scenario.duration_ms / 1000)
@@ -239,9 +241,10 @@ class World:
             self._rest(life)
             await trio.sleep(life.down_ms / 1000)
         self._last.set()
-        await self._live(None)
-        while self._process is not None and self._process.crashes:
-            await self._live_again(None)
+        for _ in range(2 if self._scenario.rots else 1):
+            await self._live(None)
+            while self._process is not None and self._process.crashes:
+                await self._live_again(None)
 
     def _rest(self, life: Life) -> None:
         """What happens to the files behind a process, before the next one."""
@@ -280,6 +283,11 @@ class World:
             )
         )
 
+    async def _rot(self, rot: Rot) -> None:
+        await trio.sleep_until(rot.at_ms / 1000)
+        if self._process is not None and self._process.has_begun and not self._process.is_over:
+            await self._process.rot(rot)
+
     async def _fill_disk(self, full: FullDisk) -> None:
         await trio.sleep_until(full.at_ms / 1000)
         total = full.total(self._disk.usage("/").used)
@@ -313,10 +321,13 @@ class World:
         left_ms = max(last_moment_ms(self._events) - self._clock.now_ms(), 0)
         await trio.sleep(min(left_ms, self._wait_max_ms()) / 1000)
         self._step_clock(max(last_moment_ms(self._events) - self._clock.now_ms(), 0))
-        for _ in range(SETTLE_MAX):
-            await trio.sleep(SETTLE_SECONDS)
-            if process.broker is None or is_drained(process.broker):
-                break
+        await self._settle(process)
+        if self._scenario.rots and process.broker is not None:
+            # What is damaged is found at the next start, if no scrub has found it.
+            process.broker.request_stop()
+            await process.wait_over()
+            process = await self._process_ready()
+            await self._settle(process)
         waited_until_ms = self._clock.now_ms()
         reader = self._last_client()
         for topic in TOPICS:
@@ -338,6 +349,13 @@ class World:
             for fault in faults_in(process.broker, kept, self.damage.is_expected_aside):
                 self.complain(fault)
             process.broker.request_stop()
+
+    async def _settle(self, process: Process) -> None:
+        """Wait until nothing waits any more; not for ever."""
+        for _ in range(SETTLE_MAX):
+            await trio.sleep(SETTLE_SECONDS)
+            if process.broker is None or is_drained(process.broker):
+                break
 
     async def _process_ready(self) -> Process:
         """The last process, once it takes requests; the disk may have ended some before it."""

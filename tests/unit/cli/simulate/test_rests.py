@@ -10,6 +10,7 @@ from timermq.cli.check_history.broken import Broken, Rule
 from timermq.cli.simulate.damage_at_rest import DamageAtRest
 from timermq.cli.simulate.draw import draw_scenario
 from timermq.cli.simulate.process_disk import BLOCKS_WRITTEN, Place, ProcessDisk
+from timermq.cli.simulate.rot_plan import FAMILIES
 from timermq.cli.simulate.scenario import DamageDraw, FaultKind, Loss, Scenario
 from timermq.cli.simulate.seen_messages import SeenMessages
 from timermq.cli.simulate.segment_records import segment_records
@@ -48,6 +49,38 @@ def test_each_kind_is_in_some_plans_and_not_in_all() -> None:
     assert {FileFamily.COMMIT_LOG, FileFamily.TIMER_CHECKPOINT, FileFamily.CONFIG} <= families
     assert [rest for plan in rests for rest in plan if rest.is_rocketmq]
     assert [] == [life for plan in drawn(FaultKind.KILL) for life in plan.lives if life.rest]
+
+
+def test_rot_is_in_some_plans_and_comes_alone() -> None:
+    """With every rate of the scrub, in every kind of file that a process has open."""
+    kinds = (FaultKind.ROT, FaultKind.DAMAGE, FaultKind.LOST, FaultKind.ENOSPC)
+    plans = drawn(*kinds)
+    rotting = [plan for plan in plans if plan.rots]
+
+    assert 0 < len(rotting) < len(plans)
+    assert {0, 20_000, 4 << 20} == {one.store.scrub_bytes_per_second for one in rotting}
+    assert {one for group in FAMILIES for one in group} == {
+        rot.damage.family for plan in rotting for rot in plan.rots
+    }
+    assert [] == [life for plan in rotting for life in plan.lives if life.rest]
+    assert [] == [plan for plan in rotting if plan.full_disks]
+
+
+def test_rot_comes_right_before_a_change_or_not_at_all() -> None:
+    """Once; a process that is over is not damaged any more."""
+    memory = MemoryDisk()
+    memory.make_dirs(ROOT)
+    disk = ProcessDisk(memory)
+    seen: list[int] = []
+    disk.rot_at(2, lambda: seen.append(disk.operations))
+    for name in "abc":
+        disk.open(f"{ROOT}/{name}", create=True)
+    disk.rot_now()
+    assert [2] == seen
+    disk.rot_at(1, lambda: seen.append(0))
+    disk.die()
+    disk.rot_now()
+    assert [2] == seen
 
 
 def test_what_is_asked_for_besides() -> None:
