@@ -36,7 +36,13 @@ from timermq.timerstore.memory_disk import MemoryDisk
 
 BATCH = 4
 BATCH_MS = 40
-OPTIONS = attrs.evolve(SMALL_WHEEL, deliver_batch_count_max=BATCH, timer_flush_interval_ms=170)
+OPTIONS = attrs.evolve(
+    SMALL_WHEEL,
+    # What rolls is put 15 slots ahead at least: five slots behind it need not wait for it.
+    timer_roll_window_slot=30,
+    deliver_batch_count_max=BATCH,
+    timer_flush_interval_ms=170,
+)
 IN_PASSES = attrs.evolve(OPTIONS, slot_units_max=40)
 """The burst is read in pieces, so whose units are still to come is known by lanes only."""
 INSTANT_MS = START_MS + 10_500
@@ -188,6 +194,41 @@ async def test_a_kill_among_the_turns(
     async with running(disk, clock, timer_options=options) as service:
         await trio.sleep(40)
         check(arrivals_everywhere(service.store))
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 6), (3, 9), (3, 20), (9, 60)])
+async def test_rolls_of_a_smaller_window_are_not_overtaken(
+    autojump_clock: trio.testing.MockClock, before: int, after: int
+) -> None:
+    """They land sooner than rolls of the present window: the slots behind them wait for that.
+
+    Some of one moment have come to its slot before the outage, as have some deletes; others have
+    another roll to go.
+    """
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    sent = [f"m{number}" for number in range(24)]
+    gone, moved = sent[1::4], sent[3::4]
+    moment_ms = START_MS + 2_000 * before + 1_199
+    wheel = attrs.evolve(SMALL_WHEEL, timer_roll_window_slot=before)
+    async with running(disk, clock, timer_options=wheel) as service:
+        for body in sent:
+            service.put([timed(body, moment_ms)])
+            await trio.sleep(0.15)
+            if body in gone:
+                service.put([delete_of(body, moment_ms)])
+            elif body in moved:
+                wanted = Wanted("T", body)
+                found = service.cancellation.reschedule(wanted, clock.now_ms() - 1)
+                assert found.verdict is Verdict.CANCELLED
+        await trio.sleep(0.5)
+    clock.step(40_000)
+    wheel = attrs.evolve(SMALL_WHEEL, timer_roll_window_slot=after, deliver_batch_count_max=1)
+    async with running(disk, clock, timer_options=wheel) as service:
+        await trio.sleep(20)
+        came = [one.body for one in arrivals(service.store)]
+
+    assert came == [*moved, *(body for body in sent if body not in gone + moved)]
 
 
 @pytest.mark.parametrize("turns", [0, 3, 9, 20])

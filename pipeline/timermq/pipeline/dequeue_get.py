@@ -209,6 +209,10 @@ class DequeueGet:
         while slot_ms is not None and slot_ms <= self._present_ms() and slot_ms < end_ms:
             if room <= 0 or len(later) + 1 >= options.open_slots_max:
                 break
+            # Units of an earlier run may have been put there with a smaller window.
+            lands_ms = self.slots.rolls_land_ms(slot_ms)
+            if lands_ms is not None and slot_ms >= lands_ms:
+                break
             slot = self.slots.get(slot_ms)
             if not slot.is_settled and not await self._settles(slot):
                 break

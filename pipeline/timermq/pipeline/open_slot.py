@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from timermq.timerlog import (
     MAGIC_DELETE,
@@ -79,6 +80,8 @@ class OpenSlot:
     first_sent_py: int | None = None
     """The slot's messages are delivered at this position of the commit log or behind it; None:
     none has left before the slots before it were over."""
+    roll_ahead_ms: int | None = None
+    """The least that a unit which rolls here was put ahead of its writing; None: none rolls."""
     seen_pos: int = NO_POS
     """Units up to this timer-log position have been read."""
     _base_pos: int = NO_POS
@@ -196,6 +199,7 @@ class OpenSlot:
         made["deliver_ms"][rolls] = self.slot_ms
         marks = ((chunk.magic & MAGIC_DELETE) != 0) & ~rolls
         is_done = self.is_done(made)
+        self._note_rolls(chunk.delay_ms[rolls & ~is_done])
         keep = ~marks & ~is_done
         asked = keep & ~exact
         if deletes is not None:
@@ -214,6 +218,12 @@ class OpenSlot:
             yield
         kept: Requests = made[keep]
         return kept
+
+    def _note_rolls(self, ahead_ms: NDArray[np.int32]) -> None:
+        if len(ahead_ms):
+            least_ms = int(ahead_ms.min())
+            known_ms = self.roll_ahead_ms
+            self.roll_ahead_ms = least_ms if known_ms is None else min(known_ms, least_ms)
 
     def _is_no_delete(self, made: Requests, index: int, deletes: set[bytes]) -> bool:
         """Put what a delete names to the others; True when it cannot be read."""

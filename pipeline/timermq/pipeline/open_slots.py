@@ -22,6 +22,7 @@ from timermq.wheel import TimerWheel
 from .left_out import names_in_delete
 from .open_slot import OpenSlot
 from .record_kin import RecordKin
+from .roll import lands_from
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
 from .timer_record import (
@@ -48,6 +49,8 @@ class OpenSlots:
     options: TimerOptions
     counts: TimerCounts
     _open: dict[int, OpenSlot] = attrs.field(factory=dict[int, OpenSlot], init=False)
+    _rolling: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
+    """Closed slots whose rolls are not written, with the first slot that these may land in."""
 
     def get(self, slot_ms: int) -> OpenSlot:
         """The slot, opened with the first call; nothing is read."""
@@ -77,8 +80,31 @@ class OpenSlots:
         return entry is None or entry.last_pos <= slot.seen_pos
 
     def close(self, slot: OpenSlot) -> None:
-        """Forget the slot."""
+        """Forget the slot, but for where its rolls may land until they are written."""
         del self._open[slot.slot_ms]
+        lands_ms = self._rolls_land_ms(slot)
+        if lands_ms is not None:
+            self._rolling[slot.slot_ms] = lands_ms
+
+    def rolls_land_ms(self, before_ms: int) -> int | None:
+        """The first slot into which a roll of an earlier one may bring something yet.
+
+        Args:
+            before_ms: Slots before this one are asked; those that are not closed have been read.
+
+        Returns:
+            None when there is none: nothing of them rolls, or all of it is written.
+        """
+        for slot_ms in [one for one in self._rolling if one < self.state.rolled_ms]:
+            del self._rolling[slot_ms]
+        earlier = (slot for slot in self._open.values() if slot.slot_ms < before_ms)
+        found = (*self._rolling.values(), *map(self._rolls_land_ms, earlier))
+        return min((lands_ms for lands_ms in found if lands_ms is not None), default=None)
+
+    def _rolls_land_ms(self, slot: OpenSlot) -> int | None:
+        if slot.roll_ahead_ms is None:
+            return None
+        return lands_from(slot.slot_ms, slot.roll_ahead_ms, self.options.timer_precision_ms)
 
     def first_sent_py(self) -> int | None:
         """From where on in the commit log deliveries of open slots stand; None: there are none.

@@ -50,6 +50,20 @@ def roll_targets(
     return targets_ms
 
 
+def lands_from(slot_ms: int, ahead_ms: int, precision_ms: int) -> int:
+    """The first slot into which what waits for a roll may come, whatever window it was made with.
+
+    The window may have been another one in an earlier run. It was no smaller than the way ahead, so
+    a third of that way is left at least; RocketMQ leaves as much.
+
+    Args:
+        slot_ms: Where it waits.
+        ahead_ms: How far ahead of its writing it was put there.
+        precision_ms: Width of a slot.
+    """
+    return slot_ms + ahead_ms // precision_ms // 3 * precision_ms
+
+
 def window_slots(
     out_ms: NDArray[np.int64],
     offsets_py: NDArray[np.int64],

@@ -16,6 +16,7 @@ from timermq.pipeline.timer_request import Requests
 from timermq.timerlog import MAGIC_DEFAULT, MAGIC_DELETE, MAGIC_ROLL, UnitChunk, pack_exact
 
 SLOT_MS = 1_000_000
+DELAY_MS = 5_000
 
 
 @attrs.define
@@ -40,6 +41,7 @@ class Chain:
                 size_py=np.full(len(rows), 10, np.int32),
                 topic_hash=np.zeros(len(rows), np.int32),
                 magic=np.array([row[2] for row in rows], np.int32),
+                delay_ms=np.full(len(rows), DELAY_MS, np.int32),
                 reserved=pack_exact(order, behind),
             )
 
@@ -125,6 +127,18 @@ def test_late_units(first: list[int], late: list[int], now: int, units_max: int)
     assert sorted(early + rest) == sorted(
         (SLOT_MS + 1 + behind, order) for behind, order, _ in chain.units
     )
+
+
+def test_how_far_ahead_its_rolls_were_put() -> None:
+    """The least distance of those that roll, and of no others."""
+    chain = Chain([(0, 0, MAGIC_DEFAULT)])
+    slot = opened(chain)
+    join(slot, chain)
+    assert slot.roll_ahead_ms is None
+
+    chain.units.append((0, 1, MAGIC_DEFAULT | MAGIC_ROLL))
+    join(slot, chain)
+    assert slot.roll_ahead_ms == DELAY_MS
 
 
 def test_nothing_before_its_millisecond() -> None:

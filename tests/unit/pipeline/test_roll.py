@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timermq.pipeline.roll import roll_targets
+from timermq.pipeline.roll import lands_from, roll_targets
 
 
 @given(
@@ -31,6 +31,8 @@ def test_target_is_on_the_way(window: int, beyond: int, offset_py: int, precisio
     assert window // 2 <= slots <= window
     assert int(rolled[0]) + window // 3 * precision_ms <= target
     assert int(rolled[0]) % precision_ms == 0
+    # Known later too, by who has another window.
+    assert lands_from(int(rolled[0]), int(rolled[0]) - write_ms, precision_ms) <= target
 
 
 def test_burst_is_spread() -> None:

@@ -52,6 +52,8 @@ class UnitChunk:
     offset_py: Int64s
     size_py: NDArray[np.int32]
     magic: NDArray[np.int32]
+    delay_ms: NDArray[np.int32]
+    """How far ahead of its writing a unit was linked."""
     topic_hash: NDArray[np.int32]
     reserved: Int64s
 
@@ -121,6 +123,7 @@ def _chunk(segment: MappedFile, positions: Int64s, slot_ms: int, end: int) -> Un
         offset_py=units["offset_py"].astype(np.int64),
         size_py=units["size_py"].astype(np.int32),
         magic=units["magic"].astype(np.int32),
+        delay_ms=units["delay_ms"].astype(np.int32),
         topic_hash=units["topic_hash"].astype(np.int32),
         reserved=units["reserved"].astype(np.int64),
     )
