@@ -149,6 +149,7 @@ class Acts:
         if self._draw.random() < 0.7:
             await self._retry(service, letter, origin_py)
             return
+        letter.note(Kind.ASKED_TO_DROP, 0)
         released = service.release.drop(origin_py, by="the judge")
         self._stage.tell(f"drop {letter.name}: {released.verdict.value}")
         if released.verdict is Release.DROPPED and await is_told(

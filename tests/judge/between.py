@@ -107,6 +107,8 @@ class Between:
                 continue
             if not facts.versions or letter.is_recalled or facts.waits_at in self._reader.damaged:
                 continue
+            if facts.waits_at in found.entries:
+                continue  # set aside before, with the bytes that it had then
             if facts.waits_at == log.records[-1].position:
                 continue  # a start walks over the newest record, and refuses it
             in_sector = (facts.waits_at + HEAD.size) % SECTOR_SIZE

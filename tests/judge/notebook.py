@@ -24,6 +24,12 @@ class Kind(enum.Enum):
     ASKED_TO_MOVE = "asked to move"
     """The process ended before the answer: it arrives at this moment, or as if nothing was said."""
     ASKED_TO_CANCEL = "asked to cancel"
+    ASKED_TO_DROP = "asked to drop"
+    """The process ended before the answer: a mark in the log tells whether it never arrives."""
+
+
+ASKED = frozenset({Kind.ASKED_TO_MOVE, Kind.ASKED_TO_CANCEL, Kind.ASKED_TO_DROP})
+"""What was asked for: it may have happened or not."""
 
 
 @attrs.frozen
@@ -78,7 +84,7 @@ class Letter:
         """
         kept: list[Note] = []
         for note in self.notes:
-            if note.end <= end or note.kind in (Kind.ASKED_TO_MOVE, Kind.ASKED_TO_CANCEL):
+            if note.end <= end or note.kind in ASKED:
                 kept.append(note)
             elif note.kind is Kind.MOVED:
                 kept.append(Note(Kind.ASKED_TO_MOVE, note.end, note.moment_ms))

@@ -164,4 +164,4 @@ class Requests:
 
 
 def _may_be_cancelled(letter: Letter) -> bool:
-    return letter.is_recalled or letter.has(Kind.ASKED_TO_CANCEL, *NEVER)
+    return letter.is_recalled or letter.has(Kind.ASKED_TO_CANCEL, Kind.ASKED_TO_DROP, *NEVER)

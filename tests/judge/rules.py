@@ -210,6 +210,8 @@ class Rules:
                 yield "in quarantine, and it has arrived"
             return
         is_never = any(note.kind in NEVER for note in letter.notes)
+        if letter.has(Kind.ASKED_TO_DROP):
+            is_never |= found.ended.get(facts.waits_at) == "dropped"
         if facts.put is None or facts.is_taken_back or is_never:
             return
         recalled = self.recalled(facts, found.recalls[letter.key])

@@ -348,3 +348,23 @@ async def test_a_queue_whose_every_record_is_lost(autojump_clock: MockClock) -> 
     assert report.is_mended
     assert [b"1"] == [find(record_properties(one), b"TIMERMQ_LOST") for one in found.records]
     assert 1 == next_one.queue_offset
+
+
+async def test_a_last_record_that_was_not_written_to_its_end(autojump_clock: MockClock) -> None:
+    """A kill within the write: there is nothing to put right, and the next start cuts it off."""
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, store_options=SMALL_FILES, stop=False) as service:
+        service.put([timed("before", clock.now_ms() + 50_000)])
+        before = service.store.commit_log.max_offset
+        service.put([timed("short", clock.now_ms() + 50_000)])
+        end = service.store.commit_log.max_offset
+    disk.process_kill()
+    file = disk.open(f"{ROOT}/commitlog/{0:020d}")
+    file.write(end - 9, bytes(9))
+    disk.sync_now(file)
+    file.close()
+    report = await repair(checked(disk, now_ms=clock.now_ms()))
+
+    assert report.is_mended
+    assert not any(position >= before for position in records(disk))

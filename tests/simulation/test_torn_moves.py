@@ -151,3 +151,45 @@ async def test_a_check_sees_the_unit_of_a_torn_move(autojump_clock: MockClock) -
         checked(disk, store_options=SMALL_FILES, timer_options=SMALL_WHEEL, now_ms=CUT_MS)
     )
     assert any(finding.file.startswith("timerlog") for finding in findings)
+
+
+async def move_and_stop(disk: MemoryDisk, padding: int) -> tuple[int, int]:
+    """Move a message, and stop in order; returns where the delete and the message stand."""
+    name = "old" + "-" * 60
+    async with running(disk, clock_at(START_MS)) as service:
+        store = service.store
+        store.put([Message(topic="P", queue_id=0, body=b"x" * padding)])
+        service.put([timed(name, OLD_MS)])
+        await trio.sleep(1)
+        service.cancellation.reschedule(Wanted("T", name), NEW_MS)
+        store.put([Message(topic="P", queue_id=0, body=b"x" * 1_000)])
+        await trio.sleep(1)
+        delete, message = [at for at, _ in store.commit_log.scan(0, check_crc=True)][2:4]
+        return delete, message
+
+
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+async def test_a_move_whose_message_is_damaged_is_not_torn(
+    autojump_clock: MockClock, *, has_checkpoint: bool
+) -> None:
+    """The message is set aside; what it takes the place of does not arrive beside it."""
+    padding = 1_000
+    _, message = await move_and_stop(MemoryDisk(), padding)
+    disk = MemoryDisk()
+    delete, message = await move_and_stop(disk, padding + -message % SECTOR_SIZE)
+    assert message % SECTOR_SIZE == 0, "the delete stands in another sector"
+    file = disk.open(LOG)
+    file.write(message + 100, b"?" * 16)
+    disk.sync_now(file)
+    file.close()
+    if not has_checkpoint:
+        disk.remove(f"{ROOT}/config/timercheck")
+        disk.sync_dir_now(f"{ROOT}/config")
+
+    async with running(disk, clock_at(CUT_MS)) as service:
+        log = service.store.commit_log
+        assert log.record_at(message, 8) is None
+        assert not is_torn_move(service.store, log.read(delete, message - delete))
+        await trio.sleep(20)
+        assert arrivals(service.store) == []
+        assert service.quarantine.active == 1

@@ -52,7 +52,11 @@ def is_torn_move(store: MessageStore, record: bytes) -> bool:
         behind: list[tuple[int, int, int]] = []
         if queue is not None:
             behind = queue.units(entry + 1, 1).tolist()
-        moved = store.commit_log.record_at(behind[0][0], behind[0][1]) if behind else None
-        return moved is None or not takes_the_place(moved, target_py)
+        if not behind:
+            return True
+        # As it stands: a message that was damaged later is set aside, and its move holds.
+        phy_offset, size, _ = behind[0]
+        moved = store.commit_log.read(phy_offset, size)
+        return len(moved) < size or not takes_the_place(moved, target_py)
     except RecordError:
         return False

@@ -82,9 +82,17 @@ def _body_size(view: mmap.mmap | bytes, at: int) -> int:
 
 
 def mended_at(view: mmap.mmap | bytes, at: int, limit: int, start: int) -> bytes | None:
-    """The record at ``at`` of a segment as it was, if only its size or its magic is damaged."""
+    """The record at ``at`` of a segment as it was, if only its size or its magic is damaged.
+
+    One that was not written to its end has a sound head: nothing in it can be put right.
+    """
     size = _REST_SIZE_MAX + _body_size(view, at)
-    return mend_head(view[at : min(at + size, limit)], start + at)
+    mended = mend_head(view[at : min(at + size, limit)], start + at)
+    if mended is None:
+        return None
+    end = at + len(mended)
+    is_short = is_cut_short(mended, view[end : min(end + BLANK_SIZE, limit)])
+    return None if is_short else mended
 
 
 def mended_before_good(view: mmap.mmap | bytes, at: int, limit: int, start: int) -> bytes | None:
