@@ -30,6 +30,7 @@ from .already_done import origin_in
 from .delete_message import RECALL_TAG, delete_message
 from .left_out import names_in_delete
 from .timer_record import (
+    DELETE_SOLE,
     TIMER_TOPIC,
     TimerFacts,
     TimerRecordError,
@@ -43,7 +44,7 @@ log = structlog.get_logger("timermq.pipeline.record_kin")
 
 KIN_MAX = 4096
 """Records that are looked at for one that is damaged."""
-MOVED_SIZES = (b"", b"TIMER_DEL_SOLE\x011\x02")
+MOVE_NOTES = (b"", DELETE_SOLE + b"1\x02")
 """Notes that the delete of a move may have."""
 HOST = bytes(8)
 
@@ -148,7 +149,7 @@ class RecordKin:
     def _sizes(self, target: _Kin) -> Iterator[int]:
         yield len(self._deleting(target))
         for out_ms in (target.facts.out_ms, target.facts.out_ms + self.precision_ms):
-            for notes in MOVED_SIZES:
+            for notes in MOVE_NOTES:
                 yield len(self._deleting(target, makes_way_in_ms=out_ms, notes=notes))
 
     def _deleting(

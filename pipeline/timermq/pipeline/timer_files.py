@@ -16,7 +16,7 @@ import contextlib
 
 import attrs
 
-from timermq.timerlog import TimerCheckpoint, TimerLog, TimerMetrics, lengthen_cut_segments
+from timermq.timerlog import TimerCheckpoint, TimerLog, TimerMetrics
 from timermq.timerstore.disk import Disk
 from timermq.wheel import TimerWheel
 
@@ -56,8 +56,6 @@ class TimerFiles:
                 read_only=read_only,
             )
             opened.callback(wheel.close)
-            if not read_only:
-                lengthen_cut_segments(disk, f"{root}/timerlog", options.mapped_file_size_timer_log)
             timer_log = TimerLog.open(
                 disk, f"{root}/timerlog", options.mapped_file_size_timer_log, read_only=read_only
             )

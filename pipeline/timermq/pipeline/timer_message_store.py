@@ -99,7 +99,7 @@ class TimerMessageStore:
         """What the next run needs of the log, once this one has closed its files."""
         self._rewinds = False
         self._has_rebuilt = False
-        """A chain was damaged, and what was made of the commit log then had none."""
+        """A damaged chain has ended the stages once; a second one ends the service."""
         try:
             recovered = recover(self.files, store, options, clock.now_ms())
         except BaseException:
@@ -149,7 +149,7 @@ class TimerMessageStore:
         self._flush = TimerFlush(
             files=self.files, store=store, state=self.state, options=options, clock=clock
         )
-        self.scrub = StoreScrub(store, self.files.timer_log, clock, self._rebuild)
+        self.scrub = StoreScrub(store, self.files.timer_log, clock, self._meet_damaged_units)
         """Compares what is at rest with its seals."""
         store.on_arrival(self._arrived)
         store.pins.add(self.needed_from)
@@ -244,8 +244,8 @@ class TimerMessageStore:
         self._make_anew()
         return True
 
-    def _rebuild(self) -> None:
-        """Units are damaged: make all anew of the commit log if one of them is still to be read."""
+    def _meet_damaged_units(self) -> None:
+        """Make all units again from the commit log if a damaged one is still to be read."""
         oldest_pos = self.files.wheel.oldest_pos(self.state.read_ms)
         if oldest_pos is not None and max(self.files.timer_log.damaged) + SECTOR_SIZE > oldest_pos:
             self._make_anew()

@@ -2,11 +2,10 @@
 
 from .chain import ChainError as ChainError
 from .chain import UnitChunk as UnitChunk
-from .cut_segments import lengthen_cut_segments as lengthen_cut_segments
 from .timer_checkpoint import CheckpointExtension as CheckpointExtension
 from .timer_checkpoint import TimerCheckpoint as TimerCheckpoint
 from .timer_log import TimerLog as TimerLog
-from .timer_log import TimerLogStatistics as TimerLogStatistics
+from .timer_log_statistics import TimerLogStatistics as TimerLogStatistics
 from .timer_metrics import TimerMetrics as TimerMetrics
 from .unit import MAGIC_DEFAULT as MAGIC_DEFAULT
 from .unit import MAGIC_DELETE as MAGIC_DELETE

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from timermq.timerstore.errors import StoreError
-from timermq.timerstore.mapped_file_queue import MappedFile, MappedFileQueue
+from timermq.timerstore.mapped_file import MappedFile
+from timermq.timerstore.mapped_file_queue import MappedFileQueue
 from timermq.timerstore.seal_page import SECTOR_SIZE
 
 from .segment import gather

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from timermq.timerstore.mapped_file_queue import MappedFile, MappedFileQueue
+from timermq.timerstore.mapped_file import MappedFile
+from timermq.timerstore.mapped_file_queue import MappedFileQueue
 
 from .segment import CHUNK_COUNT, chunks_of, units_in
 from .unit import UNIT, Flags, Units, are_units

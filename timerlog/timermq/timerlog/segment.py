@@ -19,7 +19,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from timermq.timerstore.mapped_file_queue import MappedFile, MappedFileQueue
+from timermq.timerstore.mapped_file import MappedFile
+from timermq.timerstore.mapped_file_queue import MappedFileQueue
 from timermq.timerstore.record import BLANK_MAGIC
 
 from .unit import BLANK, UNIT, UNIT_DTYPE, Flags, Int64s, Units, are_units

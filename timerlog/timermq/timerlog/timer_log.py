@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import attrs
 import numpy as np
 import trio
 
@@ -31,6 +30,7 @@ from .chain import WALK_COUNT, UnitChunk, walk_chain
 from .log_end import clear_behind, find_end
 from .oldest_bodies import OldestBodies
 from .segment import SEGMENT_SIZE_MIN, chunks, chunks_of, closing, gather, parts, units_in
+from .timer_log_statistics import TimerLogStatistics
 from .unit import NO_POS, UNIT, Flags, Int64s, TimerUnit, Units, are_units, slot_times
 
 SEGMENT_SIZE = 104_857_600
@@ -38,17 +38,6 @@ SEGMENT_SIZE = 104_857_600
 
 NEAR_SIZE = 131_072
 """Bytes: units of one such block, and of the next one, are announced together."""
-
-
-@attrs.frozen(kw_only=True)
-class TimerLogStatistics:
-    """A moment's picture of the log; positions are bytes."""
-
-    min_pos: int
-    max_pos: int
-    flushed_where: int
-    segment_count: int
-    segment_size: int
 
 
 class TimerLog:
@@ -87,14 +76,20 @@ class TimerLog:
             read_only: Nothing is written, made or removed.
 
         Raises:
-            StoreFormatError: A file has another length or name; nothing was changed.
+            StoreFormatError: A file is longer or has another name; read only, also one that was
+                cut short.
         """
         if segment_size < SEGMENT_SIZE_MIN:
             expected = f"expected at least {SEGMENT_SIZE_MIN} bytes, found {segment_size}"
             raise ValueError(f"segment of the timer log: {expected}")
-        moment = SealMoment.FLUSH
         queue = MappedFileQueue(
-            disk, directory, segment_size, reserve=True, read_only=read_only, sealed=moment
+            disk,
+            directory,
+            segment_size,
+            reserve=True,
+            read_only=read_only,
+            sealed=SealMoment.FLUSH,
+            lengthen=True,
         )
         queue.load()
         return cls(disk, directory, queue, read_only=read_only)
@@ -292,10 +287,10 @@ class TimerLog:
         Raises:
             OSError: The disk failed.
         """
-        is_sound = not self._damaged or self._damaged[0] >= self.max_pos
-        if not is_sound:
-            self.cut(self._unit_at(self._damaged[0]))
-        return not is_sound
+        if not self._damaged or self._damaged[0] >= self.max_pos:
+            return False
+        self.cut(self._unit_at(self._damaged[0]))
+        return True
 
     def _unit_at(self, pos: int) -> int:
         """Position of the unit that a byte of a segment belongs to, or of the blank."""

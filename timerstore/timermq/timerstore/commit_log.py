@@ -15,7 +15,8 @@ import numpy as np
 
 from .disk import Disk
 from .errors import StoreFailedError
-from .mapped_file_queue import MappedFile, MappedFileQueue
+from .mapped_file import MappedFile
+from .mapped_file_queue import MappedFileQueue
 from .old_bytes import OldBytes
 from .record import decode_record
 from .record_block import Places, RecordBlock, joined_runs

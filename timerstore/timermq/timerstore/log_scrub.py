@@ -10,7 +10,7 @@ from __future__ import annotations
 import structlog
 
 from .log_holes import next_good
-from .mapped_file_queue import MappedFile
+from .mapped_file import MappedFile
 from .record_check import CheckKind, check_record
 from .record_layout import BLANK, BLANK_MAGIC, BLANK_SIZE, FIXED_SIZE_V1
 from .seal_page import STRETCH_SIZE

@@ -9,16 +9,17 @@ make a sync write up to 1 MiB.
 A map is a further open file. A log that is written makes those of its segments when they are opened
 or begun, where a failure is expected; who reads opens nothing, however many files are open by then.
 
-Source: Java ``MappedFile``, ``MappedFileQueue``.
+Source: Java ``MappedFileQueue``.
 """
 
 from __future__ import annotations
 
-import attrs
+import structlog
 import trio
 
 from .disk import Bytes, Disk, File
 from .errors import StoreFormatError
+from .mapped_file import MappedFile
 from .seals import SealMoment, Seals, remove_seals
 
 NAME_DIGITS = 20
@@ -26,23 +27,7 @@ NAME_DIGITS = 20
 REWRITE_SIZE = 1 << 20
 """Bytes that are written again in one step, and zeros behind the end that are."""
 
-
-@attrs.define(eq=False)
-class MappedFile:
-    """One segment."""
-
-    start: int
-    """Position of its first byte in the log."""
-    file: File
-    size: int
-    is_reserved: bool = True
-    """Nothing is known to be missing of its blocks: it is sparse on purpose, or they were taken in
-    this process."""
-
-    @property
-    def end(self) -> int:
-        """Position behind its last byte."""
-        return self.start + self.size
+log = structlog.get_logger("timermq.timerstore.mapped_file_queue")
 
 
 class MappedFileQueue:
@@ -58,6 +43,8 @@ class MappedFileQueue:
         read_only: Nothing is created, changed or removed; ends are kept in memory. A segment is
             mapped when it is read: tools may have few files, and pass over most of a log.
         sealed: When what is appended gets its seals (``seals``); None: it gets none.
+        lengthen: A segment that was cut short gets its length again, for another log has all that
+            it lost; zeros are read there. Otherwise it is refused.
     """
 
     def __init__(
@@ -69,12 +56,14 @@ class MappedFileQueue:
         reserve: bool,
         read_only: bool = False,
         sealed: SealMoment | None = None,
+        lengthen: bool = False,
     ) -> None:
         self._disk = disk
         self._directory = directory
         self.segment_size = segment_size
         self._reserve = reserve
         self._read_only = read_only
+        self._lengthen = lengthen and not read_only
         self.segments: list[MappedFile] = []
         self.wrote = 0
         """End of the data."""
@@ -131,9 +120,9 @@ class MappedFileQueue:
         is_reserved = not self._reserve
         self.segments.append(MappedFile(start, file, self.segment_size, is_reserved))
         size = file.size()
-        if not self._was_being_created(file, size):
-            self._check_size(self.segments[-1], size)
-        return size
+        if self._was_being_created(file, size):
+            return size
+        return self._checked_size(self.segments[-1], size)
 
     def _take_last_empty(self, sizes: list[int]) -> list[MappedFile]:
         """Take the last segments out that were being created; all others must be whole."""
@@ -143,7 +132,7 @@ class MappedFileQueue:
             empty.append(self.segments.pop())
             empty[-1].file.close()
         for segment, size in zip(self.segments, sizes, strict=True):
-            self._check_size(segment, size)
+            self._checked_size(segment, size)
         return empty
 
     def _was_being_created(self, file: File, size: int) -> bool:
@@ -152,11 +141,17 @@ class MappedFileQueue:
             any(file.read(at, REWRITE_SIZE)) for at in range(0, size, REWRITE_SIZE)
         )
 
-    def _check_size(self, segment: MappedFile, size: int) -> None:
-        if size != self.segment_size:
+    def _checked_size(self, segment: MappedFile, size: int) -> int:
+        """The size of a whole segment, which one that was cut short may get again."""
+        if self._lengthen and size < self.segment_size:
+            path, expected = segment.file.path, self.segment_size
+            log.error("segment was cut short", path=path, size=size, expected=expected)
+            segment.file.allocate(expected)
+        elif size != self.segment_size:
             raise StoreFormatError(
                 segment.file.path, size, f"a segment of {self.segment_size} bytes", f"{size}"
             )
+        return self.segment_size
 
     def set_end(self, offset: int) -> None:
         """The data ends at ``offset``: later segments are removed, later bytes are nothing.

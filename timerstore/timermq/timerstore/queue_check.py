@@ -30,6 +30,7 @@ from .record_check import CheckKind
 from .redispatch import QueueKey, queue_unit
 from .store_files import StoreFiles
 from .topic_queue import queue_refusal
+from .unit_blocks import UnitBlocks
 
 COMPARED_SIZE = 16 << 20
 """Bytes of the log before what was durable whose records are compared with their units: some 50,000
@@ -109,8 +110,7 @@ class QueueCheck:
         self._log = store.log
         self._durable_py = durable_py
         self._end = end
-        self._blocks: dict[ConsumeQueue, tuple[int, bytes]] = {}
-        """Units that are compared: queue offset of the first, and the units."""
+        self._blocks = UnitBlocks(BLOCK_COUNT)
 
     def run(self) -> dict[QueueKey, int]:
         """Find the queues that are to be made again, each with its next queue offset then.
@@ -145,7 +145,7 @@ class QueueCheck:
                 unit = queue_unit(record, topic, phy_offset, size, levels_ms)
                 # A moment of a classic level stays what it was, whatever the level is by now.
                 size_of_unit = TAGS_CODE_AT if topic == SCHEDULE_TOPIC else UNIT.size
-                if unit[:size_of_unit] == self._packed(queue, offset)[:size_of_unit]:
+                if unit[:size_of_unit] == self._blocks.packed(queue, offset)[:size_of_unit]:
                     continue
                 if is_shown_elsewhere(self._log, queue, offset, phy_offset):
                     continue
@@ -165,16 +165,6 @@ class QueueCheck:
             if at < queue.max_offset and shows_record(log, queue, at):
                 starts.append(int(queue.units(at, 1)[0]["phy_offset"]))
         return min((one for one in starts if one >= first), default=self._durable_py)
-
-    def _packed(self, queue: ConsumeQueue, offset: int) -> bytes:
-        """A unit as it stands in the file; its neighbours are wanted next."""
-        first, block = self._blocks.get(queue, (0, b""))
-        at = (offset - first) * UNIT.size
-        if not 0 <= at < len(block):
-            block = queue.packed(offset, BLOCK_COUNT)
-            self._blocks[queue] = offset, block
-            at = 0
-        return block[at : at + UNIT.size]
 
     def _records(self, first: int, end: int) -> Iterator[tuple[int, int, LogRecord]]:
         """The records that queues hold, from a record on, up to an end.

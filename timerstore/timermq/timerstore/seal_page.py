@@ -117,6 +117,11 @@ def mended(sector: bytes, sealed: int) -> bytes | None:
     return whole[: len(sector)] if is_inside else None
 
 
+def changed_at(sector: bytes, before: bytes) -> int:
+    """The first byte in which a damaged sector differs from what it was."""
+    return next(index for index, byte in enumerate(sector) if byte != before[index])
+
+
 @attrs.define(eq=False, kw_only=True)
 class SealPage:
     """The seals of one stretch."""

@@ -8,7 +8,7 @@ RocketMQ wrote has none, and any of the files may be missing: what has no seal c
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 from .disk import Disk, File
 from .seal_page import PAGE_SIZE, SECTOR_SIZE, STRETCH_SIZE, SealPage, mended
@@ -47,17 +47,12 @@ class SealReader:
         number = (first - segment_start) // STRETCH_SIZE
         last: int | None = None
         with self._pages(segment_start) as pages:
-            while pages is not None and number * PAGE_SIZE < pages.size():
-                at = number * PAGE_SIZE
+            for at in range(number * PAGE_SIZE, 0 if pages is None else pages.size(), READ_SIZE):
+                assert pages is not None
                 data = pages.read(at, READ_SIZE)
                 if data.count(0) < len(data):
-                    for index in range(len(data) // PAGE_SIZE):
-                        start = segment_start + (number + index) * STRETCH_SIZE
-                        part = data[index * PAGE_SIZE : (index + 1) * PAGE_SIZE]
-                        page = SealPage.decode(part, start) if part[0] else None
-                        if page is not None and page.covered:
-                            last = start + page.covered
-                number += READ_SIZE // PAGE_SIZE
+                    start = segment_start + at // PAGE_SIZE * STRETCH_SIZE
+                    last = max(_sealed_ends(data, start), default=last)
         return last
 
     def damaged(self, segment_start: int, segment: File, first: int, end: int) -> list[int]:
@@ -112,3 +107,12 @@ class SealReader:
     def path(self, segment_start: int) -> str:
         """Where the pages of a segment stand."""
         return f"{self.directory}/{segment_start:020d}"
+
+
+def _sealed_ends(data: bytes, start: int) -> Iterator[int]:
+    """Where the stretches that some pages seal end; ``start`` is that of the first page."""
+    for index in range(len(data) // PAGE_SIZE):
+        part = data[index * PAGE_SIZE : (index + 1) * PAGE_SIZE]
+        page = SealPage.decode(part, start + index * STRETCH_SIZE) if part[0] else None
+        if page is not None and page.covered:
+            yield page.start + page.covered

@@ -14,7 +14,8 @@ import attrs
 import structlog
 
 from .disk import is_for_a_while
-from .mapped_file_queue import MappedFile, MappedFileQueue
+from .mapped_file import MappedFile
+from .mapped_file_queue import MappedFileQueue
 from .seal_page import STRETCH_SIZE
 
 PIECE_SIZE = 8 * STRETCH_SIZE

@@ -25,6 +25,7 @@ from .seal_page import (
     SECTOR_SIZE,
     STRETCH_SIZE,
     SealPage,
+    changed_at,
     seals_of,
 )
 from .seal_reader import READ_SIZE, SealReader, seals_directory
@@ -290,7 +291,6 @@ class Seals(SealReader):
         self._waiting, self._waiting_size = [], 0
 
     def _create(self, segment_start: int) -> File:
-        self._disk.make_dirs(self.directory)
         path = self.path(segment_start)
         is_new = not self._disk.exists(path)
         file = self._disk.open(path, create=True)
@@ -328,8 +328,9 @@ class Seals(SealReader):
         data = segment.read(at, len(before))
         segment.write(at, before)
         self._disk.sync_now(segment)
-        changed = next(index for index, byte in enumerate(data) if byte != before[index])
-        log.warning("damaged word put right", path=segment.path, offset=at + changed)
+        log.warning(
+            "damaged word put right", path=segment.path, offset=at + changed_at(data, before)
+        )
         return True
 
 

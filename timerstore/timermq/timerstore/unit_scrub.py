@@ -16,6 +16,7 @@ from .queue_check import TAGS_CODE_AT, is_shown_elsewhere
 from .queue_unit import UNIT
 from .redispatch import queue_unit
 from .store_files import StoreFiles
+from .unit_blocks import UnitBlocks
 
 UNIT_COUNT = 32
 """Units of a queue that are read together: neighbouring records are of many queues."""
@@ -31,14 +32,16 @@ class UnitScrub:
     """
 
     def __init__(self, store: StoreFiles) -> None:
-        self.size = 0
-        """Bytes of queues that were read."""
         self.damaged = 0
         self.mended = 0
         self._store = store
         self._levels_ms = store.options.delay_levels_ms
-        self._blocks: dict[ConsumeQueue, tuple[int, bytes]] = {}
-        """Queue offset of the first unit, and the units."""
+        self._blocks = UnitBlocks(UNIT_COUNT)
+
+    @property
+    def size(self) -> int:
+        """Bytes of queues that were read."""
+        return self._blocks.size
 
     def look(self, phy_offset: int, data: bytes) -> None:
         """Compare the unit of a record that is as it was written.
@@ -55,7 +58,7 @@ class UnitScrub:
             return
         unit = queue_unit(record, topic, phy_offset, len(data), self._levels_ms)
         try:
-            found = self._unit(queue, offset)
+            found = self._blocks.packed(queue, offset)
         except OSError as error:
             if is_for_a_while(error):
                 raise
@@ -67,16 +70,6 @@ class UnitScrub:
             unit = unit[:TAGS_CODE_AT] + found[TAGS_CODE_AT:]
         if unit != found and not self._store.register.is_deleted(topic, phy_offset):
             self._mend(queue, offset, phy_offset, unit)
-
-    def _unit(self, queue: ConsumeQueue, offset: int) -> bytes:
-        first, block = self._blocks.get(queue, (0, b""))
-        at = (offset - first) * UNIT.size
-        if not 0 <= at < len(block):
-            block = queue.packed(offset, UNIT_COUNT)
-            self.size += len(block)
-            self._blocks[queue] = offset, block
-            at = 0
-        return block[at : at + UNIT.size]
 
     def _mend(self, queue: ConsumeQueue, offset: int, phy_offset: int, unit: bytes) -> None:
         if is_shown_elsewhere(self._store.log, queue, offset, phy_offset):

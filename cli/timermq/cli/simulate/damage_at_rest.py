@@ -32,7 +32,7 @@ from random import Random
 import attrs
 
 from timermq.broker.config_fields import ConfigTableError
-from timermq.client.history import Event, Publish
+from timermq.client.history import Event
 from timermq.pipeline.system_topics import TIMER_TOPIC
 from timermq.timerstore.disk_damage import Damage, Image, draw_damage, read_image
 from timermq.timerstore.errors import StoreFormatError
@@ -45,7 +45,7 @@ from timermq.timerstore.store_checkpoint import StoreCheckpoint
 from ..check_history.broken import Broken, Rule
 from .scenario import DamageDraw
 from .seen_messages import SeenMessages
-from .segment_records import segment_records
+from .segment_records import published, segment_records
 from .staged_message import name_of
 from .steps import TOPICS
 
@@ -265,20 +265,8 @@ class DamageAtRest:
             return
         self.arrived.add(name)
         self.seen.forget((record.topic, name), (record.queue_id, record.queue_offset))
-        deliver_ms = properties.get("TIMER_DELIVER_MS", "")
         # It stood there, whoever could read it.
-        self.tell(
-            Publish(
-                at_ms=self.now_ms(),
-                who="world",
-                message_id=name,
-                topic=record.topic,
-                queue=record.queue_id,
-                offset=record.queue_offset,
-                stored_ms=record.store_ms,
-                deliver_ms=int(deliver_ms) if deliver_ms.isdecimal() else None,
-            )
-        )
+        self.tell(published(record, self.now_ms()))
 
 
 def _changed(damage: Damage, data: bytes) -> bytes:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from timermq.client.history import Event, Publish
+from timermq.client.history import Event
 from timermq.pipeline.system_topics import TIMER_TOPIC
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.record import Record
 
 from .seen_messages import SeenMessages
-from .segment_records import segment_records
+from .segment_records import published, segment_records
 from .staged_message import name_of
 from .steps import TOPICS
 
@@ -56,21 +56,8 @@ class RemovedSegments:
                     self._note_delete(record)
 
     def _note(self, record: Record) -> None:
-        properties = record.properties_dict()
-        name = name_of(properties)
-        deliver_ms = properties.get("TIMER_DELIVER_MS", "")
-        self.tell(
-            Publish(
-                at_ms=self.now_ms(),
-                who="world",
-                message_id=name,
-                topic=record.topic,
-                queue=record.queue_id,
-                offset=record.queue_offset,
-                stored_ms=record.store_ms,
-                deliver_ms=int(deliver_ms) if deliver_ms.isdecimal() else None,
-            )
-        )
+        name = name_of(record.properties_dict())
+        self.tell(published(record, self.now_ms()))
         self.seen.forget((record.topic, name), (record.queue_id, record.queue_offset))
 
     def _note_delete(self, record: Record) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from timermq.client.history import Publish
 from timermq.timerstore.record import MAGIC_V1, Record, RecordError, decode_record
 from timermq.timerstore.record_check import CheckKind, check_record
+
+from .staged_message import name_of
 
 _MAGIC = MAGIC_V1.to_bytes(4, signed=True)
 _MAGIC_AT = 4
@@ -32,3 +35,19 @@ def segment_records(data: bytes, start: int, *, end: int | None = None) -> Itera
         with contextlib.suppress(RecordError):  # a topic, or properties, that are no text
             yield decode_record(data[at : at + found.size])
         at += found.size
+
+
+def published(record: Record, at_ms: int) -> Publish:
+    """That it stands there, as the history tells it."""
+    properties = record.properties_dict()
+    deliver_ms = properties.get("TIMER_DELIVER_MS", "")
+    return Publish(
+        at_ms=at_ms,
+        who="world",
+        message_id=name_of(properties),
+        topic=record.topic,
+        queue=record.queue_id,
+        offset=record.queue_offset,
+        stored_ms=record.store_ms,
+        deliver_ms=int(deliver_ms) if deliver_ms.isdecimal() else None,
+    )

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from timermq.timerstore.filler_record import FILLER_SIZE_MAX, FILLER_SIZE_MIN, filler
 from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.record_layout import BLANK_SIZE
 
-from .lost_record import FILLER_SIZE_MAX, FILLER_SIZE_MIN, blank, filler, lost_record
+from .lost_record import blank, lost_record
 from .queue_sequence import Gap
 
 

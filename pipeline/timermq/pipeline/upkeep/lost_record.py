@@ -24,11 +24,7 @@ from __future__ import annotations
 
 from timermq.pipeline.timer_record import DELETE, OUT, REAL_QID, REAL_TOPIC, TIMER_TOPIC
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
-from timermq.timerstore.filler_record import FILLER_SIZE_MAX as FILLER_SIZE_MAX
-from timermq.timerstore.filler_record import FILLER_SIZE_MIN as FILLER_SIZE_MIN
-from timermq.timerstore.filler_record import HOLE_TOPIC as HOLE_TOPIC
-from timermq.timerstore.filler_record import filler as filler
-from timermq.timerstore.filler_record import hostless_record
+from timermq.timerstore.filler_record import HOLE_TOPIC, hostless_record
 from timermq.timerstore.record_layout import BLANK, BLANK_MAGIC
 
 LOST = b"TIMERMQ_LOST\x01"

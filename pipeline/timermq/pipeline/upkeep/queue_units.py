@@ -8,12 +8,11 @@ import attrs
 import numpy as np
 
 from timermq.timerstore.disk import Disk
+from timermq.timerstore.queue_check import LMQ_PREFIX
 from timermq.timerstore.queue_unit import FILLER_SIZE, UNIT
 
 from .segment_row import SegmentRow
 
-LIGHT_QUEUE_PREFIX = "%LMQ%"
-"""Light queues of RocketMQ: their units show records of other topics."""
 BLOCK_COUNT = 128
 """Units read at a time while the log is walked: 2.5 kB a queue."""
 SCAN_COUNT = 4096
@@ -82,7 +81,7 @@ def queues_with_files(disk: Disk, root: str) -> Iterator[tuple[str, int]]:
     """Topic and number of every queue that has a directory."""
     base = f"{root}/consumequeue"
     for topic in disk.list_dir(base):
-        if not topic.startswith(LIGHT_QUEUE_PREFIX) and disk.is_dir(f"{base}/{topic}"):
+        if not topic.startswith(LMQ_PREFIX) and disk.is_dir(f"{base}/{topic}"):
             for name in disk.list_dir(f"{base}/{topic}"):
                 if name.isascii() and name.isdigit():
                     yield topic, int(name)

@@ -16,7 +16,7 @@ from timermq.timerlog import TimerCheckpoint
 from timermq.timerlog.segment import units_in
 from timermq.timerlog.unit import UNIT
 from timermq.timerstore.disk import Disk, File
-from timermq.timerstore.seal_page import SECTOR_SIZE, STRETCH_SIZE
+from timermq.timerstore.seal_page import SECTOR_SIZE, STRETCH_SIZE, changed_at
 from timermq.timerstore.seal_reader import SealReader
 from timermq.timerstore.store_checkpoint import PAGE_SIZE, StoreCheckpoint
 from timermq.timerstore.store_options import StoreOptions
@@ -89,34 +89,44 @@ class SealCheck:
         self, row: SegmentRow, end: int, left: Callable[[RawSegment, list[int]], Finding]
     ) -> Findings:
         """What is damaged before ``end``; ``left`` tells of neighbouring sectors that stay so."""
-        directory = f"{self.root}/{row.directory}"
-        seals = SealReader(self.disk, directory)
+        seals = SealReader(self.disk, f"{self.root}/{row.directory}")
         for segment in row.segments:
             if segment.size != row.segment_size or segment.start >= end:
                 continue
+            limit = min(segment.start + segment.size, end)
             with closing(self.disk.open(f"{self.root}/{segment.path}", read_only=True)) as file:
-                limit = min(segment.start + segment.size, end)
                 for at in range(segment.start, limit, COMPARED_SIZE):
-                    to = min(at + COMPARED_SIZE, limit)
-                    run: list[int] = []
-                    for sector in seals.damaged(segment.start, file, at, to):
-                        if sector + SECTOR_SIZE > end and not self._is_stopped:
-                            continue  # a power cut may have taken a part of it
-                        before = seals.before(segment.start, file, sector)
-                        if before is not None:
-                            yield _word(segment, file, sector - segment.start, before)
-                            continue
-                        if run and run[-1] != sector - SECTOR_SIZE:
-                            yield left(segment, run)
-                            run = []
-                        run.append(sector)
-                    if run:
-                        yield left(segment, run)
+                    found = seals.damaged(segment.start, file, at, min(at + COMPARED_SIZE, limit))
+                    if not self._is_stopped:
+                        # Of the last one a power cut may have taken a part.
+                        found = [one for one in found if one + SECTOR_SIZE <= end]
+                    yield from _findings(segment, file, seals, found, left)
 
     @property
     def _is_stopped(self) -> bool:
         """Whether the last process stopped in order."""
         return not self.disk.exists(f"{self.root}/abort")
+
+
+def _findings(
+    segment: RawSegment,
+    file: File,
+    seals: SealReader,
+    sectors: list[int],
+    left: Callable[[RawSegment, list[int]], Finding],
+) -> Findings:
+    run: list[int] = []
+    for sector in sectors:
+        before = seals.before(segment.start, file, sector)
+        if before is not None:
+            yield _word(segment, file, sector - segment.start, before)
+            continue
+        if run and run[-1] != sector - SECTOR_SIZE:
+            yield left(segment, run)
+            run = []
+        run.append(sector)
+    if run:
+        yield left(segment, run)
 
 
 def _lost(segment: RawSegment, sectors: list[int]) -> Finding:
@@ -148,7 +158,7 @@ def _cut(segment: RawSegment, sectors: list[int]) -> Finding:
 
 def _word(segment: RawSegment, file: File, at: int, before: bytes) -> Finding:
     data = file.read(at, len(before))
-    changed = next(index for index, byte in enumerate(data) if byte != before[index])
+    changed = changed_at(data, before)
     return Finding(
         invariant=Invariant.NOT_LOST,
         file=segment.path,

@@ -41,17 +41,8 @@ DERIVED_TABLES = ("consumeQueues.json", "queueLocks.json", "timermetrics")
 KNOWN_NAMES = frozenset(
     (
         *("abort", "abort.bak", "checkpoint", "commitlog", "compaction", "config", "consumequeue"),
-        *(
-            "index",
-            "lock",
-            "timerlog",
-            "timerwheel",
-            "timerwheel.tmp",
-            "quarantine",
-            ASIDE,
-            SEALS,
-            BOOT,
-        ),
+        *("index", "lock", "timerlog", "timerwheel", "timerwheel.tmp", "quarantine"),
+        *(ASIDE, SEALS, BOOT),
     )
 )
 

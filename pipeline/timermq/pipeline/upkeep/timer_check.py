@@ -23,7 +23,8 @@ from timermq.timerlog import MAGIC_DELETE, UNIT, TimerCheckpoint, TimerLog, Unit
 from timermq.timerlog.segment import is_closed
 from timermq.timerlog.timer_checkpoint import CHECKPOINT, EXTENSION_AT, EXTENSION_MAGIC, PAGE_SIZE
 from timermq.timerstore.disk import Disk
-from timermq.timerstore.mapped_file_queue import MappedFile, MappedFileQueue
+from timermq.timerstore.mapped_file import MappedFile
+from timermq.timerstore.mapped_file_queue import MappedFileQueue
 from timermq.wheel import SLOT, TimerWheel
 
 from .finding import Finding, Findings, Invariant, Severity, Step

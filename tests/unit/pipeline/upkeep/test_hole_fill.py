@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timermq.pipeline.upkeep.hole_fill import plan_fills
-from timermq.pipeline.upkeep.lost_record import FILLER_SIZE_MAX, FILLER_SIZE_MIN, lost_record
+from timermq.pipeline.upkeep.lost_record import lost_record
 from timermq.pipeline.upkeep.queue_sequence import Gap
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
+from timermq.timerstore.filler_record import FILLER_SIZE_MAX, FILLER_SIZE_MIN
 from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.log_record import read_log_record
 from timermq.timerstore.record_check import CheckKind, check_record
