@@ -188,6 +188,20 @@ def test_without_seals_a_good_record_behind_tells_damage() -> None:
     assert next_offset(store) == len(ALL)
 
 
+def test_a_lost_end_is_told_when_the_seals_are_lost_too() -> None:
+    """The queue units tell of it: not in silence is a queue offset given out again."""
+    rig = damaged(11)
+    for name in rig.disk.list_dir(f"{ROOT}/timermq-seals/commitlog"):
+        rig.disk.remove(f"{ROOT}/timermq-seals/commitlog/{name}")
+    store = rig.open()
+
+    assert store.recovery.end == POSITIONS[11]
+    assert (
+        f"commit log ends at {POSITIONS[11]}, and a killed process had brought records up to "
+        f"{END} to queues: what stood between is lost"
+    ) in store.recovery.notes
+
+
 def test_a_record_unlike_its_seal_is_given_to_nobody() -> None:
     """Its head and body are good, its properties are not: its queue offset is kept."""
     rig = killed()

@@ -2,16 +2,8 @@
 
 A record whose size or magic alone is damaged is certain by all the rest of it, and by what stands
 behind it: it is mended, and the walk goes on. What else is no record is the end of the log, unless
-it is known that more was there:
-
-====================  ==========================================================================
-the last process      what stood in the log for certain
-====================  ==========================================================================
-was killed            all of it, but what of the last write was under way: the kernel keeps what
-                      is written. How far that reaches the seals say, or good records behind
-met a power cut       what the start of that process made durable (``BootNote``)
-stopped               what the register and the checkpoint say; more is not asked here
-====================  ==========================================================================
+it is known that more was there (`LogReach`), or a killed process had brought records behind it to
+their queues.
 
 Damage in what was there is a hole. The walk goes on behind it, as everything does that reads the
 log; the queues must tell each record that is lost in it (`LostRecords`).
@@ -19,19 +11,15 @@ log; the queues must tell each record that is lost in it (`LostRecords`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import attrs
 
-from .boot_note import BootNote
 from .commit_log import CommitLog, LogScan
 from .filler_record import is_filler
 from .log_holes import Hole, mended_before_good, next_good
+from .log_reach import LogReach
 from .log_record import is_cut_short, is_torn
 from .record_check import CheckKind
 from .record_layout import BLANK_SIZE
-from .seal_page import SECTOR_SIZE
-from .seal_reader import SealReader
 from .store_files import StoreFiles
 
 
@@ -46,10 +34,8 @@ class LogWalk:
 
     store: StoreFiles
     first: int
-    sealed_to: int = attrs.field(init=False, default=-1)
-    """Up to where the log is sealed; -1: not known."""
-    known_to: int = attrs.field(init=False, default=-1)
-    """What stands before it was there for certain."""
+    reach: LogReach = attrs.field(init=False)
+    """How far the log reached for certain."""
     scan: LogScan = attrs.field(init=False)
     """Where the walk ends."""
     count: int = attrs.field(init=False, default=0)
@@ -61,26 +47,20 @@ class LogWalk:
     reasons: dict[int, str] = attrs.field(init=False, factory=dict[int, str])
     """What was wrong with each that is mended."""
     holes: list[Hole] = attrs.field(init=False, factory=list[Hole])
-    """What was no record, or is not as it was written, before ``known_to``."""
-    _seals_to: int = attrs.field(init=False, default=-1)
-    """Before it what is unlike its seal is damaged."""
-    _was_killed: bool = attrs.field(init=False, default=False)
-    """The last process was, and the power was not cut."""
+    """What was no record, or is not as it was written, before the end of what is known."""
 
     def __attrs_post_init__(self) -> None:
         self.scan = self._scan(self.first)
         store = self.store
-        if store.checkpoint.durable_py is None:
-            return  # Another program may have served it: nothing of ours is certain.
-        self.sealed_to = max(self._sealed_ends(), default=-1)
-        if store.last_exit_ok:
-            return
-        note = BootNote.read(store.disk, store.root)
-        self._was_killed = note.is_of_this_boot(store.disk, store.root)
-        self.known_to = max(self.sealed_to if self._was_killed else -1, note.log_end)
-        self.known_to = min(self.known_to, store.log.max_offset)
-        # A power cut may have kept seals of bytes that it took: of the last sector they tell less.
-        self._seals_to = self.known_to - (0 if self._was_killed else SECTOR_SIZE)
+        self.reach = LogReach.of(
+            store.disk,
+            store.root,
+            [segment.start for segment in store.log.segments],
+            store.log.segment_size,
+            first=self.first,
+            is_ours=store.checkpoint.durable_py is not None,
+            last_exit_ok=store.last_exit_ok,
+        )
 
     def run(self) -> None:
         """Walk to the end."""
@@ -101,21 +81,12 @@ class LogWalk:
         check_crc = self.store.options.check_crc_on_recover
         return self.store.log.scan(first, check_crc=check_crc)
 
-    def _sealed_ends(self) -> Iterator[int]:
-        log = self.store.log
-        seals = SealReader(self.store.disk, log.directory)
-        for segment in log.segments:
-            if segment.end > self.first:
-                end = seals.sealed_end(segment.start, max(self.first, segment.start))
-                if end is not None:
-                    yield end
-
     def _reach_damage(self) -> bool:
         """Walk to what is no record: True; False where it is known to be the end."""
         log = self.store.log
         for phy_offset, size in self.scan:
             end = phy_offset + size
-            if end <= self._seals_to and self._is_damaged(phy_offset, size):
+            if end <= self.reach.compared_to and self._is_damaged(phy_offset, size):
                 self.holes.append(Hole(phy_offset, end, "a record unlike its seal", False))
                 continue
             if not self.store.last_exit_ok:
@@ -147,27 +118,29 @@ class LogWalk:
         """What is damaged where the walk has ended; None where the log may end there."""
         log, at = self.store.log, self.scan.end
         segment = log.segment_at(at)
-        if segment is None or not (at < self.known_to or self._is_shown_behind(at)):
+        known_to = self.reach.known_to
+        if segment is None or not (at < max(known_to, self.shown_to)):
             return None
         view, start = segment.file.map(), segment.start
-        limit = segment.size if at >= self.known_to else min(segment.size, self.known_to - start)
+        limit = segment.size if at >= known_to else min(segment.size, known_to - start)
         resumed = next_good(view, at - start + 1, limit, start, is_whole=limit == segment.size)
         if resumed is not None:
             return Hole(at, start + resumed, self.scan.reason, False)
-        is_more = at < self.known_to or self._begins_with_record(segment.end)
-        if not is_more:
+        if at >= known_to and not self._begins_with_record(segment.end):
             return None
-        end = segment.end if self._begins_with_record(segment.end) else self.known_to
+        end = segment.end if self._begins_with_record(segment.end) else known_to
         end = min(end, segment.end)
         return Hole(at, end, self.scan.reason, end == segment.end)
 
-    def _is_shown_behind(self, at: int) -> bool:
-        """Whether a killed process had brought records behind a place to their queues.
+    @property
+    def shown_to(self) -> int:
+        """Where the last record ended that a killed process had brought to its queue; -1: none.
 
-        Without a seal that is all that tells them from the remains of a write that failed.
+        Without a seal that is all that tells records from the remains of a write that failed.
         """
-        queues = self.store.queues
-        return self._was_killed and any(queue.max_physic_offset > at for queue in queues)
+        if not self.reach.was_killed:
+            return -1
+        return max((queue.max_physic_offset for queue in self.store.queues), default=-1)
 
     def _begins_with_record(self, segment_start: int) -> bool:
         found = self.store.log.check_at(segment_start, check_crc=True)

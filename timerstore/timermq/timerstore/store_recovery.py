@@ -127,6 +127,11 @@ def plan_recovery(store: StoreFiles) -> RecoveryPlan:
     ]
     if not _is_zero(store.log, scan.end):
         notes.append(f"commit log ends at {scan.end}: {scan.reason}")
+    if walk.shown_to > scan.end:
+        notes.append(
+            f"commit log ends at {scan.end}, and a killed process had brought records up to "
+            f"{walk.shown_to} to queues: what stood between is lost"
+        )
     return RecoveryPlan(
         scan_from=scan_from,
         dispatch_from=dispatch_from,
@@ -135,7 +140,7 @@ def plan_recovery(store: StoreFiles) -> RecoveryPlan:
         last_store_ms=_newest_store_ms(store, walk.newest),
         mends=walk.mends,
         lost=lost,
-        is_sealed=scan.end == walk.sealed_to,
+        is_sealed=scan.end == walk.reach.sealed_to,
         again=again,
         notes=tuple(notes),
     )

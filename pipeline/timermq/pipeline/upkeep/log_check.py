@@ -15,16 +15,17 @@ from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.dispatch import unit_tags_code
 from timermq.timerstore.log_holes import Hole
+from timermq.timerstore.log_reach import LogReach
 from timermq.timerstore.log_record import LogRecord, read_log_record
 from timermq.timerstore.properties import find
 from timermq.timerstore.queue_register import QueueRegister
 from timermq.timerstore.queue_unit import FILLER_SIZE, UNIT
-from timermq.timerstore.store_checkpoint import PAGE_SIZE, StoreCheckpoint
 from timermq.timerstore.store_options import StoreOptions
 from timermq.timerstore.topic_queue import queue_refusal
 
 from .finding import Finding, Findings, Invariant, Severity, Step
 from .index_check import IndexCheck
+from .known_end import checkpoint_page, known_end
 from .log_findings import (
     NO_UNIT,
     Run,
@@ -32,16 +33,19 @@ from .log_findings import (
     gap_finding,
     head_finding,
     hole_finding,
+    lost_end_finding,
+    lost_unit_finding,
     mend_finding,
     misfit_finding,
+    tail_findings,
     unit_finding,
     unit_text,
 )
 from .log_survey import Found, LogSurvey
 from .queue_sequence import Gap, Misfit, QueueSequence
-from .queue_units import QueueUnits, queue_directory, queues_with_files
+from .queue_units import QueueUnits, RawUnit, queue_directory, queues_with_files
 from .record_mends import RecordMend, pair
-from .segment_row import SegmentRow, size_of
+from .segment_row import SegmentRow
 from .timer_ledger import DELIVERED, TimerLedger
 
 QueueKey = tuple[str, int]
@@ -73,7 +77,9 @@ class LogCheck:
     row: SegmentRow = attrs.field(init=False)
     start: int = 0
     end: int = 0
-    """End of the log: behind its last good record."""
+    """End of the log: behind its last good record, or where more is known to have been."""
+    reach: LogReach = attrs.field(factory=LogReach, init=False)
+    """How far the log reached for certain."""
     record_count: int = 0
     last_store_ms: int = 0
     holes: list[Hole] = attrs.field(factory=list[Hole], init=False)
@@ -107,13 +113,16 @@ class LogCheck:
         yield from row.find_files(Step.RESTORE_LENGTH, None)
         self.start = row.start
         self._index = IndexCheck(self.disk, self.root, self.options, self.start, self.last_exit_ok)
-        survey = LogSurvey(row)
+        # Before the walk, in case a broker goes on with the log meanwhile.
+        self.reach = known_end(self.disk, self.root, row)
+        survey = LogSurvey(row, self.reach.known_to)
         total, told = row.end - row.start, row.start
         for one in survey:
             if isinstance(one, Hole):
                 self.holes.append(one)
                 self.hole_store_ms[one.position] = max(self.last_store_ms, 1)
-                yield hole_finding(self.row, one)
+                is_end = one.end <= survey.end
+                yield lost_end_finding(row, one, self.reach) if is_end else hole_finding(row, one)
                 continue
             yield from self._take(one)
             if self.progress is not None and one.position - told > 16 << 20:
@@ -121,7 +130,9 @@ class LogCheck:
                 self.progress(told - row.start, total)
         row.close()
         self.end = survey.end
-        yield from self._find_tail(survey)
+        yield from tail_findings(
+            self.row, survey, stated_end=self.register.log_end, last_exit_ok=self.last_exit_ok
+        )
         yield from self._finish()
         yield from self._index.finish()
 
@@ -208,39 +219,6 @@ class LogCheck:
             yield unit_finding(queue.key, run)
         queue.run = Run(found.position, offset, offset + 1, unit_text(expected), unit_text(unit))
 
-    # -- holes and the end ------------------------------------------------------------------------
-
-    def _segment_of(self, position: int) -> int:
-        return position - position % self.row.segment_size
-
-    def _find_tail(self, survey: LogSurvey) -> Findings:
-        """What stands behind the last good record."""
-        stated_end = self.register.log_end
-        file = self.row.path_of(self._segment_of(self.end))
-        at = self.end % self.row.segment_size
-        is_short = self.end < stated_end
-        if is_short:
-            yield Finding(
-                invariant=Invariant.NOT_LOST,
-                file=file,
-                offset=at,
-                expected=f"records up to {stated_end}, where the log ended at the last clean stop",
-                found=survey.tail_reason or "the end of the last segment",
-                severity=Severity.LOST,
-                step=Step.CORRECT_REGISTER,
-            )
-        if not survey.tail_is_zero:
-            is_damage = self.last_exit_ok or is_short
-            yield Finding(
-                invariant=Invariant.NOT_LOST,
-                file=file,
-                offset=at,
-                expected="zeros behind the last record",
-                found=survey.tail_reason,
-                severity=Severity.LOST if is_damage else Severity.NOTE,
-                step=Step.CUT_TAIL if is_damage else Step.NOTHING,
-            )
-
     # -- queues, once the log is known ------------------------------------------------------------
 
     def _finish(self) -> Findings:
@@ -311,10 +289,9 @@ class LogCheck:
 
     def _dispatch_from(self) -> int:
         """Where the next start begins to make queue units again, after a run that was cut off."""
-        path = f"{self.root}/checkpoint"
-        if size_of(self.disk, path) != PAGE_SIZE:
+        page = checkpoint_page(self.disk, self.root)
+        if page is None:
             return self.start
-        page = StoreCheckpoint.open(self.disk, path, read_only=True)
         if page.durable_py is not None:
             return page.durable_py
         older = [
@@ -330,17 +307,7 @@ class LogCheck:
         yield from units.row.find_files(Step.REBUILD_QUEUE, key)
         unit = units.unit(sequence.next)
         if unit is not None:
-            is_cut_off = not self.last_exit_ok and unit[0] >= self.end
-            yield Finding(
-                invariant=Invariant.FOLLOWS_LOG,
-                file=queue_directory(*key),
-                offset=sequence.next * UNIT.size,
-                expected=f"{sequence.next} to be the next offset of the queue, as in the log",
-                found=unit_text(unit),
-                severity=Severity.NOTE if is_cut_off else Severity.DERIVED,
-                step=Step.NOTHING if is_cut_off else Step.REBUILD_QUEUE,
-                subject=key,
-            )
+            yield self._unit_behind(key, sequence.next, unit)
         for first, block in units.blocks(units.first_offset, sequence.first):
             wrong = (block["phy_offset"] >= self.start) & (block["phy_offset"] > 0)
             if wrong.any():
@@ -355,6 +322,22 @@ class LogCheck:
                     subject=key,
                 )
                 return
+
+    def _unit_behind(self, key: QueueKey, offset: int, unit: RawUnit) -> Finding:
+        """The unit behind the last record of its queue."""
+        is_behind_log = not self.last_exit_ok and unit[0] >= self.end
+        if is_behind_log and self.reach.was_killed and not self.row.has_record_at(self.end):
+            return lost_unit_finding(key, offset, unit, self.end)
+        return Finding(
+            invariant=Invariant.FOLLOWS_LOG,
+            file=queue_directory(*key),
+            offset=offset * UNIT.size,
+            expected=f"{offset} to be the next offset of the queue, as in the log",
+            found=unit_text(unit),
+            severity=Severity.NOTE if is_behind_log else Severity.DERIVED,
+            step=Step.NOTHING if is_behind_log else Step.REBUILD_QUEUE,
+            subject=key,
+        )
 
     def _find_other_queues(self) -> Findings:
         """Queues that have files, and records no longer or not at all."""

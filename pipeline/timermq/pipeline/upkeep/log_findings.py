@@ -5,10 +5,11 @@ from __future__ import annotations
 import attrs
 
 from timermq.timerstore.log_holes import Hole
+from timermq.timerstore.log_reach import LogReach
 from timermq.timerstore.queue_unit import UNIT
 
-from .finding import Finding, Invariant, Severity, Step
-from .log_survey import Found
+from .finding import Finding, Findings, Invariant, Severity, Step
+from .log_survey import Found, LogSurvey
 from .queue_sequence import Gap, Misfit
 from .queue_units import RawUnit, queue_directory
 from .record_mends import RecordMend
@@ -41,6 +42,57 @@ def hole_finding(row: SegmentRow, hole: Hole) -> Finding:
         step=Step.FILL_HOLE,
         subject=hole,
     )
+
+
+def lost_end_finding(row: SegmentRow, hole: Hole, reach: LogReach) -> Finding:
+    """What is lost of the end of the log, where nothing good follows."""
+    how = "the process was killed" if reach.was_killed else "the last start made them durable"
+    return Finding(
+        invariant=Invariant.NOT_LOST,
+        file=row.path_of(_segment_of(row, hole.position)),
+        offset=hole.position % row.segment_size,
+        expected=f"records up to {hole.end}, which were there: {how}",
+        found=f"{hole.size} bytes that are none: {hole.reason}; their messages are lost",
+        severity=Severity.LOST,
+        step=Step.FILL_HOLE,
+        subject=hole,
+    )
+
+
+def tail_findings(
+    row: SegmentRow, survey: LogSurvey, *, stated_end: int, last_exit_ok: bool
+) -> Findings:
+    """What stands behind the last good record.
+
+    Args:
+        row: The segments.
+        survey: A walk that is done.
+        stated_end: Where the log ended at the last clean stop.
+        last_exit_ok: The last process closed the store.
+    """
+    file, at = row.path_of(_segment_of(row, survey.end)), survey.end % row.segment_size
+    is_short = survey.end < stated_end
+    if is_short:
+        yield Finding(
+            invariant=Invariant.NOT_LOST,
+            file=file,
+            offset=at,
+            expected=f"records up to {stated_end}, where the log ended at the last clean stop",
+            found=survey.tail_reason or "the end of the last segment",
+            severity=Severity.LOST,
+            step=Step.CORRECT_REGISTER,
+        )
+    if not survey.tail_is_zero:
+        is_damage = last_exit_ok or is_short
+        yield Finding(
+            invariant=Invariant.NOT_LOST,
+            file=file,
+            offset=at,
+            expected="zeros behind the last record",
+            found=survey.tail_reason,
+            severity=Severity.LOST if is_damage else Severity.NOTE,
+            step=Step.CUT_TAIL if is_damage else Step.NOTHING,
+        )
 
 
 def head_finding(row: SegmentRow, found: Found) -> Finding:
@@ -96,6 +148,20 @@ def unit_finding(key: tuple[str, int], run: Run) -> Finding:
         found=run.found,
         step=Step.REBUILD_QUEUE,
         count=run.end - run.first,
+        subject=key,
+    )
+
+
+def lost_unit_finding(key: tuple[str, int], offset: int, unit: RawUnit, log_end: int) -> Finding:
+    """A unit that shows that a killed process had written more than the log has."""
+    return Finding(
+        invariant=Invariant.NOT_LOST,
+        file=queue_directory(*key),
+        offset=offset * UNIT.size,
+        expected=f"no unit behind {log_end}, where the log ends: the process was killed",
+        found=f"{unit_text(unit)}: a message is lost, and its queue offset is given out again",
+        severity=Severity.LOST,
+        step=Step.REBUILD_QUEUE,
         subject=key,
     )
 

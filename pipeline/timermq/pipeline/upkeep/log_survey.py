@@ -3,8 +3,9 @@
 ``CommitLog.scan`` ends at the first thing that is no record. From damage the survey goes on at the
 next good record (``log_holes``). What lies between is a *hole*.
 
-The log's end is behind its last good record. What stands behind that is no hole but a *tail*: zeros
-after a clean stop, a torn write after a power cut.
+The log's end is behind its last good record, or where it is known to have reached (``LogReach``).
+What stands behind that is no hole but a *tail*: zeros after a clean stop, a torn write after a
+power cut.
 """
 
 from __future__ import annotations
@@ -34,16 +35,18 @@ class LogSurvey:
 
     Args:
         row: The segments.
+        known_to: What stands before this position was there for certain.
     """
 
-    def __init__(self, row: SegmentRow) -> None:
+    def __init__(self, row: SegmentRow, known_to: int = -1) -> None:
         self.end = row.start
-        """Behind the last good record, or the blank behind it."""
+        """Behind the last good record, or the blank behind it; at least what is known."""
         self.tail_reason = ""
         """What stands at the end instead of a record; empty when the segments end there."""
         self.tail_is_zero = True
         """Whether nothing was written behind the end."""
         self._row = row
+        self._known_to = known_to
         self._holes: list[Hole] = []
         """Holes since the last good record: a tail, unless another record follows."""
 
@@ -60,9 +63,23 @@ class LogSurvey:
                     self.end = one.position + one.size
                 else:
                     self.end = start + self._row.segment_size
+        yield from self._lost_end()
         if self._holes:
             self.tail_reason = self._holes[0].reason
             self.tail_is_zero = all(self._is_zero(hole) for hole in self._holes)
+
+    def _lost_end(self) -> Iterator[Hole]:
+        """What of the tail is a hole, since more than good records was there."""
+        tail: list[Hole] = []
+        for hole in self._holes:
+            known_to = min(self._known_to, hole.end)
+            if known_to > hole.position:
+                reaches_end = hole.reaches_segment_end and known_to == hole.end
+                self.end = known_to
+                yield attrs.evolve(hole, end=known_to, reaches_segment_end=reaches_end)
+            if known_to < hole.end:
+                tail.append(attrs.evolve(hole, position=max(known_to, hole.position)))
+        self._holes = tail
 
     def _segment(self, start: int) -> Iterator[Found | Hole | None]:
         """Records and holes of one segment; None for the blank that ends it."""

@@ -1,7 +1,8 @@
-"""Commit log and timer log, compared with their seals: all of what was durable.
+"""Commit log and timer log, compared with their seals: all of what was there for certain.
 
 A seal that does not fit tells the truth, and of a single damaged word it tells what it was. Behind
-what was durable a power cut may have kept seals of bytes that it took; there each start looks.
+what was durable a power cut may have kept seals of bytes that it took. A process that was killed
+leaves all that it wrote, so the commit log is compared to where it reached (``LogReach``).
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ import attrs
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.timerlog import TimerCheckpoint
 from timermq.timerlog.segment import units_in
+from timermq.timerlog.timer_checkpoint import PAGE_SIZE
 from timermq.timerlog.unit import UNIT
 from timermq.timerstore.disk import Disk, File
 from timermq.timerstore.seal_page import SECTOR_SIZE, STRETCH_SIZE, changed_at
 from timermq.timerstore.seal_reader import SealReader
-from timermq.timerstore.store_checkpoint import PAGE_SIZE, StoreCheckpoint
 from timermq.timerstore.store_options import StoreOptions
 
 from .aside import Aside
 from .finding import Finding, Findings, Invariant, Severity, Step
+from .known_end import checkpoint_page, known_end, was_stopped
 from .segment_row import RawSegment, SegmentRow, size_of
 
 COMPARED_SIZE = 32 * STRETCH_SIZE
@@ -52,13 +54,12 @@ class SealCheck:
 
     def find_in_log(self) -> Findings:
         """Damaged sectors of the commit log."""
-        path = f"{self.root}/checkpoint"
-        if size_of(self.disk, path) != PAGE_SIZE:
-            return
-        end = StoreCheckpoint.open(self.disk, path, read_only=True).durable_py
+        page = checkpoint_page(self.disk, self.root)
         size = self.store_options.mapped_file_size_commit_log
         row = SegmentRow(self.disk, self.root, "commitlog", size)
-        yield from self._find(row, end or 0, _lost)
+        end = self._whole_sectors_before((page and page.durable_py) or 0)
+        reach = known_end(self.disk, self.root, row)
+        yield from self._find(row, max(end, reach.compared_to), _lost)
 
     def find_in_timer_log(self) -> Findings:
         """Damaged sectors of the timer log."""
@@ -69,7 +70,7 @@ class SealCheck:
             end = 0 if page.extension is None else page.last_timer_log_flush_pos
         size = self.timer_options.mapped_file_size_timer_log
         row = SegmentRow(self.disk, self.root, "timerlog", size)
-        yield from self._find(row, end, _cut)
+        yield from self._find(row, self._whole_sectors_before(end), _cut)
 
     def mend(self, findings: Sequence[Finding], aside: Aside) -> None:
         """Put the words right that were found, durably; their segments stand aside before.
@@ -97,15 +98,11 @@ class SealCheck:
             with closing(self.disk.open(f"{self.root}/{segment.path}", read_only=True)) as file:
                 for at in range(segment.start, limit, COMPARED_SIZE):
                     found = seals.damaged(segment.start, file, at, min(at + COMPARED_SIZE, limit))
-                    if not self._is_stopped:
-                        # Of the last one a power cut may have taken a part.
-                        found = [one for one in found if one + SECTOR_SIZE <= end]
                     yield from _findings(segment, file, seals, found, left)
 
-    @property
-    def _is_stopped(self) -> bool:
-        """Whether the last process stopped in order."""
-        return not self.disk.exists(f"{self.root}/abort")
+    def _whole_sectors_before(self, end: int) -> int:
+        """What is compared of what was durable: a power cut may have taken a part of the last."""
+        return end if was_stopped(self.disk, self.root) else end - end % SECTOR_SIZE
 
 
 def _findings(

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import attrs
 
 from timermq.timerstore.disk import Disk, File
+from timermq.timerstore.log_holes import look_at
 from timermq.timerstore.mapped_file_queue import NAME_DIGITS
 
 from .finding import Finding, Findings, Invariant, Severity, Step
@@ -97,6 +98,14 @@ class SegmentRow:
         """Bytes inside one segment; fewer where the file ends."""
         start = position - position % self.segment_size
         return self.view(start)[position - start : position - start + size]
+
+    def has_record_at(self, position: int) -> bool:
+        """Whether a good record of the log stands at a position."""
+        start = position - position % self.segment_size
+        view = self.view(start)
+        limit = min(len(view), self.segment_size)
+        reason, size = look_at(view, position - start, limit, start, is_whole=True)
+        return not reason and size > 0
 
     def close(self) -> None:
         """Give the open file back."""
