@@ -62,6 +62,32 @@ def test_of_a_store(timermq: RunProgram, golden_stores: GoldenStores, name: str)
     assert pending_rows(golden) == ran.rows
 
 
+@pytest.mark.parametrize("name", ["g2", "g3", "g4"])
+def test_what_cannot_be_read_is_told(
+    timermq: RunProgram, golden_stores: GoldenStores, tmp_path: Path, name: str
+) -> None:
+    """It is not left out in silence: by number and place, or the log ends there, which is told."""
+    root = Path(golden_stores.unpack_copy(name, tmp_path))
+    rows = timermq("pending", "--store", str(root), "--json").rows
+    position = int(str(rows[0]["phy_offset"]))
+    start = position >> 20 << 20
+    with (root / "commitlog" / f"{start:020}").open("r+b") as file:
+        file.seek(position - start + 4)
+        file.write(bytes(4))
+        file.seek(position - start + 84)
+        file.write(b"\xff" * 4)
+    ran = timermq("pending", "--store", str(root), "--json")
+
+    assert 0 == ran.code
+    assert rows[0] not in ran.rows
+    if f"commit log ends at {position}" not in ran.err:
+        assert rows[1:] == ran.rows
+        assert (
+            f"1 records that wait cannot be read and are left out, the first at {position} of the "
+            "commit log: a broker sets them aside"
+        ) in ran.err
+
+
 def test_levels_of_a_killed_store(
     timermq: RunProgram, golden_stores: GoldenStores, tmp_path: Path
 ) -> None:

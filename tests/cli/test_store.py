@@ -171,6 +171,26 @@ def test_check_finds_a_damaged_record(
     assert all("commitlog" not in str(row["file"]) for row in ran.rows[1:])
 
 
+def test_a_dump_goes_on_behind_damage(
+    timermq: RunProgram, golden_stores: GoldenStores, tmp_path: Path
+) -> None:
+    """The rows behind it are there, and the place is named."""
+    golden = golden_stores["g5"]
+    root = Path(golden_stores.unpack_copy("g5", tmp_path))
+    before = timermq("store", "dump", golden.root, "--json").rows
+    lost = before[3]
+    start, end = (int(str(lost[name])) for name in ("phy_offset", "size"))
+    damage(root / "commitlog" / ("0" * 20), start, bytes(8))
+    ran = timermq("store", "dump", str(root), "--json")
+
+    assert 1 == ran.code
+    assert [one for one in before if one is not lost] == ran.rows
+    assert (
+        f"timermq: commit log: expected records from {start} to {start + end}, found magic: "
+    ) in ran.err
+    assert ran.err.endswith("what stood there is left out\n")
+
+
 def test_check_finds_a_lost_sector(
     timermq: RunProgram, golden_stores: GoldenStores, tmp_path: Path
 ) -> None:

@@ -52,7 +52,7 @@ def lost_in_log(found: list[Finding]) -> list[tuple[str, int, Step]]:
 async def test_the_lost_end_of_a_killed_store_is_named(
     autojump_clock: MockClock, size: int
 ) -> None:
-    """Behind the checkpoint and before it, by file and byte; a repair gives the places lost ones."""
+    """Behind the checkpoint and before it, by file and byte; a repair fills the places."""
     image = await small_image(stop=False)
     disk = cut(image, size)
     found = damage_of(checked(disk))
@@ -104,4 +104,6 @@ async def test_a_word_behind_the_checkpoint_is_put_right(autojump_clock: MockClo
         (one.file, one.offset, one.step) for one in found
     ]
     assert damage_of(checked(disk)) == []
-    assert disk.open(f"{ROOT}/{LOG}").read(0, log_end(image)) == image[f"{ROOT}/{LOG}"].rstrip(b"\0")
+    assert disk.open(f"{ROOT}/{LOG}").read(0, log_end(image)) == image[f"{ROOT}/{LOG}"].rstrip(
+        b"\0"
+    )

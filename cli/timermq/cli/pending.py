@@ -90,10 +90,17 @@ def _offline(args: argparse.Namespace, query: PendingQuery) -> list[Row]:
         waiting = chain(offline.pending(), offline.pending_levels())
         timers = [one for one in waiting if query.matches(one)]
         damaged = offline.differing_sectors()
+        unreadable = sorted(offline.unreadable)
     if damaged:
         print(
             f"timermq: warning: {damaged} sectors differ from their seals, and rows may be missing "
             f"or wrong: timermq store check {args.store}",
+            file=sys.stderr,
+        )
+    if unreadable:
+        print(
+            f"timermq: warning: {len(unreadable)} records that wait cannot be read and are left "
+            f"out, the first at {unreadable[0]} of the commit log: a broker sets them aside",
             file=sys.stderr,
         )
     return sorted(map(attrs.asdict, timers), key=_due)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import hashlib
 import sys
-from collections.abc import Iterator
 
 from timermq.timerstore.body_codec import decompress_body
+from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.message import format_host
-from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import Record, decode_record
 from timermq.timerstore.record_spans import RecordError
 
@@ -28,45 +27,23 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print one row a record; 1 if the log does not end where its last record ends."""
+    """Print one row a record, also behind damage; 1 if the log has any."""
     with open_offline(args, args.directory) as offline:
         log = offline.store.commit_log
-        dump = LogDump(offline.store)
+        reading = LogReading(log, log.min_offset, purpose="a dump")
+        rows = (record_row(decode_record(data)) for _, data in reading)
         if args.json:
-            print_json(dump)
+            print_json(rows)
         else:
-            print_table(dump, COLUMNS)
-        if dump.end == log.max_offset:
-            return 0
-        sys.stdout.flush()
+            print_table(rows, COLUMNS)
+    sys.stdout.flush()
+    for hole in reading.holes:
         print(
-            f"timermq: commit log: expected records up to {log.max_offset}, "
-            f"found at {dump.end}: {dump.reason}",
+            f"timermq: commit log: expected records from {hole.position} to {hole.end}, "
+            f"found {hole.reason}: what stood there is left out",
             file=sys.stderr,
         )
-        return 1
-
-
-class LogDump:
-    """The rows of a store's log; afterwards `end` and `reason` say where they stopped and why."""
-
-    def __init__(self, store: MessageStore) -> None:
-        self._log = store.commit_log
-        self._scan = self._log.scan(self._log.min_offset, check_crc=False)
-
-    @property
-    def end(self) -> int:
-        """End of the last record."""
-        return self._scan.end
-
-    @property
-    def reason(self) -> str:
-        """What stands there instead of a record."""
-        return self._scan.reason
-
-    def __iter__(self) -> Iterator[Row]:
-        for phy_offset, size in self._scan:
-            yield record_row(decode_record(self._log.read(phy_offset, size)))
+    return 1 if reading.holes else 0
 
 
 def record_row(record: Record) -> Row:

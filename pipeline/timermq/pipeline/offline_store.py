@@ -68,6 +68,9 @@ class OfflineStore:
     timers: Recovered
     """Where the timer service would go on."""
 
+    unreadable: set[int] = attrs.field(factory=set[int], init=False)
+    """Positions of waiting records that a listing could not show, as far as it has read."""
+
     def pending(self) -> Iterator[PendingTimer]:
         """What the next start would deliver, in order of slots."""
         return PendingTimers(
@@ -77,12 +80,17 @@ class OfflineStore:
             read_ms=self.timers.read_ms,
             queue_offset=self.timers.queue_offset,
             already_done=self.timers.already_done,
+            unreadable=self.unreadable,
         ).rows()
 
     def pending_levels(self) -> Iterator[PendingTimer]:
         """What RocketMQ left in the queues of classic levels, and the next start takes over."""
-        rows = (one.pending() for one in level_outlooks(self.store, self.timer_options))
-        return (row for row in rows if row is not None)
+        for one in level_outlooks(self.store, self.timer_options):
+            row = one.pending()
+            if row is not None:
+                yield row
+            elif one.fault is not None:
+                self.unreadable.add(one.phy_offset)
 
     def differing_sectors(self) -> int:
         """Sectors that are not as they were written: of the timer log, and of what was read.

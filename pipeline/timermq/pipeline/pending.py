@@ -103,6 +103,8 @@ class PendingTimers:
     """Entries of the timer topic from here on may have no unit yet."""
     already_done: AlreadyDone
     """What the last run had handled beyond its checkpoint."""
+    unreadable: set[int] = attrs.field(factory=set[int])
+    """Positions of records that cannot be listed, so far: they are set aside when they are due."""
     start: PendingPlace = attrs.field(
         init=False, default=attrs.Factory(lambda self: self._start(), takes_self=True)
     )
@@ -216,6 +218,7 @@ class PendingTimers:
         """The message in a record; None when it will not fire, or its slot is before a time."""
         record = self.store.commit_log.record_at(offset_py, size_py)
         if record is None:
+            self.unreadable.add(offset_py)
             return None
         foreign = self.already_done.foreign
         if foreign and foreign.get(pending_key(record), 0):
@@ -224,6 +227,7 @@ class PendingTimers:
         try:
             facts = decode_timer(record, offset_py, self.options.timer_precision_ms)
         except TimerRecordError:
+            self.unreadable.add(offset_py)
             return None
         unique_key = find(properties, UNIQ_KEY_NAME) or b""
         topic = facts.destination.topic

@@ -7,7 +7,7 @@ import pytest
 
 from small_store import HOST, SEGMENT_SIZE, message
 from timermq.timerstore.commit_log import CommitLog, LogWrite
-from timermq.timerstore.errors import StoreFailedError
+from timermq.timerstore.errors import StoreFailedError, StoreFormatError
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.record import blank_record, encode_record
 from timermq.timerstore.record_check import CheckKind
@@ -109,6 +109,17 @@ def test_a_walk_goes_over_blanks(disk: MemoryDisk) -> None:
     assert POSITIONS[7:] == [phy_offset for phy_offset, _ in scan]
     assert scan.end == 1224
     assert POSITIONS == [phy_offset for phy_offset, _ in log.walk(0)]
+
+
+def test_a_walk_does_not_end_in_silence_where_a_size_cannot_be_one(disk: MemoryDisk) -> None:
+    """It was found good before: the file has changed since. Behind ``end`` nothing is asked."""
+    log = filled(disk)
+    disk.open(f"{DIRECTORY}/{0:020d}").write(500, bytes(4))
+
+    assert POSITIONS[:5] == [phy_offset for phy_offset, _ in log.walk(0, 500)]
+    with pytest.raises(StoreFormatError, match="as it was found before, found 0") as error:
+        list(log.walk(0))
+    assert (error.value.path, error.value.offset) == (f"{DIRECTORY}/{0:020d}", 500)
 
 
 def test_a_scan_stops_at_the_first_bad_record(disk: MemoryDisk) -> None:

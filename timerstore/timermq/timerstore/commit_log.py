@@ -8,13 +8,14 @@ Corresponds to RocketMQ's CommitLog.
 """
 
 import mmap
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 import numpy as np
 
 from .disk import Disk
-from .errors import StoreFailedError
+from .errors import StoreFailedError, StoreFormatError
+from .log_scan import LogScan
 from .mapped_file import MappedFile
 from .mapped_file_queue import MappedFileQueue
 from .old_bytes import OldBytes
@@ -39,48 +40,6 @@ class LogWrite:
 
     offset: int
     data: bytes
-
-
-class LogScan:
-    """A walk over the records of a log, from a record's position to the first that is none.
-
-    Iterating gives (position, size); afterwards `end` and `reason` say where it stopped and why.
-    """
-
-    def __init__(self, log: "CommitLog", first: int, *, check_crc: bool) -> None:
-        self.end = first
-        """End of the last good record, or of the blank behind it."""
-        self.reason = "the end of the last segment"
-        """What stands at the end instead of a record."""
-        self._log = log
-        self._check_crc = check_crc
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        while self.end < self._log.max_offset:
-            segment = self._log.segment_at(self.end)
-            if segment is None:
-                return
-            is_blank = yield from self._scan_segment(segment)
-            if not is_blank:
-                return
-            self.end = segment.end
-
-    def _scan_segment(self, segment: MappedFile) -> Generator[tuple[int, int], None, bool]:
-        """Walk to a blank record (returns True) or to what is no record (False)."""
-        view = segment.file.map()
-        at = self.end - segment.start
-        limit = min(segment.size, self._log.max_offset - segment.start)
-        while at < limit:
-            result = check_record(view, at, limit, segment.start + at, check_crc=self._check_crc)
-            if result.kind is CheckKind.BLANK:
-                return True
-            if result.kind is CheckKind.BAD:
-                self.reason = result.reason
-                return False
-            yield segment.start + at, result.size
-            at += result.size
-            self.end = segment.start + at
-        return False
 
 
 class CommitLog:
@@ -262,29 +221,33 @@ class CommitLog:
     def scan(self, first: int, *, check_crc: bool) -> LogScan:
         """Walk over the records from ``first`` (a record's position) up to the end or a bad one."""
         self.old.compare(first, self.max_offset)
-        return LogScan(self, first, check_crc=check_crc)
+        return LogScan(self._files, first, check_crc=check_crc)
 
-    def walk(self, first: int) -> Iterator[tuple[int, int]]:
-        """Walk over records that were put or found good before, three times as fast as a scan.
-
-        Gives (position, size); ends where the data ends, or where a size cannot be one.
+    def walk(self, first: int, end: int | None = None) -> Iterator[tuple[int, int]]:
+        """Position and size of records found good before, three times as fast as a scan.
 
         Args:
             first: Position of a record.
+            end: End of another one; None: up to where the data ends.
+
+        Raises:
+            StoreFormatError: A size cannot be one: the file has changed since.
         """
-        offset = first
-        while offset < self.max_offset:
+        offset, end = first, self.max_offset if end is None else end
+        while offset < end:
             segment = self._files.segment_at(offset)
             assert segment is not None
             view = segment.file.map()
-            limit = min(segment.end, self.max_offset)
+            limit = min(segment.end, end)
             while offset < limit:
                 size, magic = BLANK.struct.unpack_from(view, offset - segment.start)
                 if magic == BLANK_MAGIC:
                     offset = segment.end
                     break
                 if not FIXED_SIZE_V1 <= size <= limit - offset:
-                    return
+                    expected = f"size {FIXED_SIZE_V1} to {limit - offset}, as it was found before"
+                    at = offset - segment.start
+                    raise StoreFormatError(segment.file.path, at, expected, f"{size}")
                 yield offset, size
                 offset += size
 

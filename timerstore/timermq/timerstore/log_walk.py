@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import attrs
 
-from .commit_log import CommitLog, LogScan
+from .commit_log import CommitLog
 from .filler_record import is_filler
 from .log_holes import Hole, mended_before_good, next_good
 from .log_reach import LogReach
 from .log_record import is_cut_short, is_torn
+from .log_scan import LogScan
 from .record_check import CheckKind
 from .record_layout import BLANK_SIZE
 from .store_files import StoreFiles

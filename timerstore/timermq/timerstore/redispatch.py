@@ -95,6 +95,7 @@ class Redispatch:
 
         Raises:
             QueueGapError: Units are missing whose records should be in the log.
+            StoreFormatError: The log has changed since it was scanned.
         """
         is_whole_log = first <= self._log.min_offset
         for one in lost:
@@ -130,9 +131,7 @@ class Redispatch:
         if not is_scanned:
             yield from LogReading(self._log, first, end=end, purpose="queues made again")
             return
-        for phy_offset, size in self._log.walk(first):
-            if phy_offset >= end:
-                return
+        for phy_offset, size in self._log.walk(first, end):
             yield phy_offset, self._log.read(phy_offset, size)
 
     def _keep(self, unit: PlacedUnit, only: Set[QueueKey] | None, is_whole_log: bool) -> None:

@@ -33,14 +33,16 @@ whose records it has cut.
 from collections.abc import Iterator
 
 import attrs
+import structlog
 
 from .boot_note import write_boot_note
-from .commit_log import CommitLog, LogScan
+from .commit_log import CommitLog
 from .consume_queue import ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 from .errors import StoreFormatError
 from .filler_record import leave_damaged_sector
 from .log_record import STORE_MS_END, store_ms_of
+from .log_scan import LogScan
 from .log_walk import LogWalk
 from .lost_log import check_log_is_there
 from .lost_records import LostRecords, lost_records
@@ -53,6 +55,8 @@ from .unit_scan import SCAN_COUNT
 
 FOREVER_MS = 1 << 62
 """After every store time."""
+
+log_lines = structlog.get_logger("timermq.timerstore.store_recovery")
 
 
 @attrs.frozen(kw_only=True)
@@ -93,7 +97,7 @@ class RecoveryReport:
     """Records brought to queues."""
     last_store_ms: int
     notes: tuple[str, ...]
-    """What an operator may want to know, one sentence each."""
+    """What an operator may want to know, one sentence each; they stand in the log lines."""
 
 
 def plan_recovery(store: StoreFiles) -> RecoveryPlan:
@@ -202,6 +206,9 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
             queue.begin_at(end)
     if not store.read_only:
         write_boot_note(store.disk, store.root, log.max_offset, durably=bool(plan.lost))
+    notes = (*plan.notes, *redispatch.notes)
+    for note in notes:
+        log_lines.warning("store recovered", root=store.root, note=note)
     return RecoveryReport(
         last_exit_ok=store.last_exit_ok,
         scan_from=plan.scan_from,
@@ -209,7 +216,7 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
         record_count=plan.record_count,
         dispatched_count=redispatch.count,
         last_store_ms=plan.last_store_ms,
-        notes=(*plan.notes, *redispatch.notes),
+        notes=notes,
     )
 
 
