@@ -31,6 +31,7 @@ from fakes import VirtualClock
 from judge.reader import LogReader, LogRecord
 from simulation.staged_service import ROOT
 from timermq.broker.topic_validator import TRANS_HALF_TOPIC
+from timermq.broker.transactions.half_message import HalfMessageError
 from timermq.cli.simulate.seeded_scheduling import seeded_scheduling
 from timermq.pipeline import TimerMessageStore
 from timermq.timerstore.boot_note import NAME as BOOT
@@ -231,7 +232,11 @@ async def _wait_and_view(process: Process) -> View:
     transactions = process.transactions
     if transactions is not None:
         for name in transactions.open.names():
-            half = transactions.newest(name)
+            try:
+                half = transactions.newest(name)
+            except HalfMessageError as error:
+                transactions.set_aside(name, str(error))
+                continue
             if half is not None and half.unique_key in ROLLED_BACK:
                 transactions.rollback(half)
             elif half is not None:

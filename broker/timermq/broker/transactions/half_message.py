@@ -25,6 +25,7 @@ from timermq.pipeline.delivered_message import taken_over
 from timermq.timerstore.message import TRANSACTION_MASK, Message, SysFlag
 from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, find, remove
 from timermq.timerstore.record import Record, RecordError, decode_record, encode_record
+from timermq.timerstore.record_check import CheckKind, check_record
 from timermq.timerstore.topic_name import topic_fault
 
 from ..topic_validator import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC
@@ -60,6 +61,10 @@ _NO_TRANSACTION = ~int(TRANSACTION_MASK)
 
 class HalfMessageError(Exception):
     """A record of the half topic is no half message; the text says what of it."""
+
+
+class DamagedHalfError(HalfMessageError):
+    """It is not as it was written, or gone: it is set aside."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -134,14 +139,21 @@ def parked(message: Message, unique_key: str) -> Message:
 def decode_half(data: bytes) -> HalfMessage:
     """Read a record of the half topic.
 
+    What is made of it, a renewal or the message itself, gets a checksum of its own. So its body is
+    compared with the checksum that it has.
+
     Raises:
+        DamagedHalfError: It is not as it was written.
         HalfMessageError: It is of another topic, or lacks what a half message needs.
     """
     try:
         record = decode_record(data)
     except RecordError as error:
-        raise HalfMessageError(str(error)) from None
+        raise DamagedHalfError(str(error)) from None
     where = f"half message at {record.phy_offset}"
+    found = check_record(data, 0, len(data), record.phy_offset, check_crc=True)
+    if found.kind is not CheckKind.RECORD:
+        raise DamagedHalfError(f"{where}: {found.reason}")
     if (record.topic, record.queue_id) != (TRANS_HALF_TOPIC, HALF_QUEUE_ID):
         raise HalfMessageError(
             f"{where}: expected queue {HALF_QUEUE_ID} of {TRANS_HALF_TOPIC}, found "

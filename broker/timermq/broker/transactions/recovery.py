@@ -51,6 +51,7 @@ from ..topic_validator import (
 from .half_message import (
     CHECK_TIMES,
     HALF_QUEUE_ID,
+    DamagedHalfError,
     HalfMessage,
     HalfMessageError,
     decode_half,
@@ -103,8 +104,12 @@ def recover(store: MessageStore, offsets: ConsumerOffsetTable) -> Recovered:
     done, marked_to = _marked(store, ops, first_op, first, halves.max_offset)
     recovered.open.next_offset = halves.max_offset
     finder = _Finder(store, recovered)
-    for offset, record in _records(store, halves, first):
-        finder.take(offset, record, is_done=bool(done[offset - first]))
+    for offset, phy_offset, record in _places(store, halves, first):
+        is_done = bool(done[offset - first])
+        if record is not None:
+            finder.take(offset, phy_offset, record, is_done=is_done)
+        elif not is_done:
+            finder.take_damaged(offset, phy_offset)
     if recovered.open:
         finder.find_unmarked(marked_to)
         finder.find_crossed()
@@ -121,18 +126,33 @@ def recover(store: MessageStore, offsets: ConsumerOffsetTable) -> Recovered:
     return recovered
 
 
-def read_half(store: MessageStore, queue_offset: int) -> HalfMessage | None:
-    """The half message of a queue offset; None when it cannot be read."""
+def read_half(store: MessageStore, queue_offset: int) -> HalfMessage:
+    """The half message of a queue offset.
+
+    Raises:
+        DamagedHalfError: It is gone, or not as it was written.
+        HalfMessageError: It is no half message.
+    """
+    place = half_place(store, queue_offset)
+    data = None if place is None else store.commit_log.record_at(*place)
+    if place is None or data is None:
+        at = "" if place is None else f" at {place[0]}"
+        text = f"half message {queue_offset}{at}: expected a record as it was written, found none"
+        raise DamagedHalfError(text)
+    half = decode_half(data)
+    if (half.phy_offset, half.queue_offset) != (place[0], queue_offset):
+        text = f"half message {queue_offset} at {place[0]}: it states another place"
+        raise DamagedHalfError(text)
+    return half
+
+
+def half_place(store: MessageStore, queue_offset: int) -> tuple[int, int] | None:
+    """Position and size of a record of the half topic; None where the queue has none."""
     queue = store.queue(TRANS_HALF_TOPIC, HALF_QUEUE_ID)
     units = None if queue is None else queue.units(queue_offset, 1)
     if units is None or not len(units):
         return None
-    unit = units[0]
-    data = store.commit_log.record_at(int(unit["phy_offset"]), int(unit["size"]))
-    try:
-        return None if data is None else decode_half(data)
-    except HalfMessageError:
-        return None
+    return int(units[0]["phy_offset"]), int(units[0]["size"])
 
 
 def _within(queue: ConsumeQueue | None, offset: int | None) -> int:
@@ -147,9 +167,17 @@ def _within(queue: ConsumeQueue | None, offset: int | None) -> int:
 def _records(store: MessageStore, queue: ConsumeQueue, first: int) -> Iterator[tuple[int, bytes]]:
     """Queue offsets and records of a queue; those that the log has lost are left out.
 
-    So are damaged ones. A half message is not committed then, whatever its producer says; a mark
-    says nothing, and the producer is asked again.
+    So are damaged ones: a mark says nothing then, and the producer is asked again.
     """
+    for offset, _, record in _places(store, queue, first):
+        if record is not None:
+            yield offset, record
+
+
+def _places(
+    store: MessageStore, queue: ConsumeQueue, first: int
+) -> Iterator[tuple[int, int, bytes | None]]:
+    """Queue offset, position and record of what a queue holds; no record where it is damaged."""
     while len(units := queue.units(first, READ_COUNT)):
         places = list(zip(units["phy_offset"].tolist(), units["size"].tolist(), strict=True))
         store.commit_log.will_need(places)
@@ -158,13 +186,14 @@ def _records(store: MessageStore, queue: ConsumeQueue, first: int) -> Iterator[t
         for index, record in enumerate(store.commit_log.records_at(places)):
             if index in damaged:
                 log.error(
-                    "damaged record of a transaction passed over",
+                    "damaged record of a transaction",
                     topic=queue.topic,
                     queue_offset=first + index,
                     phy_offset=places[index][0],
                 )
+                yield first + index, places[index][0], None
             elif record is not None:
-                yield first + index, record
+                yield first + index, places[index][0], record
         first += len(units)
 
 
@@ -199,7 +228,7 @@ class _Finder:
         self._names: dict[int, int] = {}
         """Position of a half message to the name of its transaction."""
         self._keys: dict[int, str] = {}
-        """Name of an open transaction to its unique key."""
+        """Name of an open transaction to its unique key, where its record can be read."""
         self._renewals: dict[int, tuple[str, JavaKey]] = {}
         """Name to real topic and key of an open transaction that RocketMQ has renewed last."""
         self.odd_count = 0
@@ -209,12 +238,16 @@ class _Finder:
         self._javas: dict[JavaKey, int] = {}
         """Transactions whose name a renewal of Java's does not tell."""
 
-    def take(self, offset: int, record: bytes, *, is_done: bool) -> None:
+    def take(self, offset: int, phy_offset: int, record: bytes, *, is_done: bool) -> None:
         """One half message, newer than all before."""
         if is_done and CHECK_TIMES not in record:
             return
         try:
             half = decode_half(record)
+        except DamagedHalfError:
+            if not is_done:
+                self.take_damaged(offset, phy_offset)
+            return
         except HalfMessageError as error:
             self.odd_count += 1
             self.first_odd = self.first_odd or str(error)
@@ -235,6 +268,15 @@ class _Finder:
         self._renewals.pop(half.name, None)
         if half.is_javas_renewal:
             self._renewals[half.name] = half.topic, key
+
+    def take_damaged(self, offset: int, phy_offset: int) -> None:
+        """A half message that nothing marks and that cannot be read.
+
+        It is open by the name of its own place, until it is set aside. So the log keeps it, and an
+        ending that names the place finds it.
+        """
+        self._open.put(phy_offset, offset)
+        self._names[phy_offset] = phy_offset
 
     def find_unmarked(self, marked_to: int) -> None:
         """End what the log shows as committed or discarded; its op message was not written."""
@@ -276,7 +318,8 @@ class _Finder:
         unique_key = found.decode("utf-8", "replace")
         # The key is compared too: a message that is tried again has kept the flag, and names 0.
         name = self._names.get(half_py, -1)
-        if unique_key == self._keys.get(name) and self._open.offset_of(name) is not None:
+        is_its_key = self._keys.get(name, unique_key) == unique_key
+        if is_its_key and self._open.offset_of(name) is not None:
             return name
         return self._javas.get((unique_key, _number_at(record, BORN_MS_AT)))
 
@@ -291,7 +334,8 @@ class _Finder:
         """The transaction has ended."""
         offset = self._open.offset_of(name)
         if offset is not None:
-            mark = Mark(ending=ending, offsets=(offset,), name=name, unique_key=self._keys[name])
+            unique_key = self._keys.get(name, "")
+            mark = Mark(ending=ending, offsets=(offset,), name=name, unique_key=unique_key)
             self._unmarked.append(mark)
             self._open.end(name)
 

@@ -29,7 +29,7 @@ from ..options import BrokerOptions
 from ..session import OPAQUE_MAX, Session
 from ..topic_config import TopicConfig, TopicConfigTable
 from ..topic_validator import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC
-from .half_message import HalfMessage, asked_about
+from .half_message import HalfMessage, HalfMessageError, asked_about
 from .transactions import Transactions
 
 CHECK_COUNT = 64
@@ -131,7 +131,7 @@ class TransactionCheck:
         batch: list[HalfMessage] = []
         size = 0
         for name in names:
-            half = self._transactions.newest(name)
+            half = self._newest(name)
             if half is not None:
                 batch.append(half)
                 size += len(half.data)
@@ -139,6 +139,14 @@ class TransactionCheck:
                 yield batch
                 batch, size = [], 0
         yield batch
+
+    def _newest(self, name: int) -> HalfMessage | None:
+        """A transaction's newest half message; None when it has ended, or just has: set aside."""
+        try:
+            return self._transactions.newest(name)
+        except HalfMessageError as error:
+            self._transactions.set_aside(name, str(error))
+            return None
 
     def _take(self, halves: Sequence[HalfMessage]) -> bool:
         """Do what is to be done about a batch; False when the store does not take it now."""

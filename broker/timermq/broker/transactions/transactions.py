@@ -19,6 +19,7 @@ from timermq.pipeline.admission import Refusal
 from timermq.pipeline.quarantine import HOPELESS
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.timer_put_result import TimerPutResult, accepted, refused
+from timermq.pipeline.undeliverable import Reason, Undeliverable
 from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.message import Message
 from timermq.timerstore.put_status import PutResult, PutStatus
@@ -31,9 +32,9 @@ from ..refusal import RefusedError
 from ..sending.send_request import RESPONSE_CODES, remark_of
 from ..topic_validator import TRANS_GROUP, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from .half_admission import size_refusal
-from .half_message import HALF_QUEUE_ID, HalfMessage, committed, discarded
+from .half_message import HALF_QUEUE_ID, HalfMessage, HalfMessageError, committed, discarded
 from .op_message import OP_QUEUE_ID, Ending, Mark, how_ended, op_message
-from .recovery import read_half, recover
+from .recovery import half_place, read_half, recover
 from .renewals import Renewals, log_stuck
 
 COMMIT_BOUNDS_S = (5, 60, 600, 3_600, 43_200, 86_400)
@@ -134,13 +135,15 @@ class Transactions:
         return TimerPutResult(result=one)
 
     def newest(self, name: int) -> HalfMessage | None:
-        """The newest half message of an open transaction; None when it cannot be read.
+        """The newest half message of an open transaction; None when the transaction has ended.
 
         Its checks are all that there were, also those that the record does not tell.
+
+        Raises:
+            HalfMessageError: It cannot be read, or is not as it was written.
         """
         offset = self.open.offset_of(name)
-        half = None if offset is None else read_half(self._store, offset)
-        return None if half is None else self._renewals.counted(half)
+        return None if offset is None else self._renewals.counted(read_half(self._store, offset))
 
     def needed_from(self) -> int | None:
         """Lowest position of the log that an open transaction needs; None without any."""
@@ -209,6 +212,44 @@ class Transactions:
         log_stuck(text, half, result)
         return True
 
+    def set_aside(self, name: int, reason: str) -> bool:
+        """Put a transaction into quarantine whose newest half message is damaged.
+
+        Nothing is made of what is not as it was written. The entry has the name of the record's
+        place, and what is left of its bytes.
+
+        Args:
+            name: An open transaction.
+            reason: What is wrong with the record.
+
+        Returns:
+            False when that can only be later.
+        """
+        offset = self.open.offset_of(name)
+        place = None if offset is None else half_place(self._store, offset)
+        if offset is None or place is None:
+            return True
+        phy_offset, size = place
+        (record,) = self._store.commit_log.records_at([place])
+        fault = Undeliverable(
+            offset_py=phy_offset,
+            size_py=size,
+            record=record or b"",
+            reason=Reason.DAMAGED if record else Reason.GONE,
+            text=reason,
+        )
+        refusal = self._timer_store.quarantine.set_aside([fault], self._now_ms())
+        if refusal is None:
+            mark = Mark(ending=Ending.DISCARD, offsets=(offset,), name=name)
+            results = self._put([], mark, even_when_full=True)
+            if results[-1].status.is_stored:
+                self.open.end(name)
+                self._renewals.end(name)
+                return True
+            refusal = results[-1].remark
+        log.warning("damaged transaction not set aside yet", name=name, reason=refusal)
+        return False
+
     def renew(self, halves: Sequence[HalfMessage], *, is_check: bool) -> list[HalfMessage]:
         """Write half messages again at the end of their queue.
 
@@ -231,14 +272,11 @@ class Transactions:
         if offset == half.queue_offset:
             return half
         if offset is not None:
-            newest = read_half(self._store, offset)
-            if newest is None:
-                raise RefusedError(
-                    ResponseCode.SYSTEM_ERROR,
-                    "TRANSACTION_NOT_FOUND",
-                    f"half message {offset} of {TRANS_HALF_TOPIC} cannot be read",
-                )
-            return newest
+            try:
+                return read_half(self._store, offset)
+            except HalfMessageError as error:
+                code = ResponseCode.SYSTEM_ERROR
+                raise RefusedError(code, "TRANSACTION_NOT_FOUND", str(error)) from None
         # It may be one of those that recovery found: then this tells how it ended.
         self._mark_rest()
         check_index(self._store)

@@ -7,6 +7,7 @@ import pytest
 
 from timermq.broker.transactions.half_message import (
     RENEWAL_SIZE_MAX,
+    DamagedHalfError,
     HalfMessage,
     HalfMessageError,
     asked_about,
@@ -214,3 +215,12 @@ def test_what_is_no_half_message(topic: str, properties: dict[str, str], reason:
     with pytest.raises(HalfMessageError, match="half message at 700: ") as error:
         decode_half(record)
     assert reason in str(error.value)
+
+
+def test_a_damaged_half_message_is_none() -> None:
+    """Its body is compared with its checksum: what is made of it would get a new one."""
+    record = stored(parked(Message("T", 0, b"body", encode(OWN)), "K0"))
+    damaged = record.replace(b"body", b"bodx")
+
+    with pytest.raises(DamagedHalfError, match="half message at 700: body checksum: expected "):
+        decode_half(damaged)

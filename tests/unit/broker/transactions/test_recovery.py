@@ -11,6 +11,7 @@ from timermq.broker.config_table import ConfigSaver
 from timermq.remoting import Command
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
+from timermq.timerstore.seal_page import SECTOR_SIZE
 from transaction_rig import (
     COMMIT,
     DISCARD_TOPIC,
@@ -134,6 +135,79 @@ async def test_a_commit_behind_damage() -> None:
     assert queue is not None
     assert (answer.code, queue.max_offset) == (0, 1)
     assert open_offsets(broker) == []
+
+
+async def test_a_damaged_half_message_is_set_aside() -> None:
+    """It is not renewed as if it were sound, nor committed: its name and bytes are kept, once."""
+    rig = Rig()
+    halves = [send_half(rig, f"K{number}") for number in range(2)]
+    damaged_py = int(halves[0].ext["msgId"][16:], 16)
+    disk = rig.broker.store.disk
+    body_at = rig.broker.store.commit_log.read(damaged_py, 400).index(b"K0")
+    flip_bit(disk, f"{ROOT}/commitlog/{0:020}", damaged_py + body_at, 0x01)
+    answer = end(rig, halves[0], COMMIT)
+    rig.clock.time_ms += 10_000
+    await rig.broker.transaction_check.check()
+    quarantine = rig.broker.timer_store.quarantine
+    (entry,) = [one for one, _ in quarantine.entries()]
+    kept = [one.body for one in rig.records(HALF_TOPIC)]
+    await rig.broker.store.aclose()
+    again = open_broker(rig.clock, disk=disk)
+    await again.transaction_check.check()
+
+    assert answer.code == 1
+    assert f"no half message begins at {damaged_py}: half message at {damaged_py}: body" in (
+        answer.remark or ""
+    )
+    assert (entry.origin_py, entry.reason) == (damaged_py, "damaged")
+    assert b"J0" in entry.record
+    assert "body checksum: expected " in entry.text
+    assert kept == [b"J0", b"K1", b"K1"]
+    assert again.timer_store.quarantine.active == 1
+    assert len(open_offsets(again)) == 1
+    assert bodies(again) == []
+
+
+async def test_a_half_message_unlike_its_seal_is_set_aside_after_a_start() -> None:
+    """Its checksum fits: its group is damaged. The start leaves it open till then."""
+    rig = Rig()
+    half = send_half(rig, "K0")
+    damaged_py = int(half.ext["msgId"][16:], 16)
+    at = rig.broker.store.commit_log.read(damaged_py, 400).index(b"PGROUP")
+    await rig.broker.store.aclose()
+    disk = rig.broker.store.disk
+    for place in (at, at + 5):
+        flip_bit(disk, f"{ROOT}/commitlog/{0:020}", damaged_py + place, 0x01)
+    broker = open_broker(rig.clock, disk=disk)
+    before = open_offsets(broker)
+    answer = end_at(broker, half, COMMIT)
+    await broker.transaction_check.check()
+
+    assert before == [0]
+    assert answer.code == 1
+    assert [one.origin_py for one, _ in broker.timer_store.quarantine.entries()] == [damaged_py]
+    assert open_offsets(broker) == []
+    assert marked(broker) == ["0,"]
+    assert bodies(broker) == []
+
+
+async def test_a_damaged_half_message_that_was_committed_is_done() -> None:
+    """Its commit names its place; the mark was not written. It is not set aside besides."""
+    rig = Rig()
+    half = send_half(rig, "K0")
+    put_record(rig, Message("P", 0, bytes(2 * SECTOR_SIZE)))
+    java_commit(rig, half, "K0")
+    damaged_py = int(half.ext["msgId"][16:], 16)
+    at = rig.broker.store.commit_log.read(damaged_py, 400).index(b"PGROUP")
+    await rig.broker.store.aclose()
+    disk = rig.broker.store.disk
+    for place in (at, at + 5):
+        flip_bit(disk, f"{ROOT}/commitlog/{0:020}", damaged_py + place, 0x01)
+    broker = open_broker(rig.clock, disk=disk)
+    await broker.transaction_check.check()
+
+    assert open_offsets(broker) == []
+    assert broker.timer_store.quarantine.active == 0
 
 
 async def test_marks_are_made_up_for_by_themselves() -> None:
