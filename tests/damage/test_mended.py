@@ -38,7 +38,7 @@ MENDED = {
     f"transactions-stopped:{MARKS}:flip:6.3": Outcome.SAME,
     f"quarantine-stopped:{ENTRIES}:flip:31.3": Outcome.SAME,
     # A half message that could not be read was gone without a word.
-    f"transactions-stopped:{LOG}:zero:4": Outcome.WITHHELD,
+    f"transactions-stopped:{LOG}:zero:4": Outcome.SET_ASIDE,
     # So was an entry of the quarantine.
     f"quarantine-stopped:{LOG}:zero:2": Outcome.WITHHELD,
     # Behind the last checkpoint of a killed store damage ended the log, and what stood behind it
@@ -56,6 +56,13 @@ MENDED = {
     # The old record of a message that had moved was set aside, though the new one arrived.
     f"moved-killed:{LOG}:zero:0": Outcome.SAME,
     f"moved-killed:{LOG}:zero:1": Outcome.WITHHELD,
+    # A table that had been saved once had no second copy, and its damage refused every start.
+    "transactions-stopped:config/consumerOffset.json:zero:0": Outcome.SAME,
+    "transactions-stopped:config/consumerOffset.json:cut:0": Outcome.SAME,
+    # So did another end of the log in a file that is ours, and only makes damage known.
+    "transactions-stopped:config/consumeQueues.json:flip:158.1": Outcome.SAME,
+    # Another offset of a level was believed: its messages arrived twice.
+    "levels-stopped:config/delayOffset.json:flip:106.2": Outcome.SAME,
 }
 
 

@@ -15,7 +15,12 @@ import trio
 from timermq.pipeline.signal import Signal
 from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.config_file import DataVersion, fastjson, parse_table
-from timermq.timerstore.config_seal import backup_bytes, save_sealed, sealed_bytes
+from timermq.timerstore.config_seal import (
+    backup_bytes,
+    keep_second_sealed,
+    save_sealed,
+    sealed_bytes,
+)
 from timermq.timerstore.disk import Disk, is_for_a_while
 from timermq.timerstore.errors import StoreFormatError
 
@@ -35,8 +40,9 @@ class ConfigTable(Protocol):
     """Relative to the store: ``config/topics.json``."""
     changes: int
     """Grows with every change."""
-    may_be_lost: bool
-    """The broker serves without what it held: a damaged file does not keep it from starting."""
+    without_it: str | None
+    """What a start without the file means, for the operator who decides about it; None where it
+    means nothing, so that a damaged one does not keep the broker from starting."""
 
     def load(self, data: object) -> None:
         """Take the parsed file's contents over; raises ``ConfigTableError``, and is as before."""
@@ -144,11 +150,15 @@ class ConfigSaver:
                 continue
             if name == path:
                 self._saved[table.path] = table.changes
+                # From the first start on one damage does not keep the next one from it.
+                keep_second_sealed(self._disk, path)
             else:
                 self._set_aside(path, failure)
             return
         if failure is not None:
-            if not table.may_be_lost:
+            if table.without_it is not None:
+                remedy = f"put it right, or move it, its .bak and .sum away: {table.without_it}"
+                log.error("a table is damaged, and its .bak", path=path, remedy=remedy)
                 raise failure
             self._set_aside(path, failure)
 

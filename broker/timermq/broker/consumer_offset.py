@@ -31,7 +31,7 @@ class ConsumerOffsetTable:
     """
 
     path = "config/consumerOffset.json"
-    may_be_lost = False
+    without_it: str | None = "every group begins again as a new one"
 
     def __init__(self, *, now_ms: Callable[[], int], version_step: int) -> None:
         self.changes = 0

@@ -125,7 +125,7 @@ class TopicConfigTable:
     """
 
     path = "config/topics.json"
-    may_be_lost = False
+    without_it: str | None = "topics that have messages are made again, without their permissions"
 
     def __init__(
         self, options: BrokerOptions, *, now_ms: Callable[[], int], level_max: int

@@ -224,6 +224,28 @@ def test_every_length(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("by", ["a save", "RocketMQ's save, and a start"])
+def test_every_length_after_one_save(name: str, by: str) -> None:
+    """There are two copies from the first save on, so one damage never refuses a start."""
+    disk = MemoryDisk(now_ms=lambda: SAVED_MS)
+    kept = Kept(disk, name)
+    TABLES[name][1](kept.table, 0)
+    trio.run(kept.saver.save, clock=MockClock(autojump_threshold=0))
+    text, path = kept.text, kept.path
+    image = read_image(disk, ROOT)
+    if by != "a save":
+        started = disk_of({path: image[path]})
+        assert loaded(started, name) == text
+        image = read_image(started, ROOT)
+
+    for size in {*range(0, len(image[path]) - 1, 97), 0, len(image[path]) - 1}:
+        for changed in (path, f"{path}.bak"):
+            damaged = disk_of(image, {changed: image[changed][:size]}, now_ms=LATER_MS)
+            assert loaded(damaged, name) == text
+            assert loaded(damaged, name) == text
+
+
+@pytest.mark.parametrize("name", TABLES)
 def test_a_file_that_is_missing_or_older(name: str) -> None:
     """Its ``.bak`` stands in; a copy from before counts, as what somebody has put there."""
     image, (first, last) = saved(name)

@@ -99,6 +99,22 @@ async def test_save_replaces_and_keeps_the_old_file(disk: MemoryDisk) -> None:
     assert (content(disk, PATH), content(disk, f"{PATH}.bak")) == (b"[3]", b"[2]")
 
 
+async def test_the_first_save_leaves_two_copies(disk: MemoryDisk) -> None:
+    """One damage never takes both; without room for the second the first is saved all the same."""
+    await save_json(disk, PATH, "[1]")
+    disk.open(PATH).truncate(0)
+    second = load_json(disk, PATH)
+    disk.remove(PATH)
+    disk.remove(f"{PATH}.bak")
+    disk.total = BLOCK_SIZE
+    save_json_now(disk, PATH, "[2]")
+
+    assert second == [1]
+    assert load_json(disk, PATH) == [2]
+    assert not disk.exists(f"{PATH}.bak")
+    assert not disk.exists(f"{PATH}.tmp")
+
+
 async def test_save_is_durable(disk: MemoryDisk) -> None:
     """After ``save_json`` a power cut changes nothing; the blocking form does the same."""
     await save_json(disk, PATH, "[1]")
@@ -147,7 +163,7 @@ async def test_a_full_disk_changes_nothing(disk: MemoryDisk) -> None:
 
     assert load_json(disk, PATH) == [1]
 
-    disk.total = 2 * BLOCK_SIZE
+    disk.total = 3 * BLOCK_SIZE
     await save_json(disk, PATH, "[3]")
 
     assert load_json(disk, PATH) == [3]

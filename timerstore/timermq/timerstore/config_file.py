@@ -10,7 +10,9 @@ quotes and on one line, keys that are objects printed in place::
 
 A file is replaced, never overwritten: the new text goes to a temporary file and is synced, the old
 file becomes ``.bak``, the temporary one takes its name. Between the two renames there is no file of
-that name: readers take the ``.bak`` then.
+that name: readers take the ``.bak`` then. RocketMQ's first save leaves no ``.bak``; ours makes a
+second copy of the text (with a blank line, which tells it from a file that a save has moved there),
+so that one damage never takes both.
 
 Source: Java ``ConfigManager``, ``MixAll.string2File``, ``RemotingSerializable.toJson``.
 """
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 import attrs
 
-from .disk import Disk, File
+from .disk import Disk, File, is_for_a_while
 from .errors import StoreFormatError
 from .fastjson import fastjson as fastjson
 from .fastjson import parse_json as parse_json
@@ -112,6 +114,14 @@ async def save_json(disk: Disk, path: str, text: str) -> None:
     _swap(disk, path)
     for one in (*changed, directory):
         await disk.sync_dir(one)
+    second = _write_second(disk, path, text)
+    if second is not None:
+        try:
+            await disk.sync(second)
+        finally:
+            second.close()
+        disk.rename(f"{path}.tmp", f"{path}.bak")
+        await disk.sync_dir(directory)
 
 
 def save_json_now(disk: Disk, path: str, text: str) -> None:
@@ -126,6 +136,41 @@ def save_json_now(disk: Disk, path: str, text: str) -> None:
     _swap(disk, path)
     for one in (*changed, directory):
         disk.sync_dir_now(one)
+    keep_second(disk, path, text)
+
+
+def keep_second(disk: Disk, path: str, text: str) -> bool:
+    """Make a ``.bak`` of a good file that has none, durably (blocking); whether one was made.
+
+    Raises:
+        OSError: The disk failed; the file is as it was.
+    """
+    second = _write_second(disk, path, text)
+    if second is None:
+        return False
+    try:
+        disk.sync_now(second)
+    finally:
+        second.close()
+    disk.rename(f"{path}.tmp", f"{path}.bak")
+    disk.sync_dir_now(path.rpartition("/")[0])
+    return True
+
+
+def _write_second(disk: Disk, path: str, text: str) -> File | None:
+    """The temporary file of a ``.bak``; None where there is one, or no room.
+
+    Without room it is left to the next save, which makes one of what it replaces.
+    """
+    if disk.exists(f"{path}.bak"):
+        return None
+    try:
+        return _write_temporary(disk, path, f"{text}\n")
+    except OSError as error:
+        if not is_for_a_while(error):
+            raise
+        disk.remove(f"{path}.tmp")
+        return None
 
 
 def _write_temporary(disk: Disk, path: str, text: str) -> File:

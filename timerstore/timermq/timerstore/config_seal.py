@@ -31,7 +31,7 @@ from zlib import crc32
 
 import attrs
 
-from .config_file import read_bytes, save_json
+from .config_file import keep_second, parse_table, read_bytes, save_json, save_json_now
 from .disk import Disk
 from .errors import StoreError, StoreFormatError
 from .flipped_bit import flipped_bit, mended
@@ -78,6 +78,52 @@ async def save_sealed(disk: Disk, path: str, text: str) -> None:
     save_seals(disk, path)
 
 
+def save_sealed_now(disk: Disk, path: str, text: str) -> None:
+    """``save_sealed``, blocking."""
+    save_json_now(disk, path, text)
+    save_seals(disk, path)
+
+
+def keep_second_sealed(disk: Disk, path: str) -> None:
+    """Make a ``.bak`` of a good file that has none: RocketMQ's first save leaves it so (blocking).
+
+    Raises:
+        OSError: The disk failed; the file is as it was.
+    """
+    data = read_bytes(disk, path)
+    if data is not None and keep_second(disk, path, data.decode()):
+        save_seals(disk, path)
+
+
+def load_sealed(disk: Disk, path: str, *, read_only: bool) -> object | None:
+    """``load_json``, seals compared: what has changed by itself is not believed.
+
+    Args:
+        disk: Where the file is.
+        path: Its path.
+        read_only: A bit that has flipped is turned back in memory alone.
+
+    Raises:
+        StoreFormatError: There is a file, and neither it nor its ``.bak`` can be read.
+        UnsealedBitError: One bit has changed, and so has the time.
+    """
+    failure: StoreFormatError | None = None
+    for name in (path, f"{path}.bak"):
+        try:
+            if name == path:
+                data = sealed_bytes(disk, path, read_only=read_only)
+            else:
+                data = backup_bytes(disk, path)
+            found = parse_table(name, data or b"")
+            if found is not None:
+                return found
+        except StoreFormatError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return None
+
+
 def save_seals(disk: Disk, path: str) -> None:
     """Note what a file and its ``.bak`` are now; OSError if the disk refused."""
     lines = "".join(_line(disk, one) for one in (path, f"{path}.bak"))
@@ -100,10 +146,10 @@ def load_seals(disk: Disk, path: str) -> tuple[Seal | None, Seal | None]:
     return _seal(lines[0]), _seal(lines[1])
 
 
-def sealed_bytes(disk: Disk, path: str) -> bytes | None:
+def sealed_bytes(disk: Disk, path: str, *, read_only: bool = False) -> bytes | None:
     """The bytes of a file as they were saved, or as somebody has changed them since.
 
-    A bit that has flipped by itself is turned back, in the file too.
+    A bit that has flipped by itself is turned back, in the file too unless it is read only.
 
     Returns:
         None when there is no file.
@@ -123,7 +169,8 @@ def sealed_bytes(disk: Disk, path: str) -> bytes | None:
     is_old = seal.modified_ms == disk.modified_ms(path)
     found = flipped_bit(data, seal.crc) if seal.size == len(data) else None
     if found is not None and is_old:
-        return _replaced(disk, path, mended(data, *found))
+        before = mended(data, *found)
+        return before if read_only else _replaced(disk, path, before)
     if is_old:
         raise StoreFormatError(path, 0, f"the CRC {seal.crc:08x}", f"{crc32(data):08x}")
     if found is not None and is_as_sealed:

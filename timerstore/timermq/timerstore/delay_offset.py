@@ -18,7 +18,8 @@ from typing import cast
 
 import attrs
 
-from .config_file import DataVersion, fastjson, load_json, save_json
+from .config_file import DataVersion, fastjson
+from .config_seal import UnsealedBitError, load_sealed, save_sealed
 from .disk import Disk
 from .errors import StoreFormatError
 
@@ -41,15 +42,15 @@ class DelayOffsets:
 
     @classmethod
     def load(cls, disk: Disk, root: str) -> DelayOffsets | None:
-        """Read the file, or its ``.bak``.
+        """Read the file, or its ``.bak``; nothing is written.
 
         Returns:
-            None when there is neither, or what is there says something else: what was delivered
-            has to be looked for in the log then.
+            None when there is neither, or what is there says something else, or is not as it was
+            saved: what was delivered has to be looked for in the log then.
         """
         try:
-            data = load_json(disk, f"{root}/{PATH}")
-        except StoreFormatError:
+            data = load_sealed(disk, f"{root}/{PATH}", read_only=True)
+        except (StoreFormatError, UnsealedBitError):
             return None
         fields = _object(data)
         offsets = _offsets(None if fields is None else fields.get("offsetTable"))
@@ -85,7 +86,7 @@ class DelayOffsets:
         }
         if self.scan_py is not None:
             data["scanPy"] = self.scan_py
-        await save_json(disk, f"{root}/{PATH}", fastjson(data))
+        await save_sealed(disk, f"{root}/{PATH}", fastjson(data))
 
 
 def _object(value: object) -> dict[object, object] | None:

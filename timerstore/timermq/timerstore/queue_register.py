@@ -20,10 +20,19 @@ from collections.abc import Iterable, Mapping
 import attrs
 import cattrs
 
-from .config_file import fastjson, load_json, save_json_now
+from .config_file import fastjson
+from .config_seal import UnsealedBitError, load_sealed, save_sealed_now
 from .consume_queue import ConsumeQueue
 from .disk import Disk
 from .errors import StoreFormatError
+
+_UNREADABLE = (
+    StoreFormatError,
+    UnsealedBitError,
+    cattrs.BaseValidationError,
+    TypeError,
+    ValueError,
+)
 
 
 @attrs.frozen
@@ -54,12 +63,12 @@ class QueueRegister:
     def load(self) -> None:
         """Read the file; a damaged one counts as none, for everything in it can be found again."""
         try:
-            found = load_json(self._disk, self._path)
+            found = load_sealed(self._disk, self._path, read_only=True)
             if found is not None and not isinstance(found, dict):
                 raise TypeError("expected an object")
             if found is not None:
                 self._content = cattrs.structure(found, _Content)
-        except (StoreFormatError, cattrs.BaseValidationError, TypeError, ValueError) as error:
+        except _UNREADABLE as error:
             self.damage = f"{self._path}: ignored: {error}"
 
     @property
@@ -159,5 +168,5 @@ class QueueRegister:
         self._write(_Content(offsets, log_end, deleted, self._content.cleanedTo))
 
     def _write(self, content: _Content) -> None:
-        save_json_now(self._disk, self._path, fastjson(attrs.asdict(content)))
+        save_sealed_now(self._disk, self._path, fastjson(attrs.asdict(content)))
         self._content = content

@@ -54,7 +54,7 @@ class QueueLockTable:
     """
 
     path = "config/queueLocks.json"
-    may_be_lost = True
+    without_it: str | None = None
 
     def __init__(
         self,

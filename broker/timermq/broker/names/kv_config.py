@@ -23,7 +23,7 @@ class KvConfigTable:
     """The texts."""
 
     path = "config/kvConfig.json"
-    may_be_lost = False
+    without_it: str | None = "the texts are lost, such as orders of topics"
 
     def __init__(self) -> None:
         self.changes = 0
