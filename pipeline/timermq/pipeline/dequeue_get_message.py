@@ -35,7 +35,7 @@ from .timer_record import (
     order_name,
     position_name,
 )
-from .timer_request import DeliverBatch, DequeueBatch, ReadMark, Requests, counted_hash
+from .timer_request import DeliverBatch, DequeueBatch, ReadMark, Requests, undeliverable
 from .timer_state import TimerState
 from .undeliverable import Reason, Undeliverable, check_size
 from .unread_delete import UnreadDelete, unread_among
@@ -91,7 +91,7 @@ class DequeueGetMessage:
         places = zip(requests["offset_py"].tolist(), sizes, strict=True)
         found = list(commit_log.records_at(places) if block is None else block.records())
         sizes = self._deletes_again(requests, found, sizes, broken)
-        undeliverable: list[Undeliverable] = []
+        faults: list[Undeliverable] = []
         records: list[bytes | None] = []
         left_out: list[tuple[int, bytes]] = []
         for index, record in enumerate(found):
@@ -102,18 +102,17 @@ class DequeueGetMessage:
                     left_out.append((offset_py, record))
                 continue
             if record is None or int.from_bytes(record[:4]) != sizes[index]:
-                undeliverable.append(_unreadable(requests[index], record))
+                faults.append(_unreadable(requests[index], record))
             else:
                 records[index] = record
-        undeliverable += _take_out(
+        faults += _take_out(
             requests,
             records,
             lambda at, record: _check_damage(requests[at], record, is_broken=at in broken),
         )
-        undeliverable = self._less_taken_back(requests, undeliverable, left_out)
         unread = unread_among(deletes)
         if done.doubts or unread:
-            undeliverable += _take_out(
+            faults += _take_out(
                 requests,
                 records,
                 lambda at, record: self._check_doubts(requests[at], record, unread),
@@ -123,7 +122,7 @@ class DequeueGetMessage:
             requests=requests[kept],
             block=RecordBlock.of([record for record in records if record is not None]),
             left_out=left_out,
-            undeliverable=undeliverable,
+            undeliverable=faults,
         )
 
     def _is_sound(self, requests: Requests, block: RecordBlock) -> bool:
@@ -188,27 +187,6 @@ class DequeueGetMessage:
             if again is not None:
                 found[index], sizes[index] = again, len(again)
         return sizes
-
-    def _less_taken_back(
-        self,
-        requests: Requests,
-        undeliverable: list[Undeliverable],
-        left_out: list[tuple[int, bytes]],
-    ) -> list[Undeliverable]:
-        """Leave out damaged messages that were cancelled or moved; what is to be set aside."""
-        rows = {int(one["offset_py"]): one for one in requests} if undeliverable else {}
-        kept: list[Undeliverable] = []
-        for one in undeliverable:
-            request = rows[one.offset_py]
-            is_message = not int(request["magic"]) & MAGIC_DELETE
-            if is_message and self._kin_of(request).is_taken_back(int(request["order_py"])):
-                self.counts.cancelled += 1
-                self.state.meet(one.offset_py)
-                self.metrics.add_by_hash(int(request["topic_hash"]), -1)
-                left_out.append((one.offset_py, b""))
-            else:
-                kept.append(one)
-        return kept
 
     def _kin_of(self, request: np.void) -> RecordKin:
         return RecordKin(
@@ -275,7 +253,7 @@ def _unreadable(request: np.void, record: bytes | None) -> Undeliverable:
     try:
         check_size(record, offset_py, size_py)
     except TimerRecordError as error:
-        return Undeliverable.of(error, offset_py, size_py, record, counted_hash(request))
+        return undeliverable(error, request, record)
     raise AssertionError(f"record at {offset_py} is of its size")
 
 
@@ -314,9 +292,6 @@ def _take_out(
         try:
             check(index, record)
         except TimerRecordError as error:
-            request = requests[index]
-            offset_py, size_py = int(request["offset_py"]), int(request["size_py"])
-            fault = Undeliverable.of(error, offset_py, size_py, record, counted_hash(request))
-            taken.append(fault)
+            taken.append(undeliverable(error, requests[index], record))
             records[index] = None
     return taken

@@ -40,7 +40,7 @@ from .quarantine import HOPELESS, Quarantine
 from .timer_counts import TimerCounts
 from .timer_options import TimerOptions
 from .timer_record import REAL_TOPIC, TimerRecordError
-from .timer_request import DeliverBatch, ReadMark, counted_hash
+from .timer_request import DeliverBatch, ReadMark, undeliverable
 from .timer_state import TimerState
 from .undeliverable import Reason, Undeliverable
 
@@ -200,25 +200,25 @@ class DequeuePutMessage:
         self.counts.deliver_held_up.over()
         await trio.lowlevel.checkpoint()
 
-    async def _set_aside(self, undeliverable: list[Undeliverable]) -> None:
+    async def _set_aside(self, faults: list[Undeliverable]) -> None:
         """Bring what cannot be delivered to the quarantine, as soon as the store takes it."""
         while True:
-            self._take_cancelled(undeliverable)
-            met = [one.offset_py for one in undeliverable]
-            refusal = self.quarantine.set_aside(undeliverable, self.clock.now_ms())
-            for offset_py in met[: len(met) - len(undeliverable)]:
+            self._take_cancelled(faults)
+            met = [one.offset_py for one in faults]
+            refusal = self.quarantine.set_aside(faults, self.clock.now_ms())
+            for offset_py in met[: len(met) - len(faults)]:
                 self.state.meet(offset_py)
             if refusal is None:
                 self.counts.deliver_held_up.over()
                 await trio.lowlevel.checkpoint()
                 return
-            await self._hold_up(len(undeliverable), refusal)
+            await self._hold_up(len(faults), refusal)
 
-    def _take_cancelled(self, undeliverable: list[Undeliverable]) -> None:
+    def _take_cancelled(self, faults: list[Undeliverable]) -> None:
         """Leave out what was taken back meanwhile."""
-        for one in list(undeliverable):
+        for one in list(faults):
             if self.state.fresh_cancels.cover(one.offset_py):
-                undeliverable.remove(one)
+                faults.remove(one)
                 self.counts.cancelled += 1
                 self.state.meet(one.offset_py)
                 if one.topic_hash is not None:
@@ -254,7 +254,7 @@ class DequeuePutMessage:
                     )
                 )
             except TimerRecordError as error:
-                batch.undeliverable.append(_undeliverable(error, batch.requests[index], record))
+                batch.undeliverable.append(undeliverable(error, batch.requests[index], record))
         return due
 
     async def _gate(self, latest_ms: int) -> None:
@@ -290,7 +290,7 @@ class DequeuePutMessage:
             index = int(np.flatnonzero(batch.requests["offset_py"] == offset_py)[0])
             text = f"message for {one.message.topic}: {result.status.name}: {result.remark}"
             error = TimerRecordError(Reason.REFUSED, text)
-            fault = _undeliverable(error, batch.requests[index], batch.block.records()[index])
+            fault = undeliverable(error, batch.requests[index], batch.block.records()[index])
             batch.undeliverable.append(fault)
         return result.status not in STORED | HOPELESS
 
@@ -306,9 +306,3 @@ class DequeuePutMessage:
         for topic, count in topics.items():
             self.metrics.add(topic, -count)
         self.counts.count_lateness(late_ms)
-
-
-def _undeliverable(error: TimerRecordError, request: np.void, record: bytes) -> Undeliverable:
-    return Undeliverable.of(
-        error, int(request["offset_py"]), int(request["size_py"]), record, counted_hash(request)
-    )

@@ -107,7 +107,8 @@ class OfflineStore:
 
     def quarantine(self) -> Quarantine:
         """What could not be delivered."""
-        return Quarantine(self.store, TimerCounts(), self.timer_files.metrics)
+        precision_ms = self.timer_options.timer_precision_ms
+        return Quarantine(self.store, TimerCounts(), self.timer_files.metrics, precision_ms)
 
     def find(self, unique_key: str) -> FoundRecords:
         """Look the log through for a message: some microseconds a record, whatever the index is."""

@@ -78,14 +78,18 @@ class Quarantine:
         store: Opened and recovered; what its log holds of the quarantine is read.
         counts: Told what is set aside.
         metrics: Messages that wait, by topic: what is set aside waits no more.
+        precision_ms: Width of a slot.
     """
 
-    def __init__(self, store: MessageStore, counts: TimerCounts, metrics: TimerMetrics) -> None:
+    def __init__(
+        self, store: MessageStore, counts: TimerCounts, metrics: TimerMetrics, precision_ms: int
+    ) -> None:
         self.last: LastSetAside | None = None
         """The newest entry; None when there never was one, or its topic has been cleaned."""
         self._store = store
         self._counts = counts
         self._metrics = metrics
+        self._precision_ms = precision_ms
         self._table = QuarantineTable()
         self._lines: dict[Reason, tuple[int, int]] = {}
         """By reason: when the last log line was written, and how many are untold since."""
@@ -140,7 +144,7 @@ class Quarantine:
         while faults:
             fault = faults[0]
             if self._table.state(fault.offset_py) is None:
-                is_over = is_taken_back(self._store, fault)
+                is_over = is_taken_back(self._store, fault, self._precision_ms)
                 refusal = (self._leave_out if is_over else self._add)(fault, now_ms)
                 if refusal is not None:
                     return refusal
@@ -148,7 +152,9 @@ class Quarantine:
         return None
 
     def _leave_out(self, fault: Undeliverable, now_ms: int) -> str | None:
-        mark = mark_left_out(fault.record, fault.offset_py, now_ms)
+        # A damaged key would bring the mark to another message.
+        record = fault.record if fault.is_sound else b""
+        mark = mark_left_out(record, fault.offset_py, now_ms)
         (result,) = self._store.put([mark], even_when_full=True)
         if not result.status.is_stored:
             return f"{result.status.name}: {result.remark}"

@@ -105,9 +105,9 @@ class TimerMessageStore:
         except BaseException:
             self.files.close()
             raise
-        self.quarantine = Quarantine(store, self.counts, self.files.metrics)
-        """Messages that cannot be delivered."""
         precision_ms = options.timer_precision_ms
+        self.quarantine = Quarantine(store, self.counts, self.files.metrics, precision_ms)
+        """Messages that cannot be delivered."""
         self.state = TimerState(
             queue_offset=recovered.queue_offset,
             commit_queue_offset=recovered.queue_offset,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from timermq.timerlog import MAGIC_DELETE
 from timermq.timerstore.record_block import RecordBlock
 
-from .undeliverable import Undeliverable
+from .undeliverable import TimerRecordError, Undeliverable
 
 REQUEST = np.dtype(
     [
@@ -34,6 +34,16 @@ Requests = NDArray[np.void]
 def counted_hash(request: np.void) -> int | None:
     """Hash of the topic that a request counts for among the pending; None of a delete."""
     return None if int(request["magic"]) & MAGIC_DELETE else int(request["topic_hash"])
+
+
+def undeliverable(error: TimerRecordError, request: np.void, record: bytes | None) -> Undeliverable:
+    """A due message by what is wrong with its record, with what its unit says of it."""
+    offset_py, size_py = int(request["offset_py"]), int(request["size_py"])
+    return attrs.evolve(
+        Undeliverable.of(error, offset_py, size_py, record, counted_hash(request)),
+        order_py=int(request["order_py"]),
+        is_delete=bool(int(request["magic"]) & MAGIC_DELETE),
+    )
 
 
 @attrs.frozen(eq=False, kw_only=True)

@@ -76,6 +76,15 @@ class Undeliverable:
     """Of the topic that it counts for among the pending; None when it never was."""
     deliver_ms: int | None = None
     """When it is due, if its record does not say."""
+    order_py: int | None = None
+    """Where the message's first record stands, if it is known without this one."""
+    is_delete: bool = False
+    """Its unit says that it takes another message back."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether its record is there as it was written, and something else is wrong."""
+        return self.reason not in (Reason.GONE, Reason.DAMAGED, Reason.CHECKSUM)
 
     @classmethod
     def of(

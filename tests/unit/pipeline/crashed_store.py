@@ -186,7 +186,9 @@ class Reopened:
             timer_log=self.files.timer_log,
             wheel=self.files.wheel,
             metrics=self.files.metrics,
-            quarantine=Quarantine(self.store, counts, self.files.metrics),
+            quarantine=Quarantine(
+                self.store, counts, self.files.metrics, OPTIONS.timer_precision_ms
+            ),
             flow=FlowControl(OPTIONS, lambda _: 0),
             state=state,
             options=self.options,
