@@ -52,10 +52,10 @@ class TimerLog:
         self._read_only = read_only
         self.bodies = OldestBodies(queue)
         """The oldest message that waits."""
-        self._damaged: list[int] = []
-        """Positions of sectors that are not as they were written."""
+        self._to_cut: list[int] = []
+        """Positions of sectors that a start found damaged: the log is cut before the first."""
         self.damaged: set[int] = set()
-        """The same, found by ``scrub`` since then: no chain leads through them."""
+        """Those that ``scrub`` found since: they stay, and no chain leads through them."""
         self.scrub = SealScrub(queue, self.damaged.update)
 
     @classmethod
@@ -262,7 +262,7 @@ class TimerLog:
         Raises:
             OSError: The disk failed.
         """
-        self._damaged = self._queue.mend(self.min_pos, self.max_pos)
+        self._to_cut = self._queue.mend(self.min_pos, self.max_pos)
         self.damaged.clear()
 
     def cut_unsound_tail(self, durable_pos: int) -> None:
@@ -274,8 +274,8 @@ class TimerLog:
         Raises:
             OSError: The disk failed.
         """
-        tail = [one for one in self._damaged if one + SECTOR_SIZE > durable_pos]
-        self._damaged = [one for one in self._damaged if one + SECTOR_SIZE <= durable_pos]
+        tail = [one for one in self._to_cut if one + SECTOR_SIZE > durable_pos]
+        self._to_cut = [one for one in self._to_cut if one + SECTOR_SIZE <= durable_pos]
         if tail and tail[0] < self.max_pos:
             self.cut(max(self._unit_at(tail[0]), durable_pos))
 
@@ -287,9 +287,9 @@ class TimerLog:
         Raises:
             OSError: The disk failed.
         """
-        if not self._damaged or self._damaged[0] >= self.max_pos:
+        if not self._to_cut or self._to_cut[0] >= self.max_pos:
             return False
-        self.cut(self._unit_at(self._damaged[0]))
+        self.cut(self._unit_at(self._to_cut[0]))
         return True
 
     def _unit_at(self, pos: int) -> int:
