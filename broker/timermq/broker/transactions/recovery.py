@@ -169,9 +169,16 @@ def _records(store: MessageStore, queue: ConsumeQueue, first: int) -> Iterator[t
 
     So are damaged ones: a mark says nothing then, and the producer is asked again.
     """
-    for offset, _, record in _places(store, queue, first):
+    for offset, phy_offset, record in _places(store, queue, first):
         if record is not None:
             yield offset, record
+            continue
+        log.error(
+            "damaged record of a transaction passed over",
+            topic=queue.topic,
+            queue_offset=offset,
+            phy_offset=phy_offset,
+        )
 
 
 def _places(
@@ -185,12 +192,6 @@ def _places(
         damaged = frozenset(store.commit_log.old.are_damaged(positions, sizes))
         for index, record in enumerate(store.commit_log.records_at(places)):
             if index in damaged:
-                log.error(
-                    "damaged record of a transaction",
-                    topic=queue.topic,
-                    queue_offset=first + index,
-                    phy_offset=places[index][0],
-                )
                 yield first + index, places[index][0], None
             elif record is not None:
                 yield first + index, places[index][0], record
@@ -275,6 +276,7 @@ class _Finder:
         It is open by the name of its own place, until it is set aside. So the log keeps it, and an
         ending that names the place finds it.
         """
+        log.error("damaged half message", queue_offset=offset, phy_offset=phy_offset)
         self._open.put(phy_offset, offset)
         self._names[phy_offset] = phy_offset
 

@@ -52,8 +52,10 @@ from .steps import TOPICS
 TOLD = frozenset(
     {
         "a damaged table is set aside",
+        "a table is damaged, and its .bak",
         "cannot be read",
         "commit log damaged",
+        "damaged half message",
         "damaged message passed over: store repair puts an empty one in its place",
         "damaged record",
         "damaged record of a transaction passed over",
