@@ -14,9 +14,9 @@ from .scenario import Scenario
 from .steps import AcceptClock
 
 SHARE = 0.4
-"""Of the steps of clocks: an operator accepts the clock behind it."""
+"""Share of the clock steps after which an operator accepts the clock."""
 BEHIND_MS = (1, 60, 2_000, 60_000)
-"""From the step on."""
+"""Milliseconds from the step to the operator's word."""
 
 
 def with_accepted_clocks(scenario: Scenario) -> Scenario:

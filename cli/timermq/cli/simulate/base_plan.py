@@ -1,8 +1,8 @@
 """The plan that all else is added to: bursts of requests, ends of lives, failing clocks and disks.
 
 The day of a broker is short bursts of requests with long spans between them. Moments that messages
-ask for lie close to each other, at the edges of slots and of the roll window; ends of lives lie in
-the bursts and at the moments asked for, where something is under way.
+ask for lie close to each other, at the edges of slots and of the roll window. Processes end in the
+bursts and at the moments asked for, where something is under way.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ from .steps import (
 DAY_MS = 86_400_000
 BURSTS_A_DAY = 5
 STEPS_A_BURST = 120
-"""Of all clients together; the mean."""
+"""Steps of all clients together, on average."""
 ROLLS_MAX = 10
-"""Rolls that a step of the clock or an outage may cost each message: small ones for tiny wheels."""
+"""How many rolls a step of the clock or an outage may cost each message: few, for tiny wheels."""
 IDLE_ROLLS_MAX = 20
-"""The same, for the time that an idle read pointer may be behind the present at a crash."""
+"""How many rolls it may cost when an idle read pointer is behind the present at a crash."""
 
 _WHEELS = (
     # slots_total, timer_roll_window_slot, timer_precision_ms
@@ -76,7 +76,7 @@ _FAILING = (Operation.SYNC, Operation.SYNC, Operation.SYNC_DIR, Operation.WRITE)
 
 
 def draw_base(seed: int, duration_ms: int, faults: frozenset[FaultKind]) -> Scenario:
-    """The plan of a seed before anything is added to it."""
+    """Make the plan of a seed, before anything is added to it."""
     return _Drawing(seed, duration_ms, faults).scenario()
 
 
@@ -89,7 +89,7 @@ class _Burst:
 
 
 class _Drawing:
-    """One seed's drawing; the order of its draws is part of what a seed means."""
+    """Draws the plan of one seed. The order of the draws is part of what a seed means."""
 
     def __init__(self, seed: int, duration_ms: int, faults: frozenset[FaultKind]) -> None:
         self._seed = seed
@@ -100,11 +100,11 @@ class _Drawing:
         self._sent: list[tuple[int, int, str]] = []
         """Time of sending, number and topic of every message so far."""
         self._moments: list[int] = []
-        """When messages are due, roughly: where ends are of interest."""
+        """When messages are due, roughly: it is of interest that processes end there."""
         self._timer = self._draw_timer()
 
     def scenario(self) -> Scenario:
-        """Draw everything."""
+        """Draw all parts of the plan, in their order."""
         store = self._draw_store()
         bursts = self._draw_bursts()
         clients = self._draw_clients(bursts)
@@ -157,11 +157,11 @@ class _Drawing:
             flush_interval_commit_log_ms=self._draw.choice((100, 500)),
             flush_interval_consume_queue_ms=self._draw.choice((300, 5_000, 5_000)),
             clean_resource_interval_ms=3_600_000,
-            # A full disk refuses what is sent; it is no reason to let go of what has arrived.
+            # A full disk refuses what is sent. That is no reason to remove what has arrived.
             disk_space_clean_forcibly_ratio=100,
             disk_space_warning_level_ratio=self._draw.choice((90, 100)),
             index_flush_interval_ms=self._draw.choice((500, 30_000)),
-            # Of the machine that this runs on, unless said otherwise.
+            # The machine that this runs on would decide it otherwise.
             physical_memory_size=1 << 30,
         )
 
@@ -178,7 +178,7 @@ class _Drawing:
         longest = max(self._duration_ms // (2 * count), 2)
         bursts: list[_Burst] = []
         for number in range(count):
-            # One in each part of the time.
+            # One of them falls into each part of the time.
             first, end = (self._duration_ms * n // count for n in (number, number + 1))
             length = min(self._draw.choice((300, 1_000, 4_000, 20_000)), longest)
             start = self._draw.randrange(first, max(end - length, first + 1))
@@ -251,7 +251,7 @@ class _Drawing:
         )
 
     def _draw_ahead(self, at_ms: int) -> int:
-        """How far ahead a moment is."""
+        """How many milliseconds ahead a message asks for its moment."""
         window_ms = self._timer.roll_window_ms
         far_ms = min(4 * window_ms, self._timer.timer_max_delay_sec * 1000)
         choice = self._draw.random()
@@ -260,7 +260,7 @@ class _Drawing:
         elif choice < 0.35:
             ahead_ms = self._draw.randint(0, 3_000)
         elif choice < 0.6 and self._moments:
-            # Beside the moment of another.
+            # The moment is close to that of another message.
             beside_ms = self._draw.choice((-1, 0, 0, 0, 1))
             ahead_ms = self._draw.choice(self._moments[-20:]) - at_ms + beside_ms
         elif choice < 0.75:
@@ -290,7 +290,7 @@ class _Drawing:
         )
 
     def _draw_saving(self, span_ms: int) -> int:
-        """How often a process saves what it saves: often in a short life, rarely in a long one."""
+        """How often a process saves: a short one often, a long one rarely."""
         if span_ms < 60_000:
             return self._draw.choice((50, 300, 1_000))
         return min(self._draw.choice((120_000, 300_000)), ROLLS_MAX * self._timer.roll_window_ms)
@@ -325,7 +325,7 @@ class _Drawing:
             if choice < 0.5:
                 faults.append(ClockFault(at_ms=at_ms, step_ms=self._draw_clock_step()))
             elif choice < 0.75:
-                # There and back again.
+                # The clock steps away and back again.
                 step_ms = self._draw_clock_step()
                 until_ms = at_ms + self._draw.choice((1, 50, 3_000, 600_000))
                 faults.append(ClockFault(at_ms=at_ms, step_ms=step_ms))

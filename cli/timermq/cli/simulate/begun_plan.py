@@ -10,7 +10,7 @@ from .scenario import Begun, Scenario
 from .steps import FIRST_BEGUN, QUEUES, TOPICS, Item, When
 
 SHARE = 0.2
-"""Of the plans."""
+"""Share of the plans that begin with such a store."""
 ITEMS_MAX = 12
 LEVELS = (1, 1, 2, 3, 4)
 

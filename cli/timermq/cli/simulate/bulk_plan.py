@@ -11,14 +11,14 @@ from .scenario import Scenario
 from .steps import FIRST_ROW, QUEUES, ROWS_MAX, TOPICS, Item, Schedule, Step, When
 
 SHARE = 0.25
-"""Of the plans."""
+"""Share of the plans that have bulk jobs."""
 JOBS_MAX = 2
 RUNS_MAX = 4
-"""Of a job; the end of the plan runs it once more."""
+"""How often a job runs at most. At the end of the plan it runs once more."""
 OTHERS_SHARE = 0.3
-"""Of the runs: with other rows under the same name."""
+"""Share of the runs that bring other rows under the same name."""
 BEFORE_END_MS = (0, 1, 3, 10, 40, 200)
-"""A run begins so long before a process ends."""
+"""Milliseconds from the beginning of a run to the end of a process."""
 
 
 def with_bulk_jobs(scenario: Scenario) -> Scenario:
@@ -61,7 +61,7 @@ def _draw_rows(draw: Random, scenario: Scenario, job: int, variant: int) -> tupl
             topic=topic,
             queue_id=draw.randrange(QUEUES),
             when=draw.choice((When.NOW, When.AT, When.AT)),
-            # The last one is beyond what the wheel takes, at any time of the plan.
+            # The last one is later than the wheel takes, at any time of the plan.
             ahead_ms=draw.choice((0, 1, 700, near_ms, near_ms // 2, 2 * longest_ms + 10**9)),
             body_size=draw.choice((8, 40, 600)),
         )

@@ -15,13 +15,14 @@ from timermq.timerstore.store_options import FlushDiskType
 from .scenario import Life, Scenario, Settings
 
 SHARE = 0.5
-"""Of the plans: settings change in them."""
+"""Share of the plans in which settings change."""
 LIFE_SHARE = 0.6
-"""Of their lives: these have settings of their own."""
+"""Share of the processes of these plans that have settings of their own."""
 FLUSH_SHARE = 0.3
-"""Of these plans: lives may flush in another way. Then only what both ways promise is judged."""
+"""Share of these plans in which processes may flush differently. Then only what both ways of
+flushing promise is judged."""
 REPAIR_SHARE = 0.25
-"""Of all lives: the store is repaired before they begin."""
+"""Share of all processes before which the store is repaired."""
 
 
 def with_changing_lives(scenario: Scenario) -> Scenario:
@@ -43,7 +44,7 @@ def with_changing_lives(scenario: Scenario) -> Scenario:
 
 def _draw_settings(draw: Random, scenario: Scenario, *, flushes: bool) -> Settings:
     store, timer = scenario.store, scenario.timer
-    # Never smaller than the plan's: rolls are what a simulated day costs.
+    # The window is never smaller than the plan's: each roll costs time of the simulation.
     window = timer.timer_roll_window_slot
     windows = (window, max(window, min(2 * window, timer.slots_total // 2)))
     return Settings(

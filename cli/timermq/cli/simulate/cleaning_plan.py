@@ -16,15 +16,16 @@ from .scenario import FullDisk, Scenario
 from .steps import Step
 
 SHARE = 0.7
-"""Of the plans: old segments go in them."""
+"""Share of the plans in which old segments are removed."""
 SEGMENT_SIZES = (1 << 12, 1 << 13, 1 << 14, 1 << 15, 1 << 17)
 HOURS = ("00;01;02;03;04;05;06;07;08;09;10;11;12;13;14;15;16;17;18;19;20;21;22;23", "03;12;23")
 ENDS_MS = (-900, -100, -5, 0)
-"""Cleaning comes so long before a process ends."""
+"""Milliseconds from a cleaning to the end of a process, as negative numbers."""
 CLEANINGS_MAX = 24
-"""Of a plan, beside those by the interval."""
+"""How many cleanings a plan has at most, besides those of the interval."""
 NEARLY_FULL = (80, 88, 88)
-"""Percent: what is old goes at any hour; the oldest goes whatever its age."""
+"""Percent of the disk in use: from 80 on old segments go at any hour, from 88 on the oldest goes
+whatever its age."""
 
 
 def with_cleaning(scenario: Scenario) -> Scenario:
@@ -53,7 +54,7 @@ def with_cleaning(scenario: Scenario) -> Scenario:
 
 
 def _draw_moments(draw: Random, scenario: Scenario) -> tuple[int, ...]:
-    """Before ends, and while clients work."""
+    """Moments before processes end, and while clients work."""
     ends = [life.end_ms + draw.choice(ENDS_MS) for life in scenario.lives]
     busy = [step.at_ms + draw.choice((0, 500, 5_000)) for step in _steps(scenario)]
     moments = [one for one in ends if draw.random() < 0.7]
@@ -62,7 +63,7 @@ def _draw_moments(draw: Random, scenario: Scenario) -> tuple[int, ...]:
 
 
 def _draw_nearly_full(draw: Random, scenario: Scenario) -> tuple[FullDisk, ...]:
-    """A disk that is nearly full from some moment on, for seconds or minutes."""
+    """Make the disk nearly full from some moment on, for seconds or minutes."""
     steps = _steps(scenario)
     if not steps or is_far_ahead(scenario) or draw.random() < 0.4:
         return ()

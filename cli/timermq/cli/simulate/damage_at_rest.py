@@ -86,31 +86,31 @@ class DamageAtRest:
     disk: MemoryDisk
     now_ms: Callable[[], int]
     tell: Callable[[Event], None]
-    """Takes events for the history."""
+    """Writes an event into the history."""
     seen: SeenMessages
     counts: Counter[str]
     positions: dict[int, str] = attrs.field(factory=dict[int, str], init=False)
-    """Of the records that were damaged, to the unique key."""
+    """Positions of damaged records, each with the unique key of its message."""
     names: set[str] = attrs.field(factory=set[str], init=False)
     """Unique keys of messages with a damaged record of any kind."""
     arrived: set[str] = attrs.field(factory=set[str], init=False)
-    """Of those whose record on their topic was damaged."""
+    """Unique keys of messages whose record on their topic was damaged."""
     is_told: bool = attrs.field(default=False, init=False)
     """A broker has logged that it passed something over, or a store with damage was repaired."""
     has_served_units: bool = attrs.field(default=False, init=False)
-    """Units were damaged under a process: one that it read before they were compared named a record
-    that is not there, and was set aside as that."""
+    """Units were damaged under a process. One that it read before it compared them may have named
+    a record that is not there: then a message was set aside as gone."""
     families: set[FileFamily] = attrs.field(factory=set[FileFamily], init=False)
-    """What was damaged so far."""
+    """The families of files that were damaged so far."""
     _gone: set[int] = attrs.field(factory=set[int], init=False)
     """Positions in quarantine that such units named."""
     _of_units: set[str] = attrs.field(factory=set[str], init=False)
     """Unique keys of messages that they stand for, one each."""
     _earlier: Image = attrs.field(factory=dict[str, bytes], init=False)
     _latest: list[Damage] = attrs.field(factory=list[Damage], init=False)
-    """Those behind which no process has begun."""
+    """The damages since the newest start of a process."""
     _are_met: int = attrs.field(default=0, init=False)
-    """So many of them were there as the process began that starts."""
+    """How many of these were done before the start that is under way."""
     _before_start: Image = attrs.field(factory=dict[str, bytes], init=False)
 
     def do(self, wanted: DamageDraw, *, is_served: bool = False) -> None:
@@ -165,7 +165,7 @@ class DamageAtRest:
             self._before_start = read_image(self.disk, self.root)
 
     def end_start(self) -> None:
-        """It takes requests: whatever was damaged is known, or is met later."""
+        """The process takes requests: what was damaged is known to it, or is met later."""
         del self._latest[: self._are_met]
         self.seen.is_doubtful = False
 
@@ -204,7 +204,7 @@ class DamageAtRest:
         self.disk.rot(damage.path, damage.offset, mended)
 
     def hear(self, event: str) -> bool:
-        """Something was logged as an error; whether a damage explains it."""
+        """Take note of an error in the log; whether a damage explains it."""
         self.is_told |= event in PASSED_OVER
         return bool(self.families) and event in TOLD
 
@@ -220,10 +220,11 @@ class DamageAtRest:
         if rule is Rule.NOT_LOST and len(self._of_units | {name}) <= len(self._gone):
             self._of_units.add(name)
             return True
-        if FileFamily.COMMIT_LOG not in self.families:
-            return False
+        # A repair fills what a power cut has torn out of the log as well.
         if rule is Rule.OFFSETS and broken.expected.partition(" behind ")[0] in self.seen.fillers:
             return True
+        if FileFamily.COMMIT_LOG not in self.families:
+            return False
         if name in self.names:
             if rule is Rule.NOT_LOST:
                 return bool(aside[name]) or self.is_told
@@ -267,7 +268,7 @@ class DamageAtRest:
             return
         self.arrived.add(name)
         self.seen.forget((record.topic, name), (record.queue_id, record.queue_offset))
-        # It stood there, whoever could read it.
+        # It had arrived there before it was damaged.
         self.tell(published(record, self.now_ms()))
 
 

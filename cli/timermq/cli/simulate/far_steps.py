@@ -3,8 +3,8 @@
 A clock that is back by years makes all wait in the slot that the broker stands at, so it may be set
 right at any time, with kills in between. One that is ahead is held back as wrong: what asks for a
 moment by it is beyond the longest delay, and refused. Once it is believed the broker has to pass
-the years; what is sent by the new time meanwhile would roll through them, a window at a time, for
-hours of the processor. So such a step comes while nobody sends and no process ends.
+the years. What is sent by the new time meanwhile would roll through them, a window at a time, for
+hours of the processor. So such a step comes while no client sends and no process ends.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from .scenario import SAVING_MS, ClockFault, Scenario
 
 DAY_MS = 86_400_000
 SIZES_MS = (40 * DAY_MS, 365 * DAY_MS, 3 * 365 * DAY_MS)
-"""Beyond the longest delay of any plan, and within the time that files are kept."""
+"""Milliseconds: longer than any delay of a plan, and shorter than files are kept."""
 SHARE = 0.3
-"""Of the plans: they have such a step, if there is room for it."""
+"""Share of the plans that have such a step, if there is room for it."""
 BEGUN_MS = 4 * SAVING_MS
-"""By then a broker has written down what time it is."""
+"""Milliseconds after which a broker has written down what time it is."""
 LATE_MS = 90_000
-"""By so much steps of clients and ends of processes come later than planned at most."""
+"""Milliseconds by which steps of clients and ends of processes are late at most."""
 SPANS_MS = (1, 50, 3_000, 60_000, 500_000, 3_600_000)
-"""From a step to the one that takes it back."""
+"""Milliseconds from a step to the one that takes it back."""
 
 
 def with_far_steps(scenario: Scenario) -> Scenario:
@@ -56,7 +56,7 @@ Span = tuple[int, int]
 
 
 def _step_back(draw: Random, scenario: Scenario) -> Span | None:
-    """In the midst of requests, or around the end of a process."""
+    """A span in the midst of requests, or around the end of a process."""
     ends_ms = [life.end_ms for life in scenario.lives]
     at_ms = _draw_moment(draw, scenario)
     if ends_ms and draw.random() < 0.5:
@@ -68,7 +68,7 @@ def _step_back(draw: Random, scenario: Scenario) -> Span | None:
 
 
 def _step_that_is_held(draw: Random, scenario: Scenario) -> Span | None:
-    """In the midst of requests; a process that starts meanwhile would believe it."""
+    """A span in the midst of requests. A process that starts meanwhile would believe the clock."""
     at_ms = _draw_moment(draw, scenario)
     until_ms = at_ms + draw.choice(SPANS_MS)
     is_calm = all(
@@ -80,7 +80,7 @@ def _step_that_is_held(draw: Random, scenario: Scenario) -> Span | None:
 
 
 def _step_that_is_believed(draw: Random, scenario: Scenario) -> Span | None:
-    """While nothing else happens, until the broker has passed the years and written that down."""
+    """A span in which nothing else happens, until the broker has passed the years and saved it."""
     options = scenario.timer
     needed_ms = options.clock_doubt_ms + options.clock_check_interval_ms + BEGUN_MS
     busy_ms = sorted(
@@ -103,16 +103,16 @@ def _step_that_is_believed(draw: Random, scenario: Scenario) -> Span | None:
 
 
 def _draw_moment(draw: Random, scenario: Scenario) -> int:
-    """When a client does something."""
+    """Draw a time at which a client does something."""
     moments = [step.at_ms for client in scenario.clients for step in client.steps]
     return draw.choice(moments or [0])
 
 
 def is_far_ahead(scenario: Scenario) -> bool:
-    """Whether the clock is ahead by years at some time: then the disk takes all, as here."""
+    """Whether the clock is ahead by years at some time. Then no fault of the disk is added."""
     return any(fault.step_ms >= min(SIZES_MS) for fault in scenario.clock_faults)
 
 
 def _may_fail(scenario: Scenario) -> bool:
-    """Whether processes may end that no plan ends, or cannot write down how far they are."""
+    """Whether a process may end outside the plan, or may be unable to save how far it is."""
     return bool(scenario.disk_faults or scenario.full_disks)

@@ -15,16 +15,16 @@ from .far_steps import is_far_ahead
 from .scenario import FullDisk, Scenario
 
 SHARE = 0.5
-"""Of the plans: the disk is full in them at least once."""
+"""Share of the plans in which the disk is full at least once."""
 BLOCK_SIZE = 4_096
 BLOCKS = (0, 1, 2, 3, 5, 8, 13, 40, 100)
-"""That are left. The newest segments of log and queues have theirs."""
+"""How many blocks are left. The newest segments of log and queues have theirs already."""
 LENGTHS_MS = (5, 100, 2_000, 30_000, 600_000)
 AROUND_MS = (-3_000, -200, -20, -1, 0, 1)
-"""From the end of a life, or the moment that a message is due."""
+"""Milliseconds from the end of a process to the moment at which the disk is full."""
 TIMES_MAX = 3
 PLAIN_SHARE = 0.25
-"""Of the plans: the file system cannot reserve blocks."""
+"""Share of the plans in which the file system cannot reserve blocks."""
 
 
 def with_full_disks(scenario: Scenario, rolls_max: int) -> Scenario:
@@ -50,7 +50,7 @@ def with_full_disks(scenario: Scenario, rolls_max: int) -> Scenario:
         room = BLOCK_SIZE * draw.choice(BLOCKS)
         full.append(FullDisk(at_ms=at_ms, until_ms=at_ms + length_ms, room=room))
         if draw.random() < 0.3:
-            # A little room, which is gone at once.
+            # There is a little room for a moment, and none again.
             behind_ms = at_ms + length_ms
             full.append(FullDisk(at_ms=behind_ms, until_ms=behind_ms + length_ms, room=BLOCK_SIZE))
     return attrs.evolve(scenario, full_disks=(*scenario.full_disks, *full))

@@ -18,9 +18,9 @@ from .steps import (
 )
 
 SHARE = 0.25
-"""Of the plans."""
+"""Share of the plans that have such records."""
 POISONS_MAX = 5
-"""Of a client."""
+"""How many such records a client has at most."""
 AHEAD_MS = (-5_000, 0, 2_000, 20_000)
 
 

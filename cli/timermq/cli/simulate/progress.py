@@ -20,7 +20,7 @@ SEEDS_A_LINE = 25
 
 @attrs.define
 class Tally:
-    """What came of some seeds."""
+    """What became of the seeds that have been run."""
 
     seeds: int = 0
     virtual_ms: int = 0
@@ -29,10 +29,10 @@ class Tally:
     cpu_ms: int = 0
     broken: int = 0
     counts: Counter[str] = attrs.field(factory=Counter[str])
-    """What happened how often."""
+    """What has happened, and how often."""
 
     def add(self, result: SeedResult) -> None:
-        """Count one more."""
+        """Add the result of one more seed."""
         self.seeds += 1
         self.virtual_ms += result.virtual_ms
         self.crashes += result.crashes

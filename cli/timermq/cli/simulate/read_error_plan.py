@@ -12,12 +12,12 @@ from .far_steps import is_far_ahead
 from .scenario import DiskFault, Scenario
 
 SHARE = 0.3
-"""Of the plans."""
+"""Share of the plans in which reads fail."""
 TIMES_MAX = 3
 BEFORE_END_MS = (0, 1, 50, 500)
-"""So long before a process ends: the next one meets it as it starts."""
+"""Milliseconds from the fault to the end of a process: the next one meets it as it starts."""
 SKIPS = (0, 1, 2, 5, 12, 30, 80)
-"""Reads that go well before."""
+"""How many reads succeed before one fails."""
 
 
 def with_read_errors(scenario: Scenario) -> Scenario:

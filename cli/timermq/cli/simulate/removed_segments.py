@@ -25,16 +25,16 @@ FAMILIES = {"commitlog": "segments of the log", "timerlog": "segments of the tim
 
 @attrs.define(kw_only=True)
 class RemovedSegments:
-    """Of one simulation."""
+    """The segments that were removed in one simulation."""
 
     root: str
-    """Root of the store."""
+    """The root directory of the store."""
     now_ms: Callable[[], int]
     tell: Callable[[Event], None]
-    """Takes events for the history."""
+    """Writes an event into the history."""
     seen: SeenMessages
     counts: Counter[str]
-    """Counted here, by ``FAMILIES``."""
+    """Counts the removed files, by the names in ``FAMILIES``."""
 
     def before_removal(self, disk: Disk, path: str) -> None:
         """A process is about to remove a file.

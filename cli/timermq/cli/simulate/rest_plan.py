@@ -14,13 +14,13 @@ from .far_steps import is_far_ahead
 from .scenario import DamageDraw, EndKind, FaultKind, Life, Loss, Rest, Scenario
 
 SHARE = 0.3
-"""Of the plans, by kind."""
+"""Share of the plans that have such a time, for each kind of it."""
 LIFE_SHARE = 0.4
-"""Of their lives, by kind."""
+"""Share of the processes of these plans after which it comes."""
 ROLLS_MAX = 100
-"""Of each message that waits, where the timer checkpoint is lost."""
+"""How often each message that waits may roll when the timer checkpoint is lost."""
 DAMAGES_MAX = 2
-"""Of a plan; a disk that damages more is replaced."""
+"""How many damages a plan has at most: a disk that damages more is replaced."""
 LOSSES = (
     (Loss.WHEEL,),
     (Loss.WHEEL,),
@@ -50,7 +50,7 @@ DAMAGED = (
         FileFamily.CONFIG,
     ),
 )
-"""What is damaged in one plan: the log itself, or what the log tells."""
+"""What one plan damages: the commit log, or what can be made again from it."""
 
 
 def with_rests(scenario: Scenario, faults: Collection[FaultKind]) -> Scenario:
@@ -94,12 +94,12 @@ def _with_losses(draw: Random, life: Life, bounded_ms: int) -> Life:
 
 
 def _with_rocketmq(draw: Random, life: Life) -> Life:
-    """RocketMQ has had the store, mostly with all files, behind an end in order."""
+    """Let RocketMQ serve the store after a stop in order, mostly with all files."""
     if draw.random() >= LIFE_SHARE:
         return life
     rest = attrs.evolve(_rest(life), is_rocketmq=True)
     if not rest.losses and draw.random() < 0.6:
-        # The first ones are those of the timers.
+        # The files of the timers come first.
         rest = attrs.evolve(rest, losses=draw.choice(LOSSES[:6]))
     return attrs.evolve(life, kind=EndKind.STOP, rest=rest)
 

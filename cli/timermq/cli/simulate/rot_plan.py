@@ -18,21 +18,22 @@ from .far_steps import is_far_ahead
 from .scenario import DamageDraw, Life, Rot, Scenario
 
 SHARE = 0.25
-"""Of the plans."""
+"""Share of the plans in which files are damaged so."""
 TIMES_MAX = 3
-"""Of a plan; a disk that damages more is replaced."""
+"""How many damages a plan has at most: a disk that damages more is replaced."""
 BEHIND_MS = (0, 1, 50, 2_000, 90_000, 1_800_000)
-"""So long behind a request: what it has written may be under way, or at rest."""
+"""Milliseconds from a request to the damage: what the request wrote may be under way still, or at
+rest."""
 SKIPS = (0, 1, 5, 20, 100)
-"""Changes of the disk before."""
+"""How many changes of the disk come before the damage."""
 RATES = (0, 20_000, 4 << 20)
-"""Bytes a second that are scrubbed; 0: none."""
+"""Bytes that the broker scrubs in a second; with 0 it does not scrub."""
 FAMILIES = (
     (FileFamily.COMMIT_LOG,),
     (FileFamily.TIMER_LOG,),
     (FileFamily.TIMER_LOG, FileFamily.TIMER_WHEEL, FileFamily.CONSUME_QUEUE),
 )
-"""What is damaged in one plan."""
+"""The families of files that one plan damages."""
 
 
 def with_rots(scenario: Scenario) -> Scenario:

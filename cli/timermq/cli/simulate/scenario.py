@@ -20,18 +20,18 @@ from .process_disk import Place
 from .steps import ClientPlan, Item, Poison, Schedule
 
 SAVING_MS = 300_000
-"""``Life.saving_ms`` of a life that lasts."""
+"""``Life.saving_ms`` of a process that ends at no planned time."""
 
 
 class FaultKind(enum.Enum):
-    """What may go wrong, or be there besides, as ``--faults`` names it."""
+    """A kind of fault, or of an unusual store, by its name in ``--faults``."""
 
     KILL = "kill"
-    """The process ends without a word; what it wrote stays."""
+    """The process is killed; what it wrote stays."""
     POWER = "power"
-    """And everything that was not synced is gone."""
+    """The power is cut: the process ends, and everything that was not synced is gone."""
     TORN = "torn"
-    """Of what was not synced, some sectors reached the disk, others not."""
+    """The power is cut, and some sectors of what was not synced have reached the disk."""
     CLOCK = "clock"
     """The wall clock steps, runs fast or slow, or stands still."""
     NETWORK = "network"
@@ -39,33 +39,33 @@ class FaultKind(enum.Enum):
     EIO = "eio"
     """A sync or a write fails, and may have been done in part."""
     CLEAN = "clean"
-    """Old segments go within the day, and the disk is nearly full."""
+    """Old segments are removed within the day, and the disk is nearly full."""
     SETTINGS = "settings"
-    """Lives have other settings; the store is repaired between them."""
+    """Processes have different settings, and the store is repaired between them."""
     POISON = "poison"
-    """Records that no timer can be made of stand in the timer topic."""
+    """The timer topic has records from which no timer can be made."""
     BULK = "bulk"
-    """Bulk jobs, which are run again."""
+    """Bulk jobs run, and run again."""
     DELAYED = "delayed"
-    """Transactions that ask for a moment."""
+    """Transactions ask for a moment."""
     ENOSPC = "enospc"
     """The disk is full for a while."""
     READ = "read"
-    """A read fails."""
+    """A read of a file fails."""
     BLOCKS = "blocks"
-    """The file system cannot reserve blocks: they are written one after the other."""
+    """The file system cannot reserve blocks, so they are written one after the other."""
     DAMAGE = "damage"
-    """Bits are flipped between two processes, sectors are zero, old, or in another's place."""
+    """Between two processes bits flip, and sectors become zero, old, or change places."""
     ROT = "rot"
-    """The same while the broker runs, which may look for it."""
+    """Such damage happens while a broker runs, which may look for it."""
     LOST = "lost"
-    """Files that can be made again are gone when a process begins."""
+    """When a process begins, files are gone that can be made again."""
     ROCKETMQ = "rocketmq"
-    """RocketMQ has begun the store, or has had it between two processes."""
+    """RocketMQ has begun the store, or has served it between two processes."""
 
 
 class EndKind(enum.Enum):
-    """How a life ends."""
+    """How a process ends."""
 
     STOP = "stop"
     KILL = "kill"
@@ -78,27 +78,27 @@ class Trigger(enum.Enum):
 
     TIME = "time"
     AWAIT = "await"
-    """The so many-th step of any task."""
+    """A number of steps of any task."""
     DISK = "disk"
-    """The so many-th change of the disk."""
+    """A number of changes of the disk."""
 
 
 @attrs.frozen(kw_only=True)
 class Settings:
-    """Settings of a process."""
+    """The settings that one process runs with."""
 
     store: StoreOptions
     timer: TimerOptions
 
 
 class Loss(enum.Enum):
-    """A file that is gone; all of it can be made again of the logs."""
+    """Files that are lost between two processes; the logs have all that was in them."""
 
     WHEEL = "wheel"
     TIMER_LOG = "timer log"
-    """All of its segments."""
+    """All segments of the timer log."""
     TIMER_LOG_END = "end of the timer log"
-    """Its newest segment."""
+    """The newest segment of the timer log."""
     TIMER_CHECKPOINT = "timer checkpoint"
     STORE_CHECKPOINT = "store checkpoint"
     INDEX = "index"
@@ -107,22 +107,22 @@ class Loss(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class DamageDraw:
-    """One damage of the files."""
+    """One damage of the files, between two processes or under one."""
 
     kind: DamageKind
     seed: int
-    """Decides where."""
+    """Decides at which place of the file the damage is."""
     family: FileFamily
 
 
 @attrs.frozen(kw_only=True)
 class Rot:
-    """One damage of the files of a process that runs; without one at that time there is none."""
+    """One damage under a running process. If none runs at that time, nothing is damaged."""
 
     at_ms: int
     damage: DamageDraw
     skip: int = 0
-    """Changes of the disk before it, for a minute at most."""
+    """How many changes of the disk come before the damage; it waits for them a minute at most."""
 
 
 @attrs.frozen(kw_only=True)
@@ -132,7 +132,8 @@ class Rest:
     losses: tuple[Loss, ...] = ()
     damages: tuple[DamageDraw, ...] = ()
     is_rocketmq: bool = False
-    """RocketMQ has had the store, and written its numbers; only if that was stopped in order."""
+    """RocketMQ has served the store and written its numbers. That needs a store that was stopped
+    in order."""
 
 
 @attrs.frozen(kw_only=True)
@@ -143,31 +144,32 @@ class Life:
     kind: EndKind = EndKind.KILL
     trigger: Trigger = Trigger.TIME
     count: int = 1
-    """With AWAIT and DISK: steps or changes still to come."""
+    """With AWAIT and DISK, how many steps or changes are still to come."""
     place: Place = Place.BEFORE
-    """With DISK: where in the change."""
+    """With DISK, in which part of the change the process ends."""
     torn: int = 0
-    """With TORN: decides which sectors had reached the disk."""
+    """With TORN, decides which sectors had reached the disk."""
     down_ms: int = 0
-    """From the end to the next start."""
+    """Milliseconds from the end to the next start."""
     saving_ms: int = SAVING_MS
-    """Between two checkpoints of the timers, and two savings of committed offsets."""
+    """Milliseconds between two checkpoints of the timers, and between two saves of committed
+    offsets."""
     settings: Settings | None = None
-    """None: those of the plan."""
+    """The settings of this process; None stands for those of the plan."""
     is_repaired: bool = False
-    """The store is repaired before it begins."""
+    """Whether the store is repaired before the process begins."""
     rest: Rest | None = None
-    """What happens to the files behind it; None: nothing."""
+    """What happens to the files after its end; None stands for nothing."""
 
 
 @attrs.frozen(kw_only=True)
 class ClockFault:
-    """The wall clock goes wrong."""
+    """The wall clock goes wrong at one moment."""
 
     at_ms: int
     step_ms: int = 0
     rate: float | None = None
-    """None: as before."""
+    """How fast the clock runs from then on; None leaves it as it was."""
 
 
 @attrs.frozen(kw_only=True)
@@ -177,9 +179,9 @@ class DiskFault:
     at_ms: int
     operation: Operation
     skip: int = 0
-    """Operations of that kind that go well before."""
+    """How many operations of that kind succeed before one fails."""
     written: int = 0
-    """Bytes of a failing write that reach the file all the same."""
+    """How many bytes of a failing write reach the file all the same."""
 
 
 @attrs.frozen(kw_only=True)
@@ -189,9 +191,9 @@ class FullDisk:
     at_ms: int
     until_ms: int
     room: int = 0
-    """Bytes that are left."""
+    """How many bytes are left on the disk."""
     used_percent: int = 100
-    """Below 100: how much of it is used then; what is left is not by ``room``."""
+    """A number below 100 says what share of the disk is used; then ``room`` does not count."""
 
     def total(self, used: int) -> int:
         """Size of the disk, of which so many bytes are used."""
@@ -208,9 +210,9 @@ class Begun:
 
     items: tuple[Item, ...]
     arrived: int
-    """So many of each level, the first ones, are on their topic."""
+    """How many messages of each level, counted from the first, have arrived on their topic."""
     known: int | None
-    """So many of each level are before the offsets, at most ``arrived``; None: there is no file."""
+    """How many of each level the offsets have passed, at most ``arrived``; None: no file."""
 
 
 @attrs.frozen(kw_only=True)
@@ -223,7 +225,7 @@ class NetworkPlan:
 
 @attrs.frozen(kw_only=True)
 class Scenario:
-    """Everything that one seed decides."""
+    """Everything that one seed decides about a simulation."""
 
     seed: int
     duration_ms: int
@@ -232,36 +234,36 @@ class Scenario:
     network: NetworkPlan
     clients: tuple[ClientPlan, ...]
     lives: tuple[Life, ...]
-    """All but the last one, which lasts until everything has arrived."""
+    """All processes but the last one, which runs until everything has arrived."""
     clock_faults: tuple[ClockFault, ...] = ()
     disk_faults: tuple[DiskFault, ...] = ()
     full_disks: tuple[FullDisk, ...] = ()
     rots: tuple[Rot, ...] = ()
     cleanings_ms: tuple[int, ...] = ()
-    """When the store cleans, beside its own interval."""
+    """Moments at which the store cleans, besides those of its own interval."""
     sync_max_ms: int = 0
-    """How long a sync takes at most; 0: no time at all."""
+    """How many milliseconds a sync takes at most; 0: a sync takes no time."""
     reserves_blocks: bool = True
-    """Whether the file system can."""
+    """Whether the file system can reserve blocks."""
     delays_commits: bool = False
-    """Transactions may ask for a moment."""
+    """Whether transactions may ask for a moment."""
     begun: Begun | None = None
-    """What RocketMQ has left in the store; None: there is none yet."""
+    """What RocketMQ has left in the store; None: the simulation begins without a store."""
 
     def settings_of(self, life: Life | None) -> Settings:
-        """Settings of a life; None: of the last one."""
+        """The settings of a process; None: of the last one."""
         own = None if life is None else life.settings
         return Settings(store=self.store, timer=self.timer) if own is None else own
 
     @property
     def is_damaged(self) -> bool:
-        """Whether the disk damages files."""
+        """Whether the disk damages files in this plan."""
         rests = [one.rest for one in self.lives if one.rest is not None]
         return bool(self.rots) or any(one.damages for one in rests)
 
     @property
     def poisons(self) -> int:
-        """Records that no timer can be made of."""
+        """The records of the plan from which no timer can be made."""
         return sum(isinstance(step, Poison) for client in self.clients for step in client.steps)
 
     @property
@@ -273,5 +275,5 @@ class Scenario:
 
     @property
     def is_sync_flush(self) -> bool:
-        """Whether every life has the disk before it answers."""
+        """Whether every process syncs before it answers."""
         return all(self.settings_of(one).store.is_sync_flush for one in (None, *self.lives))

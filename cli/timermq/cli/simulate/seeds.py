@@ -18,22 +18,22 @@ from .scenario import FaultKind
 
 @attrs.frozen(kw_only=True)
 class SeedResult:
-    """What became of one seed."""
+    """What became of the simulation of one seed."""
 
     seed: int
     digest: str
-    """Hash of the history."""
+    """A hash of its history."""
     faults: tuple[str, ...]
     crashes: int
     operations: int
     virtual_ms: int
     cpu_ms: int
-    """The processor's time that it took."""
+    """Seconds of the processor that it took."""
     counts: Mapping[str, int] = {}
-    """What happened how often."""
+    """What has happened, and how often."""
 
     def row(self) -> Row:
-        """As one line."""
+        """The result as one line of text."""
         return attrs.asdict(self)
 
 

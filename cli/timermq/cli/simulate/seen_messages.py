@@ -16,12 +16,12 @@ from timermq.remoting.stored_message import StoredMessage
 from .staged_message import damage_of
 
 Place = tuple[int, int]
-"""Queue and offset."""
+"""A queue id and a queue offset."""
 
 
 @attrs.define(eq=False)
 class SeenMessages:
-    """Of one simulation.
+    """What consumers have seen in one simulation.
 
     Args:
         is_sync: Queues show only what is on the disk.
@@ -29,9 +29,9 @@ class SeenMessages:
 
     is_sync: bool
     power_cuts: int = attrs.field(default=0, init=False)
-    """So far."""
+    """How many power cuts there were so far."""
     is_doubtful: bool = attrs.field(default=False, init=False)
-    """What is read was damaged under this process, which may not have noticed yet."""
+    """Whether what is read was damaged under this process, which may not have noticed yet."""
     fillers: set[str] = attrs.field(factory=set[str], init=False)
     """Places, as rules name them, where a repair says that there was a message."""
     forgotten: set[str] = attrs.field(factory=set[str], init=False)

@@ -17,16 +17,17 @@ from .scenario import ClockFault, EndKind, Life, Scenario, Trigger
 from .steps import Cancel, ClientPlan, Item, Move, Send, Step, When
 
 SHARE = 0.3
-"""Of the plans with ends: they have such ones too."""
+"""Share of the plans with ends that have such ends too."""
 ENDS_MAX = 3
 LEAD_MS = 4_000
-"""A life of its own begins so long before the message is due."""
+"""Milliseconds before the message is due, at which a process of its own begins."""
 ASKED_MS = (5, 50, 300, 900)
-"""Before it is due it is cancelled or moved."""
+"""Milliseconds before the message is due, at which it is cancelled or moved."""
 STEPPED_MS = (0, 1, 5, 20)
-"""Behind its moment, or the start of a process that finds it overdue, the clock goes back."""
+"""Milliseconds after its moment, or after the start of a process that finds it overdue, at which
+the clock goes back."""
 BEHIND_MS = (30, 80, 250, 700)
-"""From that to the end."""
+"""Milliseconds from there to the end of the process."""
 
 
 def with_sharp_ends(scenario: Scenario, kinds: Sequence[EndKind], *, steps: bool) -> Scenario:
@@ -47,7 +48,7 @@ def with_sharp_ends(scenario: Scenario, kinds: Sequence[EndKind], *, steps: bool
     for due_ms, item in draw.sample(sent, min(len(sent), draw.randint(1, ENDS_MAX))):
         down_ms = 0
         if steps and draw.random() < 0.5:
-            # Due in a process that runs, or overdue when one starts.
+            # It is due while a process runs, or overdue when one starts.
             down_ms = draw.choice((0, LEAD_MS + 2_000))
             at_ms = max(due_ms - LEAD_MS + down_ms, due_ms) + draw.choice(STEPPED_MS)
             back_ms = draw.choice((10, 999, 2_000, 20_000))

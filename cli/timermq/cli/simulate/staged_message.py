@@ -21,13 +21,13 @@ _ARRIVING = frozenset(
         "CLUSTER",
     }
 )
-"""The producer's properties, those that a broker adds, and the moment."""
+"""Names of the properties that the producer sets, that a broker adds, and that ask for a moment."""
 
 _COMMITTED = _ARRIVING | {"PGROUP", "__transactionId__"}
-"""The same, of a message in a transaction."""
+"""Names of the properties of a message in a transaction."""
 
 _BEGUN = _ARRIVING | {"REAL_TOPIC", "REAL_QID"}
-"""The same, of a message that RocketMQ has brought to its topic."""
+"""Names of the properties of a message that RocketMQ has brought to its topic."""
 
 
 def properties_of(item: Item, now_ms: int) -> bytes:
@@ -49,12 +49,12 @@ def transaction_properties_of(item: Item, group: str, now_ms: int) -> bytes:
 
 
 def name_in(unique_id: str, keys: str) -> str:
-    """What the simulation calls a message: of a row of a bulk job a key says it."""
+    """What the simulation calls a message; a row of a bulk job is called by its key."""
     return keys if keys[:1] == "M" else unique_id
 
 
 def name_of(properties: Mapping[str, str]) -> str:
-    """The same, by its properties."""
+    """What the simulation calls a message, by its properties."""
     return name_in(properties.get("UNIQ_KEY", ""), properties.get("KEYS", ""))
 
 

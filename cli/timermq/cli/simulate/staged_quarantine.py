@@ -32,14 +32,14 @@ SLOT_MS = 1_000
 
 @attrs.define(eq=False, kw_only=True)
 class StagedQuarantine:
-    """The records of one client."""
+    """The records that one client writes, and from which no timer can be made."""
 
     who: str
     coding: Coding
     link: StagedLink
     clock: StagedClock
     tell: Callable[[Event], None]
-    """Takes events for the history."""
+    """Writes an event into the history."""
     put: Callable[[Message], bool]
     """Writes into the log of the process that is there; whether that has taken it."""
     kept: set[str] = attrs.field(factory=set[str], init=False)
@@ -47,7 +47,7 @@ class StagedQuarantine:
     _poisons: dict[str, Poison] = attrs.field(factory=dict[str, Poison], init=False)
 
     def poison(self, step: Poison) -> None:
-        """Write a record."""
+        """Write such a record into the log."""
         item, name, now_ms = step.item, unique_key(step.item.number), self.clock.now_ms()
         out_ms = (now_ms + item.ahead_ms) // SLOT_MS * SLOT_MS
         pairs = {

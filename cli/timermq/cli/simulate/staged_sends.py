@@ -27,7 +27,7 @@ class StagedSends:
     link: StagedLink
     clock: StagedClock
     tell: Callable[[Event], None]
-    """Takes events for the history."""
+    """Writes an event into the history."""
     handles: dict[int, str] = attrs.field(factory=dict[int, str], init=False)
     """Number of a message to its recall handle, where the broker has given one."""
 

@@ -22,24 +22,24 @@ from .staged_message import body_of, fields_of, transaction_properties_of
 from .steps import Decision, Item, Transact, When, key_of, unique_key
 
 PREPARED = "4"
-"""Flag of a half message."""
+"""The flag that a half message has."""
 
 
 @attrs.define(eq=False, kw_only=True)
 class StagedTransactions:
-    """Those of one client."""
+    """The transactions of one client."""
 
     number: int
-    """Of the client; its producers are a group of their own."""
+    """The number of the client. Its producers are a group of their own."""
     coding: Coding
     link: StagedLink
     clock: StagedClock
     tell: Callable[[Event], None]
-    """Takes events for the history."""
+    """Writes an event into the history."""
     _decisions: dict[str, Transact] = attrs.field(factory=dict[str, Transact], init=False)
-    """By unique key."""
+    """The steps of the plan, by the unique keys of their messages."""
     _told: set[str] = attrs.field(factory=set[str], init=False)
-    """Of these the history says how they ended."""
+    """Unique keys of the transactions whose ending is in the history."""
 
     async def take(self, step: Transact) -> None:
         """Send a half message, and end its transaction if the plan says so."""

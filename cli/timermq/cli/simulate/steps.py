@@ -16,7 +16,7 @@ FIRST_POISON = 600_000
 FIRST_ROW = 700_000
 """Number of the first row of a bulk job."""
 ROWS_MAX = 1_000
-"""Of one variant of a job."""
+"""Rows that one variant of a bulk job has at most."""
 FIRST_BEGUN = 800_000
 """Number of the first message that RocketMQ has left."""
 QUEUES = 2
@@ -41,7 +41,8 @@ class Item:
     queue_id: int
     when: When = When.NOW
     ahead_ms: int = 0
-    """With AT: from the wall clock of that moment on, may be negative; with DELAY the delay."""
+    """With AT, milliseconds from the sending to the moment, negative if it is past; with DELAY,
+    the delay."""
     level: int = 0
     body_size: int = 8
 
@@ -55,7 +56,7 @@ class Send:
 
 
 class Name(enum.Enum):
-    """What a message that waits is called by."""
+    """The name by which a request finds a message that waits."""
 
     ID = "id"
     KEY = "key"
@@ -65,7 +66,7 @@ class Name(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Cancel:
-    """Take a message back."""
+    """The client takes a message back."""
 
     at_ms: int
     number: int
@@ -75,7 +76,7 @@ class Cancel:
 
 @attrs.frozen(kw_only=True)
 class Move:
-    """Give a message another moment."""
+    """The client gives a message another moment."""
 
     at_ms: int
     number: int
@@ -85,7 +86,7 @@ class Move:
 
 @attrs.frozen(kw_only=True)
 class LookUp:
-    """Look a message up by its unique key."""
+    """The client looks a message up by its unique key."""
 
     at_ms: int
     number: int
@@ -94,7 +95,7 @@ class LookUp:
 
 @attrs.frozen(kw_only=True)
 class Pull:
-    """Pull what a queue has from where this client stands."""
+    """The client pulls what a queue has, from the offset where it stands."""
 
     at_ms: int
     topic: str
@@ -105,7 +106,7 @@ class Pull:
 
 @attrs.frozen(kw_only=True)
 class Commit:
-    """Commit where this client stands; what it pulls next begins there after a disconnect."""
+    """The client commits its offset. After a disconnect its next pull begins there."""
 
     at_ms: int
 
@@ -130,29 +131,29 @@ class Decision(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Transact:
-    """Send a half message, and end the transaction at once unless that is not known."""
+    """The client sends a half message, and ends the transaction at once or is asked about it."""
 
     at_ms: int
     item: Item
     decision: Decision
     checked: Decision
-    """What is answered when the broker asks."""
+    """What the client answers when the broker asks about the transaction."""
 
 
 @attrs.frozen(kw_only=True)
 class Schedule:
-    """Run a bulk job from its beginning; nothing is done twice, whoever runs it again."""
+    """The client runs a bulk job from its beginning; what was done before is not done twice."""
 
     at_ms: int
     job: str
     variant: int
-    """Runs with another one have other rows under the same name."""
+    """Which rows the job has: a run with another number brings other rows under the same name."""
     rows: tuple[Item, ...]
 
 
 @attrs.frozen(kw_only=True)
 class Poison:
-    """A record stands in the timer topic that no timer can be made of; ``topic`` would be right."""
+    """The timer topic gets a record from which no timer can be made, though its topic is right."""
 
     at_ms: int
     item: Item
@@ -160,16 +161,16 @@ class Poison:
 
 @attrs.frozen(kw_only=True)
 class Release:
-    """Decide about all of this client's records that are in quarantine."""
+    """The client decides about all of its records that are in quarantine."""
 
     at_ms: int
     drops: bool
-    """Let them go; else try them again."""
+    """True drops the records; false tries them again."""
 
 
 @attrs.frozen(kw_only=True)
 class AcceptClock:
-    """Say that the wall clock is right, as an operator does."""
+    """The client tells the broker that the wall clock is right, as an operator does."""
 
     at_ms: int
 

@@ -19,12 +19,12 @@ from .steps import (
 )
 
 SHARE = 0.4
-"""Of the plans: their clients have transactions."""
+"""Share of the plans whose clients have transactions."""
 DELAYED_SHARE = 0.4
-"""Of the plans: transactions may ask for a moment."""
+"""Share of the plans in which transactions may ask for a moment."""
 AHEAD_MS = (0, 1, 500, 3_000, 25_000)
 TRANSACTIONS_MAX = 12
-"""Of a client."""
+"""How many transactions a client has at most."""
 
 
 def with_transactions(scenario: Scenario) -> Scenario:

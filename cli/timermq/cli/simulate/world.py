@@ -1,7 +1,7 @@
 """Carries out a plan: processes one after the other, clients and a clock beside them.
 
-Behind the last planned life the clock is set right, and one more life lasts until everything that
-waits has arrived; then a reader pulls all queues from their first message, and the store is looked
+Behind the last planned process the clock is set right, and one more runs until everything that
+waits has arrived. Then a reader pulls all queues from their first message, and the store is looked
 at from inside.
 """
 
@@ -73,10 +73,10 @@ class Outcome:
     """How many messages, arrivals or queues each rule was held against."""
     events: tuple[Event, ...]
     faults: tuple[str, ...]
-    """What must not happen; empty: all promises were kept."""
+    """What happened that must not; empty: all promises were kept."""
     crashes: int
     requests: int
-    """Requests of clients that left."""
+    """How many requests the clients have sent."""
     virtual_ms: int
     counts: Mapping[str, int]
     """What happened how often, so that it shows what the plan has reached."""
@@ -101,9 +101,9 @@ class World:
 
     def __init__(self, scenario: Scenario) -> None:
         self.faults: list[str] = []
-        """What must not happen."""
+        """What has happened that must not."""
         self.counts = Counter(dict.fromkeys(ROWS, 0))
-        """What happened how often."""
+        """What has happened, and how often."""
         self._scenario = scenario
         self._clock = StagedClock()
         self._disk = MemoryDisk(now_ms=self._clock.now_ms, total=DISK_SIZE)
@@ -153,12 +153,12 @@ class World:
         self._pause = RESTART_SECONDS / 2
         self._process: Process | None = None
         self._last = trio.Event()
-        """The last life has begun."""
+        """Whether the last process has begun."""
         self._crashes = 0
         self._clients: list[StagedClient] = []
 
     def complain(self, fault: str) -> None:
-        """Something happened that must not."""
+        """Take note of something that must not happen."""
         self.faults.append(f"at {trio.current_time():.3f} s: {fault}")
 
     def _tell(self, event: Event) -> None:
