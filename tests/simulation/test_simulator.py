@@ -26,9 +26,9 @@ from timermq.client.history import Ack, Deliver, Refused
 
 DAYS = 0.2
 """As long as one burst."""
-ROW_SEEDS = (7, 10, 14, 22, 26, 36, 42, 44)
+ROW_SEEDS = (7, 10, 22, 26, 36, 42, 44, 353)
 """Together they take every row that is not among ``UNREACHED``."""
-FIXED_SEEDS = sorted({*range(1, 16), *ROW_SEEDS})
+FIXED_SEEDS = sorted({*range(1, 15), *ROW_SEEDS})
 UNREACHED = {
     "recovery of timers: java, log short": "a log that is short makes slots that do not fit",
     "recovery of timers: no checkpoint, log short, wheel lost": "without a checkpoint no position "
