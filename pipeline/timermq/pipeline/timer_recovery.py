@@ -16,9 +16,10 @@ Three observations decide, each with few values; every combination has exactly o
 - the wheel: fits the log, or is doubtful (missing, of another precision, or with a slot whose first
   or last unit is not a unit of that slot).
 
-A reading from the start finds the oldest records cleaned. What our cleaning removed was done with,
-for it asks what a recovery would need, and notes how far it came (``Pins.released_to``): units and
-entries below that are left out. What is missing beyond it was taken by RocketMQ, which cleans by
+A reading from the start finds the oldest records cleaned, and so does one from the checkpoint that
+was written before such a reading was through. What our cleaning removed was done with, for it asks
+what a recovery would need, and notes how far it came (``Pins.released_to``): units and entries below
+that are left out. What is missing beyond it was taken by RocketMQ, which cleans by
 age, or was lost with a file: it is set aside by name.
 
 Nothing is skipped because time has passed: reading resumes at ``last_read_time_ms`` however long
@@ -199,8 +200,8 @@ def recover(
     if files.timer_log.max_pos < flush_pos:
         files.promise_less(read_ms, queue_offset, scan_py, options.timer_precision_ms)
     done = done_in_log(store, scan_py, read_ms, queue_py)
-    if decision.scan is Resume.START:
-        done.cleaned_to = min(store.pins.released_to, store.commit_log.min_offset)
+    # From a checkpoint on too: slots whose messages were cleaned may be unread by what it says.
+    done.cleaned_to = min(store.pins.released_to, store.commit_log.min_offset)
     if queue_py < store.commit_log.max_offset:
         done.enqueued = enqueued_from(files.timer_log, queue_py)
     # By the newest store time too: the clock may have been set back since the last delivery.
