@@ -18,9 +18,9 @@ Three observations decide, each with few values; every combination has exactly o
 
 A reading from the start finds the oldest records cleaned, and so does one from the checkpoint that
 was written before such a reading was through. What our cleaning removed was done with, for it asks
-what a recovery would need, and notes how far it came (``Pins.released_to``): units and entries below
-that are left out. What is missing beyond it was taken by RocketMQ, which cleans by
-age, or was lost with a file: it is set aside by name.
+what a recovery would need, and notes how far it came (``Pins.released_to``): units and entries
+below that are left out. What is missing beyond it was taken by RocketMQ, which cleans by age, or
+was lost with a file: it is set aside by name.
 
 Nothing is skipped because time has passed: reading resumes at ``last_read_time_ms`` however long
 ago that was, and the wheel's live slots from there on are read in order. (RocketMQ jumps to seven

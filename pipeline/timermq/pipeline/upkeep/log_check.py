@@ -34,6 +34,8 @@ from .log_findings import (
     hole_finding,
     mend_finding,
     misfit_finding,
+    short_finding,
+    tail_finding,
     unit_finding,
     unit_text,
 )
@@ -220,26 +222,10 @@ class LogCheck:
         at = self.end % self.row.segment_size
         is_short = self.end < stated_end
         if is_short:
-            yield Finding(
-                invariant=Invariant.NOT_LOST,
-                file=file,
-                offset=at,
-                expected=f"records up to {stated_end}, where the log ended at the last clean stop",
-                found=survey.tail_reason or "the end of the last segment",
-                severity=Severity.LOST,
-                step=Step.CORRECT_REGISTER,
-            )
+            yield short_finding(file, at, stated_end, survey.tail_reason)
         if not survey.tail_is_zero:
             is_damage = self.last_exit_ok or is_short
-            yield Finding(
-                invariant=Invariant.NOT_LOST,
-                file=file,
-                offset=at,
-                expected="zeros behind the last record",
-                found=survey.tail_reason,
-                severity=Severity.LOST if is_damage else Severity.NOTE,
-                step=Step.CUT_TAIL if is_damage else Step.NOTHING,
-            )
+            yield tail_finding(file, at, survey.tail_reason, is_damage=is_damage)
 
     # -- queues, once the log is known ------------------------------------------------------------
 
@@ -249,7 +235,11 @@ class LogCheck:
             yield from self._finish_queue(key, queue)
         self.mends, self.gaps, left = pair(self.gaps, self._misfits, self._shown_at)
         for misfit in left:
-            if misfit.is_queued:
+            key = (misfit.topic, misfit.queue_id)
+            known = self._queues.get(key)
+            if known is not None and known.sequence.begins_behind(self.holes):
+                yield from self._finish_known(key, known)
+            elif misfit.is_queued:
                 yield misfit_finding(self.row, misfit)
         for mend in self.mends:
             yield mend_finding(self.row, mend)
@@ -288,6 +278,11 @@ class LogCheck:
             end += 1
         sequence.extend(end, self.end)
         self._misfits += sequence.misfits
+        yield from self._finish_known(key, queue)
+
+    def _finish_known(self, key: QueueKey, queue: _Queue) -> Findings:
+        """What a queue lacks, once it is known where it begins and ends."""
+        sequence = queue.sequence
         for gap in sequence.gaps:
             is_behind = queue.units.row.segments and gap.end <= queue.units.first_shown()
             if not is_behind:

@@ -113,6 +113,32 @@ def misfit_finding(row: SegmentRow, misfit: Misfit) -> Finding:
     )
 
 
+def short_finding(file: str, at: int, stated_end: int, reason: str) -> Finding:
+    """A log that ends before where it ended when it was closed."""
+    return Finding(
+        invariant=Invariant.NOT_LOST,
+        file=file,
+        offset=at,
+        expected=f"records up to {stated_end}, where the log ended at the last clean stop",
+        found=reason or "the end of the last segment",
+        severity=Severity.LOST,
+        step=Step.CORRECT_REGISTER,
+    )
+
+
+def tail_finding(file: str, at: int, reason: str, *, is_damage: bool) -> Finding:
+    """Bytes behind the last record: damage, or what a kill has left."""
+    return Finding(
+        invariant=Invariant.NOT_LOST,
+        file=file,
+        offset=at,
+        expected="zeros behind the last record",
+        found=reason,
+        severity=Severity.LOST if is_damage else Severity.NOTE,
+        step=Step.CUT_TAIL if is_damage else Step.NOTHING,
+    )
+
+
 def early_finding(row: SegmentRow, position: int, *, deliver_ms: int, store_ms: int) -> Finding:
     """A delivery that was stored before its moment."""
     return Finding(
