@@ -226,7 +226,7 @@ class DequeueGetMessage:
         topic = find(record_properties(record), REAL_TOPIC[:-1]) or b""
         if not int(request["magic"]) & MAGIC_ROLL:
             for delete in unread:
-                delete.check(int(request["topic_hash"]), offset_py)
+                delete.check(int(request["topic_hash"]), offset_py, int(request["order_py"]))
         self.state.already_done.check_doubts(
             offset_py, int(request["deliver_ms"]), topic.decode("utf-8", "replace")
         )
