@@ -401,3 +401,30 @@ async def test_a_queue_that_begins_in_a_hole(autojump_clock: MockClock) -> None:
     assert ["kept"] == [one for one in arrived if one]
     assert queue is not None
     assert (0, 2) <= (queue.min_offset, queue.max_offset)
+
+
+async def test_a_roll_that_is_lost_in_a_hole(autojump_clock: MockClock) -> None:
+    """The roll behind it tells that the message has rolled: it does not arrive once more."""
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, store_options=SMALL_FILES, stop=False) as service:
+        service.put([timed("far", START_MS + 60_000)])
+        await trio.sleep(45)
+        first, second, third, *_ = arrivals(service.store, TIMER_TOPIC)
+    disk.process_kill()
+    disk.power_cuts += 1
+    for path in read_image(disk, ROOT):
+        if "/commitlog/" not in path and not path.endswith("/abort"):
+            disk.remove(path)
+    file = disk.open(f"{ROOT}/commitlog/{0:020d}")
+    file.write(second.phy_offset, bytes(third.phy_offset - second.phy_offset))
+    disk.sync_now(file)
+    file.close()
+    report = await repair(checked(disk, now_ms=clock.now_ms()))
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        await trio.sleep(60)
+        arrived = [one.body for one in arrivals(service.store)]
+
+    assert report.is_mended
+    assert [first.body] == arrived == ["far"]
+    assert [] == mendable(damage_of(checked(disk, now_ms=clock.now_ms())))
