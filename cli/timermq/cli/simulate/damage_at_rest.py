@@ -46,7 +46,7 @@ from ..check_history.broken import Broken, Rule
 from .scenario import DamageDraw
 from .seen_messages import SeenMessages
 from .segment_records import published, segment_records
-from .staged_message import name_of
+from .staged_message import LOST, name_of
 from .steps import TOPICS
 
 TOLD = frozenset(
@@ -248,7 +248,7 @@ class DamageAtRest:
 
     def _note(self, record: Record) -> None:
         properties = record.properties_dict()
-        if "TIMERMQ_LOST" in properties:
+        if LOST in properties:
             return  # a repair has put it there: it tells of nothing
         name = name_of(properties)
         self.positions[record.phy_offset] = name
