@@ -41,6 +41,27 @@ def cut_bodiless(timer_log: TimerLog, commit_log: CommitLog, start: int) -> None
             timer_log.cut(last_pos)
 
 
+def cut_nameless(timer_log: TimerLog, commit_log: CommitLog, start: int) -> None:
+    """Cut off units from ``start`` on that name what is no record.
+
+    Behind a power cut the log ends before a hole. A repair keeps what stands behind it, and puts
+    other records into the hole; one that ends before it has come to the timer log leaves units of
+    what stood there. What is damaged instead is named rightly: its message is set aside.
+    """
+    for positions, units in timer_log.scan(start):
+        offsets, sizes = units["offset_py"].astype(np.int64), units["size_py"].astype(np.int64)
+        names = zip(offsets.tolist(), sizes.tolist(), strict=True)
+        for index, (phy_offset, size) in enumerate(names):
+            if phy_offset < commit_log.min_offset:
+                continue
+            found = commit_log.check_at(phy_offset, check_crc=False)
+            is_named = found is not None and (found.kind, found.size) == (CheckKind.RECORD, size)
+            if not is_named and commit_log.old.compare(phy_offset, phy_offset + size):
+                timer_log.cut(int(positions[index]))
+                log.warning("a unit names no record", pos=int(positions[index]), found=phy_offset)
+                return
+
+
 def cut_torn_move(timer_log: TimerLog, store: MessageStore, start: int) -> None:
     """Cut off the unit of a delete whose message a power cut took: it would take effect.
 

@@ -209,10 +209,10 @@ class DamageAtRest:
             in_doubt: Of those that may have arrived.
         """
         name, rule = broken.message_id, broken.rule
+        if rule is Rule.OFFSETS and broken.expected.partition(" behind ")[0] in self.seen.fillers:
+            return True  # a repair tells of it, behind a power cut too
         if FileFamily.COMMIT_LOG not in self.families:
             return False
-        if rule is Rule.OFFSETS and broken.expected.partition(" behind ")[0] in self.seen.fillers:
-            return True
         if name in self.names:
             if rule is Rule.NOT_LOST:
                 return bool(aside[name]) or self.is_told
