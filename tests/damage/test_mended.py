@@ -56,6 +56,9 @@ MENDED = {
     # The old record of a message that had moved was set aside, though the new one arrived.
     f"moved-killed:{LOG}:zero:0": Outcome.SAME,
     f"moved-killed:{LOG}:zero:1": Outcome.WITHHELD,
+    # A unit behind the last seal named a slot that had passed, and its message was lost.
+    "moved-killed:timerlog/00000000000000000516:flip:20.0": Outcome.SAME,
+    "levels-killed:timerlog/00000000000000000344:flip:71.3": Outcome.SAME,
 }
 
 

@@ -48,7 +48,13 @@ from .already_done import AlreadyDone, enqueued_from
 from .done_in_log import done_in_log
 from .link_check import LinkCheck, slots_fit, slots_show_all
 from .timer_files import TimerFiles
-from .timer_log_repair import cut_bodiless, cut_damaged, cut_nameless, cut_torn_move
+from .timer_log_repair import (
+    cut_bodiless,
+    cut_damaged,
+    cut_false,
+    cut_headless,
+    cut_torn_move,
+)
 from .timer_options import TimerOptions
 from .timer_record import TIMER_TOPIC
 
@@ -168,7 +174,7 @@ def recover(
     files.timer_log.cut_unsound_tail(flush_pos)
     cut_bodiless(files.timer_log, store.commit_log, tail_start)
     if state is CheckpointState.OURS and not store.recovery.last_exit_ok:
-        cut_nameless(files.timer_log, store.commit_log, tail_start)
+        cut_false(files.timer_log, store.commit_log, tail_start, checkpoint.last_read_time_ms)
     cut_torn_move(files.timer_log, store, tail_start)
     read_ms = checkpoint.last_read_time_ms
     if state is CheckpointState.ABSENT:
@@ -188,6 +194,8 @@ def recover(
             precision_ms=options.timer_precision_ms,
             ring_count=files.wheel.ring_count,
         )
+    if state is CheckpointState.OURS:
+        cut_headless(files.timer_log, live)
     is_whole = files.timer_log.max_pos >= flush_pos
     is_whole &= not files.timer_log.cut_unsound()
     if not (fits and store.recovery.last_exit_ok):

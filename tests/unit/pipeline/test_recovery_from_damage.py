@@ -275,6 +275,28 @@ async def test_a_segment_that_was_cut_short(
     assert Counter(crash.arrived + crash.waiting) == await delivered_in_the_end(crash)
 
 
+@pytest.mark.parametrize("stop", [True, False], ids=["stopped", "killed"])
+@pytest.mark.parametrize("has_seals", [True, False])
+@pytest.mark.parametrize(
+    "numbers", [(0,), (5,), (5, 6), (0, 1, 2, 3, 4, 5), (-1,), (0, 5, -1)], ids=str
+)
+async def test_a_segment_that_is_lost(
+    autojump_clock: trio.testing.MockClock, numbers: tuple[int, ...], has_seals: bool, stop: bool
+) -> None:
+    """It is begun again, and its units are made of the commit log."""
+    crash = await crashed()
+    if stop:
+        async with running(crash.disk, crash.clock, timer_options=OPTIONS):
+            pass
+    names = crash.disk.list_dir(TIMER_LOG)
+    for number in numbers:
+        crash.disk.remove(f"{TIMER_LOG}/{names[number]}")
+    if not has_seals:
+        remove_seals(crash.disk, TIMER_LOG)
+
+    assert Counter(crash.arrived + crash.waiting) == await delivered_in_the_end(crash)
+
+
 @pytest.mark.parametrize("precision_ms", [100, 500])
 async def test_another_precision_is_refused_while_timers_wait(
     autojump_clock: trio.testing.MockClock, precision_ms: int
