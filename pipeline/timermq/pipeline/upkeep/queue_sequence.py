@@ -21,8 +21,9 @@ from collections.abc import Sequence
 
 import attrs
 
-from timermq.timerstore.filler_record import FILLER_SIZE_MIN
 from timermq.timerstore.log_holes import Hole
+
+from .lost_record import lost_size
 
 
 @attrs.frozen
@@ -122,7 +123,7 @@ class QueueSequence:
             return False
         (misfit,) = self.misfits
         room = sum(one.size for one in holes if one.position < misfit.position)
-        if misfit.queue_offset * FILLER_SIZE_MIN > room:
+        if misfit.queue_offset * lost_size(self.topic) > room:
             return False
         self._jump(self.misfits.pop())
         return True
