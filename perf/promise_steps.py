@@ -76,7 +76,7 @@ class Reader:
         service = self.bench.service
         stage = DequeueGetMessage(
             store=service.store,
-            metrics=service.files.metrics,
+            files=service.files,
             state=service.state,
             options=OPTIONS,
             counts=TimerCounts(),

@@ -7,9 +7,10 @@
 | stale | a sector holds what it held earlier |
 | swap | two sectors of a file have changed places |
 | cut | a file ends at a sector |
+| lost | a file that can be made again is gone |
 
 A name is ``PATH:KIND:WHERE``, with the path below the store's root; where is ``BYTE.BIT`` of a
-flip, ``SECTOR+SECTOR`` of a swap, else a sector, counted from 0.
+flip, ``SECTOR+SECTOR`` of a swap, ``0`` of a lost file, else a sector, counted from 0.
 
 Stores are mostly empty. Of a sector that holds nothing two bits are flipped, one at each end;
 otherwise every bit is.
@@ -36,6 +37,10 @@ LEFT_ALONE = frozenset({FileFamily.LOCK})
 """What holds nothing that is read."""
 
 
+LOSABLE = frozenset({FileFamily.TIMER_LOG, FileFamily.TIMER_WHEEL, FileFamily.TIMER_CHECKPOINT})
+"""What a start makes again when a file of it is gone."""
+
+
 class Kind(enum.Enum):
     """What happens to a file."""
 
@@ -44,6 +49,7 @@ class Kind(enum.Enum):
     STALE = "stale"
     SWAP = "swap"
     CUT = "cut"
+    LOST = "lost"
 
 
 @attrs.frozen
@@ -74,6 +80,8 @@ class Damage:
     def image(self, store: Store) -> Image:
         """The files of a store with this damage."""
         path = f"{ROOT}/{self.path}"
+        if self.kind is Kind.LOST:
+            return {one: content for one, content in store.image.items() if one != path}
         return {**store.image, path: self._damaged(store.image[path], store.earlier.get(path, b""))}
 
     def sectors(self, size: int) -> list[int]:
@@ -81,7 +89,7 @@ class Damage:
         if self.kind is Kind.FLIP:
             offset = int(self.where.partition(".")[0])
             return [offset - offset % SECTOR_SIZE]
-        if self.kind is Kind.CUT:
+        if self.kind in (Kind.CUT, Kind.LOST):
             return list(range(int(self.where) * SECTOR_SIZE, size, SECTOR_SIZE))
         return [int(one) * SECTOR_SIZE for one in self.where.split("+")]
 
@@ -151,6 +159,8 @@ def _of_file(
             yield Damage(path, Kind.STALE, number)
         if Kind.CUT in kinds:
             yield Damage(path, Kind.CUT, number)
+    if Kind.LOST in kinds and family_of(ROOT, f"{ROOT}/{path}") in LOSABLE:
+        yield Damage(path, Kind.LOST, "0")
     if Kind.SWAP in kinds:
         yield from _swaps(path, content)
 

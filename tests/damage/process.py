@@ -42,7 +42,7 @@ FILES = StoreOptions(
 WHEEL = TimerOptions(
     slots_total=60,
     timer_roll_window_slot=20,
-    mapped_file_size_timer_log=52 * 40 + 16,
+    mapped_file_size_timer_log=52 * 3 + 16,
     clock_check_interval_ms=3_600_000,
     message_delay_level="1s 5s 10s 20s",
 )

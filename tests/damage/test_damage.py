@@ -50,7 +50,7 @@ def test_a_damage_is_known_by_its_name(kind: Kind) -> None:
         image = case.damage.image(store)
 
         assert Case.named(case.name) == case
-        changed = [path for path in image if image[path] != store.image[path]]
+        changed = [path for path in store.image if image.get(path) != store.image[path]]
         assert [case.damage.path] == [path.removeprefix("/store/") for path in changed] or (
             kind is Kind.CUT and not changed
         )

@@ -65,6 +65,9 @@ class Letter:
     is_recalled: bool = False
     """A delete as RocketMQ's clients write it was sent for it."""
 
+    is_beside_hole: bool = False
+    """A repair has kept what stood behind a hole: its arrival, or a cancel, may be lost in it."""
+
     def note(self, kind: Kind, end: int, moment_ms: int = 0) -> None:
         """Write down what was answered."""
         self.notes.append(Note(kind, end, moment_ms))
@@ -82,6 +85,7 @@ class Letter:
 
         What was answered of it may hold or not, and a message may wait for either moment.
         """
+        self.is_beside_hole = True
         kept: list[Note] = []
         for note in self.notes:
             if note.end <= end or note.kind in ASKED:

@@ -77,9 +77,10 @@ class Punctuality:
 
 
 def _leaving(letter: Letter, found: LogFacts) -> tuple[LogRecord, LogRecord] | None:
-    """The version that has arrived, and its arrival; None without, or when it was set aside."""
+    """The version that has arrived, and its arrival; None without, or where damage tells why."""
     facts = found.by_name[letter.name]
-    if letter.is_damaged or letter.has(Kind.RETRIED) or len(facts.arrivals) != 1:
+    is_disturbed = letter.is_damaged or letter.is_beside_hole or letter.has(Kind.RETRIED)
+    if is_disturbed or len(facts.arrivals) != 1:
         return None
     return (facts.versions[-1], facts.arrivals[0]) if facts.versions else None
 

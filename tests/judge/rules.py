@@ -210,11 +210,16 @@ class Rules:
                 yield "in quarantine, and it has arrived"
             return
         is_never = any(note.kind in NEVER for note in letter.notes)
-        if letter.has(Kind.ASKED_TO_DROP):
-            is_never |= found.ended.get(facts.waits_at) == "dropped"
+        ended = found.ended.get(facts.waits_at)
+        is_never |= ended == "dropped" and letter.has(Kind.ASKED_TO_DROP)
+        # Where another one with its key has arrived, the answer is that it is too late.
+        is_never |= ended == "cancelled" and letter.has(Kind.ASKED_TO_CANCEL)
         if facts.put is None or facts.is_taken_back or is_never:
             return
-        recalled = self.recalled(facts, found.recalls[letter.key])
+        recalls = found.recalls[letter.key]
+        recalled = self.recalled(facts, recalls)
+        if recalled and any(one.position in found.entries for one in recalls):
+            recalled = None  # a damaged delete is set aside itself
         if count and recalled is True:
             yield f"recalled in time, and arrived at {facts.arrivals[0].position}"
         if not count and recalled is False:

@@ -285,3 +285,31 @@ async def test_nothing_that_a_unit_names_goes_before_the_first_checkpoint(
         await trio.sleep(5)
 
         assert service.statistics().missing == 0
+
+
+async def test_what_was_cleaned_stays_done_when_a_start_without_a_checkpoint_is_cut_short(
+    autojump_clock: MockClock,
+) -> None:
+    """The checkpoint that such a start writes is behind slots whose messages are cleaned."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(
+        disk, clock, store_options=SYNCED_SOON, timer_options=SMALL_WHEEL
+    ) as service:
+        for number in range(12):
+            put(service, timed(str(number), START_MS + 1_500 + number * 1_000))
+        await trio.sleep(15)
+        fill(service, 20)
+        await trio.sleep(5)
+        disk.total = disk.usage(ROOT).used * 100 // 88
+        assert await service.store.clean() > 0
+    disk.total = 1 << 50
+    disk.remove(f"{ROOT}/config/timercheck")
+    async with running(disk, clock, store_options=SYNCED_SOON, timer_options=SMALL_WHEEL):
+        pass
+    async with running(
+        disk, clock, store_options=SYNCED_SOON, timer_options=SMALL_WHEEL
+    ) as service:
+        await trio.sleep(5)
+
+        assert (0, 0) == (service.statistics().missing, service.statistics().quarantined)

@@ -154,6 +154,29 @@ async def test_a_cancel_that_rolls_is_made_again(
     assert rig.active == 0
 
 
+async def test_a_cancel_that_has_rolled_is_made_again_without_its_unit(
+    autojump_clock: MockClock,
+) -> None:
+    """Only the padding beside it is damaged; by the record that it was rolled from."""
+    rig = Rig.new()
+    async with rig.serving() as service:
+        put(service, "gone", deliver_ms=START_MS + 30_000)
+        cancel(service, "gone")
+        await trio.sleep(24)
+        pad(service)
+        at = deletes(service)
+        assert len(at) == 2
+    rig.spoil(sum(at[-1]) + PADDING_SIZE, 20)
+    await trio.sleep(OVER_S)
+    for name in rig.disk.list_dir(f"{ROOT}/timerlog"):
+        rig.disk.remove(f"{ROOT}/timerlog/{name}")
+    async with rig.serving() as service:
+        put(service, "kept", deliver_ms=rig.clock.now_ms() + 1_000)
+
+    assert await rig.names_in_the_end() == ["kept"]
+    assert rig.active == 0
+
+
 @pytest.mark.parametrize("has_index", [True, False])
 async def test_a_move_that_rolls_is_made_again(
     autojump_clock: MockClock, *, has_index: bool

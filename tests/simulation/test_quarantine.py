@@ -37,6 +37,8 @@ from timermq.pipeline.system_topics import QUARANTINE_TOPIC, TIMER_TOPIC
 from timermq.pipeline.undeliverable import Reason, TimerRecordError, Undeliverable
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
+from timermq.timerstore.record_layout import BODY_AT
+from timermq.timerstore.seal_page import SECTOR_SIZE
 from timermq.timerstore.seals import remove_seals
 from timermq.timerstore.store_options import StoreOptions
 
@@ -296,6 +298,39 @@ async def test_a_retry_that_waits_is_cancelled_like_any_other(autojump_clock: Mo
         assert service.cancellation.cancel(Wanted("T", "P")).verdict is CancelVerdict.CANCELLED
         await trio.sleep(100)
         assert bodies(service) == []
+
+
+@pytest.mark.parametrize("is_mark_beside", [False, True])
+async def test_a_retry_whose_message_is_damaged_later_counts(
+    autojump_clock: MockClock, is_mark_beside: bool
+) -> None:
+    """The message that waits again is set aside itself; its first entry is over."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    async with running(disk, clock) as service:
+        properties = ("TIMER_ROLL_TIMES=x", *javas(out_ms=SLOT_MS + 60_000))
+        put_poison(service, poison(*properties, body=b"x" * 2_000))
+        await trio.sleep(3)
+        origin_py = only_entry(service).origin_py
+        begin_a_sector(service)
+        service.release.retry(origin_py, by="me")
+        again_py = arrivals(service.store, TIMER_TOPIC)[-1].phy_offset
+        service.store.put([Message("other", 0, b"behind")])
+    file = disk.open(f"{ROOT}/commitlog/{0:020}")
+    file.write(again_py + (BODY_AT if is_mark_beside else 1_000), b"y" * 40)
+    async with running(disk, clock) as service:
+        await trio.sleep(100)
+
+        assert service.quarantine.state(origin_py) is State.RETRIED
+        assert only_entry(service).origin_py == again_py
+        assert bodies(service) == []
+
+
+def begin_a_sector(service: TimerMessageStore) -> None:
+    """Let the next record stand at the beginning of a sector of the log."""
+    log = service.store.commit_log
+    (one,) = service.store.put([Message("other", 0, b"")])
+    service.store.put([Message("other", 0, b"x" * (-(log.max_offset + one.size) % SECTOR_SIZE))])
+    assert log.max_offset % SECTOR_SIZE == 0
 
 
 REFUSED_TOPIC = "%DLQ%" + "x" * 200

@@ -30,6 +30,7 @@ from simulation.staged_service import (
     ROOT,
     SMALL_FILES,
     SYNCED_FAMILIES,
+    arrivals,
     arrivals_everywhere,
     running,
     timed,
@@ -40,7 +41,7 @@ from timermq.pipeline.upkeep.finding import Invariant, Severity
 from timermq.pipeline.upkeep.log_survey import Found, LogSurvey
 from timermq.pipeline.upkeep.segment_row import SegmentRow
 from timermq.timerstore.disk import Disk
-from timermq.timerstore.disk_damage import Damage, DamageKind, Image, draw_damage
+from timermq.timerstore.disk_damage import Damage, DamageKind, Image, draw_damage, read_image
 from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
 from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.file_family import FileFamily, family_of
@@ -368,3 +369,62 @@ async def test_a_last_record_that_was_not_written_to_its_end(autojump_clock: Moc
 
     assert report.is_mended
     assert not any(position >= before for position in records(disk))
+
+
+async def test_a_queue_that_begins_in_a_hole(autojump_clock: MockClock) -> None:
+    """A power cut took its first record and all its units: check and start agree about the rest."""
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, store_options=SMALL_FILES, stop=False) as service:
+        for body in ("lost", "kept"):
+            (one,) = service.put([timed(body, clock.now_ms() + 50_000)])
+        first_size = one.result.phy_offset
+        await trio.sleep(1)
+    disk.process_kill()
+    disk.power_cuts += 1
+    log = f"{ROOT}/commitlog/{0:020d}"
+    for path in read_image(disk, ROOT):
+        if path != log and "/timerlog/" not in path and not path.endswith("/abort"):
+            disk.remove(path)
+    file = disk.open(log)
+    file.write(0, bytes(first_size))
+    disk.sync_now(file)
+    file.close()
+    report = await repair(checked(disk, now_ms=clock.now_ms()))
+    clock = clock_at(START_MS)
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        await trio.sleep(60)
+        arrived = [one.body for one in arrivals(service.store)]
+        queue = service.store.queue(TIMER_TOPIC, 0)
+
+    assert report.is_mended
+    assert ["kept"] == [one for one in arrived if one]
+    assert queue is not None
+    assert (0, 2) <= (queue.min_offset, queue.max_offset)
+
+
+async def test_a_roll_that_is_lost_in_a_hole(autojump_clock: MockClock) -> None:
+    """The roll behind it tells that the message has rolled: it does not arrive once more."""
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, store_options=SMALL_FILES, stop=False) as service:
+        service.put([timed("far", START_MS + 60_000)])
+        await trio.sleep(45)
+        first, second, third, *_ = arrivals(service.store, TIMER_TOPIC)
+    disk.process_kill()
+    disk.power_cuts += 1
+    for path in read_image(disk, ROOT):
+        if "/commitlog/" not in path and not path.endswith("/abort"):
+            disk.remove(path)
+    file = disk.open(f"{ROOT}/commitlog/{0:020d}")
+    file.write(second.phy_offset, bytes(third.phy_offset - second.phy_offset))
+    disk.sync_now(file)
+    file.close()
+    report = await repair(checked(disk, now_ms=clock.now_ms()))
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        await trio.sleep(60)
+        arrived = [one.body for one in arrivals(service.store)]
+
+    assert report.is_mended
+    assert [first.body] == arrived == ["far"]
+    assert [] == mendable(damage_of(checked(disk, now_ms=clock.now_ms())))

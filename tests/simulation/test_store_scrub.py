@@ -10,7 +10,15 @@ import trio
 from trio.testing import MockClock
 
 from fakes import VirtualClock
-from simulation.staged_service import QUIET_FILES, ROOT, SMALL_FILES, SMALL_WHEEL, running, timed
+from simulation.staged_service import (
+    QUIET_FILES,
+    ROOT,
+    SMALL_FILES,
+    SMALL_WHEEL,
+    delete_of,
+    running,
+    timed,
+)
 from small_store import read_bodies
 from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.store_scrub import CHANGES_WITHIN_S, HOUR_MS, REST_S, StoreScrub
@@ -115,6 +123,47 @@ async def test_units_that_rot_past_mending_are_made_again(autojump_clock: MockCl
 
         bodies = [body[:4] for body in read_bodies(service.store)]
         assert bodies == [f"{number:04d}" for number in range(30)]
+        assert service.quarantine.active == 0
+
+
+@pytest.mark.parametrize(
+    ("offset", "count"),
+    [(36, 1), (36, 2), (28, 1), (32, 1), (32, 2)],
+    ids=["size", "size and topic", "far position", "position", "position and size"],
+)
+async def test_a_unit_that_is_read_before_a_scrub_has_compared_it(
+    autojump_clock: MockClock, offset: int, count: int
+) -> None:
+    """It names no record: before that is set aside as gone, the unit is compared, each time."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    files = attrs.evolve(FILES, scrub_bytes_per_second=0)
+    async with running(disk, clock, store_options=files, timer_options=WHEEL) as service:
+        for times in range(1, 4):
+            put(service, clock, 30)
+            await trio.sleep(2)
+            pos = service.files.timer_log.min_pos + 52 * 7
+            start = service.files.timer_log.segment_start(pos)
+            change(disk, f"{ROOT}/timerlog/{start:020d}", pos - start + offset, count=count)
+            await trio.sleep(WAITS_MS / 1000 + 10)
+
+            bodies = [body[:4] for body in read_bodies(service.store)]
+            assert bodies == [f"{number:04d}" for number in range(30)] * times
+            assert service.quarantine.active == 0
+
+
+async def test_a_delete_whose_unit_has_rotted_takes_effect(autojump_clock: MockClock) -> None:
+    """Nor are others of its slot in doubt."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    files = attrs.evolve(FILES, scrub_bytes_per_second=0)
+    async with running(disk, clock, store_options=files, timer_options=WHEEL) as service:
+        moment_ms = clock.now_ms() + WAITS_MS
+        service.put([timed("kept", moment_ms), timed("gone", moment_ms)])
+        service.put([delete_of("gone", moment_ms)])
+        await trio.sleep(2)
+        change(disk, f"{ROOT}/timerlog/{0:020d}", 52 * 2 + 36)
+        await trio.sleep(WAITS_MS / 1000 + 10)
+
+        assert read_bodies(service.store) == ["kept"]
         assert service.quarantine.active == 0
 
 

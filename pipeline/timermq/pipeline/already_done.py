@@ -5,6 +5,8 @@ recovery reads their tails:
 
 - every record that the pipeline writes names its origin: ``preparedTransactionOffset`` holds
   ``-1 - position`` of the timer record that it delivers or rolls. Those positions are done;
+- a copy that was rolled names the first record of its message: that and all copies before it are
+  done, whatever has become of the records between;
 - every unit of the timer log names its record: those entries are enqueued;
 - what cleaning has removed was done with (``Pins.released_to``).
 
@@ -29,7 +31,7 @@ from timermq.timerstore.record import (
     record_topic,
 )
 
-from .timer_record import OUT, REAL_TOPIC, ROLL_TIMES, TIMER_TOPIC
+from .timer_record import ORDER, OUT, REAL_TOPIC, ROLL_TIMES, TIMER_TOPIC
 from .undeliverable import Reason, TimerRecordError
 
 Position = TypeVar("Position", int, NDArray[np.int64])
@@ -40,6 +42,9 @@ ForeignKey = tuple[bytes, bytes, bytes, bytes]
 
 ROLLS_DIGITS_MAX = 9
 """Digits of a number of rolls."""
+
+POSITION_DIGITS_MAX = 18
+"""Digits of a position in the log."""
 
 _V6_EXTRA = 12
 """Bytes that an IPv6 host (sysFlag 0x10 born, 0x20 store) is longer than an IPv4 one."""
@@ -183,6 +188,40 @@ def origin_in(record: bytes) -> int | None:
     at = PREPARED_OFFSET_AT + _V6_EXTRA * (bool(flags & 0x10) + bool(flags & 0x20))
     field = int.from_bytes(record[at : at + 8], "big", signed=True)
     return -1 - field if field < 0 else None
+
+
+def order_in(record: bytes) -> int | None:
+    """Position of the first record of the message that this record rolls; None if it rolls none."""
+    if ROLL_TIMES not in record or record_topic(record) != TIMER_TOPIC.encode():
+        return None
+    order = find(record_properties(record), ORDER[:-1]) or b""
+    return int(order) if order.isdigit() and len(order) <= POSITION_DIGITS_MAX else None
+
+
+def earlier_copies(
+    orders: NDArray[np.int64], positions: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Records of rolled messages that are done, since a later copy stands in the log.
+
+    A copy names the one before it as its origin. Where a power cut has left a hole between the two,
+    that origin is lost, and only the order tells.
+
+    Args:
+        orders: Of each copy the position of the message's first record.
+        positions: Where the copies stand.
+
+    Returns:
+        Positions of the first records and of all copies but the newest; and of a copy behind each.
+    """
+    rows = np.lexsort((positions, orders))
+    orders, positions = orders[rows], positions[rows]
+    is_first = np.append(True, orders[1:] != orders[:-1])[: len(orders)]
+    is_repeated = ~is_first
+    earlier = positions[np.flatnonzero(is_repeated) - 1]
+    return (
+        np.concatenate([orders[is_first], earlier]),
+        np.concatenate([positions[is_first], positions[is_repeated]]),
+    )
 
 
 def pending_key(record: bytes) -> ForeignKey:

@@ -16,7 +16,7 @@ import numpy as np
 import trio
 from numpy.typing import NDArray
 
-from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, TimerMetrics
+from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, check_unit
 from timermq.timerstore.log_record import STORE_MS_END, store_ms_of
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
@@ -27,6 +27,7 @@ from timermq.timerstore.record_check import has_its_body
 from .record_kin import RecordKin
 from .retried_message import check_intact
 from .timer_counts import TimerCounts
+from .timer_files import TimerFiles
 from .timer_options import TimerOptions
 from .timer_record import (
     REAL_TOPIC,
@@ -51,7 +52,7 @@ class DequeueGetMessage:
     """The stage; ``run`` is its task."""
 
     store: MessageStore
-    metrics: TimerMetrics
+    files: TimerFiles
     state: TimerState
     options: TimerOptions
     counts: TimerCounts
@@ -77,7 +78,11 @@ class DequeueGetMessage:
                 await sink.send(self.read(last, batch.deletes))
 
     def read(self, requests: Requests, deletes: frozenset[bytes]) -> DeliverBatch:
-        """The records of ``requests``, less those that are gone, cancelled or handled already."""
+        """The records of ``requests``, less those that are gone, cancelled or handled already.
+
+        Raises:
+            DamagedUnitError: What names a record is damaged: nothing is said of any of them.
+        """
         commit_log = self.store.commit_log
         done = self.state.already_done
         may_be_left_out = bool(deletes or done.foreign or done.doubts)
@@ -90,6 +95,7 @@ class DequeueGetMessage:
         sizes: list[int] = requests["size_py"].tolist()
         places = zip(requests["offset_py"].tolist(), sizes, strict=True)
         found = list(commit_log.records_at(places) if block is None else block.records())
+        self._check_units(requests, found)
         sizes = self._deletes_again(requests, found, sizes, broken)
         faults: list[Undeliverable] = []
         records: list[bytes | None] = []
@@ -124,6 +130,12 @@ class DequeueGetMessage:
             left_out=left_out,
             undeliverable=faults,
         )
+
+    def _check_units(self, requests: Requests, found: list[bytes | None]) -> None:
+        """Compare units that do not lead to a record of their size: they may have rotted."""
+        for index, record in enumerate(found):
+            if record is None or int.from_bytes(record[:4]) != requests["size_py"][index]:
+                check_unit(self.files.timer_log.scrub, int(requests["pos"][index]))
 
     def _is_sound(self, requests: Requests, block: RecordBlock) -> bool:
         """Whether the bodies are those that were stored.
@@ -162,7 +174,7 @@ class DequeueGetMessage:
                 find(record_properties(record), REAL_TOPIC[:-1]) if _is_readable(record) else None
             )
             if topic is not None:
-                self.metrics.add(topic.decode("utf-8", "replace"), -1)
+                self.files.metrics.add(topic.decode("utf-8", "replace"), -1)
             return True
         return False
 
@@ -204,7 +216,7 @@ class DequeueGetMessage:
         topic = find(record_properties(record), REAL_TOPIC[:-1]) or b""
         if not int(request["magic"]) & MAGIC_ROLL:
             for delete in unread:
-                delete.check(int(request["topic_hash"]), offset_py)
+                delete.check(int(request["topic_hash"]), offset_py, int(request["order_py"]))
         self.state.already_done.check_doubts(
             offset_py, int(request["deliver_ms"]), topic.decode("utf-8", "replace")
         )

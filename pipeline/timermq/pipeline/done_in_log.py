@@ -8,7 +8,7 @@ from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.message_store import MessageStore
 
-from .already_done import AlreadyDone, foreign_key_in, origin_in
+from .already_done import AlreadyDone, earlier_copies, foreign_key_in, order_in, origin_in
 from .doubts import doubts_of, origins_in
 
 
@@ -20,11 +20,15 @@ def done_in_log(store: MessageStore, scan_py: int, read_ms: int, queue_py: int) 
     """
     done = AlreadyDone()
     origins: list[int] = []
+    copies: list[tuple[int, int]] = []
     reading = LogReading(store.commit_log, scan_py, purpose="what was delivered")
     for phy_offset, record in reading:
         origin = origin_in(record)
         if origin is not None:
             origins.append(origin)
+            order = order_in(record)
+            if order is not None:
+                copies.append((order, phy_offset))
             continue
         is_late = store_ms_of(record) >= read_ms or phy_offset >= queue_py
         key = foreign_key_in(record) if is_late else None
@@ -32,5 +36,7 @@ def done_in_log(store: MessageStore, scan_py: int, read_ms: int, queue_py: int) 
             done.foreign[key] = done.foreign.get(key, 0) + 1
     origins += origins_in(store.commit_log, reading.holes)
     done.doubts = doubts_of(store, reading.holes, is_javas=bool(done.foreign))
-    done.origins = np.unique(np.array(origins, np.int64))
+    orders, positions = np.array(copies, np.int64).reshape(-1, 2).T
+    earlier, _ = earlier_copies(orders, positions)
+    done.origins = np.unique(np.concatenate([np.array(origins, np.int64), earlier]))
     return done

@@ -53,8 +53,8 @@ def mark_left_out(record: bytes, phy_offset: int, now_ms: int) -> Message:
     )
 
 
-def names_in_delete(record: bytes) -> set[bytes]:
-    """What a delete names: an order or a key of a slot, and the one record that it ends by itself.
+def name_in_delete(record: bytes) -> bytes:
+    """Which message a delete means: its order, or a key of a slot. Rolls of a delete keep it.
 
     Raises:
         RecordError: The record has no properties that could be read.
@@ -62,8 +62,18 @@ def names_in_delete(record: bytes) -> set[bytes]:
     properties = record_properties(record)
     name = deleted_name(properties) or b""
     if find(properties, DELETE_ORDER[:-1]) is None:
-        name = name_in_slot(properties, name)
-    names = {name}
+        return name_in_slot(properties, name)
+    return name
+
+
+def names_in_delete(record: bytes) -> set[bytes]:
+    """What a delete names: which message, and the one record that it ends by itself.
+
+    Raises:
+        RecordError: The record has no properties that could be read.
+    """
+    names = {name_in_delete(record)}
+    properties = record_properties(record)
     target = find(properties, DELETE_FOR[:-1])
     target_py = int(target) if target is not None and is_position(target) else origin_in(record)
     return names if target_py is None else {*names, position_name(target_py)}

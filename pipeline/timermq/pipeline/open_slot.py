@@ -65,6 +65,9 @@ class OpenSlot:
     delete_names_of: Callable[[int, int], set[bytes] | None]
     """(offset_py, size_py) of a delete message to what it names; None when it is gone or
     unreadable: then it is sent down the pipe, to be set aside there, and puts others in doubt."""
+    check_unit: Callable[[int], None]
+    """Told the timer-log position of a delete's unit whose record cannot be read: raises if it is
+    the unit that is damaged."""
     will_need: Callable[[Iterable[tuple[int, int]]], None]
     """Announces (offset_py, size_py) of records that are asked for next."""
     is_done: Callable[[Requests], np.ndarray[tuple[int], np.dtype[np.bool_]]]
@@ -96,7 +99,7 @@ class OpenSlot:
         """Read the units that are new since the last call; yields after each chunk of work.
 
         Raises:
-            ChainError: The chain is not one of this slot (CHAINS_DESCEND).
+            ChainError: The chain is not one of this slot (CHAINS_DESCEND), or a unit is damaged.
         """
         if last_pos <= self.seen_pos:
             return
@@ -191,6 +194,7 @@ class OpenSlot:
         made["offset_py"] = chunk.offset_py
         made["size_py"] = chunk.size_py
         made["magic"] = chunk.magic
+        made["pos"] = chunk.pos
         made["topic_hash"] = chunk.topic_hash
         order, behind, exact = unpack_exact(chunk.reserved)
         made["order_py"] = order
@@ -230,6 +234,7 @@ class OpenSlot:
         offset_py = int(made["offset_py"][index])
         names = self.delete_names_of(offset_py, int(made["size_py"][index]))
         if names is None:
+            self.check_unit(int(made["pos"][index]))
             deletes.add(UnreadDelete(int(made["topic_hash"][index]), offset_py).name())
         else:
             deletes |= names

@@ -14,7 +14,7 @@ import numpy as np
 import trio
 from numpy.typing import NDArray
 
-from timermq.timerlog import TimerLog, UnitChunk
+from timermq.timerlog import TimerLog, UnitChunk, check_unit
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import RecordError
 from timermq.wheel import TimerWheel
@@ -62,6 +62,7 @@ class OpenSlots:
                 walk=partial(self._walk, slot_ms),
                 facts_of=self._facts_of,
                 delete_names_of=self._delete_names_of,
+                check_unit=partial(check_unit, self.timer_log.scrub),
                 will_need=self.store.commit_log.will_need,
                 is_done=self._is_done,
             )

@@ -25,8 +25,9 @@ from timermq.timerlog import TimerMetrics
 from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 from timermq.timerstore.put_status import PutStatus
-from timermq.timerstore.record import decode_record, record_topic
+from timermq.timerstore.record import decode_record, record_properties, record_topic
 from timermq.timerstore.record_check import CheckKind, check_record
 
 from .already_done import origin_in
@@ -252,6 +253,8 @@ class Quarantine:
             offset += len(units)
             for phy_offset, size, _ in units.tolist():
                 record = commit_log.record_at(phy_offset, size)
+                if record is None and phy_offset >= commit_log.min_offset:
+                    record = self._fitting_mark(phy_offset, size)
                 if record is not None and self._learn(record, phy_offset, size):
                     newest = record
                 elif record is None and phy_offset >= commit_log.min_offset:
@@ -261,6 +264,21 @@ class Quarantine:
             self.last = LastSetAside(entry.reason, entry.text, entry.set_aside_ms)
         if self.active:
             log.warning("messages are in quarantine", count=self.active)
+
+    def _fitting_mark(self, phy_offset: int, size: int) -> bytes | None:
+        """A mark in a damaged sector, if its key is that of the entry that it names.
+
+        Without it the entry would be active again, and a second retry make a second message.
+        """
+        data = self._store.commit_log.read(phy_offset, size)
+        checked = check_record(data, 0, len(data), phy_offset, check_crc=True)
+        if checked.kind is not CheckKind.RECORD or checked.size != size:
+            return None
+        mark = read_mark(data)
+        entry = None if mark is None else self.entry(mark.origin_py)
+        unique_key = find(record_properties(data), UNIQ_KEY_NAME)
+        is_its_own = entry is not None and unique_key == entry.unique_id.encode()
+        return data if is_its_own else None
 
     def _keep_damaged(self, phy_offset: int, size: int) -> None:
         """Count a record of the quarantine that cannot be read until the store is repaired.
@@ -305,7 +323,8 @@ class Quarantine:
             found = commit_log.check_at(end, check_crc=False)
         if found is None or found.kind is not CheckKind.RECORD:
             return None
-        message = commit_log.record_at(end, found.size)
-        if message is None or origin_in(message) != mark.origin_py:
+        # As it stands: damaged later, it is the same message still, and is set aside by itself.
+        message = commit_log.read(end, found.size)
+        if len(message) < found.size or origin_in(message) != mark.origin_py:
             return None
         return None if record_topic(message) == QUARANTINE_TOPIC.encode() else message

@@ -28,7 +28,7 @@ from timermq.timerstore.record_check import CheckKind
 
 from .already_done import origin_in
 from .delete_message import RECALL_TAG, delete_message
-from .left_out import names_in_delete
+from .left_out import name_in_delete, names_in_delete
 from .timer_record import (
     DELETE_SOLE,
     TIMER_TOPIC,
@@ -143,8 +143,26 @@ class RecordKin:
             elif one.phy_offset < self.offset_py:
                 messages.setdefault(one.facts.order_py, one)
         left = [one for order, one in messages.items() if order_name(order) not in taken]
+        if not left:
+            return self._of_its_copies()
         sized = [one for one in left if self.size_py in self._sizes(one)]
         return self._deleting(sized[0]) if len(left) == len(sized) == 1 else None
+
+    def _of_its_copies(self) -> bytes | None:
+        """By the delete that it was rolled from, if all that stand before it mean one message.
+
+        It is no other one: of each message before it with its key a delete stands in the log.
+        """
+        copies = [
+            one
+            for one in self._kin
+            if one.facts.is_delete
+            and one.phy_offset < self.offset_py
+            and len(one.record) <= self.size_py
+            and not is_torn_move(self.store, one.record)
+        ]
+        meant = {name_in_delete(one.record) for one in copies}
+        return copies[0].record if len(meant) == 1 else None
 
     def _sizes(self, target: _Kin) -> Iterator[int]:
         yield len(self._deleting(target))

@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 import structlog
 
-from timermq.timerlog import MAGIC_DELETE, NO_POS, UNIT, TimerLog
+from timermq.timerlog import MAGIC_DELETE, NO_POS, UNIT, TimerLog, slot_times
 from timermq.timerstore.commit_log import CommitLog
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record_check import CheckKind
+from timermq.wheel import Slots
 
 from .link_check import LinkCheck
 from .torn_move import is_torn_move
@@ -39,6 +40,46 @@ def cut_bodiless(timer_log: TimerLog, commit_log: CommitLog, start: int) -> None
         found = commit_log.check_at(phy_offset, check_crc=False)
         if found is not None and found.kind is CheckKind.RECORD and found.size != size:
             timer_log.cut(last_pos)
+
+
+def cut_false(timer_log: TimerLog, commit_log: CommitLog, start: int, read_ms: int) -> None:
+    """Cut off units from ``start`` on that cannot be true: no seals tell of the newest.
+
+    Nothing is linked in a slot that is read already, so one before ``read_ms`` is damaged: its
+    message would count as delivered. Nor is a unit true that names what is no record.
+
+    Behind a power cut the log ends before a hole. A repair keeps what stands behind it, and puts
+    other records into the hole; one that ends before it has come to the timer log leaves units of
+    what stood there. What is damaged instead is named rightly: its message is set aside.
+    """
+    for positions, units in timer_log.scan(start):
+        are_past = slot_times(units) < read_ms
+        offsets, sizes = units["offset_py"].astype(np.int64), units["size_py"].astype(np.int64)
+        names = zip(offsets.tolist(), sizes.tolist(), strict=True)
+        for index, (phy_offset, size) in enumerate(names):
+            if are_past[index] or not _names_record(commit_log, phy_offset, size):
+                timer_log.cut(int(positions[index]))
+                log.warning("a unit is false", pos=int(positions[index]), phy_offset=phy_offset)
+                return
+
+
+def _names_record(commit_log: CommitLog, phy_offset: int, size: int) -> bool:
+    """Whether a record stands there, or did before it was cleaned or damaged."""
+    if phy_offset < commit_log.min_offset:
+        return True
+    found = commit_log.check_at(phy_offset, check_crc=False)
+    is_named = found is not None and (found.kind, found.size) == (CheckKind.RECORD, size)
+    return is_named or not commit_log.old.compare(phy_offset, phy_offset + size)
+
+
+def cut_headless(timer_log: TimerLog, live: Slots) -> None:
+    """Cut all of the log if units stood before it that are still to be read: they were lost.
+
+    Cleaning leaves what is still to be read.
+    """
+    if (live["first_pos"] < timer_log.min_pos).any():
+        log.warning("timer log has lost its beginning", min_pos=timer_log.min_pos)
+        timer_log.cut(timer_log.min_pos)
 
 
 def cut_torn_move(timer_log: TimerLog, store: MessageStore, start: int) -> None:

@@ -25,7 +25,7 @@ import attrs
 import structlog
 import trio
 
-from timermq.timerlog import ChainError
+from timermq.timerlog import ChainError, DamagedUnitError
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
@@ -97,7 +97,7 @@ class TimerMessageStore:
         """The newest time that the last run worked by; 0: none is known."""
         self._needed_at_end: tuple[int | None] | None = None
         """What the next run needs of the log, once this one has closed its files."""
-        self._rewinds = False
+        self._rewinds = self._ends = False
         self._has_rebuilt = False
         """A damaged chain has ended the stages once; a second one ends the service."""
         try:
@@ -193,13 +193,14 @@ class TimerMessageStore:
             self.files.close()
 
     async def _run_until_damage(self, task_status: trio.TaskStatus[None]) -> None:
-        """Run the stages; a damaged chain ends them once, and they begin anew."""
+        """Run the stages; damage ends them, and they begin anew: once, if no seal tells of it."""
         try:
             await self._run_stages(task_status)
         except* ChainError as damage:
             if self._has_rebuilt:
                 raise
-            self._has_rebuilt = self._rewinds = True
+            self._has_rebuilt = damage.subgroup(DamagedUnitError) is None
+            self._rewinds = not self._ends
             log.error("timer log is damaged", exc_info=damage)
 
     async def _run_stages(self, task_status: trio.TaskStatus[None]) -> None:
@@ -225,7 +226,7 @@ class TimerMessageStore:
 
     def request_stop(self) -> None:
         """Let the stages finish what they hold and end; ``run`` returns when they have."""
-        self._rewinds = False
+        self._rewinds, self._ends = False, True
         self.state.stop()
 
     def rewind(self) -> bool:
@@ -299,7 +300,7 @@ class TimerMessageStore:
             store=store, wheel=files.wheel, slots=slots, state=state, options=options, clock=clock
         )
         bodies = DequeueGetMessage(
-            store=store, metrics=files.metrics, state=state, options=options, counts=counts
+            store=store, files=files, state=state, options=options, counts=counts
         )
         publish = DequeuePutMessage(
             store=store,

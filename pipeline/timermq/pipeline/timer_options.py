@@ -91,7 +91,7 @@ class TimerOptions:
     deliver_batch_size_max: int = attrs.field(default=524_288, validator=validators.ge(1))
     """Bytes of bodies read for one batch of due messages; a larger message goes alone."""
     slot_units_max: int = attrs.field(default=1 << 18, validator=validators.ge(1))
-    """Units of one slot held in memory at a time (36 bytes each); more are read in passes. Twice as
+    """Units of one slot held in memory at a time (44 bytes each); more are read in passes. Twice as
     many are sorted at once, and nothing else is done meanwhile: a fifth of a second."""
     open_slots_max: int = attrs.field(default=32, validator=validators.ge(1))
     """Slots that are read at the same time while one of them holds more than is delivered in time:

@@ -16,10 +16,11 @@ Three observations decide, each with few values; every combination has exactly o
 - the wheel: fits the log, or is doubtful (missing, of another precision, or with a slot whose first
   or last unit is not a unit of that slot).
 
-A reading from the start finds the oldest records cleaned. What our cleaning removed was done with,
-for it asks what a recovery would need, and notes how far it came (``Pins.released_to``): units and
-entries below that are left out. What is missing beyond it was taken by RocketMQ, which cleans by
-age, or was lost with a file: it is set aside by name.
+A reading from the start finds the oldest records cleaned, and so does one from the checkpoint that
+was written before such a reading was through. What our cleaning removed was done with, for it asks
+what a recovery would need, and notes how far it came (``Pins.released_to``): units and entries
+below that are left out. What is missing beyond it was taken by RocketMQ, which cleans by age, or
+was lost with a file: it is set aside by name.
 
 Nothing is skipped because time has passed: reading resumes at ``last_read_time_ms`` however long
 ago that was, and the wheel's live slots from there on are read in order. (RocketMQ jumps to seven
@@ -47,7 +48,13 @@ from .already_done import AlreadyDone, enqueued_from
 from .done_in_log import done_in_log
 from .link_check import LinkCheck, slots_fit, slots_show_all
 from .timer_files import TimerFiles
-from .timer_log_repair import cut_bodiless, cut_damaged, cut_torn_move
+from .timer_log_repair import (
+    cut_bodiless,
+    cut_damaged,
+    cut_false,
+    cut_headless,
+    cut_torn_move,
+)
 from .timer_options import TimerOptions
 from .timer_record import TIMER_TOPIC
 
@@ -166,6 +173,8 @@ def recover(
     files.timer_log.recover(tail_start)
     files.timer_log.cut_unsound_tail(flush_pos)
     cut_bodiless(files.timer_log, store.commit_log, tail_start)
+    if state is CheckpointState.OURS and not store.recovery.last_exit_ok:
+        cut_false(files.timer_log, store.commit_log, tail_start, checkpoint.last_read_time_ms)
     cut_torn_move(files.timer_log, store, tail_start)
     read_ms = checkpoint.last_read_time_ms
     if state is CheckpointState.ABSENT:
@@ -185,6 +194,8 @@ def recover(
             precision_ms=options.timer_precision_ms,
             ring_count=files.wheel.ring_count,
         )
+    if state is CheckpointState.OURS:
+        cut_headless(files.timer_log, live)
     is_whole = files.timer_log.max_pos >= flush_pos
     is_whole &= not files.timer_log.cut_unsound()
     if not (fits and store.recovery.last_exit_ok):
@@ -199,8 +210,8 @@ def recover(
     if files.timer_log.max_pos < flush_pos:
         files.promise_less(read_ms, queue_offset, scan_py, options.timer_precision_ms)
     done = done_in_log(store, scan_py, read_ms, queue_py)
-    if decision.scan is Resume.START:
-        done.cleaned_to = min(store.pins.released_to, store.commit_log.min_offset)
+    # From a checkpoint on too: slots whose messages were cleaned may be unread by what it says.
+    done.cleaned_to = min(store.pins.released_to, store.commit_log.min_offset)
     if queue_py < store.commit_log.max_offset:
         done.enqueued = enqueued_from(files.timer_log, queue_py)
     # By the newest store time too: the clock may have been set back since the last delivery.

@@ -22,10 +22,11 @@ REQUEST = np.dtype(
         ("offset_py", np.int64),  # where the record stands in the commit log
         ("size_py", np.int32),  # its size, bytes
         ("magic", np.int32),  # bits of timerlog.unit: roll, delete
+        ("pos", np.int64),  # of its unit in the timer log
         ("topic_hash", np.int32),  # of the real topic: the lane in which it takes its turn
     ]
 )
-"""One due message; 36 bytes."""
+"""One due message; 44 bytes."""
 
 Requests = NDArray[np.void]
 """An array of ``REQUEST``."""

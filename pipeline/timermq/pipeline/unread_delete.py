@@ -1,9 +1,9 @@
 """Deletes that cannot be read: which messages they may have taken back.
 
 A delete waits in the slot of what it takes back, and its unit tells the topic. So when its record
-is damaged, it meant a message of that slot and topic that stands before it: one of them, and nobody
-can tell which. Delivered, a message would arrive that was cancelled or moved; so all of them are
-set aside as in doubt.
+is damaged, it meant a message of that slot and topic that was sent before it: one of them, and
+nobody can tell which. Delivered, a message would arrive that was cancelled or moved; so all of them
+are set aside as in doubt.
 
 It stands among what the slot's deletes name, as a name that no key can be: a key has no zero.
 """
@@ -32,17 +32,18 @@ class UnreadDelete:
         """How it stands among the names of deletes."""
         return b"%b %d %d" % (_MARK, self.topic_hash, self.offset_py)
 
-    def check(self, topic_hash: int, offset_py: int) -> None:
+    def check(self, topic_hash: int, offset_py: int, order_py: int) -> None:
         """Doubt a message of its slot.
 
         Args:
             topic_hash: Of the topic that the message is for.
             offset_py: Where the message's record stands.
+            order_py: Where its first record stands: it may have rolled behind the delete.
 
         Raises:
             TimerRecordError: It may be the one that was taken back.
         """
-        if (topic_hash, True) == (self.topic_hash, offset_py < self.offset_py):
+        if (topic_hash, True) == (self.topic_hash, order_py < self.offset_py):
             text = (
                 f"timer record at {offset_py}: expected to read what the delete at "
                 f"{self.offset_py} takes back of its slot and topic, found it damaged"

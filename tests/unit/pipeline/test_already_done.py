@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from timermq.pipeline.already_done import (
     AlreadyDone,
+    earlier_copies,
     foreign_key_in,
+    order_in,
     origin_in,
     origin_of,
     pending_key,
@@ -175,3 +177,32 @@ def test_empty_is_false() -> None:
     assert AlreadyDone(origins=array(1))
     assert AlreadyDone(enqueued=array(1))
     assert AlreadyDone(foreign={pending_key(record_of(*WAITING)): 1})
+
+
+def test_all_copies_but_the_newest_are_done() -> None:
+    """In whatever order the messages roll."""
+    done, behind = earlier_copies(array(5, 90, 5, 5, 90), array(100, 200, 300, 400, 500))
+
+    assert sorted(zip(done.tolist(), behind.tolist(), strict=True)) == [
+        (5, 100),
+        (90, 200),
+        (100, 300),
+        (200, 500),
+        (300, 400),
+    ]
+    assert not len(earlier_copies(array(), array())[0])
+
+
+@pytest.mark.parametrize(
+    ("topic", "properties", "order"),
+    [
+        (TIMER_TOPIC, ("TIMER_ROLL_TIMES=1", "TIMER_ORDER=70"), 70),
+        (TIMER_TOPIC, ("TIMER_ROLL_TIMES=1",), None),
+        (TIMER_TOPIC, ("TIMER_ROLL_TIMES=1", "TIMER_ORDER=x"), None),
+        (TIMER_TOPIC, ("TIMER_ORDER=70",), None),
+        ("T", ("TIMER_ROLL_TIMES=1", "TIMER_ORDER=70"), None),
+    ],
+)
+def test_the_order_of_a_copy(topic: str, properties: tuple[str, ...], order: int | None) -> None:
+    """A record of the timer topic that has rolled names it."""
+    assert order_in(record_of(*properties, topic=topic)) == order

@@ -61,6 +61,7 @@ def opened(chain: Chain, units_max: int = 1000) -> OpenSlot:
         walk=chain.walk,
         facts_of=no_facts,
         delete_names_of=lambda offset_py, _: {b"key%d" % offset_py},
+        check_unit=lambda _: None,
         will_need=lambda _: None,
         is_done=nothing_done,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -10,10 +11,13 @@ import attrs
 import pytest
 import trio
 
-from simulation.staged_service import arrivals, running, timed
+from simulation.staged_service import ROOT, arrivals, running, timed
+from timermq.pipeline import TIMER_TOPIC
+from timermq.pipeline.upkeep.lost_record import lost_record
 from timermq.timerlog import UNIT, ChainError, TimerCheckpoint
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.record_layout import MAGIC_AT, MAGIC_V1, QUEUE_OFFSET_AT
 from timermq.timerstore.seals import remove_seals
 from unit.pipeline.crashed_store import (
     CANCELLED,
@@ -31,6 +35,7 @@ from unit.pipeline.crashed_store import (
     set_in_newest_slot,
 )
 
+QUEUE_OFFSET = struct.Struct(">q")
 FAR_POS = 1 << 40
 """Behind the end of any timer log here."""
 
@@ -270,6 +275,28 @@ async def test_a_segment_that_was_cut_short(
     assert Counter(crash.arrived + crash.waiting) == await delivered_in_the_end(crash)
 
 
+@pytest.mark.parametrize("stop", [True, False], ids=["stopped", "killed"])
+@pytest.mark.parametrize("has_seals", [True, False])
+@pytest.mark.parametrize(
+    "numbers", [(0,), (5,), (5, 6), (0, 1, 2, 3, 4, 5), (-1,), (0, 5, -1)], ids=str
+)
+async def test_a_segment_that_is_lost(
+    autojump_clock: trio.testing.MockClock, numbers: tuple[int, ...], has_seals: bool, stop: bool
+) -> None:
+    """It is begun again, and its units are made of the commit log."""
+    crash = await crashed()
+    if stop:
+        async with running(crash.disk, crash.clock, timer_options=OPTIONS):
+            pass
+    names = crash.disk.list_dir(TIMER_LOG)
+    for number in numbers:
+        crash.disk.remove(f"{TIMER_LOG}/{names[number]}")
+    if not has_seals:
+        remove_seals(crash.disk, TIMER_LOG)
+
+    assert Counter(crash.arrived + crash.waiting) == await delivered_in_the_end(crash)
+
+
 @pytest.mark.parametrize("precision_ms", [100, 500])
 async def test_another_precision_is_refused_while_timers_wait(
     autojump_clock: trio.testing.MockClock, precision_ms: int
@@ -363,3 +390,32 @@ async def test_a_message_that_a_power_cut_took_while_it_repairs(
         found = Counter(one.body for one in arrivals(service.store))
         assert Counter([*crash.arrived, *crash.waiting, "next"]) == found
         assert service.counts.set_aside == 0
+
+
+async def test_units_of_what_a_repair_has_replaced(autojump_clock: trio.testing.MockClock) -> None:
+    """It had filled a hole of the log, and ended before it came to the timer log."""
+    crash = await crashed()
+    log = f"{ROOT}/commitlog/{0:020d}"
+    file = crash.disk.open(log)
+    data = file.read(0, file.size())
+    head = MAGIC_V1.to_bytes(4, "big", signed=True)
+    lost, kept = (data.rindex(head, 0, data.index(one)) - MAGIC_AT for one in (b"last1", b"last3"))
+    (first,) = QUEUE_OFFSET.unpack_from(data, lost + QUEUE_OFFSET_AT)
+    now_ms, size = crash.clock.now_ms(), 0
+    for number in range(2):
+        make = partial(lost_record, TIMER_TOPIC, 0, first + number, position=lost + size)
+        one = make(store_ms=now_ms, is_marked=False)
+        if number:
+            one = make(store_ms=now_ms, is_marked=False, body_size=kept - lost - size - len(one))
+        file.write(lost + size, one)
+        size += len(one)
+    assert lost + size == kept
+    remove_seals(crash.disk, f"{ROOT}/commitlog")
+    crash.disk.power_cuts += 1
+    async with running(crash.disk, crash.clock, timer_options=OPTIONS) as service:
+        await trio.sleep(200)
+
+        assert service.counts.set_aside == 0
+        found = Counter(one.body for one in arrivals(service.store))
+    expected = Counter([*crash.arrived, *crash.waiting])
+    assert found == expected - Counter(["last1", "last2"])

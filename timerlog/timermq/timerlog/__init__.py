@@ -1,7 +1,9 @@
 """The timer log: the journal of waiting messages and the chains of the wheel's slots."""
 
 from .chain import ChainError as ChainError
+from .chain import DamagedUnitError as DamagedUnitError
 from .chain import UnitChunk as UnitChunk
+from .chain import check_unit as check_unit
 from .timer_checkpoint import CheckpointExtension as CheckpointExtension
 from .timer_checkpoint import TimerCheckpoint as TimerCheckpoint
 from .timer_log import TimerLog as TimerLog

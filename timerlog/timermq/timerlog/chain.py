@@ -20,6 +20,7 @@ from timermq.timerstore.errors import StoreError
 from timermq.timerstore.mapped_file import MappedFile
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
 from timermq.timerstore.seal_page import SECTOR_SIZE
+from timermq.timerstore.seal_scrub import SealScrub
 
 from .segment import gather
 from .unit import NO_POS, UNIT, Int64s, slot_times
@@ -43,6 +44,26 @@ class ChainError(StoreError):
         self.pos = pos
         self.expected = expected
         self.found = found
+
+
+class DamagedUnitError(ChainError):
+    """A unit that has been read is not as it was written, as its seal tells."""
+
+
+def check_unit(scrub: SealScrub, pos: int) -> None:
+    """Refuse a unit of whose record something is wrong, if it is the unit that is damaged.
+
+    Args:
+        scrub: Of the log.
+        pos: The unit's position.
+
+    Raises:
+        DamagedUnitError: It differs, or did, from its seal.
+        OSError: The disk failed.
+    """
+    if not scrub.is_sound(pos, pos + UNIT.size):
+        expected = "a unit as it was written"
+        raise DamagedUnitError("timer log", pos, expected, "bytes that differ from their seal")
 
 
 @attrs.frozen(eq=False, kw_only=True)

@@ -38,6 +38,15 @@ def find_end(queue: MappedFileQueue, start: int) -> int:
     return end - end % queue.segment_size + queue.segment_size if closed else end
 
 
+def hollow_segments(queue: MappedFileQueue) -> list[int]:
+    """Where segments begin that hold nothing, before the last: they were lost.
+
+    Seals tell of it too, where there are any.
+    """
+    heads = ((one.start, one.file.read(0, UNIT.size)) for one in queue.segments[:-1])
+    return [start for start, head in heads if not any(head)]
+
+
 def clear_behind(queue: MappedFileQueue, end: int) -> None:
     """Overwrite with zeros what stands behind ``end`` in its segment.
 

@@ -27,7 +27,7 @@ from timermq.timerstore.seal_scrub import SealScrub
 from timermq.timerstore.seals import SealMoment
 
 from .chain import WALK_COUNT, UnitChunk, walk_chain
-from .log_end import clear_behind, find_end
+from .log_end import clear_behind, find_end, hollow_segments
 from .oldest_bodies import OldestBodies
 from .segment import SEGMENT_SIZE_MIN, chunks, chunks_of, closing, gather, parts, units_in
 from .timer_log_statistics import TimerLogStatistics
@@ -314,6 +314,7 @@ class TimerLog:
         Raises:
             OSError: The disk failed.
         """
+        self._to_cut = sorted({*self._to_cut, *hollow_segments(self._queue)})
         start = self.segment_start(from_pos)
         end = find_end(self._queue, start)
         self._end_at(end, start, rewrite_from=from_pos)

@@ -19,6 +19,7 @@ import trio
 
 from .disk import Bytes, Disk, File
 from .errors import StoreFormatError
+from .lost_segments import begin_lost_segments
 from .mapped_file import MappedFile
 from .seals import SealMoment, Seals, remove_seals
 
@@ -43,8 +44,8 @@ class MappedFileQueue:
         read_only: Nothing is created, changed or removed; ends are kept in memory. A segment is
             mapped when it is read: tools may have few files, and pass over most of a log.
         sealed: When what is appended gets its seals (``seals``); None: it gets none.
-        lengthen: A segment that was cut short gets its length again, for another log has all that
-            it lost; zeros are read there. Otherwise it is refused.
+        lengthen: A segment that was cut short, or is lost, gets its length again, for another log
+            has all that it held; zeros are read there. Otherwise it is refused.
     """
 
     def __init__(
@@ -97,6 +98,9 @@ class MappedFileQueue:
             if not self._disk.is_dir(f"{self._directory}/{name}")
         ]
         try:
+            if self._lengthen:
+                size = self.segment_size
+                names = begin_lost_segments(self._disk, self._directory, names, size)
             sizes = [self._load_segment(name) for name in names]
             empty = self._take_last_empty(sizes)
             if self._reserve and not self._read_only:
@@ -373,10 +377,11 @@ class MappedFileQueue:
     def _drop(self, segment: MappedFile) -> None:
         segment.file.close()
         if not self._read_only:
-            self._disk.remove(segment.file.path)
             if self._seals is not None:
+                # First: a segment that has seals and is not there is lost.
                 self._seals.drop(segment.start)
                 self._note_change(self._seals.directory)
+            self._disk.remove(segment.file.path)
             # A removed segment must not come back behind data that is durable by then.
             self._note_change(self._directory)
 

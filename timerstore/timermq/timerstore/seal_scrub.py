@@ -104,6 +104,20 @@ class SealScrub:
             at=to, size=to - at, damaged=len(found), mended=max(len(found) - len(left), 0)
         )
 
+    def is_sound(self, first: int, end: int) -> bool:
+        """Compare now what a reader doubts; whether [first, end) of a segment was as written.
+
+        What has been put right by it was not. Bytes without a seal count as sound.
+
+        Raises:
+            OSError: The disk did not take what was put right, or no file can be opened now.
+        """
+        segment = self._files.segment_at(first)
+        if segment is None:
+            return True
+        at = first - (first - segment.start) % STRETCH_SIZE
+        return not self.compare(segment, at, min(max(at + STRETCH_SIZE, end), segment.end)).damaged
+
     def announce(self, at: int, end: int) -> None:
         """Have what the next piece reads brought to memory meanwhile."""
         segment = self._files.segment_at(max(at, self.start))

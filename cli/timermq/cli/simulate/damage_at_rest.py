@@ -17,7 +17,6 @@ of one that has arrived         the same; the waiting one arrives in its place w
 of one that left damaged        a repair has put an empty one in its place
 of a cancel or a move           it does not take effect; or the message is in quarantine
 the commit log                  a message is in quarantine as ``in_doubt``: it may have arrived
-a unit that a process reads     as many messages as are in quarantine as ``gone``
 a table                         it is as it was saved before
 anything                        a start is refused with file and offset, and has changed nothing
 ==============================  ====================================================================
@@ -34,6 +33,7 @@ import attrs
 from timermq.broker.config_fields import ConfigTableError
 from timermq.client.history import Event
 from timermq.pipeline.system_topics import TIMER_TOPIC
+from timermq.timerlog import TimerCheckpoint
 from timermq.timerstore.disk_damage import Damage, Image, draw_damage, read_image
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.file_family import FileFamily, family_of
@@ -46,7 +46,7 @@ from ..check_history.broken import Broken, Rule
 from .scenario import DamageDraw
 from .seen_messages import SeenMessages
 from .segment_records import published, segment_records
-from .staged_message import name_of
+from .staged_message import LOST, name_of
 from .steps import TOPICS
 
 TOLD = frozenset(
@@ -97,15 +97,8 @@ class DamageAtRest:
     """Unique keys of messages whose record on their topic was damaged."""
     is_told: bool = attrs.field(default=False, init=False)
     """A broker has logged that it passed something over, or a store with damage was repaired."""
-    has_served_units: bool = attrs.field(default=False, init=False)
-    """Units were damaged under a process. One that it read before it compared them may have named
-    a record that is not there: then a message was set aside as gone."""
     families: set[FileFamily] = attrs.field(factory=set[FileFamily], init=False)
     """The families of files that were damaged so far."""
-    _gone: set[int] = attrs.field(factory=set[int], init=False)
-    """Positions in quarantine that such units named."""
-    _of_units: set[str] = attrs.field(factory=set[str], init=False)
-    """Unique keys of messages that they stand for, one each."""
     _earlier: Image = attrs.field(factory=dict[str, bytes], init=False)
     _latest: list[Damage] = attrs.field(factory=list[Damage], init=False)
     """The damages since the newest start of a process."""
@@ -134,7 +127,9 @@ class DamageAtRest:
                 kinds={wanted.kind},
                 earlier=earlier,
             )
-            if found is None or self._is_durable(found, image):
+            is_units = is_served and wanted.family is FileFamily.TIMER_LOG
+            is_durable = self._are_flushed if is_units else self._is_durable
+            if found is None or is_durable(found, image):
                 break
         else:
             return
@@ -143,7 +138,6 @@ class DamageAtRest:
         when = "damage while served" if is_served else "damage"
         self.counts[f"{when}: {found.family.value}, {found.kind.value}"] += 1
         self.families.add(found.family)
-        self.has_served_units |= is_served and found.family is FileFamily.TIMER_LOG
         if found.family is FileFamily.COMMIT_LOG:
             for record in _touched(found, image[found.path]):
                 self._note(record)
@@ -217,9 +211,6 @@ class DamageAtRest:
             in_doubt: Of those that may have arrived.
         """
         name, rule = broken.message_id, broken.rule
-        if rule is Rule.NOT_LOST and len(self._of_units | {name}) <= len(self._gone):
-            self._of_units.add(name)
-            return True
         # A repair fills what a power cut has torn out of the log as well.
         if rule is Rule.OFFSETS and broken.expected.partition(" behind ")[0] in self.seen.fillers:
             return True
@@ -238,9 +229,6 @@ class DamageAtRest:
     def is_expected_aside(self, origin_py: int, reason: str) -> bool:
         """Whether a record may be in quarantine: it was damaged, or may have been delivered."""
         is_doubt = reason == "in_doubt" and FileFamily.COMMIT_LOG in self.families
-        if reason == "gone" and self.has_served_units:
-            self._gone.add(origin_py)
-            return True
         return is_doubt or origin_py in self.positions
 
     def _is_durable(self, damage: Damage, image: Image) -> bool:
@@ -254,9 +242,16 @@ class DamageAtRest:
         start = int(damage.path.rpartition("/")[2])
         return start + damage.offset + SECTOR_SIZE <= (durable_py or 0)
 
+    def _are_flushed(self, damage: Damage, image: Image) -> bool:
+        """Whether units that a process has open are sealed, which they are with their flush."""
+        page = image.get(f"{self.root}/{FileFamily.TIMER_CHECKPOINT.value}", b"")
+        flush_pos = TimerCheckpoint.decode(page).last_timer_log_flush_pos if page else 0
+        start = int(damage.path.rpartition("/")[2])
+        return start + damage.offset + SECTOR_SIZE <= flush_pos
+
     def _note(self, record: Record) -> None:
         properties = record.properties_dict()
-        if "TIMERMQ_LOST" in properties:
+        if LOST in properties:
             return  # a repair has put it there: it tells of nothing
         name = name_of(properties)
         self.positions[record.phy_offset] = name

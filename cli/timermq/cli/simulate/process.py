@@ -349,10 +349,8 @@ class Process:
         service, total = self.broker.timer_store, self._around.removed.counts
         counts = service.counts
         damage = self._around.damage
-        expected = {"early": 0}
-        if not damage.has_served_units:
-            expected["missing"] = len(damage.positions)
-        if FileFamily.COMMIT_LOG not in damage.families and not damage.has_served_units:
+        expected = {"early": 0, "missing": len(damage.positions)}
+        if FileFamily.COMMIT_LOG not in damage.families:
             # Else the last look tells what may be there.
             expected["set_aside"] = self._around.scenario.poisons
         for name, count_max in expected.items():

@@ -17,7 +17,7 @@ from timermq.timerstore.record import Record
 
 from .seen_messages import SeenMessages
 from .segment_records import published, segment_records
-from .staged_message import name_of
+from .staged_message import LOST, name_of
 from .steps import TOPICS
 
 FAMILIES = {"commitlog": "segments of the log", "timerlog": "segments of the timer log"}
@@ -56,7 +56,12 @@ class RemovedSegments:
                     self._note_delete(record)
 
     def _note(self, record: Record) -> None:
-        name = name_of(record.properties_dict())
+        properties = record.properties_dict()
+        if LOST in properties:
+            # A repair has put it there: it tells of nothing, as it tells nothing to consumers.
+            self.seen.fillers.add(f"{record.topic}/{record.queue_id}@{record.queue_offset}")
+            return
+        name = name_of(properties)
         self.tell(published(record, self.now_ms()))
         self.seen.forget((record.topic, name), (record.queue_id, record.queue_offset))
 

@@ -25,7 +25,7 @@ from .seen_messages import SeenMessages
 from .staged_bulk import BulkLedger, StagedBulk
 from .staged_clock import StagedClock
 from .staged_link import StagedLink
-from .staged_message import arrival_of, damage_of
+from .staged_message import LOST, arrival_of, damage_of
 from .staged_network import StagedNetwork
 from .staged_quarantine import StagedQuarantine
 from .staged_sends import StagedSends
@@ -272,7 +272,7 @@ class StagedClient:
             return
         if answer.code == ResponseCode.SUCCESS and not self._seen.is_doubtful:
             for message in decode_messages(answer.body):
-                if "TIMERMQ_LOST" in message.properties:
+                if LOST in message.properties:
                     self._seen.fillers.add(f"{topic}/{queue_id}@{message.queue_offset}")
                     continue
                 arrival = arrival_of(message, self._who, self._group, self._clock.now_ms())

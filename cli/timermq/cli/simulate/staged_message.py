@@ -9,6 +9,9 @@ from timermq.remoting.stored_message import StoredMessage, property_text
 
 from .steps import FIRST_BEGUN, FIRST_TRANSACTION, Item, When, key_of, unique_key
 
+LOST = "TIMERMQ_LOST"
+"""Property of what a repair puts in the place of a message that is lost."""
+
 _ARRIVING = frozenset(
     {
         "KEYS",

@@ -49,25 +49,32 @@ def plan_fills(
     """
     waiting = [_Open(gap, gap.first) for gap in sorted(gaps, key=lambda gap: gap.before_py)]
     fills: list[Fill] = []
-    for hole in holes:
-        fills += _fill(hole, waiting, store_ms[hole.position])
+    for number, hole in enumerate(holes):
+        later_py = holes[number + 1].position if number + 1 < len(holes) else None
+        fills += _fill(hole, waiting, store_ms[hole.position], later_py)
         waiting = [one for one in waiting if one.next < one.gap.end]
     return fills, [attrs.evolve(one.gap, first=one.next) for one in waiting]
 
 
-def _fill(hole: Hole, waiting: list[_Open], store_ms: int) -> list[Fill]:
-    """Fill one hole; takes what has its place there from ``waiting``."""
+def _fill(hole: Hole, waiting: list[_Open], store_ms: int, later_py: int | None) -> list[Fill]:
+    """Fill one hole; takes what has its place there from ``waiting``.
+
+    Rather than to leave out all marks, what may stand in the hole at ``later_py`` goes there.
+    """
     room = hole.size - (BLANK_SIZE if hole.reaches_segment_end else 0)
     here = [one for one in waiting if one.gap.after_py < hole.position < one.gap.before_py]
     places = [(one, offset) for one in here for offset in range(one.next, one.gap.end)]
-    is_marked = sum(_size(one.gap, is_marked=True) for one, _ in places) <= room
-    chosen: list[tuple[_Open, int]] = []
-    for one, offset in places:
-        size = _size(one.gap, is_marked=is_marked)
-        if offset == one.next and size <= room:
-            room -= size
-            chosen.append((one, offset))
-            one.next = offset + 1
+    chosen = _chosen(places, room, is_marked=True)
+    found = {(id(one), offset) for one, offset in chosen}
+    is_marked = all(
+        (id(one), offset) in found or (later_py is not None and later_py < one.gap.before_py)
+        for one, offset in places
+    )
+    if not is_marked:
+        chosen = _chosen(places, room, is_marked=False)
+    for one, offset in chosen:
+        room -= _size(one.gap, is_marked=is_marked)
+        one.next = offset + 1
     fills: list[Fill] = []
     at = hole.position
     for number, (one, offset) in enumerate(chosen):
@@ -86,6 +93,21 @@ def _fill(hole: Hole, waiting: list[_Open], store_ms: int) -> list[Fill]:
     if hole.reaches_segment_end:
         return [*fills, Fill(at, blank(hole.end - at))]
     return fills + _fillers(at, hole.end, store_ms)
+
+
+def _chosen(
+    places: Sequence[tuple[_Open, int]], room: int, *, is_marked: bool
+) -> list[tuple[_Open, int]]:
+    """Which of some queue offsets a hole has room for; of each queue they follow each other."""
+    chosen: list[tuple[_Open, int]] = []
+    ends: dict[int, int] = {}
+    for one, offset in places:
+        size = _size(one.gap, is_marked=is_marked)
+        if offset == ends.get(id(one), one.next) and size <= room:
+            room -= size
+            chosen.append((one, offset))
+            ends[id(one)] = offset + 1
+    return chosen
 
 
 def _fillers(at: int, end: int, store_ms: int) -> list[Fill]:

@@ -227,7 +227,11 @@ class LogCheck:
             yield from self._finish_queue(key, queue)
         self.mends, self.gaps, left = pair(self.gaps, self._misfits, self._shown_at)
         for misfit in left:
-            if misfit.is_queued:
+            key = (misfit.topic, misfit.queue_id)
+            known = self._queues.get(key)
+            if known is not None and known.sequence.begins_behind(self.holes):
+                yield from self._finish_known(key, known)
+            elif misfit.is_queued:
                 yield misfit_finding(self.row, misfit)
         for mend in self.mends:
             yield mend_finding(self.row, mend)
@@ -266,6 +270,11 @@ class LogCheck:
             end += 1
         sequence.extend(end, self.end)
         self._misfits += sequence.misfits
+        yield from self._finish_known(key, queue)
+
+    def _finish_known(self, key: QueueKey, queue: _Queue) -> Findings:
+        """What a queue lacks, once it is known where it begins and ends."""
+        sequence = queue.sequence
         for gap in sequence.gaps:
             is_behind = queue.units.row.segments and gap.end <= queue.units.first_shown()
             if not is_behind:

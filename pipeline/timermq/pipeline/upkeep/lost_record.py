@@ -77,6 +77,11 @@ def lost_record(
     )
 
 
+def lost_size(topic: str) -> int:
+    """Bytes of a lost record with its mark."""
+    return len(lost_record(topic, 0, 0, position=0, store_ms=1, is_marked=True))
+
+
 def blank(size: int) -> bytes:
     """A blank that covers the last ``size`` bytes of a segment, of which it writes 8."""
     return BLANK.pack(size, BLANK_MAGIC)

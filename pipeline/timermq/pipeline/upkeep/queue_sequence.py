@@ -17,7 +17,13 @@ an earlier one       it is a misfit; but offset 0 begins the queue anew when the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
+
+from timermq.timerstore.log_holes import Hole
+
+from .lost_record import lost_size
 
 
 @attrs.frozen
@@ -106,6 +112,21 @@ class QueueSequence:
         """All records were lost, the first one in a hole at this position."""
         self.first = self.next = offset
         self.starts_py, self.last_py = hole_py, hole_py - 1
+
+    def begins_behind(self, holes: Sequence[Hole]) -> bool:
+        """Whether a newcomer had others before it, where the log has holes; it fits then.
+
+        A start serves it at its queue offset. With more offsets before it than the holes have room
+        for, the offset is damaged itself.
+        """
+        if not self.is_newcomer:
+            return False
+        (misfit,) = self.misfits
+        room = sum(one.size for one in holes if one.position < misfit.position)
+        if misfit.queue_offset * lost_size(self.topic) > room:
+            return False
+        self._jump(self.misfits.pop())
+        return True
 
     def finish(self, *, is_shown_as_next: bool) -> None:
         """The log ends: a last suspect stands behind a gap, unless the queue shows it elsewhere.

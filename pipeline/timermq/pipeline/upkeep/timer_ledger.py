@@ -11,8 +11,15 @@ import hashlib
 from functools import lru_cache
 
 import attrs
+import numpy as np
 
-from timermq.pipeline.already_done import foreign_key_in, origin_in, pending_key
+from timermq.pipeline.already_done import (
+    earlier_copies,
+    foreign_key_in,
+    order_in,
+    origin_in,
+    pending_key,
+)
 from timermq.pipeline.destination import DESTINATION_COUNT_MAX
 from timermq.pipeline.system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC
 from timermq.pipeline.timer_record import (
@@ -30,10 +37,11 @@ from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 
 from .spool import Spool
 
-DELIVERED, MOVED, CANCELLED, SET_ASIDE, ROLLED, LEFT_OUT = 1, 2, 3, 4, 5, 6
+DELIVERED, MOVED, CANCELLED, SET_ASIDE, ROLLED, LEFT_OUT, ROLLED_ON = 1, 2, 3, 4, 5, 6, 7
 """What a record does to the message that it names as its origin. What was set aside may be
 delivered later, by hand: that record names the same origin. What was moved or cancelled while it
-waited for a roll is rolled all the same, and its copy left out of its last slot."""
+waited for a roll is rolled all the same, and its copy left out of its last slot. Of what has
+rolled on, a later copy tells, whatever has become of the one that names it."""
 
 TIMER_COLUMNS = ("position", "size", "out_ms", "queue_offset", "is_delete", "topic_hash")
 TORN = 2
@@ -72,6 +80,9 @@ class TimerLedger:
     """Waiting records, by their position."""
     origins: Spool = attrs.field(factory=lambda: Spool(len(ORIGIN_COLUMNS)), init=False)
     """Records that name an origin, by that."""
+    copies: Spool = attrs.field(factory=lambda: Spool(2), init=False)
+    """Of rolled copies: position of the first record of the message, by which they are kept, and
+    their own."""
     foreign: Spool = attrs.field(factory=lambda: Spool(1), init=False)
     """Hashes of what RocketMQ delivered or rolled, by bucket."""
     deletes: Spool = attrs.field(factory=lambda: Spool(1), init=False)
@@ -92,6 +103,9 @@ class TimerLedger:
             else:
                 effect = _effect(record, is_timer=is_timer, is_delete=is_delete)
             self.origins.add(origin // self.segment_size, (origin, position, effect))
+            order = order_in(data) if effect == ROLLED else None
+            if order is not None:
+                self.copies.add(order // self.segment_size, (order, position))
         elif _FOREIGN_MARK in record.properties:
             key = foreign_key_in(data)
             if key is not None:
@@ -118,6 +132,11 @@ class TimerLedger:
     def end(self) -> None:
         """The log is through: a move that nothing stands behind was torn."""
         self._judge_move(None)
+        for segment in tuple(self.copies.segments()):
+            earlier, behind = earlier_copies(*self.copies.take(segment).T)
+            effects = np.full(len(earlier), ROLLED_ON, np.int64)
+            rows = np.stack([earlier, behind, effects], axis=1)
+            self.origins.extend(earlier // self.segment_size, rows)
 
     def _judge_move(self, behind: bytes | None) -> None:
         """Take the delete of a move by what stands behind it in the timer topic."""
@@ -136,7 +155,7 @@ class TimerLedger:
 
     def close(self) -> None:
         """Give the temporary files back."""
-        for spool in (self.timers, self.origins, self.foreign, self.deletes):
+        for spool in (self.timers, self.origins, self.copies, self.foreign, self.deletes):
             spool.close()
 
 

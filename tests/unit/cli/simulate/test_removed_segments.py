@@ -59,6 +59,21 @@ def test_messages_of_a_cleaned_segment_are_told() -> None:
     assert (1, set()) == (count, seen.places("A", "M000001"))
 
 
+def test_what_a_repair_has_put_into_a_hole_is_no_message() -> None:
+    """Nobody has sent it; its place is remembered, for there a message was lost."""
+    disk = MemoryDisk()
+    options = StoreOptions(mapped_file_size_commit_log=SEGMENT_SIZE, message_index_enable=False)
+    store = MessageStore.open(disk, ROOT, options, now_ms=lambda: 1_000, store_host=bytes(8))
+    for properties in (b"TIMERMQ_LOST\x011\x02", b"", b""):
+        store.put([Message("A", 1, b"x" * 1_900, properties)])
+    seen = SeenMessages(is_sync=True)
+
+    told, count = removed(disk, [f"{ROOT}/commitlog/{0:020}"], seen)
+
+    assert [1] == [one.offset for one in told if isinstance(one, Publish)]
+    assert (1, {"A/1@0"}) == (count, seen.fillers)
+
+
 def test_what_recovery_cuts_off_is_not_cleaned() -> None:
     """The newest segment, one in the middle, and other files."""
     disk = MemoryDisk()

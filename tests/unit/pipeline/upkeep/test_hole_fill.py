@@ -74,6 +74,24 @@ def test_fillers_of_a_large_hole() -> None:
     assert min(sizes) >= FILLER_SIZE_MIN
 
 
+@pytest.mark.parametrize(
+    ("size", "before_py", "are_marked"),
+    [(250, 5_000, [True] * 4), (190, 1_500, [False] * 2), (1_000, 5_000, [True] * 4)],
+    ids=["some go to the later hole", "none may go there", "all fit into the first"],
+)
+def test_what_may_stand_in_a_later_hole_goes_there_with_its_mark(
+    size: int, before_py: int, are_marked: list[bool]
+) -> None:
+    """Consumers pass an empty message that says that it is one."""
+    holes = [Hole(100, 100 + size, "", False), Hole(2_000, 2_300, "", False)]
+    gap = Gap("T", 0, 0, len(are_marked), -1, before_py)
+    fills, left = plan_fills(holes, [gap], {100: 1, 2_000: 1})
+    records = [read_log_record(one.data) for one in fills]
+
+    assert [] == left
+    assert are_marked == [b"TIMERMQ_LOST" in one.properties for one in records if one.is_queued]
+
+
 @pytest.mark.parametrize(("place", "left"), [(500, 0), (3000, 1)])
 def test_an_offset_goes_between_its_neighbours(place: int, left: int) -> None:
     """A hole outside of the records around a gap is not where its message was."""
