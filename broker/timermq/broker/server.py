@@ -132,6 +132,10 @@ class Server:
             stream: The bytes; closed at the end.
             remote: Host and port of the peer.
         """
+        if self._accepting.cancel_called:
+            # Accepted in the turn before.
+            await trio.aclose_forcefully(stream)
+            return
         if len(self._connections) >= self._connections_max:
             self.turned_away += 1
             log.warning("connection turned away", remote=remote[0], open=len(self._connections))
