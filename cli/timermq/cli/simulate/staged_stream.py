@@ -1,36 +1,48 @@
-"""The network of a simulation: connections in memory that are slow, break, and lose answers.
+"""The streams of a simulation: connections in memory that are slow, and break.
 
-Bytes of one connection keep their order; different connections overtake each other, because each
-has a delay of its own. What is under way when a connection is cut is lost. Sending waits while the
-peer leaves a window's worth unread, as on a socket.
-
-`StagedStream` and `StagedListener` pass the same tests as trio's socket streams.
+Sending waits while the peer leaves a window's worth unread, as on a socket. What is under way when
+a connection is cut is lost. `StagedStream` passes the same tests as trio's socket streams; its
+`read` and `write` do what the kernel's calls do, for `StagedSockets`.
 """
 
 from __future__ import annotations
 
 import errno
-import itertools
 import math
 import operator
 from collections import deque
-from random import Random
+from collections.abc import Callable
 
+import attrs
 import trio
 
-WINDOW_SIZE = 65_536
-"""Bytes under way in one direction, beyond which sending waits."""
 RECEIVE_SIZE = 65_536
 """Bytes of one receiving when the caller does not say."""
-PORT_FIRST = 40_000
 
 
-class _Pipe:
-    """One direction of a connection: pieces of bytes, each with the time at which it arrives."""
+@attrs.frozen(kw_only=True)
+class Wire:
+    """How bytes travel on one connection."""
 
-    def __init__(self, network: StagedNetwork, delay: float) -> None:
-        self._network = network
-        self._delay = delay
+    draw_delay: Callable[[], float]
+    """Seconds that a piece takes."""
+    cut: Callable[[bytes], list[bytes]]
+    """The pieces that bytes arrive in."""
+    window_size: int
+    """Bytes under way in one direction, beyond which sending waits."""
+
+
+class StagedPipe:
+    """One direction of a connection: pieces of bytes, each with the time at which it arrives.
+
+    Args:
+        wire: How they travel.
+        on_change: Called when anything has changed.
+    """
+
+    def __init__(self, wire: Wire, on_change: Callable[[], None]) -> None:
+        self._wire = wire
+        self._on_change = on_change
         self._pieces: deque[tuple[float, bytes]] = deque()
         self._size = 0
         self._changed = trio.Event()
@@ -40,54 +52,70 @@ class _Pipe:
         """Cut: nothing arrives any more."""
 
     @property
-    def is_full(self) -> bool:
-        return self._size >= WINDOW_SIZE
+    def room(self) -> int:
+        """Bytes that may be sent now."""
+        return self._wire.window_size - self._size
 
     def put(self, data: bytes) -> None:
-        arrives = trio.current_time() + self._network.draw_delay(self._delay)
+        """Send some bytes."""
+        arrives = trio.current_time() + self._wire.draw_delay()
         if self._pieces:
             arrives = max(arrives, self._pieces[-1][0])
-        for piece in self._network.cut(data):
+        for piece in self._wire.cut(data):
             self._pieces.append((arrives, piece))
         self._size += len(data)
         self._tell()
 
     def end(self) -> None:
+        """Send nothing more."""
         self._ended = True
         self._tell()
 
     def cut(self) -> None:
+        """Lose what is under way, and let nothing in."""
         self.broken = True
         self._pieces.clear()
         self._size = 0
         self._tell()
 
     async def wait_change(self, until: float = math.inf) -> None:
+        """Wait until anything changes, or for the time."""
         if until is math.inf:
             await self._changed.wait()
         else:
             with trio.move_on_at(until):
                 await self._changed.wait()
 
-    def take(self, size_max: int) -> bytes | float:
-        """Bytes that have arrived, ``b""`` at the end, or the time of the next arrival."""
+    @property
+    def tells_at(self) -> float:
+        """When it has bytes, its end or its break to tell of; never, while nothing changes: inf."""
+        if self._pieces:
+            return self._pieces[0][0]
+        return 0.0 if self._ended or self.broken else math.inf
+
+    def peek(self) -> bytes | float:
+        """A first piece that has arrived, ``b""`` at the end, or the time of the next arrival."""
         if not self._pieces:
             return b"" if self._ended else math.inf
         arrives, data = self._pieces[0]
-        if arrives > trio.current_time():
-            return arrives
-        if len(data) > size_max:
-            self._pieces[0] = (arrives, data[size_max:])
-            data = data[:size_max]
-        else:
-            self._pieces.popleft()
-        self._size -= len(data)
-        self._tell()
+        return arrives if arrives > trio.current_time() else data
+
+    def take(self, size_max: int) -> bytes | float:
+        """The same, at most so many bytes, and taken out."""
+        data = self.peek()
+        if isinstance(data, bytes) and data:
+            arrives, _ = self._pieces.popleft()
+            if len(data) > size_max:
+                self._pieces.appendleft((arrives, data[size_max:]))
+                data = data[:size_max]
+            self._size -= len(data)
+            self._tell()
         return data
 
     def _tell(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
+        self._on_change()
 
 
 class StagedStream(trio.abc.HalfCloseableStream):
@@ -95,14 +123,16 @@ class StagedStream(trio.abc.HalfCloseableStream):
 
     Attributes:
         peer: Host and port of the other end.
+        is_closed: On this side.
     """
 
-    def __init__(self, outgoing: _Pipe, incoming: _Pipe, peer: tuple[str, int]) -> None:
+    def __init__(self, outgoing: StagedPipe, incoming: StagedPipe, peer: tuple[str, int]) -> None:
         self.peer = peer
         self._outgoing = outgoing
         self._incoming = incoming
-        self._is_closed = False
+        self.is_closed = False
         self._has_sent_end = False
+        self._has_told_break = False
         self._is_sending = False
         self._is_receiving = False
 
@@ -119,11 +149,9 @@ class StagedStream(trio.abc.HalfCloseableStream):
                 self._check_sending()
                 if not rest:
                     return
-                if self._outgoing.is_full:
+                rest = rest[self._put(rest) :]
+                if rest:
                     await self._outgoing.wait_change()
-                    continue
-                self._outgoing.put(rest[:WINDOW_SIZE])
-                rest = rest[WINDOW_SIZE:]
         finally:
             self._is_sending = False
 
@@ -134,7 +162,7 @@ class StagedStream(trio.abc.HalfCloseableStream):
             await trio.lowlevel.checkpoint()
             while True:
                 self._check_sending()
-                if not self._outgoing.is_full:
+                if self._outgoing.room > 0:
                     return
                 await self._outgoing.wait_change()
         finally:
@@ -145,7 +173,7 @@ class StagedStream(trio.abc.HalfCloseableStream):
         self._begin_sending()
         try:
             await trio.lowlevel.checkpoint()
-            if self._is_closed:
+            if self.is_closed:
                 raise trio.ClosedResourceError("closed")
             self._has_sent_end = True
             self._outgoing.end()
@@ -159,22 +187,96 @@ class StagedStream(trio.abc.HalfCloseableStream):
         """
         if max_bytes is not None and operator.index(max_bytes) < 1:
             raise ValueError(f"max_bytes: expected 1 or more, found {max_bytes}")
+        return await self._receive(lambda: self._incoming.take(max_bytes or RECEIVE_SIZE))
+
+    async def first_byte(self) -> bytes:
+        """Wait for the first byte, which stays where it is; ``b""`` at the end.
+
+        Raises:
+            ConnectionResetError: The connection is broken.
+
+        Cancellation: nothing has changed.
+        """
+        try:
+            data = await self._receive(self._incoming.peek)
+        except trio.BrokenResourceError:
+            raise self._broken() from None
+        return data[:1]
+
+    async def _receive(self, look: Callable[[], bytes | float]) -> bytes:
         if self._is_receiving:
             raise trio.BusyResourceError("another task receives")
         self._is_receiving = True
         try:
             await trio.lowlevel.checkpoint()
             while True:
-                if self._is_closed:
+                if self.is_closed:
                     raise trio.ClosedResourceError("closed")
                 if self._incoming.broken:
                     raise trio.BrokenResourceError("connection reset by peer")
-                found = self._incoming.take(max_bytes or RECEIVE_SIZE)
+                found = look()
                 if isinstance(found, bytes):
                     return found
                 await self._incoming.wait_change(found)
         finally:
             self._is_receiving = False
+
+    @property
+    def tells_at(self) -> float:
+        """When ``read`` has something to say; inf: not before anything changes."""
+        return self._incoming.tells_at
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether nothing comes and goes any more."""
+        return self._incoming.broken
+
+    def read(self, size_max: int) -> bytes:
+        """What has arrived, at most so many bytes; as ``os.read``.
+
+        A break is told once; behind it comes the end.
+        """
+        self._check_number()
+        if self.is_broken:
+            if self._has_told_break:
+                return b""
+            raise self._broken()
+        parts: list[bytes] = []
+        while size_max and isinstance(found := self._incoming.take(size_max), bytes):
+            if not found:
+                return b"".join(parts)
+            parts.append(found)
+            size_max -= len(found)
+        if not parts:
+            raise BlockingIOError(errno.EAGAIN, "nothing has arrived")
+        return b"".join(parts)
+
+    def write(self, data: bytes) -> int:
+        """Send as much as there is room for; as ``os.write``."""
+        self._check_number()
+        if self._has_sent_end or self._outgoing.broken:
+            if self._has_sent_end or self._has_told_break:
+                raise BrokenPipeError(errno.EPIPE, "broken pipe")
+            raise self._broken()
+        size = self._put(data)
+        if not size and data:
+            raise BlockingIOError(errno.EAGAIN, "no room")
+        return size
+
+    def _put(self, data: bytes) -> int:
+        sent = data[: max(self._outgoing.room, 0)]
+        if sent:
+            self._outgoing.put(sent)
+        return len(sent)
+
+    def _broken(self) -> ConnectionResetError:
+        """What a break is told by, once."""
+        self._has_told_break = True
+        return ConnectionResetError(errno.ECONNRESET, "connection reset by peer")
+
+    def _check_number(self) -> None:
+        if self.is_closed:
+            raise OSError(errno.EBADF, "bad file descriptor")
 
     async def aclose(self) -> None:
         """Close both directions; what was sent still arrives."""
@@ -183,8 +285,8 @@ class StagedStream(trio.abc.HalfCloseableStream):
 
     def close(self) -> None:
         """``aclose`` without the checkpoint."""
-        if not self._is_closed:
-            self._is_closed = True
+        if not self.is_closed:
+            self.is_closed = True
             self._outgoing.end()
             self._incoming.cut()
 
@@ -199,112 +301,7 @@ class StagedStream(trio.abc.HalfCloseableStream):
         self._is_sending = True
 
     def _check_sending(self) -> None:
-        if self._is_closed or self._has_sent_end:
+        if self.is_closed or self._has_sent_end:
             raise trio.ClosedResourceError("closed")
         if self._outgoing.broken:
             raise trio.BrokenResourceError("connection reset by peer")
-
-
-class StagedListener(trio.abc.Listener[StagedStream]):
-    """Where a broker of the simulation accepts connections."""
-
-    def __init__(self, network: StagedNetwork) -> None:
-        self._network = network
-        self._give, self._take = trio.open_memory_channel[StagedStream](math.inf)
-
-    async def accept(self) -> StagedStream:
-        """The next connection."""
-        return await self._take.receive()
-
-    async def aclose(self) -> None:
-        """Accept no more; connections that nobody has accepted are cut."""
-        self.close()
-        await trio.lowlevel.checkpoint()
-
-    def close(self) -> None:
-        """``aclose`` without the checkpoint."""
-        self._network.forget(self)
-        while True:
-            try:
-                self._take.receive_nowait().cut()
-            except (trio.WouldBlock, trio.EndOfChannel, trio.ClosedResourceError):
-                break
-        self._take.close()
-
-    def offer(self, stream: StagedStream) -> None:
-        """Let a connection in."""
-        self._give.send_nowait(stream)
-
-
-class StagedNetwork:
-    """All connections to one address.
-
-    Args:
-        draw: Decides delays and where pieces end.
-        delay_max: Longest delay of a connection, seconds; 0: bytes arrive at once.
-        pieces_max: Pieces that one sending may arrive in.
-    """
-
-    def __init__(self, draw: Random, *, delay_max: float = 0.0, pieces_max: int = 1) -> None:
-        self._draw = draw
-        self._delay_max = delay_max
-        self._pieces_max = pieces_max
-        self._ports = itertools.count(PORT_FIRST)
-        self._listener: StagedListener | None = None
-        self._listening = trio.Event()
-        self._accepted: dict[StagedStream, None] = {}
-
-    def listen(self) -> StagedListener:
-        """Begin to accept; there is one listener at a time."""
-        assert self._listener is None, "somebody listens already"
-        self._listener = StagedListener(self)
-        self._listening.set()
-        return self._listener
-
-    async def wait_listening(self) -> None:
-        """Wait until somebody listens."""
-        while self._listener is None:
-            await self._listening.wait()
-
-    async def connect(self) -> StagedStream:
-        """Open a connection.
-
-        Raises:
-            OSError: Nobody listens.
-        """
-        await trio.lowlevel.checkpoint()
-        if self._listener is None:
-            raise ConnectionRefusedError(errno.ECONNREFUSED, "connection refused")
-        delay = self._draw.uniform(0, self._delay_max) if self._delay_max else 0.0
-        there, back = _Pipe(self, delay), _Pipe(self, delay)
-        port = PORT_FIRST + (next(self._ports) - PORT_FIRST) % 20_000
-        theirs = StagedStream(back, there, ("127.0.0.1", port))
-        self._accepted[theirs] = None
-        self._listener.offer(theirs)
-        return StagedStream(there, back, ("127.0.0.1", 10_911))
-
-    def cut_all(self) -> None:
-        """The listening process is gone: every connection is cut, and nobody listens."""
-        for stream in self._accepted:
-            stream.cut()
-        self._accepted.clear()
-        if self._listener is not None:
-            self._listener.close()
-
-    def forget(self, listener: StagedListener) -> None:
-        """A listener was closed. For the listener."""
-        if self._listener is listener:
-            self._listener = None
-            self._listening = trio.Event()
-
-    def draw_delay(self, delay: float) -> float:
-        """How long a piece takes on a connection of this delay. For the connections."""
-        return self._draw.uniform(delay / 2, delay) if delay else 0.0
-
-    def cut(self, data: bytes) -> list[bytes]:
-        """The pieces that bytes arrive in. For the connections."""
-        if self._pieces_max <= 1 or len(data) < 2 or self._draw.random() < 0.8:
-            return [data]
-        count = self._draw.randint(1, min(self._pieces_max, len(data) - 1))
-        ends = sorted(self._draw.sample(range(1, len(data)), count))
-        return [data[start:end] for start, end in itertools.pairwise([0, *ends, len(data)])]

@@ -114,8 +114,8 @@ class World:
         self._seen = SeenMessages(scenario.is_sync_flush)
         self._network = StagedNetwork(
             Random(scenario.seed),  # noqa: S311 - a plan, not a secret
-            delay_max=scenario.network.delay_max_ms / 1000,
-            pieces_max=scenario.network.pieces_max,
+            scenario.network,
+            self.counts,
         )
         self.damage = DamageAtRest(
             root=ROOT,
@@ -314,6 +314,7 @@ class World:
     async def _finish(self) -> None:
         """Wait until everything has arrived, read it all, look into the store, and stop."""
         self._disk_faults.heal()
+        self._network.calm()
         process = await self._process_ready()
         self._clock.run_at(1.0)
         self._step_clock(START_MS + int(trio.current_time() * 1000) - self._clock.now_ms())
