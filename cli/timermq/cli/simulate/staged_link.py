@@ -96,7 +96,7 @@ class StagedLink:
                 await trio.sleep(STOPPING_SECONDS)
                 is_served = self._network.listener is self._listener
                 if is_served and not has_left and silent < SILENT_SECONDS:
-                    self._complain(f"requests {missing} have no answer after {seconds:g} s")
+                    self._complain(f"a request without an answer: {missing} after {seconds:g} s")
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self.disconnect()
         if leaving is not None or None in answers.values():

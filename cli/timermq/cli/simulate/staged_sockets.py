@@ -25,6 +25,8 @@ READABLE = 1
 """What the kernel calls EPOLLIN."""
 SHORT_MAX = 300
 """Bytes of a read or write that is cut short."""
+BREAKS_AT_REST = 20
+"""Times that a connection which begins to rest breaks rather than one that is read."""
 NOTHING_SHARE = 0.3
 """Of the reads and writes that fall short those that do not go at all."""
 
@@ -83,9 +85,11 @@ class StagedSockets:
     def rest(self, number: int, *, rests: bool) -> None:
         """Tell of what arrives no more, or again."""
         self._check_registered(number)
-        self._counts["sockets: rests"] += rests
         self._rests[number] = rests
         self.wake()
+        if rests:
+            self._counts["sockets: rests"] += 1
+            self._break(self._open(number), self.plan.breaks * BREAKS_AT_REST)
 
     def unregister(self, number: int) -> None:
         """Tell of a socket no more."""
@@ -126,7 +130,7 @@ class StagedSockets:
                 raise BlockingIOError(errno.EAGAIN, "nothing has arrived")
             size_max = self._draw.randint(1, min(size_max, SHORT_MAX))
         data = stream.read(size_max)
-        self._break(stream)
+        self._break(stream, self.plan.breaks)
         return data
 
     def write(self, number: int, data: bytes, /) -> int:
@@ -139,7 +143,7 @@ class StagedSockets:
             size = self._draw.randint(1, min(size, SHORT_MAX))
         sent = stream.write(data[:size])
         self._counts["sockets: short write"] += sent < len(data)
-        self._break(stream)
+        self._break(stream, self.plan.breaks)
         return sent
 
     def close(self) -> None:
@@ -174,8 +178,8 @@ class StagedSockets:
             del self._streams[number]
             self._rests.pop(number, None)
 
-    def _break(self, stream: StagedStream) -> None:
-        if not stream.is_broken and self._meets(self.plan.breaks):
+    def _break(self, stream: StagedStream, share: float) -> None:
+        if not stream.is_broken and self._meets(share):
             self._counts["sockets: broken"] += 1
             stream.cut()
 

@@ -17,15 +17,7 @@ import attrs
 import msgspec
 import trio
 
-from timermq.client.history import (
-    ClockStep,
-    Deliver,
-    End,
-    Event,
-    Fault,
-    Send,
-    Start,
-)
+from timermq.client.history import ClockStep, Deliver, End, Event, Fault, Send, Start
 from timermq.pipeline.quarantine_record import Entry
 from timermq.remoting.command import Coding
 from timermq.timerstore.fault_plan import Fault as DiskError

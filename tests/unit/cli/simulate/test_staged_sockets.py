@@ -19,7 +19,7 @@ import trio.testing
 from timermq.broker.sockets import KernelSockets, Sockets
 from timermq.cli.simulate.scenario import NetworkPlan
 from timermq.cli.simulate.staged_network import StagedNetwork
-from timermq.cli.simulate.staged_sockets import NUMBER_FIRST, StagedSockets
+from timermq.cli.simulate.staged_sockets import NUMBER_FIRST
 
 pytestmark = pytest.mark.skipif(not hasattr(select, "epoll"), reason="needs epoll")
 
@@ -347,12 +347,10 @@ async def test_numbers_are_given_out_again() -> None:
     """The lowest one that is free, as the kernel does; it is not registered for that."""
     network = StagedNetwork(Random(1))
     listener = network.listen()
-    sockets: StagedSockets = listener.sockets
-    streams = []
+    sockets = listener.sockets
     for _ in range(3):
         await network.connect()
-        streams.append(await listener.accept())
-    first, second, third = streams
+    first, second, third = [await listener.accept() for _ in range(3)]
     assert [NUMBER_FIRST, NUMBER_FIRST + 1] == [*map(sockets.number_of, (first, second))]
     sockets.register(NUMBER_FIRST)
     first.close()
