@@ -26,9 +26,9 @@ from timermq.client.history import Ack, Deliver, Refused
 
 DAYS = 0.2
 """As long as one burst."""
-ROW_SEEDS = (7, 10, 22, 26, 36, 42, 44, 353)
+ROW_SEEDS = (10, 26, 36, 42, 44, 52)
 """Together they take every row that is not among ``UNREACHED``."""
-FIXED_SEEDS = sorted({*range(1, 15), *ROW_SEEDS})
+FIXED_SEEDS = sorted({*range(1, 16), *ROW_SEEDS})
 UNREACHED = {
     "recovery of timers: java, log short": "a log that is short makes slots that do not fit",
     "recovery of timers: no checkpoint, log short, wheel lost": "without a checkpoint no position "
@@ -169,7 +169,10 @@ def test_seeds_hold_every_rule_against_something() -> None:
 
 
 def test_seeds_reach_what_they_are_to_reach() -> None:
-    """Stores clean, are repaired and recover in several ways, and transactions end in all ways."""
+    """Stores clean, are repaired and recover in several ways; transactions end in all ways.
+
+    Sockets do all that a kernel may.
+    """
     reached = Counter[str]()
     rules = Counter[str]()
     for seed in FIXED_SEEDS:
@@ -187,6 +190,11 @@ def test_seeds_reach_what_they_are_to_reach() -> None:
             "recovery of timers: ours",
             "timers: retried",
             "timers: cancelled",
+            "sockets: short read",
+            "sockets: short write",
+            "sockets: poll mistaken",
+            "sockets: broken",
+            "sockets: rests",
         )
         if not reached[name]
     ]

@@ -15,6 +15,7 @@ Source: Java ``BrokerController``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,7 @@ from .names.name_server_link import NameServerLinks, open_tcp
 from .names.name_server_tls import over_tls
 from .options import BrokerOptions
 from .processors import Processors
-from .reactor import make_reactor
+from .reactor import Reactor
 from .security.access_control import AccessControl
 from .security.tls import Tls
 from .server import Server
@@ -116,14 +117,14 @@ class Broker:
             store_host=endpoint.store_host,
             saved=self._saver.saved,
         )
-        self.tls = Tls(options)
+        self.tls = Tls(options, endpoint.sockets)
         self.access = AccessControl.of(options, self.store, self.processors.served())
         self.processors.watch.source.access = self.access
         self.processors.watch.source.tls = self.tls
         self.dispatcher = self.processors.dispatcher(self.tables, self.access)
-        self._reactor = make_reactor(self.dispatcher, self.tables.durable)
+        self._reactor = Reactor(endpoint.sockets, self.dispatcher, self.tables.durable)
         self.server = Server(
-            options, self._connect, self.tables.clients, at_sweep=self.tables.rates.look
+            options, self._connect, self.tables.clients, endpoint.sockets, self.tables.rates.look
         )
         self.store.on_arrival(self.tables.long_polling.notify_message_arriving)
         self.store.on_arrival(self._let_read)
@@ -290,7 +291,7 @@ class Broker:
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """The services; shielded, so that a cancelled ``run`` still stops in order."""
-        with self._services, failure_told():
+        with self._services, failure_told(), closing(self.endpoint.sockets):
             async with trio.open_nursery() as services:
                 await services.start(self.store.run, name="store")
                 await services.start(self._run_timers, name="timers")
@@ -303,8 +304,7 @@ class Broker:
                 if self.access is not None:
                     await services.start(self.access.run, name="access control")
                 await services.start(self.transaction_check.run, name="transaction check")
-                if self._reactor is not None:
-                    await services.start(self._reactor.run, name="reactor")
+                await services.start(self._reactor.run, name="reactor")
                 await services.start(self.server.run, self.endpoint.listeners, name="server")
                 services.start_soon(self.processors.name_server.run, name="name server")
                 await services.start(self.processors.reply.run, name="replies")

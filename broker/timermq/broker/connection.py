@@ -14,7 +14,6 @@ A peer that has closed its sending side still gets the answers that are under wa
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
@@ -55,7 +54,7 @@ class Connection:
         options: Limits.
         dispatcher: Does the work.
         durable: Answers that wait for the disk; while there are too many, nothing is received.
-        reactor: Receives from sockets; without one, and from other streams, the connection does.
+        reactor: Receives from its sockets; from other streams the connection does.
         tls: Makes of the stream what its first byte says; None: it stays plain.
         decode_send: Reads the header of a plain send, with its signature where that is checked.
     """
@@ -68,7 +67,7 @@ class Connection:
         options: BrokerOptions,
         dispatcher: Dispatcher,
         durable: DurableAnswers,
-        reactor: Reactor | None = None,
+        reactor: Reactor,
         decode_send: DecodeSend = decode_plain_send,
         tls: Tls | None = None,
     ) -> None:
@@ -88,6 +87,7 @@ class Connection:
         self._tasks: trio.Nursery | None = None
         self._is_sending = False
         self._is_stopping = False
+        self._sockets = reactor.sockets
         self._reactor = reactor
         self._file_number: int | None = None
         """The socket, while the reactor receives from it."""
@@ -145,10 +145,11 @@ class Connection:
                 return
             self._stream = opened
             self.active_at = trio.current_time()
-        if self._reactor is None or not isinstance(self._stream, trio.SocketStream):
+        number = self._sockets.number_of(self._stream)
+        if number is None:
             await self._receive()
         else:
-            await self._receive_together(self._reactor, self._stream)
+            await self._receive_together(number)
 
     def stop(self) -> None:
         """Receive nothing more; what is under way is still sent, for a short time."""
@@ -215,25 +216,26 @@ class Connection:
         Buffers stay small, because memory for large ones is mapped and unmapped each time.
         """
         size = self._options.receive_size
-        data = os.read(file_number, size)
+        read = self._sockets.read
+        data = read(file_number, size)
         if len(data) < size:
             return data
         parts = [data]
         # What ends the connection is met again in the next round, when this is answered.
         with contextlib.suppress(OSError):
             while len(data) == size and len(parts) < READS_MAX:
-                data = os.read(file_number, size)
+                data = read(file_number, size)
                 parts.append(data)
         return b"".join(parts)
 
-    async def _receive_together(self, reactor: Reactor, stream: trio.SocketStream) -> None:
+    async def _receive_together(self, file_number: int) -> None:
         """Let the reactor receive until the connection ends."""
-        number = self._file_number = stream.socket.fileno()
-        reactor.add(number, self)
+        self._file_number = file_number
+        self._reactor.add(file_number, self)
         try:
             await self._ended.wait()
         finally:
-            reactor.remove(number)
+            self._reactor.remove(file_number)
 
     def _end(self, reason: str) -> None:
         """Receive no more; answers under way are still sent."""
@@ -280,7 +282,7 @@ class Connection:
         while self._output:
             data = self._take_output()
             try:
-                size = os.write(file_number, data)
+                size = self._sockets.write(file_number, data)
             except OSError:
                 # It takes no more now, or never: the output task waits, or finds out.
                 size = 0
@@ -330,7 +332,7 @@ class Connection:
         self._output_sent.set()
         self._output_sent = trio.Event()
         rests = self._output_size > self._rest_size
-        if rests is not self._rests and self._reactor is not None and self._file_number is not None:
+        if rests is not self._rests and self._file_number is not None:
             self._rests = rests
             self._reactor.rest(self._file_number, rests=rests)
 

@@ -11,6 +11,7 @@ from timermq.timerstore.message import pack_host
 
 from .options import BrokerOptions
 from .server import Listener, bind
+from .sockets import KernelSockets, Sockets
 
 
 @attrs.frozen(kw_only=True)
@@ -26,6 +27,8 @@ class Endpoint:
     """None without a port of its own for the name server's role; the broker port has both."""
     store_host: bytes
     """``address`` as records and message ids hold it."""
+    sockets: Sockets = attrs.field(factory=KernelSockets)
+    """Those that come in."""
 
     @classmethod
     async def bind(cls, options: BrokerOptions) -> Endpoint:
@@ -65,7 +68,8 @@ class Endpoint:
         return None if self.metrics_listener is None else _name(self.metrics_listener)
 
     def close(self) -> None:
-        """Close the sockets."""
+        """Close the listening sockets, and what waits for the others."""
+        self.sockets.close()
         for listener in (*self.listeners, self.metrics_listener):
             if isinstance(listener, trio.SocketListener):
                 listener.socket.close()

@@ -4,21 +4,17 @@ A task of trio's for each connection that waits for data costs more than the wor
 clients send one message at a time. Here a single task waits until any socket is readable, reads
 what is there from all of them, and hands it to the dispatcher together; so fifty clients that each
 wait for their answer still make batches, in the store and on the way to the disk. The form is that
-of an epoll inside trio's own: trio waits for the inner one.
+of an epoll inside trio's own: trio waits for the inner one (`sockets`).
 
 What a connection may cost is bounded: a few reads a round, and so many bytes for all of them in
 turns; a connection whose peer leaves answers unread is not read from (``rest``).
-
-Where there is no epoll, each connection receives by itself.
 """
 
 from __future__ import annotations
 
-import select
 from collections.abc import Sequence
 from typing import Protocol
 
-import structlog
 import trio
 
 from timermq.remoting.command import Command
@@ -27,6 +23,7 @@ from timermq.remoting.connection import Received
 from .dispatcher import Dispatcher
 from .durable_answers import DurableAnswers
 from .session import Session
+from .sockets import Sockets
 
 READY_MAX = 256
 """Connections that one round reads from."""
@@ -34,8 +31,6 @@ ROUND_SIZE_MAX = 262_144
 """Bytes after which a round reads no further: the other tasks wait for about ten milliseconds."""
 REQUEST_SIZE = ROUND_SIZE_MAX // 64
 """What a request that is no plain send counts for, in bytes: it takes ten times as long as one."""
-
-log = structlog.get_logger("timermq.broker.reactor")
 
 
 class Receiver(Protocol):
@@ -52,32 +47,33 @@ class Reactor:
     """The task and its sockets.
 
     Args:
+        sockets: Read from by their numbers; whose poll is closed when no connection is left.
         dispatcher: Does the work.
         durable: Answers that wait for the disk; while there are too many, nothing is received.
     """
 
-    def __init__(self, dispatcher: Dispatcher, durable: DurableAnswers) -> None:
+    def __init__(self, sockets: Sockets, dispatcher: Dispatcher, durable: DurableAnswers) -> None:
+        self.sockets = sockets
         self._dispatcher = dispatcher
         self._durable = durable
         self._receivers: dict[int, Receiver] = {}
-        self._poll = select.epoll()
         self.rounds = 0
         """Rounds so far that found something."""
 
     def add(self, file_number: int, receiver: Receiver) -> None:
         """Receive from a socket until ``remove``."""
+        self.sockets.register(file_number)
         self._receivers[file_number] = receiver
-        self._poll.register(file_number, select.EPOLLIN)
 
     def remove(self, file_number: int) -> None:
         """Receive no more; must come before the socket is closed."""
         del self._receivers[file_number]
-        self._poll.unregister(file_number)
+        self.sockets.unregister(file_number)
 
     def rest(self, file_number: int, *, rests: bool) -> None:
         """Stop receiving from a socket for a while, or go on."""
         if file_number in self._receivers:
-            self._poll.modify(file_number, 0 if rests else select.EPOLLIN)
+            self.sockets.rest(file_number, rests=rests)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Receive until cancelled.
@@ -85,16 +81,15 @@ class Reactor:
         Cancellation: what was read is answered or its connection ends, as when the process stops.
         """
         task_status.started()
-        with self._poll:
-            while True:
-                await trio.lowlevel.wait_readable(self._poll.fileno())
-                self._round()
-                await self._durable.wait_room()
+        while True:
+            await self.sockets.wait()
+            self._round()
+            await self._durable.wait_room()
 
     def _round(self) -> None:
         chunks: list[tuple[Session, Sequence[Received]]] = []
         room = ROUND_SIZE_MAX
-        ready = self._poll.poll(0, READY_MAX)
+        ready = self.sockets.poll(READY_MAX)
         # The poll keeps its order: without turns, few busy sockets would use up every round.
         turn = self.rounds % max(len(ready), 1)
         for file_number, _ in (*ready[turn:], *ready[:turn]):
@@ -116,11 +111,3 @@ class Reactor:
                 answered[session] = None
             for session in answered:
                 session.flush()
-
-
-def make_reactor(dispatcher: Dispatcher, durable: DurableAnswers) -> Reactor | None:
-    """A reactor, where the system has what it needs."""
-    if not hasattr(select, "epoll"):
-        log.info("no epoll here: connections receive one by one")
-        return None
-    return Reactor(dispatcher, durable)

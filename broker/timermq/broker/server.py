@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol, runtime_checkable
 
 import structlog
 import trio
@@ -20,6 +19,7 @@ from .client_registry import ClientRegistry
 from .connection import Connection
 from .open_files import room_for_connections
 from .options import BrokerOptions
+from .sockets import Sockets
 
 SWEEP_INTERVAL = 10.0
 """Seconds between two looks for silent connections and clients, as in RocketMQ."""
@@ -29,15 +29,6 @@ all clients come back at once after a failure of the network."""
 
 Listener = trio.abc.Listener[trio.abc.Stream]
 """Where connections come in: a socket, or what stands for one in a simulation."""
-
-
-@runtime_checkable
-class StreamWithPeer(Protocol):
-    """A stream that is no socket, and says itself who its peer is."""
-
-    peer: tuple[str, int]
-
-
 MakeConnection = Callable[[trio.abc.Stream, tuple[str, int]], Connection]
 
 log = structlog.get_logger("timermq.broker.server")
@@ -50,6 +41,7 @@ class Server:
         options: Limits.
         connect: Makes a connection of an accepted stream.
         clients: Registrations, looked through for those that have expired.
+        sockets: Those that are accepted.
         at_sweep: Called every ten seconds while there are connections.
     """
 
@@ -58,12 +50,13 @@ class Server:
         options: BrokerOptions,
         connect: MakeConnection,
         clients: ClientRegistry,
-        *,
+        sockets: Sockets,
         at_sweep: Callable[[], None],
     ) -> None:
         self._options = options
         self._connect = connect
         self._clients = clients
+        self._sockets = sockets
         self._at_sweep = at_sweep
         self._connections: set[Connection] = set()
         self._connections_max = options.connections_max
@@ -139,6 +132,10 @@ class Server:
             stream: The bytes; closed at the end.
             remote: Host and port of the peer.
         """
+        if self._accepting.cancel_called:
+            # Accepted in the turn before.
+            await trio.aclose_forcefully(stream)
+            return
         if len(self._connections) >= self._connections_max:
             self.turned_away += 1
             log.warning("connection turned away", remote=remote[0], open=len(self._connections))
@@ -158,7 +155,7 @@ class Server:
 
     async def _serve_accepted(self, stream: trio.abc.Stream) -> None:
         try:
-            host, port = _peer_of(stream)
+            host, port = self._sockets.peer_of(stream)
         except OSError:  # reset before it was accepted
             await trio.aclose_forcefully(stream)
         else:
@@ -176,15 +173,6 @@ class Server:
                     connection.close(f"silent for {idle} s")
             self._clients.close_expired()
             self._at_sweep()
-
-
-def _peer_of(stream: trio.abc.Stream) -> tuple[str, int]:
-    """Host and port of the other end; OSError when the connection is gone already."""
-    if isinstance(stream, trio.SocketStream):
-        host, port = stream.socket.getpeername()[:2]
-        return host, port
-    assert isinstance(stream, StreamWithPeer), f"{stream!r}: who is there?"
-    return stream.peer
 
 
 async def bind(host: str, port: int) -> trio.SocketListener:

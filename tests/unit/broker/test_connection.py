@@ -191,6 +191,17 @@ async def test_a_mistake_in_writing_an_answer_ends_its_connection_alone(
     assert [one["event"] for one in logs if one["log_level"] == "error"] == ["answer not encoded"]
 
 
+async def test_a_connection_that_comes_with_the_stop_is_closed(autojump_clock: MockClock) -> None:
+    """It was accepted in the turn before: nothing waits for it, and nothing holds the stop up."""
+    async with running_broker() as running:
+        peer = running.connect()
+        await running.broker.server.stop()
+        assert await peer.receive() is None
+        stopped_at = trio.current_time()
+
+    assert stopped_at < 1
+
+
 async def test_silence_ends_a_connection(autojump_clock: MockClock) -> None:
     """Two minutes without a byte in either direction, and not before."""
     async with running_broker() as running:

@@ -51,7 +51,7 @@ class BusyPeer:
 async def test_busy_sockets_take_turns(size: int, requests: int) -> None:
     """A round has a limit; whoever was not read in one is read in a later one."""
     rig = Rig()
-    reactor = Reactor(rig.broker.dispatcher, rig.broker.tables.durable)
+    reactor = Reactor(rig.broker.endpoint.sockets, rig.broker.dispatcher, rig.broker.tables.durable)
     peers: list[BusyPeer] = []
     with contextlib.ExitStack() as sockets:
         for _ in range(BUSY_COUNT):

@@ -90,6 +90,20 @@ async def test_a_mistake_in_reading_ends_its_connection_alone(
     assert ["connection failed"] == [one["event"] for one in logs if one["log_level"] == "error"]
 
 
+async def test_an_end_at_once_is_no_mistake_of_any_connection() -> None:
+    """Reactor and connections end in any order, as when a service fails."""
+    with capture_logs() as logs:
+        async with listening_broker() as broker:
+            peers = [await connect(broker.endpoint.listen) for _ in range(20)]
+            for peer in peers:
+                assert (await peer.call(30, {"topic": "T", "queueId": "0"})).code == 0
+            broker.abort()
+        for peer in peers:
+            await peer.stream.aclose()
+
+    assert [] == [one for one in logs if one["log_level"] == "error"]
+
+
 async def test_one_connection_too_many_is_turned_away() -> None:
     """It is closed at once; the others go on, and room that is free again is used."""
     async with listening_broker(attrs.evolve(BROKER, connections_max=2)) as broker:

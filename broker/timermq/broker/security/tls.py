@@ -13,7 +13,6 @@ Source: Java ``NettyRemotingServer.TlsModeHandler``, ``TlsSystemConfig``, ``TlsH
 from __future__ import annotations
 
 import enum
-import socket
 import ssl
 from collections.abc import Callable
 
@@ -21,6 +20,7 @@ import structlog
 import trio
 
 from ..options import BrokerOptions, TlsClientAuth, TlsMode
+from ..sockets import Sockets
 from .untold import Untold
 from .watched_files import read_bounded, stamp_of
 
@@ -58,13 +58,15 @@ class Tls:
 
     Args:
         options: Mode and files.
+        sockets: Those that connections come in by.
 
     Raises:
         TlsError: The files cannot be used.
     """
 
-    def __init__(self, options: BrokerOptions) -> None:
+    def __init__(self, options: BrokerOptions, sockets: Sockets) -> None:
         self._options = options
+        self._sockets = sockets
         self._paths = [
             path
             for path in (
@@ -96,12 +98,12 @@ class Tls:
 
         Cancellation: nothing was sent to the peer but parts of a handshake.
         """
-        if not isinstance(stream, trio.SocketStream):
-            return stream
         try:
-            first = await stream.socket.recv(1, socket.MSG_PEEK)
+            first = await self._sockets.first_byte(stream)
         except OSError:
             return None
+        if first is None:
+            return stream
         refusal = self._refusal(first)
         if refusal is not None:
             self._refuse(refusal, remote_address)
@@ -134,7 +136,7 @@ class Tls:
             log.info("certificates read", certificate=self._options.tls_server_cert_path)
 
     async def _shake_hands(
-        self, stream: trio.SocketStream, context: ssl.SSLContext, remote_address: str
+        self, stream: trio.abc.Stream, context: ssl.SSLContext, remote_address: str
     ) -> trio.abc.Stream | None:
         # Clients close without the farewell of TLS, as HTTPS allows: frames tell their own length.
         secure = trio.SSLStream(stream, context, server_side=True, https_compatible=True)

@@ -19,6 +19,7 @@ from .poison_plan import with_poison
 from .read_error_plan import with_read_errors
 from .rest_plan import with_rests
 from .rot_plan import with_rots
+from .rough_network import with_rough_sockets
 from .scenario import FaultKind, Scenario
 from .sharp_ends import with_sharp_ends
 from .transaction_plan import with_delayed_transactions, with_transactions
@@ -44,6 +45,8 @@ def draw_scenario(
         scenario = with_accepted_clocks(with_far_steps(scenario))
     kinds = [kind for fault, kind in CRASHES.items() if fault in faults]
     scenario = with_sharp_ends(scenario, kinds, steps=FaultKind.CLOCK in faults)
+    if FaultKind.NETWORK in faults:
+        scenario = with_rough_sockets(scenario)
     if FaultKind.ENOSPC in faults:
         scenario = with_full_disks(scenario, ROLLS_MAX)
     if FaultKind.CLEAN in faults:

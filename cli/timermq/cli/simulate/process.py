@@ -314,9 +314,12 @@ class Process:
         )
         around.removed.counts[f"{STORE}: {row}"] += 1
         timer_store = TimerMessageStore(store, timer_options, clock)
+        listener = around.network.listen()
+        network = around.scenario.network
         return Broker(
             endpoint=Endpoint(
-                listeners=(around.network.listen(),),
+                listeners=(listener,),
+                sockets=listener.sockets,
                 address=ADDRESS,
                 listen=ADDRESS,
                 namesrv_listen=None,
@@ -329,6 +332,8 @@ class Process:
                 transaction_delay=TransactionDelay.AT_COMMIT
                 if around.scenario.delays_commits
                 else TransactionDelay.REFUSE,
+                receive_size=network.receive_size,
+                unread_output_size_max=network.unread_output_size_max,
             ),
             clock=clock,
         )

@@ -34,6 +34,10 @@ CPU_SECONDS_MAX = 300.0
 """Seconds of the processor; after them something works for ever."""
 
 
+MISREAD = "broken frame"
+"""What no client here sends: the connection has lost bytes, or made some up."""
+CUT_OFF = "no room for"
+"""Why a broker cuts off who does not read; here everybody does."""
 TOLD_OF_FAULTS = frozenset({"clock is UNSAFE", "transaction discarded: nobody decided about it"})
 """Errors that a broker rightly logs of what was done to it."""
 
@@ -110,6 +114,8 @@ def _logged_errors(world: World) -> Generator[None]:
             world.counts[f"log: {event['event']}"] += 1
         is_expected = event["event"] in TOLD_OF_FAULTS or event.get("reason") == EXPECTED_REASON
         is_expected |= name == "error" and world.damage.hear(event["event"])
+        if event["event"] == MISREAD or CUT_OFF in str(event.get("reason", "")):
+            world.complain(f"the broker ends a connection: {dict(event)}")
         if name == "error" and not world.is_dying and not is_expected:
             world.complain(f"the broker logs an error: {dict(event)}")
         raise structlog.DropEvent

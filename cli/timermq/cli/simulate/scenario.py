@@ -221,6 +221,16 @@ class NetworkPlan:
 
     delay_max_ms: int = 0
     pieces_max: int = 1
+    window_size: int = 65_536
+    """Bytes under way in one direction, beyond which nothing more is taken."""
+    rough: float = 0.0
+    """Share of the broker's reads and writes that fall short, and of polls that are mistaken."""
+    breaks: float = 0.0
+    """Share of its reads and writes behind which the connection breaks."""
+    receive_size: int = 65_536
+    """Setting of the broker: bytes of one reading."""
+    unread_output_size_max: int = 64 << 20
+    """Setting of the broker: from a 16th of it on a connection rests."""
 
 
 @attrs.frozen(kw_only=True)

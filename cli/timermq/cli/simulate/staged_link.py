@@ -9,13 +9,19 @@ from collections.abc import Callable
 
 import trio
 
+from timermq.broker.connection import LINGER
 from timermq.remoting import Command, FrameConnection, RequestCode
 
-from .staged_network import StagedNetwork, StagedStream
+from .staged_network import StagedListener, StagedNetwork
+from .staged_stream import StagedStream
 from .steps import Disconnect, Leaving
 
 ANSWER_SECONDS = 8.0
 """Without an answer for so long, longer than a pull is held, the connection is given up."""
+STOPPING_SECONDS = 0.01
+"""For so long it may not be seen yet that a broker stops, and leaves requests without an answer."""
+SILENT_SECONDS = 100.0
+"""The broker may be closing a connection that has been silent for so long."""
 RULE = re.compile("[A-Z][A-Z_]{3,}")
 """How the remark of a refusal begins."""
 CONNECT_SECONDS = 30.0
@@ -29,10 +35,15 @@ class StagedLink:
         network: Where it connects.
         on_lost: Called when a connection has ended.
         counts: Refusals are counted here, by their rule.
+        complain: Takes what must not happen.
     """
 
     def __init__(
-        self, network: StagedNetwork, on_lost: Callable[[], None], counts: Counter[str]
+        self,
+        network: StagedNetwork,
+        on_lost: Callable[[], None],
+        counts: Counter[str],
+        complain: Callable[[str], None],
     ) -> None:
         self.requests = 0
         """Requests that left."""
@@ -43,9 +54,14 @@ class StagedLink:
         self.on_lost = on_lost
         self._network = network
         self._counts = counts
+        self._complain = complain
         self._opaques = itertools.count(1)
         self._stream: StagedStream | None = None
+        self._listener: StagedListener | None = None
+        """Who has accepted it."""
         self._frames = FrameConnection()
+        self._active_at = 0.0
+        """When the last request left."""
 
     async def ask(self, commands: list[Command]) -> list[Command | None] | None:
         """Send requests in one piece and wait for their answers.
@@ -62,12 +78,25 @@ class StagedLink:
             answers[command.opaque] = None
         self.requests += len(commands)
         leaving, self.leaving = self.leaving, None
+        began = trio.current_time()
+        silent, self._active_at = began - self._active_at, began
         try:
             with trio.move_on_after(ANSWER_SECONDS):
                 await stream.send_all(b"".join(map(self._frames.encode, commands)))
                 if leaving is not None:
                     await self._leave(stream, leaving)
                 await self._receive(stream, answers)
+            missing = [one.code for one in commands if answers[one.opaque] is None]
+            if missing:
+                seconds = trio.current_time() - began
+                # A peer that has closed its half gets answers for a short time, and no held ones.
+                has_left = leaving is not None and (
+                    seconds >= LINGER or RequestCode.PULL_MESSAGE in missing
+                )
+                await trio.sleep(STOPPING_SECONDS)
+                is_served = self._network.listener is self._listener
+                if is_served and not has_left and silent < SILENT_SECONDS:
+                    self._complain(f"a request without an answer: {missing} after {seconds:g} s")
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self.disconnect()
         if leaving is not None or None in answers.values():
@@ -107,6 +136,7 @@ class StagedLink:
             with trio.move_on_after(CONNECT_SECONDS):
                 await self._network.wait_listening()
             try:
+                self._listener = self._network.listener
                 self._stream = await self._network.connect()
             except OSError:
                 return None

@@ -17,15 +17,7 @@ import attrs
 import msgspec
 import trio
 
-from timermq.client.history import (
-    ClockStep,
-    Deliver,
-    End,
-    Event,
-    Fault,
-    Send,
-    Start,
-)
+from timermq.client.history import ClockStep, Deliver, End, Event, Fault, Send, Start
 from timermq.pipeline.quarantine_record import Entry
 from timermq.remoting.command import Coding
 from timermq.timerstore.fault_plan import Fault as DiskError
@@ -114,8 +106,8 @@ class World:
         self._seen = SeenMessages(scenario.is_sync_flush)
         self._network = StagedNetwork(
             Random(scenario.seed),  # noqa: S311 - a plan, not a secret
-            delay_max=scenario.network.delay_max_ms / 1000,
-            pieces_max=scenario.network.pieces_max,
+            scenario.network,
+            self.counts,
         )
         self.damage = DamageAtRest(
             root=ROOT,
@@ -314,6 +306,7 @@ class World:
     async def _finish(self) -> None:
         """Wait until everything has arrived, read it all, look into the store, and stop."""
         self._disk_faults.heal()
+        self._network.calm()
         process = await self._process_ready()
         self._clock.run_at(1.0)
         self._step_clock(START_MS + int(trio.current_time() * 1000) - self._clock.now_ms())

@@ -25,6 +25,7 @@ from broker_rig import BROKER, Peer, Rig, RunningBroker, pull_ext, running_broke
 from timermq.broker.broker import Broker
 from timermq.broker.options import BrokerOptions, TlsClientAuth, TlsMode
 from timermq.broker.security.tls import Tls, TlsError
+from timermq.broker.sockets import KernelSockets
 from timermq.remoting import Command
 
 AUTHORITY = trustme.CA()
@@ -226,7 +227,7 @@ async def test_without_a_certificate_tls_is_refused_and_said(autojump_clock: Moc
 async def test_without_files_nobody_looks_for_changes(autojump_clock: MockClock) -> None:
     """An idle broker without a certificate does not wake every second."""
     with trio.fail_after(0.5):
-        await Tls(BROKER).run()
+        await Tls(BROKER, KernelSockets()).run()
 
 
 @pytest.mark.parametrize(
@@ -361,7 +362,7 @@ async def test_a_new_certificate_is_shown_to_new_connections(
 
 def test_a_bad_new_certificate_leaves_the_old_one(tmp_path: Path, options: BrokerOptions) -> None:
     """It is logged, and shown until it is mended."""
-    tls = Tls(options)
+    tls = Tls(options, KernelSockets())
     good = (tmp_path / "cert.pem").read_bytes()
     (tmp_path / "cert.pem").write_text("no certificate")
     with capture_logs() as logs:
@@ -380,7 +381,7 @@ def test_a_mistake_in_reading_certificates_leaves_the_old_ones(
     tmp_path: Path, options: BrokerOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None is known; it would end the broker."""
-    tls = Tls(options)
+    tls = Tls(options, KernelSockets())
 
     def fail(_options: BrokerOptions) -> None:
         raise ZeroDivisionError
@@ -403,13 +404,13 @@ def test_a_key_with_a_password(tmp_path: Path, options: BrokerOptions) -> None:
     with_password = attrs.evolve(options, tls_server_key_password_path=str(password))
 
     with pytest.raises(TlsError, match="the key has a password"):
-        Tls(options)
+        Tls(options, KernelSockets())
     for text, reason in (("wrong", "with key"), ("x" * 2000, "at most 1024 bytes")):
         password.write_text(text)
         with pytest.raises(TlsError, match=reason):
-            Tls(with_password)
+            Tls(with_password, KernelSockets())
     password.write_text("key-secret\n")
-    assert Tls(with_password).problem is None
+    assert Tls(with_password, KernelSockets()).problem is None
 
 
 @pytest.mark.parametrize(

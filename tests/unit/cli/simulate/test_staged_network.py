@@ -10,7 +10,9 @@ import pytest
 import trio
 import trio.testing
 
-from timermq.cli.simulate.staged_network import WINDOW_SIZE, StagedNetwork, StagedStream
+from timermq.cli.simulate.scenario import NetworkPlan
+from timermq.cli.simulate.staged_network import StagedNetwork
+from timermq.cli.simulate.staged_stream import StagedStream
 
 Pair = tuple[trio.abc.HalfCloseableStream, trio.abc.HalfCloseableStream]
 Connected = Callable[[], AbstractAsyncContextManager[Pair]]
@@ -19,7 +21,7 @@ Connected = Callable[[], AbstractAsyncContextManager[Pair]]
 @asynccontextmanager
 async def staged_pair() -> AsyncGenerator[Pair]:
     """Two ends of a staged connection whose bytes come in pieces."""
-    network = StagedNetwork(Random(1), pieces_max=3)
+    network = StagedNetwork(Random(1), NetworkPlan(pieces_max=3))
     listener = network.listen()
     ours = await network.connect()
     yield ours, await listener.accept()
@@ -137,7 +139,7 @@ async def test_trios_own_suite() -> None:
     async def make_clogged() -> tuple[StagedStream, StagedStream]:
         ours, theirs = await make()
         for stream in (ours, theirs):
-            await stream.send_all(bytes(WINDOW_SIZE))
+            await stream.send_all(bytes(NetworkPlan().window_size))
         return ours, theirs
 
     await trio.testing.check_half_closeable_stream(make, make_clogged)
@@ -159,7 +161,7 @@ async def test_nobody_listens() -> None:
 
 async def test_a_cut_loses_what_is_under_way(autojump_clock: trio.testing.MockClock) -> None:
     """Both ends are told; bytes of a slow connection take their time."""
-    network = StagedNetwork(Random(1), delay_max=0.4)
+    network = StagedNetwork(Random(1), NetworkPlan(delay_max_ms=400))
     listener = network.listen()
     ours = await network.connect()
     theirs = await listener.accept()
