@@ -26,7 +26,7 @@ from timermq.client.history import Ack, Deliver, Refused
 
 DAYS = 0.2
 """As long as one burst."""
-ROW_SEEDS = (10, 26, 36, 42, 44, 52)
+ROW_SEEDS = (8, 10, 20, 36, 52)
 """Together they take every row that is not among ``UNREACHED``."""
 FIXED_SEEDS = sorted({*range(1, 16), *ROW_SEEDS})
 UNREACHED = {
