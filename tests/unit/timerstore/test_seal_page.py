@@ -14,6 +14,7 @@ from timermq.timerstore.seal_page import (
     SECTOR_SIZE,
     STRETCH_SIZE,
     SealPage,
+    encode_pages,
     mended,
     seals_of,
 )
@@ -21,11 +22,12 @@ from timermq.timerstore.seal_page import (
 
 def page_of(data: bytes, start: int = 0) -> SealPage:
     """The page of a stretch that begins with ``data``."""
-    page = SealPage.empty(start)
-    found = seals_of(data)
-    page.seals[: len(found)] = found
-    page.covered = len(data)
-    return page
+    return SealPage(start=start, covered=len(data), seals=seals_of(data))
+
+
+def encoded(page: SealPage) -> bytes:
+    """Its bytes."""
+    return encode_pages(page.start, page.covered, page.seals)
 
 
 def test_the_format() -> None:
@@ -42,10 +44,10 @@ def test_a_page_comes_back() -> None:
     """All fields, the last sector not whole."""
     data = Random(1).randbytes(5 * SECTOR_SIZE + 7)
     page = page_of(data, 3 * STRETCH_SIZE)
-    encoded = page.encode()
-    back = SealPage.decode(encoded, 3 * STRETCH_SIZE)
+    written = encoded(page)
+    back = SealPage.decode(written, 3 * STRETCH_SIZE)
 
-    assert len(encoded) == PAGE_SIZE
+    assert len(written) == PAGE_SIZE
     assert back is not None
     assert (back.start, back.covered) == (page.start, page.covered)
     assert (back.seals == page.seals).all()
@@ -53,11 +55,33 @@ def test_a_page_comes_back() -> None:
     assert back.damaged(data + b"more, not sealed") == []
 
 
+def test_pages_of_several_stretches() -> None:
+    """Each is that of its stretch alone."""
+    data = Random(7).randbytes(2 * STRETCH_SIZE + 600)
+    pages = encode_pages(STRETCH_SIZE, len(data), seals_of(data))
+
+    for number in range(3):
+        part = data[number * STRETCH_SIZE : (number + 1) * STRETCH_SIZE]
+        alone = encoded(page_of(part, (number + 1) * STRETCH_SIZE))
+        assert pages[number * PAGE_SIZE : (number + 1) * PAGE_SIZE] == alone
+    assert len(pages) == 3 * PAGE_SIZE
+
+
+def test_a_page_that_seals_nothing() -> None:
+    """It is one, so that nothing is believed of what stood there."""
+    written = encoded(SealPage.empty(0))
+    page = SealPage.decode(written, 0)
+
+    assert len(written) == PAGE_SIZE
+    assert page is not None
+    assert page.covered == 0
+
+
 def test_every_bit_of_a_page_counts() -> None:
     """A page that is damaged says nothing."""
-    encoded = page_of(Random(2).randbytes(STRETCH_SIZE)).encode()
+    written = encoded(page_of(Random(2).randbytes(STRETCH_SIZE)))
     for bit in range(8 * PAGE_SIZE):
-        changed = bytearray(encoded)
+        changed = bytearray(written)
         changed[bit // 8] ^= 1 << bit % 8
         assert SealPage.decode(bytes(changed), 0) is None
 
@@ -70,7 +94,7 @@ def test_no_page(page: bytes) -> None:
 
 def test_a_page_of_another_place() -> None:
     """A page that was written to the wrong place says nothing there."""
-    assert SealPage.decode(page_of(b"data", STRETCH_SIZE).encode(), 0) is None
+    assert SealPage.decode(encoded(page_of(b"data", STRETCH_SIZE)), 0) is None
 
 
 @pytest.mark.parametrize("size", [SECTOR_SIZE, 7, 4])

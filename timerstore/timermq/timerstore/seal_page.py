@@ -54,9 +54,10 @@ PAGE_TAIL = Layout(
     ">",
     (("zeros", "I", "0"), ("crc", "I", "CRC-32 of the page before it")),
 )
-_SEALS_END = PAGE_HEAD.size + 8 * SEALS_IN_PAGE
-assert _SEALS_END + PAGE_TAIL.size == PAGE_SIZE
-_CRC_AT = _SEALS_END + PAGE_TAIL.offset_of("crc")
+_SEALS_SIZE = 8 * SEALS_IN_PAGE
+_TAIL_AT = PAGE_HEAD.size + _SEALS_SIZE
+assert _TAIL_AT + PAGE_TAIL.size == PAGE_SIZE
+_CRC_AT = _TAIL_AT + PAGE_TAIL.offset_of("crc")
 
 WORD = np.dtype("<u8")
 WORD_COUNT = SECTOR_SIZE // 8
@@ -94,7 +95,7 @@ def seals_of(data: bytes) -> Sums:
     """The seal of each sector of some bytes; a last sector that is not whole ends in zeros."""
     rest = -len(data) % SECTOR_SIZE
     words = np.frombuffer(data + bytes(rest) if rest else data, WORD)
-    return np.asarray(np.vecdot(_mixed(words).reshape(-1, WORD_COUNT), FACTORS), np.uint64)
+    return np.asarray(np.einsum("ij,j->i", _mixed(words).reshape(-1, WORD_COUNT), FACTORS))
 
 
 def mended(sector: bytes, sealed: int) -> bytes | None:
@@ -122,7 +123,26 @@ def changed_at(sector: bytes, before: bytes) -> int:
     return next(index for index, byte in enumerate(sector) if byte != before[index])
 
 
-@attrs.define(eq=False, kw_only=True)
+def encode_pages(start: int, covered: int, seals: Sums) -> bytes:
+    """The pages of stretches that follow each other.
+
+    Args:
+        start: Position of the first stretch in its log.
+        covered: Bytes that are sealed from there on; 0 makes one page, which seals nothing.
+        seals: One for each of their sectors.
+    """
+    data = seals.tobytes()
+    pages = list[bytes]()
+    for first in range(0, max(len(data), 1), _SEALS_SIZE):
+        size = min(covered, STRETCH_SIZE)
+        head = PAGE_HEAD.struct.pack(PAGE_MAGIC, size, start)
+        page = (head + data[first : first + _SEALS_SIZE]).ljust(_CRC_AT, b"\0")
+        pages += (page, zlib.crc32(page).to_bytes(4, "big"))
+        start, covered = start + STRETCH_SIZE, covered - size
+    return b"".join(pages)
+
+
+@attrs.frozen(eq=False, kw_only=True)
 class SealPage:
     """The seals of one stretch."""
 
@@ -130,18 +150,13 @@ class SealPage:
     """Position of its first byte in its log."""
     covered: int
     """Bytes of the stretch that are sealed, at most ``STRETCH_SIZE``."""
-    page: bytearray
-    """Its bytes; ``encode`` brings head and checksum up to date."""
-    seals: Sums = attrs.field(init=False)
-    """``SEALS_IN_PAGE`` of them, in the page; those behind ``covered`` are 0."""
-
-    def __attrs_post_init__(self) -> None:
-        self.seals = np.frombuffer(self.page, WORD, SEALS_IN_PAGE, PAGE_HEAD.size)
+    seals: Sums
+    """Of the sectors that are sealed, the last of which may not be whole."""
 
     @classmethod
     def empty(cls, start: int) -> SealPage:
         """A page that seals nothing yet."""
-        return cls(start=start, covered=0, page=bytearray(PAGE_SIZE))
+        return cls(start=start, covered=0, seals=np.zeros(0, np.uint64))
 
     @classmethod
     def decode(cls, page: bytes, start: int) -> SealPage | None:
@@ -149,19 +164,13 @@ class SealPage:
         if len(page) != PAGE_SIZE:
             return None
         magic, covered, stated = PAGE_HEAD.unpack(page, 0)
-        _, crc = PAGE_TAIL.unpack(page, _SEALS_END)
+        _, crc = PAGE_TAIL.unpack(page, _TAIL_AT)
         if magic != PAGE_MAGIC or stated != start or covered > STRETCH_SIZE:
             return None
         if crc != zlib.crc32(page[:_CRC_AT]):
             return None
-        return cls(start=start, covered=covered, page=bytearray(page))
-
-    def encode(self) -> bytes:
-        """The page."""
-        page = self.page
-        PAGE_HEAD.struct.pack_into(page, 0, PAGE_MAGIC, self.covered, self.start)
-        page[_CRC_AT:] = zlib.crc32(page[:_CRC_AT]).to_bytes(4, "big")
-        return bytes(page)
+        seals = np.frombuffer(page, WORD, -(-covered // SECTOR_SIZE), PAGE_HEAD.size)
+        return cls(start=start, covered=covered, seals=seals)
 
     def damaged(self, data: bytes) -> list[int]:
         """Which sealed sectors of the stretch are not as they were written, by their number.

@@ -26,6 +26,7 @@ from .seal_page import (
     STRETCH_SIZE,
     SealPage,
     changed_at,
+    encode_pages,
     seals_of,
 )
 from .seal_reader import READ_SIZE, SealReader, seals_directory
@@ -147,21 +148,20 @@ class Seals(SealReader):
         first = number * STRETCH_SIZE
         data = segment.read(first, at - first)
         sealed = self.read_page(pages, segment_start, number)
-        page = SealPage.empty(segment_start + first)
         found = seals_of(data)
-        page.seals[: len(found)] = found
-        page.covered = len(data)
+        seals = found.copy()
         if sealed is not None:
             # A damaged sector stays one: its seal is not made to fit.
             is_all = sealed.covered == len(data)
             whole = len(found) if is_all else min(sealed.covered, len(data)) // SECTOR_SIZE
-            page.seals[:whole] = sealed.seals[:whole]
+            seals[:whole] = sealed.seals[:whole]
+        page = SealPage(start=segment_start + first, covered=len(data), seals=seals)
         self._page, self._end = page, end
         self._damage = 0
         if len(data) % SECTOR_SIZE:
-            self._damage = (int(page.seals[len(found) - 1]) - int(found[-1])) % (1 << 64)
+            self._damage = (int(seals[-1]) - int(found[-1])) % (1 << 64)
         self._tail = data[len(data) - len(data) % SECTOR_SIZE :]
-        pages.write(number * PAGE_SIZE, page.encode())
+        pages.write(number * PAGE_SIZE, encode_pages(page.start, page.covered, seals))
         behind_at = (number + 1) * PAGE_SIZE
         has_more = _clear(pages, behind_at)
         return has_more or (sealed is not None and sealed.covered > page.covered)
@@ -220,32 +220,27 @@ class Seals(SealReader):
         elif offset != self._end:
             return
         sectors = b"".join((self._tail, data)) if self._tail else bytes(data)
-        page, index = self._page, self._page.covered // SECTOR_SIZE
-        at = page.start % self._segment_size // STRETCH_SIZE * PAGE_SIZE
         found = seals_of(sectors)
         if self._damage:
             found[:1] += np.uint64(self._damage)
             if len(sectors) >= SECTOR_SIZE:
                 self._damage = 0
-        pages: list[bytes] = []
-        done = 0
-        while done < len(found):
-            if index == SEALS_IN_PAGE:
-                page, index = SealPage.empty(page.start + STRETCH_SIZE), 0
-            count = min(SEALS_IN_PAGE - index, len(found) - done)
-            page.seals[index : index + count] = found[done : done + count]
-            index, done = index + count, done + count
-            page.covered = index * SECTOR_SIZE
-            if done == len(found):
-                page.covered -= -len(sectors) % SECTOR_SIZE
-            pages.append(page.encode())
-        if page.covered == STRETCH_SIZE:
-            page = SealPage.empty(page.start + STRETCH_SIZE)
-        self._page = page
+        page = self._page
+        whole = page.covered // SECTOR_SIZE
+        seals = np.concatenate((page.seals[:whole], found)) if whole else found
+        covered = page.covered + len(data)
+        pages = encode_pages(page.start, covered, seals)
+        full, covered = divmod(covered, STRETCH_SIZE)
+        self._page = SealPage(
+            start=page.start + full * STRETCH_SIZE,
+            covered=covered,
+            seals=seals[full * SEALS_IN_PAGE :],
+        )
         self._tail = sectors[len(sectors) - len(sectors) % SECTOR_SIZE :]
         self._end = offset + len(data)
         assert self._file is not None
-        self._file.write(at, b"".join(pages))
+        at = page.start % self._segment_size // STRETCH_SIZE * PAGE_SIZE
+        self._file.write(at, pages)
         if self._file not in self._unsynced:
             self._unsynced.append(self._file)
 
