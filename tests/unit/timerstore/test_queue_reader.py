@@ -5,15 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import trio
 
 from fakes import ManualClock
-from small_store import EVERYTHING, SEGMENT_SIZE, message, open_store, put_bodies, small_options
+from small_store import (
+    EVERYTHING,
+    ROOT,
+    SEGMENT_SIZE,
+    message,
+    open_store,
+    put_bodies,
+    small_options,
+)
 from timermq.timerstore.get_result import GetResult, GetStatus
 from timermq.timerstore.java_hash import tags_code
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.queue_reader import FILTERED_RECORDS_MAX
+from timermq.timerstore.queue_reader import FILTERED_RECORDS_MAX, TagsFilter
 from timermq.timerstore.record import decode_record
+from timermq.timerstore.record_layout import BODY_AT
+from timermq.timerstore.seals import remove_seals
 
 
 def new_store(**changes: Any) -> MessageStore:  # noqa: ANN401 - passed on
@@ -34,6 +45,11 @@ NO_CODE = -1
 def no_tag(code: int) -> bool:
     """A filter that passes nothing."""
     return code == NO_CODE
+
+
+def every_tag(code: int) -> bool:
+    """A filter that passes everything."""
+    return code != NO_CODE
 
 
 def outcome(result: GetResult) -> tuple[GetStatus, int, int]:
@@ -243,3 +259,23 @@ def test_the_time_of_an_ipv6_producers_message() -> None:
     store.put([message(born_host=bytes(20))])
 
     assert store.store_ms_at("T", 0, 0) == 10
+
+
+@pytest.mark.parametrize("at", [0, BODY_AT])
+@pytest.mark.parametrize("tags", [None, every_tag])
+def test_damage_without_a_seal_is_passed_over(at: int, tags: TagsFilter | None) -> None:
+    """A repair leaves no seals: a damaged size, or body, must not leave with its neighbours."""
+    disk = MemoryDisk()
+    store = open_store(disk)
+    put_bodies(store, "a", "b", "c")
+    whole = read(store).records[0]
+    size = len(whole) // 3
+    trio.run(store.aclose)
+    store = open_store(disk)
+    remove_seals(disk, f"{ROOT}/commitlog")
+    disk.rot(f"{ROOT}/commitlog/{0:020d}", size + at, b"\x7f")
+
+    found = read(store, matches=tags)
+
+    assert (GetStatus.FOUND, 3, 2) == outcome(found)
+    assert (whole[:size], whole[2 * size :]) == found.records

@@ -31,6 +31,11 @@ class OldBytes:
         self._compared: set[int] = set()
         """Positions of the stretches that have been compared."""
 
+    @property
+    def end(self) -> int:
+        """Everything before it is old."""
+        return self._end
+
     def begin(self, end: int) -> None:
         """Everything before ``end`` is old from now on, and none of it has been compared."""
         self._end = end

@@ -12,6 +12,7 @@ from .get_result import GetResult, GetStatus
 from .log_record import STORE_MS_END, store_ms_of
 from .queue_unit import UNIT
 from .record_block import Places, joined_runs
+from .record_check import CheckKind, check_record
 from .store_options import StoreOptions
 
 log = structlog.get_logger("timermq.timerstore.queue_reader")
@@ -140,11 +141,14 @@ class QueueReader:
         records = tuple(run for run in commit_log.records_at(runs) if run is not None)
         if len(records) < len(runs):
             return None
+        if not all(map(self._is_record, positions[:count].tolist(), sizes[:count].tolist())):
+            return None
         return _result(queue, GetStatus.FOUND, offset + count, records, count)
 
     def _is_sound(self, queue: ConsumeQueue, offset: int, phy_offset: int, size: int) -> bool:
         """Whether a record is as it was written; one that is not is passed over, and told."""
-        if self._log.old.compare(phy_offset, phy_offset + size):
+        is_as_sealed = self._log.old.compare(phy_offset, phy_offset + size)
+        if is_as_sealed and self._is_record(phy_offset, size):
             return True
         log.error(
             "damaged message passed over: store repair puts an empty one in its place",
@@ -154,6 +158,20 @@ class QueueReader:
             phy_offset=phy_offset,
         )
         return False
+
+    def _is_record(self, phy_offset: int, size: int) -> bool:
+        """Whether a record has the size of its unit, if an earlier process wrote it.
+
+        It may have no seal: a repair and RocketMQ leave none. Lengths that lead to another end
+        would have a client take the bytes of one record for the head of the next.
+        """
+        if phy_offset >= self._log.old.end:
+            return True
+        data = self._log.record_at(phy_offset, size)
+        if data is None:
+            return False
+        found = check_record(data, 0, size, phy_offset, check_crc=True)
+        return found.kind is CheckKind.RECORD and found.size == size
 
     def store_ms_at(self, queue: ConsumeQueue | None, offset: int) -> int:
         """Store time of the message at a queue offset, -1 when it is not there."""

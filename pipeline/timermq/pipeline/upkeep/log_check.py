@@ -225,12 +225,14 @@ class LogCheck:
         self._take_lost_queues()
         for key, queue in self._queues.items():
             yield from self._finish_queue(key, queue)
-        self.mends, self.gaps, left = pair(self.gaps, self._misfits, self._shown_at)
+        self.mends, self.gaps, left = pair(
+            self.gaps, self._misfits, self._shown_at, self.holes, self._may_begin
+        )
         for misfit in left:
-            key = (misfit.topic, misfit.queue_id)
-            known = self._queues.get(key)
-            if known is not None and known.sequence.begins_behind(self.holes):
-                yield from self._finish_known(key, known)
+            if self._may_begin(misfit):
+                known = self._queues[misfit.topic, misfit.queue_id]
+                known.sequence.begin_behind()
+                yield from self._finish_known(known.key, known)
             elif misfit.is_queued:
                 yield misfit_finding(self.row, misfit)
         for mend in self.mends:
@@ -381,6 +383,10 @@ class LogCheck:
         self.ends[key] = last + 1
 
     # -- findings ---------------------------------------------------------------------------------
+
+    def _may_begin(self, misfit: Misfit) -> bool:
+        known = self._queues.get((misfit.topic, misfit.queue_id))
+        return bool(misfit.is_queued and known and known.sequence.may_begin_behind(self.holes))
 
     def _shown_at(self, topic: str, queue_id: int, offset: int) -> tuple[int, int] | None:
         unit = self._queue(topic, queue_id).units.unit(offset)

@@ -113,20 +113,20 @@ class QueueSequence:
         self.first = self.next = offset
         self.starts_py, self.last_py = hole_py, hole_py - 1
 
-    def begins_behind(self, holes: Sequence[Hole]) -> bool:
-        """Whether a newcomer had others before it, where the log has holes; it fits then.
+    def may_begin_behind(self, holes: Sequence[Hole]) -> bool:
+        """Whether a newcomer may have had others before it, where the log has holes.
 
-        A start serves it at its queue offset. With more offsets before it than the holes have room
-        for, the offset is damaged itself.
+        With more offsets before it than the holes have room for, the offset is damaged itself.
         """
         if not self.is_newcomer:
             return False
         (misfit,) = self.misfits
         room = sum(one.size for one in holes if one.position < misfit.position)
-        if misfit.queue_offset * lost_size(self.topic) > room:
-            return False
+        return misfit.queue_offset * lost_size(self.topic) <= room
+
+    def begin_behind(self) -> None:
+        """Let a newcomer stand at its queue offset, where a start serves it."""
         self._jump(self.misfits.pop())
-        return True
 
     def finish(self, *, is_shown_as_next: bool) -> None:
         """The log ends: a last suspect stands behind a gap, unless the queue shows it elsewhere.

@@ -2,7 +2,9 @@
 
 A gap of one queue and a misfit between the gap's neighbours belong together when they differ in one
 thing only: the topic (of equal length), the queue, the queue offset, or the kind of record. When
-the queue's own unit shows the misfit, that decides; without it the misfit must be the only one.
+the queue's own unit shows the misfit, that decides; without it the misfit must be the only one, and
+nothing else may explain both: holes of the log may have taken what the gap lacks, and what stood
+before a queue's only record.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import attrs
+
+from timermq.timerstore.log_holes import Hole
 
 from .queue_sequence import Gap, Misfit
 
@@ -27,14 +31,27 @@ class RecordMend:
     queue_offset: int
 
 
+MayBegin = Callable[[Misfit], bool]
+"""Whether a misfit may be the only record that holes have left of the queue that it states."""
 ShownAt = Callable[[str, int, int], tuple[int, int] | None]
 """Topic, queue and queue offset to the position and size that the queue's unit states."""
 
 
 def pair(
-    gaps: Sequence[Gap], misfits: Sequence[Misfit], shown_at: ShownAt
+    gaps: Sequence[Gap],
+    misfits: Sequence[Misfit],
+    shown_at: ShownAt,
+    holes: Sequence[Hole] = (),
+    may_begin: MayBegin = lambda _misfit: False,
 ) -> tuple[list[RecordMend], list[Gap], list[Misfit]]:
     """Bring gaps and misfits together.
+
+    Args:
+        gaps: What queues lack.
+        misfits: Records that fit no queue.
+        shown_at: What units say.
+        holes: Where the log has lost records.
+        may_begin: Which misfits holes explain.
 
     Returns:
         What can be mended, and the gaps and misfits that are left.
@@ -42,10 +59,16 @@ def pair(
     mends: list[RecordMend] = []
     left = list(misfits)
     open_gaps: list[Gap] = []
+
+    def is_doubtful(gap: Gap, misfit: Misfit) -> bool:
+        return may_begin(misfit) and any(
+            gap.after_py < hole.position < gap.before_py for hole in holes
+        )
+
     for gap in gaps:
         first = gap.first
         for offset in range(gap.first, gap.end if left else gap.first):
-            misfit = _misfit_for(gap, offset, left, shown_at)
+            misfit = _misfit_for(gap, offset, left, shown_at, is_doubtful)
             if misfit is None:
                 continue
             mends.append(RecordMend(misfit, gap.topic, gap.queue_id, offset))
@@ -59,7 +82,11 @@ def pair(
 
 
 def _misfit_for(
-    gap: Gap, offset: int, misfits: Sequence[Misfit], shown_at: ShownAt
+    gap: Gap,
+    offset: int,
+    misfits: Sequence[Misfit],
+    shown_at: ShownAt,
+    is_doubtful: Callable[[Gap, Misfit], bool],
 ) -> Misfit | None:
     """The record that belongs to a queue offset; None when nothing tells which."""
     shown = shown_at(gap.topic, gap.queue_id, offset)
@@ -74,7 +101,9 @@ def _misfit_for(
         for misfit in misfits
         if gap.after_py < misfit.position < gap.before_py and _is_near(misfit, gap, offset)
     ]
-    return between[0] if len(between) == 1 else None
+    if len(between) != 1 or is_doubtful(gap, between[0]):
+        return None
+    return between[0]
 
 
 def _is_near(misfit: Misfit, gap: Gap, offset: int) -> bool:

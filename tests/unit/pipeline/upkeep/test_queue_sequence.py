@@ -6,6 +6,7 @@ import pytest
 
 from timermq.pipeline.upkeep.queue_sequence import Gap, Misfit, QueueSequence
 from timermq.pipeline.upkeep.record_mends import pair
+from timermq.timerstore.log_holes import Hole
 
 
 def shows_nothing(_topic: str, _queue_id: int, _offset: int) -> tuple[int, int] | None:
@@ -69,3 +70,19 @@ def test_what_fills_a_gap(misfit: Misfit, is_mended: bool) -> None:
 
     assert is_mended == bool(mends)
     assert is_mended == (not open_gaps and not left)
+
+
+@pytest.mark.parametrize(
+    ("hole", "may_begin", "is_mended"),
+    [(40, True, False), (40, False, True), (300, True, True)],
+)
+def test_what_holes_have_left_is_no_other_queues_record(
+    hole: int, may_begin: bool, is_mended: bool
+) -> None:
+    """Holes took the start of one queue and a record of another: neither has moved."""
+    gap, left = Gap("T", 0, 1, 2, 0, 200), Misfit(100, 100, "U", 0, 1)
+    holes = [Hole(hole, hole + 60, "torn", False)]
+
+    mends, _, _ = pair([gap], [left], shows_nothing, holes, lambda _misfit: may_begin)
+
+    assert is_mended == bool(mends)
