@@ -251,7 +251,7 @@ async def test_what_something_else_removed_is_set_aside_by_name(
 
 
 async def test_a_lost_register_loses_no_message(autojump_clock: MockClock) -> None:
-    """Without the note of what was cleaned all that is missing is set aside, by name."""
+    """Without both notes of what was cleaned all that is missing is set aside, by name."""
     clock = VirtualClock()
     disk = MemoryDisk(now_ms=clock.now_ms)
     async with running(disk, clock, timer_options=WHEEL, stop=False) as service:
@@ -259,6 +259,7 @@ async def test_a_lost_register_loses_no_message(autojump_clock: MockClock) -> No
     disk.process_kill()
     disk.remove(TIMERCHECK)
     disk.remove(REGISTER)
+    disk.remove(f"{REGISTER}.bak")
 
     async with running(disk, clock, timer_options=WHEEL) as service:
         await trio.sleep(5)
