@@ -18,6 +18,7 @@ import trio
 from interop.serving import Broker, free_port, start
 from timermq.client.history import Crash, Fault, HistoryWriter, Start
 
+from . import cleaning
 from .small_disk import SmallDisk
 
 FLUSHES: tuple[Literal["ASYNC_FLUSH", "SYNC_FLUSH"], ...] = ("ASYNC_FLUSH", "SYNC_FLUSH")
@@ -32,7 +33,8 @@ SETTINGS = {
     "disk_max_used_space_ratio": 100,
     "disk_space_clean_forcibly_ratio": 100,
 }
-"""Small files and rolls after four seconds; nothing is cleaned away before it was judged."""
+"""Small files and rolls after four seconds; nothing is cleaned away before it was judged, unless
+cleaning is forced."""
 STOP_SECONDS = (2.5, 5.0)
 """Longer than the clients' time-outs of two seconds."""
 FULL_SECONDS = (1.0, 5.0)
@@ -52,6 +54,7 @@ class Trouble:
         draw: Decides it.
         log: Takes what the brokers say; not on the disk that is filled.
         disk: The disk of the store, if it can be filled.
+        cleans: Whether cleaning is forced; then the store is checked each time that it ended.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Trouble:
         *,
         log: Path,
         disk: SmallDisk | None,
+        cleans: bool = False,
     ) -> None:
         self._history = history
         self._draw = draw
@@ -74,17 +78,25 @@ class Trouble:
         self._store = store
         self._log = log
         self._broker: Broker | None = None
+        self._is_stopped = False
+        self._cleans = cleans
+        settings = {**SETTINGS, **cleaning.SETTINGS} if cleans else SETTINGS
+        self._flags = [f"--set={name}={value}" for name, value in settings.items()]
 
     @property
     def namesrv(self) -> str:
         """The broker's name server."""
         return self._ports["namesrv"]
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether the broker runs, and is not stopped."""
+        return self._broker is not None and not self._is_stopped
+
     async def start(self) -> None:
         """Start the broker; on a full disk it may wait until there is room again."""
         flush = next(self._flushes)
-        flags = [f"--set={name}={value}" for name, value in SETTINGS.items()]
-        flags.append(f"--set=flush_disk_type={flush}")
+        flags = [*self._flags, f"--set=flush_disk_type={flush}"]
         begin = partial(start, self._store, *flags, **self._ports, log=self._log)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._make_room)
@@ -110,10 +122,17 @@ class Trouble:
             await self.start()
         else:
             self._running().process.send_signal(signal.SIGCONT)
+            self._is_stopped = False
 
     def finish(self) -> int:
-        """End it in order; returns the exit code."""
-        return self._running().stop()
+        """End it in order; returns the exit code.
+
+        Raises:
+            PinBrokenError: Cleaning was forced, and took what is needed.
+        """
+        code = self._running().stop()
+        self._check_store()
+        return code
 
     def end_now(self) -> None:
         """Leave no process behind, whatever has happened."""
@@ -124,7 +143,7 @@ class Trouble:
 
     async def _kill(self) -> None:
         self._running().kill()
-        self._broker = None
+        self._broker, self._is_stopped = None, False
         self._history.write(
             Crash(at_ms=self._history.clock_ms(), who=self._history.who, kind="kill")
         )
@@ -134,11 +153,13 @@ class Trouble:
         process = self._running().process
         self._fault("stop")
         process.send_signal(signal.SIGSTOP)
+        self._is_stopped = True
         await trio.sleep(self._draw.uniform(*STOP_SECONDS))
         if self._draw.random() < 0.25:
             await self._kill()
             return
         process.send_signal(signal.SIGCONT)
+        self._is_stopped = False
         self._fault("continue")
 
     async def _end(self) -> None:
@@ -147,6 +168,7 @@ class Trouble:
             raise BrokerEndedError(f"asked to stop it ended with {code}: {self._last_line()}")
         self._broker = None
         self._fault("end")
+        await trio.to_thread.run_sync(self._check_store)
         await self.start()
 
     async def _fill(self) -> None:
@@ -164,6 +186,10 @@ class Trouble:
     async def _make_room(self) -> None:
         await trio.sleep(self._draw.uniform(*FULL_SECONDS))
         self._free()
+
+    def _check_store(self) -> None:
+        if self._cleans:
+            cleaning.check_store(self._store, self._flags)
 
     def _free(self) -> None:
         if self._is_full():
