@@ -7,7 +7,15 @@ from pathlib import Path
 import attrs
 import pytest
 
-from soak.cleaning import LOG_SEGMENT, TIMER_LOG_SEGMENT, Ageing, Cleaned
+from golden_stores import GoldenStores
+from soak.cleaning import (
+    LOG_SEGMENT,
+    TIMER_LOG_SEGMENT,
+    Ageing,
+    Cleaned,
+    PinBrokenError,
+    check_store,
+)
 from soak.episode import NotDrainedError, judge
 from story import Story
 from timermq.cli.check_history.broken import Rule
@@ -113,3 +121,13 @@ def test_full_segments_age_while_the_broker_serves(tmp_path: Path) -> None:
     assert before - full.stat().st_mtime == pytest.approx(7_200)
     assert newest.stat().st_mtime > before - 3_600
     assert Cleaned.of(tmp_path) == Cleaned(3, 3)
+
+
+def test_what_is_pending_may_not_be_cleaned(golden_stores: GoldenStores, tmp_path: Path) -> None:
+    """A store whose oldest segment went under messages that wait ends the soak."""
+    store = Path(golden_stores.unpack_copy("g3", tmp_path))
+    check_store(store, [])
+    min((store / "commitlog").iterdir()).unlink()
+
+    with pytest.raises(PinBrokenError, match="NOT_LOST"):
+        check_store(store, [])
