@@ -123,7 +123,7 @@ def _episode(
 def _count(judgement: Judgement, ledger: Counter[str]) -> None:
     ledger.update(judgement.held.ledger)
     for name in ("lost", "early", "twice", "broken"):
-        ledger[name] += judgement.seen.ledger[name]
+        ledger[name] += max(judgement.seen.ledger[name] - judgement.held.ledger[name], 0)
     if judgement.cleaned is not None:
         ledger["log_segments_cleaned"] += judgement.cleaned.log
         ledger["timer_log_segments_cleaned"] += judgement.cleaned.timer_log

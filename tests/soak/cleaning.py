@@ -1,15 +1,16 @@
-"""Cleaning, forced: small segments that go seconds after they were full, unless a pin holds them.
+"""Cleaning, forced: small segments go when they are full and read, unless a pin holds them.
 
-The shortest retention that a broker knows is an hour. So a segment is made two hours older once the
-broker has served on for `RETENTION_SECONDS` since it was full: consumers had that long to read it.
+The shortest retention that a broker knows is an hour. So a segment is made two hours older when the
+consumer has read on behind it: what goes before it was read is lost, and no broker promised it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
-from collections import Counter
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,9 +27,8 @@ SETTINGS = {
     "clean_resource_interval_ms": 500,
     "disk_max_used_space_ratio": 0,
 }
-"""Over those of every soak: what waits holds its segment for longer than the retention."""
-RETENTION_SECONDS = 6.0
-_TICK_SECONDS = 0.5
+"""Over those of every soak. What waits for up to twelve seconds is all that holds a segment."""
+_PAUSE_SECONDS = 0.5
 _AGE_SECONDS = 2 * 3_600
 
 
@@ -54,34 +54,30 @@ class Cleaned:
 
 @attrs.frozen
 class Ageing:
-    """Lets the time pass for segments of the commit log that are full.
+    """Lets the time pass for segments of the commit log that are read.
 
     Args:
         store: Directory of the store.
-        is_serving: Whether the broker runs: only then somebody can read.
+        read_to: Position in the log before which consumers have read everything.
     """
 
     store: Path
-    is_serving: Callable[[], bool]
-    _served: Counter[int] = attrs.field(factory=Counter[int], init=False)
-    """First byte of a segment to the ticks since it was full."""
+    read_to: Callable[[], int]
 
     async def run(self) -> None:
         """For ever."""
         while True:
-            await trio.sleep(_TICK_SECONDS)
-            if self.is_serving():
-                self.tick()
+            await trio.sleep(_PAUSE_SECONDS)
+            self.age()
 
-    def tick(self) -> None:
-        """Half a second of serving has passed."""
-        directory = self.store / "commitlog"
+    def age(self) -> None:
+        """Make old what was read; again when something has been written there since."""
+        directory, old = self.store / "commitlog", time.time() - _AGE_SECONDS
         for first in _segments(directory)[:-1]:
-            self._served[first] += 1
-            if self._served[first] == RETENTION_SECONDS / _TICK_SECONDS:
-                path = directory / f"{first:020d}"
-                aged = path.stat().st_mtime - _AGE_SECONDS
-                os.utime(path, (aged, aged))
+            path = directory / f"{first:020d}"
+            with contextlib.suppress(FileNotFoundError):  # it was cleaned just now
+                if first + LOG_SEGMENT <= self.read_to() and path.stat().st_mtime > old:
+                    os.utime(path, (old, old))
 
 
 def check_store(store: Path, flags: list[str]) -> None:

@@ -82,7 +82,7 @@ async def run_episode(
             async with trio.open_nursery() as consuming:
                 consuming.start_soon(load.consume, "consumer", "soak")
                 if cleans:
-                    consuming.start_soon(Ageing(store, lambda: trouble.is_serving).run)
+                    consuming.start_soon(Ageing(store, lambda: load.read_to).run)
                 async with trio.open_nursery() as nursery:
                     _start_load(nursery, load, draw)
                     nursery.start_soon(trouble.run)

@@ -102,24 +102,22 @@ def test_forced_cleaning_must_have_come(tmp_path: Path, cleaned: Cleaned) -> Non
     assert judge(directory, 0, attrs.evolve(cleaned, log=1, timer_log=1)).is_clean
 
 
-def test_full_segments_age_while_the_broker_serves(tmp_path: Path) -> None:
-    """Six seconds later they are hours old, once; the newest, which is not full, stays young."""
+def test_segments_that_were_read_age(tmp_path: Path) -> None:
+    """They are hours old, also when they were written again; what was not read stays young."""
     sizes = {"commitlog": LOG_SEGMENT, "timerlog": TIMER_LOG_SEGMENT}
     for name, size in sizes.items():
         (tmp_path / name).mkdir()
-        for number in (3, 4):
+        for number in (3, 4, 5):
             (tmp_path / name / f"{number * size:020d}").touch()
-    full, newest = sorted((tmp_path / "commitlog").iterdir())
-    before = full.stat().st_mtime
-    ageing = Ageing(tmp_path, lambda: True)
-    for _ in range(11):
-        ageing.tick()
-    assert full.stat().st_mtime == before
-    for _ in range(9):
-        ageing.tick()
+    read, *others = sorted((tmp_path / "commitlog").iterdir())
+    now = read.stat().st_mtime
+    ageing = Ageing(tmp_path, lambda: 5 * LOG_SEGMENT - 1)
+    for _ in range(2):
+        read.touch()
+        ageing.age()
 
-    assert before - full.stat().st_mtime == pytest.approx(7_200)
-    assert newest.stat().st_mtime > before - 3_600
+        assert now - read.stat().st_mtime > 3_600
+        assert all(now - one.stat().st_mtime < 3_600 for one in others)
     assert Cleaned.of(tmp_path) == Cleaned(3, 3)
 
 

@@ -78,7 +78,6 @@ class Trouble:
         self._store = store
         self._log = log
         self._broker: Broker | None = None
-        self._is_stopped = False
         self._cleans = cleans
         settings = {**SETTINGS, **cleaning.SETTINGS} if cleans else SETTINGS
         self._flags = [f"--set={name}={value}" for name, value in settings.items()]
@@ -87,11 +86,6 @@ class Trouble:
     def namesrv(self) -> str:
         """The broker's name server."""
         return self._ports["namesrv"]
-
-    @property
-    def is_serving(self) -> bool:
-        """Whether the broker runs, and is not stopped."""
-        return self._broker is not None and not self._is_stopped
 
     async def start(self) -> None:
         """Start the broker; on a full disk it may wait until there is room again."""
@@ -122,7 +116,6 @@ class Trouble:
             await self.start()
         else:
             self._running().process.send_signal(signal.SIGCONT)
-            self._is_stopped = False
 
     def finish(self) -> int:
         """End it in order; returns the exit code.
@@ -143,7 +136,7 @@ class Trouble:
 
     async def _kill(self) -> None:
         self._running().kill()
-        self._broker, self._is_stopped = None, False
+        self._broker = None
         self._history.write(
             Crash(at_ms=self._history.clock_ms(), who=self._history.who, kind="kill")
         )
@@ -153,13 +146,11 @@ class Trouble:
         process = self._running().process
         self._fault("stop")
         process.send_signal(signal.SIGSTOP)
-        self._is_stopped = True
         await trio.sleep(self._draw.uniform(*STOP_SECONDS))
         if self._draw.random() < 0.25:
             await self._kill()
             return
         process.send_signal(signal.SIGCONT)
-        self._is_stopped = False
         self._fault("continue")
 
     async def _end(self) -> None:
