@@ -67,8 +67,8 @@ crowds: $(STAMP)  ## 10,000 held pulls, and 2,000 clients that come back at once
 	$(BIN)/python perf/front_door.py
 
 soak: SECONDS ?= 900
-soak: $(STAMP)   ## kills, stops and full disks under two clients, judged: make soak SECONDS=900 SEED=1
-	PYTHONPATH=tests $(BIN)/python -m soak --seconds $(SECONDS) --seed $(SEED)
+soak: $(STAMP)   ## kills, stops and full disks under two clients, judged: make soak SECONDS=900 SEED=1 [CLEANING=1]
+	PYTHONPATH=tests $(BIN)/python -m soak --seconds $(SECONDS) --seed $(SEED) $(if $(CLEANING),--cleaning)
 
 clean:           ## remove what make made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .fuzz

@@ -30,6 +30,9 @@ FULL_SECONDS_MAX = 75.0
 """Of load in an episode, by its kind; about half a minute of draining comes after each."""
 DRAIN_SECONDS = 45.0
 """What an episode takes besides."""
+SECONDS_MIN = 5.0
+CLEANING_SECONDS_MIN = 45.0
+"""Of load: in less time nothing would be cleaned."""
 SHOWN = (
     "acknowledged",
     "delivered",
@@ -46,6 +49,8 @@ SHOWN = (
     "stop",
     "end",
     "disk_full",
+    "log_segments_cleaned",
+    "timer_log_segments_cleaned",
 )
 
 
@@ -54,7 +59,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=900.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--cleaning", action="store_true", help="old segments go all the time, most of what came"
+    )
     args = parser.parse_args()
+    least = CLEANING_SECONDS_MIN if args.cleaning else SECONDS_MIN
     configure_logs(LogFormat.CONSOLE, logging.CRITICAL)  # clients without a broker warn and warn
     end = time.monotonic() + args.seconds
     against = reason_against()
@@ -62,15 +71,15 @@ def main() -> int:
         print(f"no disk that fills: {against}")
     ledger: Counter[str] = Counter()
     number = 0
-    while number == 0 or end - time.monotonic() > DRAIN_SECONDS:
+    while number == 0 or end - time.monotonic() > DRAIN_SECONDS + least:
         has_small_disk = against is None and number % 2 == 1
         longest = FULL_SECONDS_MAX if has_small_disk else KILLS_SECONDS_MAX
         rest = end - time.monotonic() - DRAIN_SECONDS
         if against is None and number == 0:  # leave room for one of the other kind
             rest -= min(FULL_SECONDS_MAX, rest / 3) + DRAIN_SECONDS
-        seconds = max(min(rest, longest), 5.0)
+        seconds = max(min(rest, longest), least)
         seed = args.seed * 1_000 + number
-        if not _episode(seed, seconds, ledger, has_small_disk=has_small_disk):
+        if not _episode(seed, seconds, ledger, has_small_disk=has_small_disk, cleans=args.cleaning):
             print(_line("so far", ledger))
             return 1
         number += 1
@@ -78,7 +87,9 @@ def main() -> int:
     return 0
 
 
-def _episode(seed: int, seconds: float, ledger: Counter[str], *, has_small_disk: bool) -> bool:
+def _episode(
+    seed: int, seconds: float, ledger: Counter[str], *, has_small_disk: bool, cleans: bool
+) -> bool:
     """Run one and count it; False when a promise was broken."""
     directory = Path(tempfile.mkdtemp(prefix=f"timermq-soak-{seed}-"))
     kind = "full disk" if has_small_disk else "kills"
@@ -86,14 +97,16 @@ def _episode(seed: int, seconds: float, ledger: Counter[str], *, has_small_disk:
     with contextlib.ExitStack() as stack:
         disk = stack.enter_context(small_disk(directory / "disk")) if has_small_disk else None
         try:
-            judgement = trio.run(run_episode, directory, seconds, seed, disk)
+            judgement = trio.run(run_episode, directory, seconds, seed, disk, cleans)
         except BaseException:
             _keep(disk, directory)
             raise
         _count(judgement, ledger)
         if not judgement.is_clean:
             _keep(disk, directory)
-    print(_line(f"episode {seed}", Counter(judgement.held.ledger)), flush=True)
+    own: Counter[str] = Counter()
+    _count(judgement, own)
+    print(_line(f"episode {seed}", own), flush=True)
     if judgement.is_clean:
         shutil.rmtree(directory)
         return True
@@ -101,6 +114,8 @@ def _episode(seed: int, seconds: float, ledger: Counter[str], *, has_small_disk:
         print(f"\nby what the {title} had:")
         print_report(report)
     print(f"\nthe broker ended with {judgement.exit_code}")
+    if judgement.cleaned is not None:
+        print(f"segments cleaned, at least one expected of each: {judgement.cleaned}")
     print(f"left for looking: {directory}; timermq check-history {directory}/*.jsonl")
     return False
 
@@ -108,7 +123,10 @@ def _episode(seed: int, seconds: float, ledger: Counter[str], *, has_small_disk:
 def _count(judgement: Judgement, ledger: Counter[str]) -> None:
     ledger.update(judgement.held.ledger)
     for name in ("lost", "early", "twice", "broken"):
-        ledger[name] += judgement.seen.ledger[name]
+        ledger[name] += max(judgement.seen.ledger[name] - judgement.held.ledger[name], 0)
+    if judgement.cleaned is not None:
+        ledger["log_segments_cleaned"] += judgement.cleaned.log
+        ledger["timer_log_segments_cleaned"] += judgement.cleaned.timer_log
 
 
 def _keep(disk: SmallDisk | None, directory: Path) -> None:

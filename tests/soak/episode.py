@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -14,9 +16,10 @@ import attrs
 import trio
 
 from timermq.cli.check_history.check import Report, check
-from timermq.client.history import End, HistoryWriter, read_history
+from timermq.client.history import Deliver, End, Event, HistoryWriter, read_history
 from timermq.client.wall_clock import now_ms
 
+from .cleaning import Ageing, Cleaned
 from .load import CPP_TOPIC, Load, Target
 from .small_disk import SmallDisk
 from .trouble import Trouble
@@ -40,15 +43,18 @@ class Judgement:
     seen: Report
     held: Report
     exit_code: int
+    cleaned: Cleaned | None = None
+    """None: cleaning was not forced."""
 
     @property
     def is_clean(self) -> bool:
-        """Whether every promise was kept, and the broker ended in order."""
-        return self.seen.is_clean and self.held.is_clean and self.exit_code == 0
+        """Whether every promise was kept, the broker ended in order, and forced cleaning came."""
+        has_cleaned = self.cleaned is None or (self.cleaned.log > 0 and self.cleaned.timer_log > 0)
+        return self.seen.is_clean and self.held.is_clean and self.exit_code == 0 and has_cleaned
 
 
 async def run_episode(
-    directory: Path, seconds: float, seed: int, disk: SmallDisk | None
+    directory: Path, seconds: float, seed: int, disk: SmallDisk | None, cleans: bool
 ) -> Judgement:
     """Run one; histories stay in ``directory``.
 
@@ -57,22 +63,26 @@ async def run_episode(
         seconds: Of load and trouble.
         seed: Decides what is sent and done, though not when it meets.
         disk: The disk that is filled now and then.
+        cleans: Whether cleaning is forced.
 
     Raises:
         NotDrainedError: Not everything could be read.
+        PinBrokenError: Cleaning took what is needed.
         BrokerEndedError: A broker ended as nobody had asked it to.
     """
     draw = random.Random(seed)
     store = (directory if disk is None else disk.root) / "store"
     with HistoryWriter(directory / "trouble.jsonl", who="trouble") as history:
         log = directory / "broker.log"
-        trouble = Trouble(store, history, draw, log=log, disk=disk)
+        trouble = Trouble(store, history, draw, log=log, disk=disk, cleans=cleans)
         load = Load(trouble.namesrv, directory)
         try:
             await trouble.start()
             await load.make_topics()
             async with trio.open_nursery() as consuming:
                 consuming.start_soon(load.consume, "consumer", "soak")
+                if cleans:
+                    consuming.start_soon(Ageing(store, lambda: load.read_to).run)
                 async with trio.open_nursery() as nursery:
                     _start_load(nursery, load, draw)
                     nursery.start_soon(trouble.run)
@@ -85,20 +95,39 @@ async def run_episode(
             exit_code = await trio.to_thread.run_sync(trouble.finish)
         finally:
             trouble.end_now()
-    return judge(directory, exit_code)
+    return judge(directory, exit_code, Cleaned.of(store) if cleans else None)
 
 
-def judge(directory: Path, exit_code: int) -> Judgement:
-    """Judge the histories of an episode, twice: each kind of reader must have it all."""
+def judge(directory: Path, exit_code: int, cleaned: Cleaned | None = None) -> Judgement:
+    """Judge the histories of an episode, twice: each kind of reader must have it all.
+
+    What was cleaned, the reader at the end could not read: before its first message of a queue it
+    has what the consumers saw.
+    """
     files = sorted(directory.glob("*.jsonl"))
     ends = [event for _, event in read_history(directory / "audit.jsonl") if isinstance(event, End)]
     if not ends or not ends[-1].drained:
         raise NotDrainedError(f"{directory}: the reader at the end was not through")
 
     def report(without: str) -> Report:
-        return check({one.name: read_history(one) for one in files if one.stem != without})
+        events = {one.name: read_history(one) for one in files if one.stem != without}
+        if without == "consumer" and cleaned is not None:
+            events["consumer.jsonl"] = _seen_before(directory)
+        return check(events)
 
-    return Judgement(report("audit"), report("consumer"), exit_code)
+    return Judgement(report("audit"), report("consumer"), exit_code, cleaned)
+
+
+def _seen_before(directory: Path) -> Iterator[tuple[int, Event]]:
+    """What the consumers saw of each queue before the first message that can still be read."""
+    first: defaultdict[tuple[str, int], float] = defaultdict(lambda: math.inf)
+    for _, event in read_history(directory / "audit.jsonl"):
+        if isinstance(event, Deliver):
+            queue = event.topic, event.queue
+            first[queue] = min(first[queue], event.offset)
+    for line, event in read_history(directory / "consumer.jsonl"):
+        if isinstance(event, Deliver) and event.offset < first[event.topic, event.queue]:
+            yield line, event
 
 
 def _start_load(nursery: trio.Nursery, load: Load, draw: random.Random) -> None:

@@ -19,6 +19,7 @@ from timermq.client import (
     HistoryWriter,
     OutgoingMessage,
     Producer,
+    ReceivedMessage,
     SendReceipt,
 )
 from timermq.client.wall_clock import now_ms
@@ -26,6 +27,8 @@ from timermq.client.wall_clock import now_ms
 OWN_TOPICS = ("SoakA", "SoakB")
 CPP_TOPIC = "SoakCpp"
 TOPICS = (*OWN_TOPICS, CPP_TOPIC)
+QUEUE_COUNT = 8 * len(TOPICS)
+"""As the broker makes topics."""
 
 REQUEST_TIMEOUT = 2.0
 BATCH_MAX = 24
@@ -73,7 +76,14 @@ class Load:
     directory: Path
     targets: deque[Target] = attrs.Factory(lambda: deque[Target](maxlen=RECENT_MAX))
     last_due_ms: int = 0
+    _read: dict[tuple[str, int], int] = attrs.Factory(dict[tuple[str, int], int])
+    """Queue to where the newest message that the consumer has of it stands in the log."""
     _count: int = 0
+
+    @property
+    def read_to(self) -> int:
+        """Position in the log before which the consumer has read everything."""
+        return min(self._read.values()) if len(self._read) == QUEUE_COUNT else 0
 
     def history(self, who: str) -> HistoryWriter:
         """The file of one writer."""
@@ -114,6 +124,7 @@ class Load:
                 history=history,
             ) as consumer:
                 async for message in consumer:
+                    self._read[message.topic, message.queue_id] = log_position(message)
                     await consumer.commit(message)
 
     async def audit(self, who: str) -> None:
@@ -189,3 +200,8 @@ class Load:
             pass  # in the history, as is what follows
         except ClientError:
             await trio.sleep(0.1)
+
+
+def log_position(message: ReceivedMessage) -> int:
+    """Where a message stands in the commit log: its id ends with that."""
+    return int(message.offset_message_id[-16:], 16)

@@ -18,6 +18,7 @@ import trio
 from interop.serving import Broker, free_port, start
 from timermq.client.history import Crash, Fault, HistoryWriter, Start
 
+from . import cleaning
 from .small_disk import SmallDisk
 
 FLUSHES: tuple[Literal["ASYNC_FLUSH", "SYNC_FLUSH"], ...] = ("ASYNC_FLUSH", "SYNC_FLUSH")
@@ -32,7 +33,8 @@ SETTINGS = {
     "disk_max_used_space_ratio": 100,
     "disk_space_clean_forcibly_ratio": 100,
 }
-"""Small files and rolls after four seconds; nothing is cleaned away before it was judged."""
+"""Small files and rolls after four seconds; nothing is cleaned away before it was judged, unless
+cleaning is forced."""
 STOP_SECONDS = (2.5, 5.0)
 """Longer than the clients' time-outs of two seconds."""
 FULL_SECONDS = (1.0, 5.0)
@@ -52,6 +54,7 @@ class Trouble:
         draw: Decides it.
         log: Takes what the brokers say; not on the disk that is filled.
         disk: The disk of the store, if it can be filled.
+        cleans: Whether cleaning is forced; then the store is checked each time that it ended.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Trouble:
         *,
         log: Path,
         disk: SmallDisk | None,
+        cleans: bool = False,
     ) -> None:
         self._history = history
         self._draw = draw
@@ -74,6 +78,9 @@ class Trouble:
         self._store = store
         self._log = log
         self._broker: Broker | None = None
+        self._cleans = cleans
+        settings = {**SETTINGS, **cleaning.SETTINGS} if cleans else SETTINGS
+        self._flags = [f"--set={name}={value}" for name, value in settings.items()]
 
     @property
     def namesrv(self) -> str:
@@ -83,8 +90,7 @@ class Trouble:
     async def start(self) -> None:
         """Start the broker; on a full disk it may wait until there is room again."""
         flush = next(self._flushes)
-        flags = [f"--set={name}={value}" for name, value in SETTINGS.items()]
-        flags.append(f"--set=flush_disk_type={flush}")
+        flags = [*self._flags, f"--set=flush_disk_type={flush}"]
         begin = partial(start, self._store, *flags, **self._ports, log=self._log)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._make_room)
@@ -112,8 +118,14 @@ class Trouble:
             self._running().process.send_signal(signal.SIGCONT)
 
     def finish(self) -> int:
-        """End it in order; returns the exit code."""
-        return self._running().stop()
+        """End it in order; returns the exit code.
+
+        Raises:
+            PinBrokenError: Cleaning was forced, and took what is needed.
+        """
+        code = self._running().stop()
+        self._check_store()
+        return code
 
     def end_now(self) -> None:
         """Leave no process behind, whatever has happened."""
@@ -147,6 +159,7 @@ class Trouble:
             raise BrokerEndedError(f"asked to stop it ended with {code}: {self._last_line()}")
         self._broker = None
         self._fault("end")
+        await trio.to_thread.run_sync(self._check_store)
         await self.start()
 
     async def _fill(self) -> None:
@@ -164,6 +177,10 @@ class Trouble:
     async def _make_room(self) -> None:
         await trio.sleep(self._draw.uniform(*FULL_SECONDS))
         self._free()
+
+    def _check_store(self) -> None:
+        if self._cleans:
+            cleaning.check_store(self._store, self._flags)
 
     def _free(self) -> None:
         if self._is_full():
