@@ -25,8 +25,9 @@ test: $(STAMP)   ## the whole test suite
 crashes: $(STAMP) ## every crash state of the recorded workloads: some minutes
 	CRASH_STATES=all $(BIN)/python -m pytest tests/simulation/test_crash_states.py --timeout 3000
 
-simulate: $(STAMP)  ## a thousand simulated days under faults, two processes
-	$(BIN)/timermq simulate --seeds 1..1000 --jobs 2
+simulate: SEEDS ?= 1..1000
+simulate: $(STAMP)  ## simulated days under faults, two processes: make simulate SEEDS=5000..6000
+	$(BIN)/timermq simulate --seeds $(SEEDS) --jobs 2
 
 judge: SEEDS ?= 1..1000
 judge: $(STAMP)  ## lives of a store, judged by its log alone: make judge SEEDS=1..10000
