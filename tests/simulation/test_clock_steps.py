@@ -310,12 +310,13 @@ async def test_what_stepped_aside_is_not_cleaned_away(
     Whether the last batch is still on its way when its slot is closed is up to trio: lives are led
     until it is.
     """
-    slot_ms, read_ms = START_MS + 1_000, 0
+    slot_ms = read_ms = 0
     gone, first_left_py = 40, -1
     aside_py: int | None = None
     pinned_py: int | None = None
     for _ in range(40):
         wall = VirtualClock()
+        slot_ms = wall.now_ms() // 1_000 * 1_000 + 1_000
         async with living(new_disk(wall), wall, options=SMALL_BATCHES) as life:
             await _close_and_set_back(wall, life, slot_ms)
             gone = len(life.bodies())
