@@ -48,6 +48,7 @@ from timermq.timerstore.file_family import FileFamily, family_of
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.properties import find
+from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.record import decode_record, record_properties
 
 FAMILIES = (*SYNCED_FAMILIES, FileFamily.CONFIG)
@@ -349,6 +350,43 @@ async def test_a_queue_whose_every_record_is_lost(autojump_clock: MockClock) -> 
     assert report.is_mended
     assert [b"1"] == [find(record_properties(one), b"TIMERMQ_LOST") for one in found.records]
     assert 1 == next_one.queue_offset
+
+
+@pytest.mark.parametrize("is_lost", [True, False], ids=["lost", "never there"])
+async def test_a_queue_whose_records_were_cleaned_before_the_last(
+    autojump_clock: MockClock, is_lost: bool
+) -> None:
+    """The last one stood in a hole, or its unit is false: no offset is given out again."""
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    segment_size = SMALL_FILES.mapped_file_size_commit_log
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        service.store.put([Message("only", 0, b"cleaned", b""), Message("T", 0, b"", b"")])
+        while service.store.commit_log.max_offset <= segment_size:
+            service.store.put([Message("T", 0, b"x" * 30_000, b"")])
+        (last,) = service.store.put([Message("only" if is_lost else "T", 0, b"x" * 500, b"")])
+        service.store.put([Message("T", 0, b"behind", b"")])
+        service.store.commit_log.delete_before(segment_size)
+    at = last.end - last.size
+    if is_lost:
+        path, at, data = (
+            f"{ROOT}/commitlog/{segment_size:020d}",
+            at - segment_size,
+            bytes(last.size),
+        )
+    else:
+        path, at, data = f"{ROOT}/consumequeue/only/0/{0:020d}", 20, UNIT.pack(at, last.size, 0)
+    file = disk.open(path)
+    file.write(at, data)
+    disk.sync_now(file)
+    file.close()
+    report = await repair(checked(disk, now_ms=clock.now_ms()))
+    again = await repair(checked(disk, now_ms=clock.now_ms()))
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        (next_one,) = service.store.put([Message("only", 0, b"next", b"")])
+
+    assert (True, ()) == (report.is_mended, again.kept)
+    assert (2 if is_lost else 1) == next_one.queue_offset
 
 
 async def test_a_last_record_that_was_not_written_to_its_end(autojump_clock: MockClock) -> None:

@@ -306,6 +306,20 @@ async def test_segments_whose_messages_are_gone_are_removed() -> None:
     assert [f"{500:020d}"] == disk.list_dir(DIRECTORY)
 
 
+async def test_a_removed_segment_is_not_lost_by_a_power_cut() -> None:
+    """Its seals are gone for good before its name is: with them it would count as lost."""
+    disk = MemoryDisk()
+    log = opened(disk)
+    append_units(log, [1] * 10, {})
+    await log.flush()
+    await log.delete_before_phy(400)
+    disk.sync_dir_now(DIRECTORY)
+    disk.power_cut()
+    log = opened(disk)
+
+    assert log.min_pos == 250
+
+
 async def test_a_segment_stays_for_one_young_message() -> None:
     """An old message behind a young one does not take the segment away."""
     log = opened(MemoryDisk())

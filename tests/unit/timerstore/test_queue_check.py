@@ -193,3 +193,16 @@ def test_numbers_of_cleaned_records_are_not_given_out_again() -> None:
     store = rig.open()
 
     assert 1 == store.put([message(topic="U")])[0].queue_offset
+
+
+def test_numbers_of_cleaned_records_outlast_a_power_cut() -> None:
+    """The register says where a queue ended of which neither the log nor a file tells."""
+    rig = Rig(3)
+    put_bodies(rig.store, "old", topic="U")
+    put_bodies(rig.store, *BODIES[3:12])
+    rig.stop()
+    rig.disk.remove(f"{ROOT}/commitlog/{0:020d}")
+    rig.disk.remove(f"{ROOT}/consumequeue/U/0/{0:020d}")
+    store = rig.open()
+
+    assert 1 == store.put([message(topic="U")])[0].queue_offset

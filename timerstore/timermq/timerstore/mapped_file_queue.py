@@ -378,9 +378,7 @@ class MappedFileQueue:
         segment.file.close()
         if not self._read_only:
             if self._seals is not None:
-                # First: a segment that has seals and is not there is lost.
                 self._seals.drop(segment.start)
-                self._note_change(self._seals.directory)
             self._disk.remove(segment.file.path)
             # A removed segment must not come back behind data that is durable by then.
             self._note_change(self._directory)

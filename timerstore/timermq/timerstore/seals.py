@@ -273,8 +273,16 @@ class Seals(SealReader):
                 file.close()
 
     def drop(self, segment_start: int) -> None:
-        """A segment is removed."""
-        self._disk.remove(self.path(segment_start))
+        """A segment is about to be removed: its seals go before, durably (blocking).
+
+        One that has seals and is not there counts as lost.
+
+        Raises:
+            OSError: The disk failed; the segment must stay.
+        """
+        if self._disk.exists(self.path(segment_start)):
+            self._disk.remove(self.path(segment_start))
+            self._disk.sync_dir_now(self.directory)
 
     def close(self) -> None:
         """Close the files; nothing is written."""

@@ -195,11 +195,12 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
         is_deleted=store.register.is_deleted,
     )
     redispatch.run(plan.dispatch_from, lost=plan.lost)
-    missing = redispatch.incomplete | _missing_queues(store) | plan.again.keys()
+    ends = _missing_queues(store) | plan.again
+    missing = redispatch.incomplete | ends.keys()
     if missing:
         redispatch.notes.append(f"queues made again from the start of the log: {sorted(missing)}")
         redispatch.run(log.min_offset, only=missing, lost=plan.lost)
-    for key, end in plan.again.items():
+    for key, end in ends.items():
         queue = queues.find_or_create(*key)
         if queue.is_empty and queue.max_offset < end:
             # All its records are cleaned: their numbers are not given out again.
@@ -344,13 +345,13 @@ def _drop_false_units(log: CommitLog, queue: ConsumeQueue) -> None:
         queue.cut(int(queue.units(queue.max_offset - 1, 1)[0]["phy_offset"]))
 
 
-def _missing_queues(store: StoreFiles) -> set[QueueKey]:
-    """Queues that hold less than they did at the last clean stop."""
-    missing: set[QueueKey] = set()
+def _missing_queues(store: StoreFiles) -> dict[QueueKey, int]:
+    """Queues that hold less than they did at the last clean stop, each with its end then."""
+    missing: dict[QueueKey, int] = {}
     for topic, queue_id, max_offset in store.register.queues():
         queue = store.queues.get(topic, queue_id)
         if queue is None or queue.max_offset < max_offset:
-            missing.add((topic, queue_id))
+            missing[topic, queue_id] = max_offset
     return missing
 
 

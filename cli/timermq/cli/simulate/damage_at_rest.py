@@ -14,7 +14,8 @@ the record of a message         it is in quarantine, by name, or passed over in 
                                 a transaction
 of one that has arrived         the same; the waiting one arrives in its place when the store is
                                 repaired
-of one that left damaged        a repair has put an empty one in its place
+of one that left damaged        a repair has put an empty one in its place; of a timer that leaves
+                                within a minute, by the process that wrote it: it is passed over
 of a cancel or a move           it does not take effect; or the message is in quarantine
 the commit log                  a message is in quarantine as ``in_doubt``: it may have arrived
 a table                         it is as it was saved before
@@ -32,6 +33,7 @@ import attrs
 
 from timermq.broker.config_fields import ConfigTableError
 from timermq.client.history import Event
+from timermq.pipeline.dequeue_get_message import WARM_MS
 from timermq.pipeline.system_topics import TIMER_TOPIC
 from timermq.timerlog import TimerCheckpoint
 from timermq.timerstore.disk_damage import Damage, Image, draw_damage, read_image
@@ -40,6 +42,7 @@ from timermq.timerstore.file_family import FileFamily, family_of
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.memory_node import SECTOR_SIZE
 from timermq.timerstore.record import Record
+from timermq.timerstore.record_check import has_its_body
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 
 from ..check_history.broken import Broken, Rule
@@ -95,6 +98,9 @@ class DamageAtRest:
     """Unique keys of messages with a damaged record of any kind."""
     arrived: set[str] = attrs.field(factory=set[str], init=False)
     """Unique keys of messages whose record on their topic was damaged."""
+    uncompared: set[str] = attrs.field(factory=set[str], init=False)
+    """Unique keys of messages that were damaged so soon behind their write that they may leave so:
+    what a process wrote just now is not compared."""
     is_told: bool = attrs.field(default=False, init=False)
     """A broker has logged that it passed something over, or a store with damage was repaired."""
     families: set[FileFamily] = attrs.field(factory=set[FileFamily], init=False)
@@ -141,6 +147,8 @@ class DamageAtRest:
         if found.family is FileFamily.COMMIT_LOG:
             for record in _touched(found, image[found.path]):
                 self._note(record)
+                if is_served and _is_warm(record):
+                    self.uncompared.add(name_of(record.properties_dict()))
             for record in _touched(found, _changed(found, image[found.path])):
                 self.names.add(name_of(record.properties_dict()))
         self.seen.is_doubtful |= is_served and found.family in _SERVED_FROM
@@ -211,9 +219,11 @@ class DamageAtRest:
             in_doubt: Of those that may have arrived.
         """
         name, rule = broken.message_id, broken.rule
-        # A repair fills what a power cut has torn out of the log as well.
-        if rule is Rule.OFFSETS and broken.expected.partition(" behind ")[0] in self.seen.fillers:
-            return True
+        if rule is Rule.OFFSETS:
+            place, behind, _ = broken.expected.partition(" behind ")
+            # A repair fills what a power cut has torn out of the log as well.
+            if place in self.seen.fillers or (behind and place in self._left_damaged()):
+                return True
         if FileFamily.COMMIT_LOG not in self.families:
             return False
         if name in self.names:
@@ -221,6 +231,17 @@ class DamageAtRest:
                 return bool(aside[name]) or self.is_told
             return rule in _ASKED or (rule in (Rule.ONCE, Rule.ORDER) and name in self.arrived)
         return bool(in_doubt[name]) and (rule is Rule.NOT_LOST or rule in _ASKED)
+
+    def _left_damaged(self) -> Iterator[str]:
+        """Places, as rules name them, of messages that were damaged as they left."""
+        image = read_image(self.disk, f"{self.root}/{FileFamily.COMMIT_LOG.value}")
+        for path, data in image.items() if self.uncompared else ():
+            start = int(path.rpartition("/")[2])
+            for record in segment_records(data, start):
+                at = record.phy_offset - start
+                is_mine = record.topic in TOPICS and not has_its_body(data[at : at + record.size])
+                if is_mine and name_of(record.properties_dict()) in self.uncompared:
+                    yield f"{record.topic}/{record.queue_id}@{record.queue_offset}"
 
     def names_at(self, positions: Iterable[int]) -> Iterator[str]:
         """Unique keys of damaged records, which may not say them any more."""
@@ -265,6 +286,13 @@ class DamageAtRest:
         self.seen.forget((record.topic, name), (record.queue_id, record.queue_offset))
         # It had arrived there before it was damaged.
         self.tell(published(record, self.now_ms()))
+
+
+def _is_warm(record: Record) -> bool:
+    """Whether a timer leaves so soon behind its write that nothing compares it then."""
+    deliver_ms = record.properties_dict().get("TIMER_DELIVER_MS", "")
+    is_timer = record.topic == TIMER_TOPIC and deliver_ms.isdecimal()
+    return is_timer and int(deliver_ms) - record.store_ms <= WARM_MS
 
 
 def _changed(damage: Damage, data: bytes) -> bytes:

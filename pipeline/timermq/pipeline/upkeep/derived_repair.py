@@ -61,6 +61,7 @@ class DerivedRepair:
         keys: Collection[QueueKey],
         begins: Mapping[QueueKey, int],
         first: Mapping[QueueKey, int],
+        ends: Mapping[QueueKey, int],
     ) -> None:
         """Make queues again; their files are set aside before.
 
@@ -68,6 +69,7 @@ class DerivedRepair:
             keys: The queues; those that ``begins`` does not have have no messages any more.
             begins: Position of the record that a queue begins with.
             first: Least queue offset of queues that begin behind a gap.
+            ends: Next queue offset of queues; those without records go on there.
 
         Raises:
             OSError: The disk refused; a repair can be run again.
@@ -87,7 +89,11 @@ class DerivedRepair:
         try:
             if wanted:
                 self._fill_queues(log, queues, wanted, first)
-                await queues.flush()
+            for key in keys:
+                if ends.get(key, 0) and (queue := queues.find_or_create(*key)).is_empty:
+                    queue.begin_at(ends[key])
+                    queues.mark_dirty(queue)
+            await queues.flush()
         finally:
             queues.close()
             log.close()

@@ -247,7 +247,7 @@ class LogCheck:
         for key in queues_with_files(self.disk, self.root) if self.holes else ():
             if key not in known:
                 units = self._queue(*key).units
-                offset = units.first_shown()
+                offset = units.first_from(self.start)
                 unit = units.unit(offset)
                 hole = None if unit is None else self._hole_of(unit[0], unit[1])
                 if hole is None:
@@ -364,6 +364,8 @@ class LogCheck:
             shown &= ~((block["size"] == FILLER_SIZE) & (block["phy_offset"] == 0))
             if shown.any():
                 at = first + int(shown.argmax())
+                if not self.register.is_deleted(key[0], int(block["phy_offset"][at - first])):
+                    self.ends[key] = at  # those before it were cleaned
                 yield Finding(
                     invariant=Invariant.FOLLOWS_LOG,
                     file=queue_directory(*key),

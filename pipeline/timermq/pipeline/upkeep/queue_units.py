@@ -47,6 +47,20 @@ class QueueUnits:
             first += 1
         return first
 
+    def first_from(self, position: int) -> int:
+        """Queue offset of the first unit of a record at this position or behind it.
+
+        Where there is none it is that of the first place without a unit, or behind the files.
+        """
+        end = self.row.end // UNIT.size
+        for first, block in self.blocks(self.first_offset, end):
+            is_there = (block["phy_offset"] >= position) & (block["size"] != FILLER_SIZE)
+            is_found = is_there | (block["size"] <= 0)
+            if is_found.any():
+                self.row.close()
+                return first + int(is_found.argmax())
+        return end
+
     def unit(self, offset: int) -> RawUnit | None:
         """The unit of a queue offset; None where the files end, or are zero."""
         at = (offset - self._first) * UNIT.size

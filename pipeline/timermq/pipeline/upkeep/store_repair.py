@@ -186,7 +186,7 @@ class StoreRepair:
                     pass
         keys |= self._first.keys()
         if keys:
-            await derived.rebuild_queues(keys, log.begins, self._first)
+            await derived.rebuild_queues(keys, log.begins, self._first, log.ends)
         if any(one.step is Step.REBUILD_INDEX for one in findings):
             await derived.rebuild_index(self.now_ms)
         if log.register.log_end > log.end or (keys and log.register.log_end):

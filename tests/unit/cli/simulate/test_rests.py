@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import attrs
 import pytest
 
 from timermq.cli.check_history.broken import Broken, Rule
@@ -16,6 +17,7 @@ from timermq.cli.simulate.seen_messages import SeenMessages
 from timermq.cli.simulate.segment_records import segment_records
 from timermq.cli.simulate.steps import Schedule, Transact, When
 from timermq.client.history import Event, Publish
+from timermq.pipeline.system_topics import TIMER_TOPIC
 from timermq.timerstore.disk_damage import DamageKind
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.fault_plan import Operation
@@ -175,6 +177,46 @@ def test_what_is_excused_is_what_was_damaged() -> None:
     assert not damage.explains(broken(Rule.NOT_BEFORE, name), Counter([name]), nothing)
     assert damage.hear("damaged message passed over: store repair puts an empty one in its place")
     assert damage.explains(broken(Rule.NOT_LOST, name), nothing, nothing)
+
+
+@pytest.mark.parametrize(
+    ("deliver_ms", "is_served", "is_left_damaged"),
+    [(60_005, True, True), (60_006, True, True), (60_005, False, True), (60_005, True, False)],
+    ids=["not compared", "waits longer", "of an earlier process", "left before"],
+)
+def test_a_place_that_a_timer_left_for_damaged(
+    deliver_ms: int, is_served: bool, is_left_damaged: bool
+) -> None:
+    """It is passed over rightly if the process that wrote the timer does not compare it."""
+    damage = DamageAtRest(
+        root=ROOT,
+        disk=MemoryDisk(),
+        now_ms=lambda: 7,
+        tell=lambda _: None,
+        seen=SeenMessages(is_sync=True),
+        counts=Counter[str](),
+    )
+    store = MessageStore.open(
+        damage.disk, ROOT, FILES, now_ms=lambda: 5, store_host=pack_host("127.0.0.1", 1)
+    )
+    text = b"UNIQ_KEY\x01M000001\x02TIMER_DELIVER_MS\x01%d\x02" % deliver_ms
+    store.put([Message(TIMER_TOPIC, 0, b"x" * 3_000, text)])
+    damage.disk.remove(f"{ROOT}/abort")
+    wanted = DamageDraw(kind=DamageKind.ZERO, seed=1, family=FileFamily.COMMIT_LOG)
+    damage.do(wanted, is_served=is_served)
+    (left,) = store.put([Message("A", 0, b"x" * 300, text)])
+    if is_left_damaged:
+        at = left.end - len(text) - 100
+        damage.disk.rot(LOG, at, b"y")
+    gap = Broken(
+        rule=Rule.OFFSETS, message_id="M000002", expected="A/0@0 behind A/0@-1", found="", lines=()
+    )
+    is_excused = (deliver_ms, is_served, is_left_damaged) == (60_005, True, True)
+
+    assert is_excused == damage.explains(gap, Counter(), Counter())
+    assert not damage.explains(
+        attrs.evolve(gap, expected="A/0@1 behind A/0@0"), Counter(), Counter()
+    )
 
 
 def test_a_start_is_refused_by_place_and_leaves_all_as_it_was() -> None:
