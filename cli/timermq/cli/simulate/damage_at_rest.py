@@ -193,17 +193,19 @@ class DamageAtRest:
         self._latest.clear()
 
     def _undo(self, damage: Damage) -> None:
-        """Put back what nobody has written since."""
+        """Put back what was damaged, unless it was written over since, as a repair does.
+
+        What a repair has written is whole by itself: a mixture of both would be a damage of ours.
+        """
         if not self.disk.exists(damage.path):
             return
         file = self.disk.open(damage.path, read_only=True)
         found = file.read(damage.offset, len(damage.before))
         file.close()
-        mended = bytes(
-            was if now == after else now
-            for was, after, now in zip(damage.before, damage.after, found, strict=False)
-        )
-        self.disk.rot(damage.path, damage.offset, mended)
+        places = list(zip(damage.before, damage.after, found, strict=False))
+        if all(now == after for was, after, now in places if was != after):
+            mended = bytes(now if was == after else was for was, after, now in places)
+            self.disk.rot(damage.path, damage.offset, mended)
 
     def hear(self, event: str) -> bool:
         """Take note of an error in the log; whether a damage explains it."""

@@ -17,7 +17,10 @@ from .staged_stream import StagedStream
 from .steps import Disconnect, Leaving
 
 ANSWER_SECONDS = 8.0
-"""Without an answer for so long, longer than a pull is held, the connection is given up."""
+"""Without an answer for so long, longer than a pull is held, the connection is given up.
+
+The time that bytes take comes on top: a large answer is long under way where windows are small.
+"""
 STOPPING_SECONDS = 0.01
 """For so long it may not be seen yet that a broker stops, and leaves requests without an answer."""
 SILENT_SECONDS = 100.0
@@ -80,12 +83,15 @@ class StagedLink:
         leaving, self.leaving = self.leaving, None
         began = trio.current_time()
         silent, self._active_at = began - self._active_at, began
+        data = b"".join(map(self._frames.encode, commands))
         try:
-            with trio.move_on_after(ANSWER_SECONDS):
-                await stream.send_all(b"".join(map(self._frames.encode, commands)))
+            with trio.move_on_after(
+                ANSWER_SECONDS + self._network.seconds_of(len(data))
+            ) as waiting:
+                await stream.send_all(data)
                 if leaving is not None:
                     await self._leave(stream, leaving)
-                await self._receive(stream, answers)
+                await self._receive(stream, answers, waiting)
             missing = [one.code for one in commands if answers[one.opaque] is None]
             if missing:
                 seconds = trio.current_time() - began
@@ -107,13 +113,16 @@ class StagedLink:
                 self._counts[f"refused: {rule}"] += 1
         return list(answers.values())
 
-    async def _receive(self, stream: StagedStream, answers: dict[int, Command | None]) -> None:
+    async def _receive(
+        self, stream: StagedStream, answers: dict[int, Command | None], waiting: trio.CancelScope
+    ) -> None:
         """Receive until every request has its answer, or the broker closes."""
         left = len(answers)
         while left:
             data = await stream.receive_some()
             if not data:
                 return
+            waiting.deadline += self._network.seconds_of(len(data))
             self._frames.receive_data(data)
             for answer in self._frames.events():
                 if answer.is_response and answer.opaque in answers:

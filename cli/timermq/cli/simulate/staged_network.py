@@ -125,6 +125,10 @@ class StagedNetwork:
         self._listener.offer(theirs)
         return StagedStream(there, back, ("127.0.0.1", 10_911))
 
+    def seconds_of(self, size: int) -> float:
+        """Seconds that so many bytes take at most, one window behind the other."""
+        return size / self._plan.window_size * self._plan.delay_max_ms / 1000
+
     def cut_all(self) -> None:
         """The listening process is gone: every connection is cut, and nobody listens."""
         for stream in self._accepted:

@@ -232,3 +232,28 @@ def test_a_start_is_refused_by_place_and_leaves_all_as_it_was() -> None:
     assert [f"a refused start has changed {LOG}"] == list(damage.end_refused())
     assert before != damage.disk.open(LOG).read(0, 4_096)
     assert not damage.is_refused(error)
+
+
+def test_a_refused_start_takes_back_what_was_damaged_and_no_more() -> None:
+    """What was written beside it stays."""
+    damage, _ = damaged(1)
+    whole, zeroed = left_store().open(LOG).read(0, 4_096), damage.disk.open(LOG).read(0, 4_096)
+    damage.disk.rot(LOG, 4_000, b"x")
+    damage.begin_start()
+
+    assert whole != zeroed
+    assert [] == list(damage.end_refused())
+    assert whole[:4_000] + b"x" + whole[4_001:] == damage.disk.open(LOG).read(0, 4_096)
+
+
+def test_what_was_written_over_a_damage_is_not_mixed_with_what_stood_there() -> None:
+    """A repair that was cut off: its zeros are its own, though the damage had brought zeros too."""
+    damage, _ = damaged(1)
+    whole, zeroed = left_store().open(LOG).read(0, 4_096), damage.disk.open(LOG).read(0, 4_096)
+    first = next(at for at in range(4_096) if whole[at] != zeroed[at])
+    damage.disk.rot(LOG, first, b"repaired")
+    written = damage.disk.open(LOG).read(0, 4_096)
+    damage.begin_start()
+
+    assert [] == list(damage.end_refused())
+    assert written == damage.disk.open(LOG).read(0, 4_096)
