@@ -205,11 +205,11 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
         if queue.is_empty and queue.max_offset < end:
             # All its records are cleaned: their numbers are not given out again.
             queue.begin_at(end)
-    notes = (*plan.notes, *redispatch.notes)
     if not store.read_only:
         write_boot_note(store.disk, store.root, log.max_offset, durably=bool(plan.lost))
-        for note in notes:
-            log_lines.warning("store recovered", root=store.root, note=note)
+    notes = (*plan.notes, *redispatch.notes)
+    for note in notes:
+        log_lines.warning("store recovered", root=store.root, note=note)
     return RecoveryReport(
         last_exit_ok=store.last_exit_ok,
         scan_from=plan.scan_from,
