@@ -117,8 +117,6 @@ class ConfigSaver:
         self._changed = Signal()
         self._saved: dict[str, int] = {}
         self._waiting: list[trio.Event] = []
-        self._under_way: str | None = None
-        """Path of the file that is being replaced: its seal is not that of what stands there."""
 
     @property
     def changed(self) -> Callable[[], None]:
@@ -180,10 +178,8 @@ class ConfigSaver:
             failure: What is wrong with it.
 
         Returns:
-            Whether it is the file of one of the tables. One that is being replaced stays.
+            Whether it is the file of one of the tables.
         """
-        if path == self._under_way:
-            return True
         for table in (*self._prompt, *self._periodic):
             if path == f"{self._root}/{table.path}":
                 self._set_aside(path, failure)
@@ -250,7 +246,7 @@ class ConfigSaver:
         for table in tables:
             changes = table.changes
             if self._saved.get(table.path) != changes:
-                self._under_way = path = f"{self._root}/{table.path}"
+                path = f"{self._root}/{table.path}"
                 try:
                     await save_sealed(self._disk, path, fastjson(table.to_json()))
                 except OSError as error:
@@ -258,8 +254,6 @@ class ConfigSaver:
                         raise
                     log.warning("no room for a table, saved later", path=path, error=str(error))
                     continue
-                finally:
-                    self._under_way = None
                 self._saved[table.path] = changes
 
 

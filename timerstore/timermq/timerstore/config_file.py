@@ -19,6 +19,9 @@ Source: Java ``ConfigManager``, ``MixAll.string2File``, ``RemotingSerializable.t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import partial
+
 import attrs
 
 from .disk import Disk, File, is_for_a_while
@@ -52,10 +55,23 @@ def load_json(disk: Disk, path: str) -> object | None:
         StoreFormatError: There is a file, and neither it nor its ``.bak`` can be read; it says
             what is wrong with the first.
     """
+    places = (path, f"{path}.bak")
+    return first_table((place, partial(read_bytes, disk, place)) for place in places)
+
+
+def first_table(copies: Iterable[tuple[str, Callable[[], bytes | None]]]) -> object | None:
+    """What the first copy of a table says that says anything; None when none does.
+
+    Args:
+        copies: The path of each, and what reads its bytes.
+
+    Raises:
+        StoreFormatError: A copy cannot be read, and the others say nothing; of the first such one.
+    """
     failure: StoreFormatError | None = None
-    for candidate in (path, f"{path}.bak"):
+    for path, read in copies:
         try:
-            found = parse_table(candidate, read_bytes(disk, candidate) or b"")
+            found = parse_table(path, read() or b"")
             if found is not None:
                 return found
         except StoreFormatError as error:
@@ -96,8 +112,16 @@ def parse_table(path: str, data: bytes) -> object | None:
     return parse_json(text, path) if text.strip() else None
 
 
-async def save_json(disk: Disk, path: str, text: str) -> None:
+async def save_json(
+    disk: Disk, path: str, text: str, at_change: Callable[[], None] = lambda: None
+) -> None:
     """Replace a configuration file, keeping the old one as ``.bak``. One at a time for a path.
+
+    Args:
+        disk: Where the file is.
+        path: Its path.
+        text: What it says from now on.
+        at_change: Called as soon as the file, or its ``.bak``, is another one.
 
     Raises:
         OSError: The disk refused.
@@ -112,6 +136,7 @@ async def save_json(disk: Disk, path: str, text: str) -> None:
     finally:
         file.close()
     _swap(disk, path)
+    at_change()
     for one in (*changed, directory):
         await disk.sync_dir(one)
     second = _write_second(disk, path, text)
@@ -121,6 +146,7 @@ async def save_json(disk: Disk, path: str, text: str) -> None:
         finally:
             second.close()
         disk.rename(f"{path}.tmp", f"{path}.bak")
+        at_change()
         await disk.sync_dir(directory)
 
 

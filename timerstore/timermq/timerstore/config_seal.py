@@ -27,11 +27,12 @@ A missing or damaged ``NAME.sum`` seals nothing. It needs no sync: an old one ha
 from __future__ import annotations
 
 import re
+from functools import partial
 from zlib import crc32
 
 import attrs
 
-from .config_file import keep_second, parse_table, read_bytes, save_json, save_json_now
+from .config_file import first_table, keep_second, read_bytes, save_json, save_json_now
 from .disk import Disk
 from .errors import StoreError, StoreFormatError
 from .flipped_bit import flipped_bit, mended
@@ -67,15 +68,14 @@ class Seal:
 
 
 async def save_sealed(disk: Disk, path: str, text: str) -> None:
-    """``save_json``, with seals.
+    """``save_json``, with seals, which are those of what stands there whenever others look.
 
     Raises:
         OSError: The disk refused.
 
     Cancellation: the file is the old or the new one, and whole.
     """
-    await save_json(disk, path, text)
-    save_seals(disk, path)
+    await save_json(disk, path, text, partial(save_seals, disk, path))
 
 
 def save_sealed_now(disk: Disk, path: str, text: str) -> None:
@@ -107,21 +107,12 @@ def load_sealed(disk: Disk, path: str, *, read_only: bool) -> object | None:
         StoreFormatError: There is a file, and neither it nor its ``.bak`` can be read.
         UnsealedBitError: One bit has changed, and so has the time.
     """
-    failure: StoreFormatError | None = None
-    for name in (path, f"{path}.bak"):
-        try:
-            if name == path:
-                data = sealed_bytes(disk, path, read_only=read_only)
-            else:
-                data = backup_bytes(disk, path)
-            found = parse_table(name, data or b"")
-            if found is not None:
-                return found
-        except StoreFormatError as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
-    return None
+    return first_table(
+        (
+            (path, partial(sealed_bytes, disk, path, read_only=read_only)),
+            (f"{path}.bak", partial(backup_bytes, disk, path)),
+        )
+    )
 
 
 def save_seals(disk: Disk, path: str) -> None:
