@@ -193,7 +193,7 @@ class TimerMessageStore:
             self.files.close()
 
     async def _run_until_damage(self, task_status: trio.TaskStatus[None]) -> None:
-        """Run the stages; damage ends them, and they begin anew: once, if no seal tells of it."""
+        """Run the stages; damage ends them, and they begin again: once, if no seal tells of it."""
         try:
             await self._run_stages(task_status)
         except* ChainError as damage:

@@ -26,7 +26,7 @@ def lost_segments(names: Sequence[str], sealed: Sequence[str], segment_size: int
         segment_size: Bytes of one.
 
     Returns:
-        Their names: those between others, and those before the first. None where a file is no
+        Their names: those between others, and those before the first. No names where a file is no
         segment of this log, or more are lost than are there.
     """
     starts = [int(name) for name in names if name.isascii() and name.isdigit()]

@@ -141,7 +141,8 @@ class QueueReader:
         records = tuple(run for run in commit_log.records_at(runs) if run is not None)
         if len(records) < len(runs):
             return None
-        if not all(map(self._is_record, positions[:count].tolist(), sizes[:count].tolist())):
+        (old,) = np.nonzero(positions[:count] < commit_log.old.end)
+        if not all(map(self._is_record, positions[old].tolist(), sizes[old].tolist())):
             return None
         return _result(queue, GetStatus.FOUND, offset + count, records, count)
 

@@ -47,8 +47,9 @@ class SealReader:
         number = (first - segment_start) // STRETCH_SIZE
         last: int | None = None
         with self._pages(segment_start) as pages:
-            for at in range(number * PAGE_SIZE, 0 if pages is None else pages.size(), READ_SIZE):
-                assert pages is not None
+            if pages is None:
+                return None
+            for at in range(number * PAGE_SIZE, pages.size(), READ_SIZE):
                 data = pages.read(at, READ_SIZE)
                 if data.count(0) < len(data):
                     start = segment_start + at // PAGE_SIZE * STRETCH_SIZE

@@ -47,15 +47,11 @@ def hole_finding(row: SegmentRow, hole: Hole) -> Finding:
 def lost_end_finding(row: SegmentRow, hole: Hole, reach: LogReach) -> Finding:
     """What is lost of the end of the log, where nothing good follows."""
     how = "the process was killed" if reach.was_killed else "the last start made them durable"
-    return Finding(
-        invariant=Invariant.NOT_LOST,
-        file=row.path_of(_segment_of(row, hole.position)),
-        offset=hole.position % row.segment_size,
+    finding = hole_finding(row, hole)
+    return attrs.evolve(
+        finding,
         expected=f"records up to {hole.end}, which were there: {how}",
-        found=f"{hole.size} bytes that are none: {hole.reason}; their messages are lost",
-        severity=Severity.LOST,
-        step=Step.FILL_HOLE,
-        subject=hole,
+        found=f"{finding.found}; their messages are lost",
     )
 
 

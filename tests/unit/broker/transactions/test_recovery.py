@@ -168,17 +168,22 @@ async def test_a_damaged_half_message_is_set_aside() -> None:
     assert bodies(again) == []
 
 
+async def damaged_group(rig: Rig, half: Command) -> int:
+    """Stop, and flip two bits in the group of a half message; the position of its record."""
+    damaged_py = int(half.ext["msgId"][16:], 16)
+    at = rig.broker.store.commit_log.read(damaged_py, 400).index(b"PGROUP")
+    await rig.broker.store.aclose()
+    for place in (at, at + 5):
+        flip_bit(rig.broker.store.disk, f"{ROOT}/commitlog/{0:020}", damaged_py + place, 0x01)
+    return damaged_py
+
+
 async def test_a_half_message_unlike_its_seal_is_set_aside_after_a_start() -> None:
     """Its checksum fits: its group is damaged. The start leaves it open till then."""
     rig = Rig()
     half = send_half(rig, "K0")
-    damaged_py = int(half.ext["msgId"][16:], 16)
-    at = rig.broker.store.commit_log.read(damaged_py, 400).index(b"PGROUP")
-    await rig.broker.store.aclose()
-    disk = rig.broker.store.disk
-    for place in (at, at + 5):
-        flip_bit(disk, f"{ROOT}/commitlog/{0:020}", damaged_py + place, 0x01)
-    broker = open_broker(rig.clock, disk=disk)
+    damaged_py = await damaged_group(rig, half)
+    broker = open_broker(rig.clock, disk=rig.broker.store.disk)
     before = open_offsets(broker)
     answer = end_at(broker, half, COMMIT)
     await broker.transaction_check.check()
@@ -197,13 +202,8 @@ async def test_a_damaged_half_message_that_was_committed_is_done() -> None:
     half = send_half(rig, "K0")
     put_record(rig, Message("P", 0, bytes(2 * SECTOR_SIZE)))
     java_commit(rig, half, "K0")
-    damaged_py = int(half.ext["msgId"][16:], 16)
-    at = rig.broker.store.commit_log.read(damaged_py, 400).index(b"PGROUP")
-    await rig.broker.store.aclose()
-    disk = rig.broker.store.disk
-    for place in (at, at + 5):
-        flip_bit(disk, f"{ROOT}/commitlog/{0:020}", damaged_py + place, 0x01)
-    broker = open_broker(rig.clock, disk=disk)
+    await damaged_group(rig, half)
+    broker = open_broker(rig.clock, disk=rig.broker.store.disk)
     await broker.transaction_check.check()
 
     assert open_offsets(broker) == []
