@@ -10,6 +10,7 @@ from timermq.timerstore.mapped_file_queue import MappedFileQueue
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.seal_page import SECTOR_SIZE, STRETCH_SIZE
 from timermq.timerstore.seal_reader import seals_directory
+from timermq.timerstore.seal_scrub import SealScrub
 from timermq.timerstore.seals import SealMoment, remove_seals
 
 LOG = "/store/log"
@@ -229,3 +230,33 @@ def test_pages_made_behind_a_start_outlast_a_power_cut() -> None:
     log.disk.power_cut()
 
     assert ["0" * 20] == log.disk.list_dir(seals_directory(LOG))
+
+
+@given(plan=steps, bit=st.integers(0), is_damaged=st.booleans())
+def test_a_log_without_seals_is_sealed_again(
+    plan: list[tuple[str, int]], bit: int, is_damaged: bool
+) -> None:
+    """Each flipped bit of what was there at the start is found then, also behind a power cut."""
+    log = led(plan, SealMoment.APPEND)
+    log.append(SEGMENT_SIZE)
+    log.flush()
+    directory = seals_directory(LOG)
+    if is_damaged:
+        for name in log.disk.list_dir(directory):
+            log.disk.open(f"{directory}/{name}").write(8, b"\xff")
+    else:
+        remove_seals(log.disk, LOG)
+    log.kill()
+    SealScrub(log.queue, lambda _: None).seal(log.queue.min_offset, log.queue.wrote)
+    log.flush()
+    log.disk.power_cut()
+    log.kill()
+    at = bit % (8 * len(log.written))
+    segment = log.queue.segment_at(at // 8)
+    assert segment is not None
+    offset = at // 8 - segment.start
+    (value,) = segment.file.read(offset, 1)
+    segment.file.write(offset, bytes([value ^ 1 << at % 8]))
+
+    found = log.queue.mend(0, len(log.written), only_look=True)
+    assert found == [at // 8 - offset % SECTOR_SIZE]

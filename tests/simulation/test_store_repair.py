@@ -16,6 +16,7 @@ from damaged_stores import (
     checked,
     clock_at,
     damage_of,
+    flip_bit,
     golden_checked,
     golden_image,
     mendable,
@@ -37,6 +38,7 @@ from simulation.staged_service import (
 )
 from timermq.pipeline import TIMER_TOPIC
 from timermq.pipeline.system_topics import OWN_TOPICS
+from timermq.pipeline.upkeep.aside import NoRoomError
 from timermq.pipeline.upkeep.finding import Invariant, Severity
 from timermq.pipeline.upkeep.log_survey import Found, LogSurvey
 from timermq.pipeline.upkeep.segment_row import SegmentRow
@@ -50,6 +52,7 @@ from timermq.timerstore.message import Message
 from timermq.timerstore.properties import find
 from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.record import decode_record, record_properties
+from timermq.timerstore.seal_reader import seals_directory
 
 FAMILIES = (*SYNCED_FAMILIES, FileFamily.CONFIG)
 LOSSES = ("missing", "short", "empty")
@@ -466,3 +469,41 @@ async def test_a_roll_that_is_lost_in_a_hole(autojump_clock: MockClock) -> None:
     assert report.is_mended
     assert [first.body] == arrived == ["far"]
     assert [] == mendable(damage_of(checked(disk, now_ms=clock.now_ms())))
+
+
+async def test_a_repaired_log_is_sealed(autojump_clock: MockClock) -> None:
+    """A flipped bit of a property behind a repair is found and put right, wherever it is."""
+    disk = on_disk(await small_image())
+    (hole, *_), path = sorted(records(disk)), f"{ROOT}/commitlog/{0:020d}"
+    file = disk.open(path)
+    file.write(hole, bytes(100))
+    report = await repair(checked(disk))
+    whole = records(disk)
+    places = [at + data.index(b"REAL_TOPIC") for at, data in whole.items() if b"REAL_TOPIC" in data]
+    segment_size = SMALL_FILES.mapped_file_size_commit_log
+    for at in (one for one in places if one < segment_size):
+        flip_bit(disk, path, at, 1)
+        (found,) = damage_of(checked(disk))
+        await repair(checked(disk))
+
+        assert (path.removeprefix(f"{ROOT}/"), at) == (found.file, found.offset)
+    file.close()
+
+    assert report.is_mended
+    assert len(places) > 10
+    assert records(disk) == whole
+
+
+async def test_a_repair_without_room_leaves_the_seals(autojump_clock: MockClock) -> None:
+    """It changes nothing, so what it would have changed is sealed as before."""
+    disk = on_disk(await small_image())
+    file = disk.open(f"{ROOT}/commitlog/{0:020d}")
+    file.write(0, bytes(100))
+    file.close()
+    before = read_image(disk, seals_directory(f"{ROOT}/commitlog"))
+    disk.total = disk.usage(ROOT).used
+    with pytest.raises(NoRoomError):
+        await repair(checked(disk))
+
+    assert before
+    assert before == read_image(disk, seals_directory(f"{ROOT}/commitlog"))

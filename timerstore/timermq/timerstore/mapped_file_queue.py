@@ -72,7 +72,8 @@ class MappedFileQueue:
         """Everything before it is durable."""
         self._unsynced_dirs: dict[str, int] = {}
         """Directories whose entries changed and are not durable, with the count of changes."""
-        self._seals = sealed and Seals(disk, directory, segment_size, sealed, read_only=read_only)
+        self.seals = sealed and Seals(disk, directory, segment_size, sealed, read_only=read_only)
+        """Of what is in the log; None: it gets none."""
 
     @property
     def min_offset(self) -> int:
@@ -170,8 +171,8 @@ class MappedFileQueue:
         self.wrote = offset
         self.flushed_where = min(self.flushed_where, offset)
         last = self.segment_at(offset) or (self.segments[-1] if self.segments else None)
-        if self._seals is not None and last is not None:
-            self._seals.begin(last.start, offset, last.file)
+        if self.seals is not None and last is not None:
+            self.seals.begin(last.start, offset, last.file)
 
     def segment_at(self, offset: int) -> MappedFile | None:
         """The segment that covers ``offset``."""
@@ -225,8 +226,8 @@ class MappedFileQueue:
             segment.is_reserved = True
         assert segment.start <= offset <= offset + len(data) <= segment.end
         segment.file.write(offset - segment.start, data)
-        if self._seals is not None:
-            self._seals.extend(offset, data)
+        if self.seals is not None:
+            self.seals.extend(offset, data)
         self.wrote = max(self.wrote, offset + len(data))
 
     def start_segment(self, offset: int) -> None:
@@ -248,8 +249,8 @@ class MappedFileQueue:
                 file.map()
             else:
                 file.truncate(self.segment_size)
-            if self._seals is not None:
-                for directory in self._seals.start_segment(offset):
+            if self.seals is not None:
+                for directory in self.seals.start_segment(offset):
                     self._note_change(directory)
         except OSError:
             file.close()
@@ -289,8 +290,8 @@ class MappedFileQueue:
         if not files:
             await trio.lowlevel.checkpoint()
             return self.flushed_where
-        if self._seals is not None:
-            self._seals.seal()
+        if self.seals is not None:
+            self.seals.seal()
         await self._disk.sync(*files)
         for directory, count in list(self._unsynced_dirs.items()):
             await self._disk.sync_dir(directory)
@@ -308,8 +309,8 @@ class MappedFileQueue:
 
         Cancellation: the next call does it.
         """
-        if self._seals is not None:
-            await self._seals.flush()
+        if self.seals is not None:
+            await self.seals.flush()
 
     def mend(self, first: int, end: int, *, only_look: bool = False) -> list[int]:
         """Compare what stands in [first, end) with its seals; put single words right, or look only.
@@ -321,8 +322,8 @@ class MappedFileQueue:
             OSError: The disk failed.
         """
         left: list[int] = []
-        if self._seals is not None:
-            compare = self._seals.damaged if only_look else self._seals.mend
+        if self.seals is not None:
+            compare = self.seals.damaged if only_look else self.seals.mend
             for segment in self.segments:
                 start, to = max(first, segment.start), min(end, segment.end)
                 if start < to:
@@ -335,8 +336,8 @@ class MappedFileQueue:
         Raises:
             OSError: The disk failed.
         """
-        if self._seals is not None and not self._read_only:
-            self._seals.close()
+        if self.seals is not None and not self._read_only:
+            self.seals.close()
             remove_seals(self._disk, self._directory)
 
     def rewrite(self, first: int) -> None:
@@ -368,8 +369,8 @@ class MappedFileQueue:
         """Close all files; nothing is written."""
         for segment in self.segments:
             segment.file.close()
-        if self._seals is not None:
-            self._seals.close()
+        if self.seals is not None:
+            self.seals.close()
 
     def _is_behind(self, segment: MappedFile, offset: int) -> bool:
         return segment.start > offset or (segment.start == offset and len(self.segments) > 1)
@@ -377,8 +378,8 @@ class MappedFileQueue:
     def _drop(self, segment: MappedFile) -> None:
         segment.file.close()
         if not self._read_only:
-            if self._seals is not None:
-                self._seals.drop(segment.start)
+            if self.seals is not None:
+                self.seals.drop(segment.start)
             self._disk.remove(segment.file.path)
             # A removed segment must not come back behind data that is durable by then.
             self._note_change(self._directory)

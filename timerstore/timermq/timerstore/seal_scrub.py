@@ -1,9 +1,9 @@
 """A log in segments, compared with its seals a piece at a time while it is served.
 
-A piece is a few stretches of seals, read in one go. A damaged word is put right in its place; what
-stays damaged is told to the log's readers, which are the gate before a body leaves. What the disk
-cannot read is told by its place and counted, and says nothing of what stands there: the next pass
-may be able to read it.
+A piece is a few stretches of seals, read in one go. What was there at the start without a seal is
+sealed, as it is. A damaged word is put right in its place; what stays damaged is told to the log's
+readers, which are the gate before a body leaves. What the disk cannot read is told by its place and
+counted, and says nothing of what stands there: the next pass may be able to read it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,24 @@ class SealScrub:
         limit = min(segment.end, end)
         number = (at - segment.start) // STRETCH_SIZE
         to = min(segment.start + number * STRETCH_SIZE + PIECE_SIZE, limit)
-        return self.compare(segment, at, to)
+        found = self.compare(segment, at, to)
+        self.seal(at, to)
+        return found
+
+    def seal(self, at: int, to: int) -> None:
+        """Seal [at, to) as far as it was there at the start and has no seal.
+
+        ``MappedFileQueue.flush_seals`` makes that durable; without room nothing is sealed.
+
+        Raises:
+            OSError: The disk failed.
+        """
+        seals = self._files.seals
+        if seals is not None and not self.is_unread(at, to):
+            for segment in self._files.segments:
+                first, end = max(at, segment.start), min(to, segment.end)
+                if first < end:
+                    seals.seal_old(segment.start, segment.file, first, end)
 
     def compare(self, segment: MappedFile, at: int, to: int) -> Scrubbed:
         """Compare [at, to) of a segment, which is a piece at most; ``OSError`` as for ``step``."""

@@ -85,6 +85,7 @@ class Seals(SealReader):
     ) -> None:
         super().__init__(disk, directory)
         self._segment_size = segment_size
+        self._stretch_count = -(-segment_size // STRETCH_SIZE)
         self._read_only = read_only
         self._waiting_size_max = WAITING_SIZE_MAX if moment is SealMoment.FLUSH else 0
         self._waiting: list[tuple[int, Bytes]] = []
@@ -101,7 +102,11 @@ class Seals(SealReader):
         stands there: it was damaged before it was full."""
         self._end = -1
         """Where the next bytes are appended."""
+        self._begun_at = 0
+        """Where the stretch begins in which ``begin`` went on; 0 when nothing is sealed."""
         self._unsynced: list[File] = []
+        self._has_new_name = False
+        """Pages were made whose name is not durable."""
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -140,6 +145,7 @@ class Seals(SealReader):
             self._disk.sync_now(self._file)
         else:
             self._unsynced = [self._file]
+        self._begun_at = self._page.start
 
     def _cut(self, pages: File, segment_start: int, end: int, segment: File) -> bool:
         """Let the pages end at ``end``; whether any seal behind it is gone."""
@@ -252,6 +258,49 @@ class Seals(SealReader):
         self._tail, self._end = b"", segment_start
         self._damage = 0
 
+    def seal_old(self, segment_start: int, segment: File, first: int, end: int) -> None:
+        """Seal the whole stretches of [first, end) that have no page and were there at ``begin``.
+
+        RocketMQ wrote them, or their pages are lost or damaged. What has no seal counts as good, so
+        it is sealed as it is. Without room nothing is sealed. The next ``flush`` makes it durable.
+
+        Args:
+            segment_start: Where the segment begins.
+            segment: Its file.
+            first: Position in the log, in this segment.
+            end: Position; of a stretch that ends behind it nothing is sealed.
+
+        Raises:
+            OSError: The disk failed.
+        """
+        end = min(end, self._begun_at)
+        stop = segment_start + self._segment_size
+        file: File | None = None
+        try:
+            for number in range((first - segment_start) // STRETCH_SIZE, self._stretch_count):
+                at = segment_start + number * STRETCH_SIZE
+                to = min(at + STRETCH_SIZE, stop)
+                if to > end:
+                    break
+                file = file or self._unsynced_pages(segment_start)
+                if self.read_page(file, segment_start, number) is None:
+                    seals = seals_of(segment.read(at - segment_start, to - at))
+                    file.write(number * PAGE_SIZE, encode_pages(at, to - at, seals))
+        except OSError as error:
+            if not is_for_a_while(error):
+                raise
+
+    def _unsynced_pages(self, segment_start: int) -> File:
+        """The pages of an old segment, among those that the next ``flush`` syncs."""
+        path = self.path(segment_start)
+        for file in self._unsynced:
+            if file.path == path:
+                return file
+        self._has_new_name |= not self._disk.exists(path)
+        file = self._create(segment_start)
+        self._unsynced.append(file)
+        return file
+
     async def flush(self) -> None:
         """Make the seals durable.
 
@@ -265,6 +314,9 @@ class Seals(SealReader):
         try:
             if files:
                 await self._disk.sync(*files)
+            if self._has_new_name:
+                await self._disk.sync_dir(self.directory)
+                self._has_new_name = False
         except BaseException:
             self._unsynced += [one for one in files if one not in self._unsynced]
             raise
@@ -290,7 +342,7 @@ class Seals(SealReader):
             file.close()
         if self._file is not None:
             self._file.close()
-        self._unsynced, self._file, self._end = [], None, -1
+        self._unsynced, self._file, self._end, self._begun_at = [], None, -1, 0
         self._waiting, self._waiting_size = [], 0
 
     def _create(self, segment_start: int) -> File:
@@ -298,7 +350,7 @@ class Seals(SealReader):
         is_new = not self._disk.exists(path)
         file = self._disk.open(path, create=True)
         try:
-            file.allocate(-(-self._segment_size // STRETCH_SIZE) * PAGE_SIZE)
+            file.allocate(self._stretch_count * PAGE_SIZE)
         except OSError:
             file.close()
             if is_new:

@@ -12,6 +12,7 @@ from timermq.timerstore.disk import Disk
 from timermq.timerstore.message import TRANSACTION_MASK
 from timermq.timerstore.record_layout import QUEUE_ID_AT, QUEUE_OFFSET_AT, SYS_FLAG_AT
 from timermq.timerstore.record_spans import record_spans
+from timermq.timerstore.seals import Seals
 
 from .aside import Aside
 from .finding import Finding, Step
@@ -44,6 +45,8 @@ class LogRepair:
         self._root = root
         self._aside = aside
         self._log = log
+        row = log.row
+        self._seals = Seals(disk, f"{root}/{row.directory}", row.segment_size, read_only=False)
 
     def run(self, findings: Sequence[Finding]) -> bool:
         """Do the log's steps of some findings; whether anything was changed.
@@ -75,8 +78,7 @@ class LogRepair:
 
     def _restore_length(self, start: int) -> None:
         row = self._log.row
-        path = row.path_of(start)
-        self._aside.copy(path)
+        path = self._begin_change(start)
         file = self._disk.open(f"{self._root}/{path}", create=True)
         try:
             if file.size() > row.segment_size:
@@ -103,8 +105,7 @@ class LogRepair:
         """Write inside one segment, durably."""
         row = self._log.row
         start = position - position % row.segment_size
-        path = row.path_of(start)
-        self._aside.copy(path)
+        path = self._begin_change(start)
         file = self._disk.open(f"{self._root}/{path}")
         try:
             file.write(position - start, data)
@@ -112,14 +113,25 @@ class LogRepair:
         finally:
             file.close()
 
+    def _begin_change(self, start: int) -> str:
+        """Keep the original of a segment, then drop its seals; its path under the root.
+
+        Seals of bytes that are replaced would say for ever that these are damaged.
+        """
+        path = self._log.row.path_of(start)
+        self._aside.copy(path)
+        self._seals.drop(start)
+        return path
+
     def _cut_tail(self, end: int) -> None:
         """Zero what stands behind the end in its segment; later segments are set aside."""
         row = self._log.row
         for segment in row.segments:
             if segment.start >= end and segment.start > row.start:
+                self._seals.drop(segment.start)
                 self._aside.move(segment.path)
             elif segment.start + row.segment_size > end:
-                self._aside.copy(segment.path)
+                self._begin_change(segment.start)
                 zero_behind(self._disk, f"{self._root}/{segment.path}", max(end - segment.start, 0))
 
 

@@ -22,7 +22,9 @@ import attrs
 
 from timermq.timerstore.boot_note import remove_boot_note
 from timermq.timerstore.errors import StoreError
-from timermq.timerstore.seals import remove_seals
+from timermq.timerstore.mapped_file_queue import MappedFileQueue
+from timermq.timerstore.seal_scrub import SealScrub
+from timermq.timerstore.seals import SealMoment
 from timermq.timerstore.store_lock import StoreLock
 
 from .aside import Aside
@@ -72,6 +74,8 @@ class StoreRepair:
     """By file, offset, expected and found: what a later round finds still is told once."""
     _first: dict[QueueKey, int] = attrs.field(factory=dict[QueueKey, int], init=False)
     """Queues that begin behind a gap."""
+    _is_log_changed: bool = attrs.field(default=False, init=False)
+    """Segments of the commit log were changed and have no seals."""
 
     async def run(self) -> RepairReport:
         """Repair the store.
@@ -95,6 +99,8 @@ class StoreRepair:
                 await self._mend_timers(log, aside)
             finally:
                 log.close()
+            if self._is_log_changed:
+                await self._seal_log(log.end)
             left = tuple(filter(is_damage, store.find()))
         finally:
             lock.release()
@@ -138,16 +144,33 @@ class StoreRepair:
         """Mend what a walk over the log found; whether anything was changed."""
         if not any(one.step in LOG_STEPS for one in findings):
             return False
-        # First: those of bytes that are replaced would say for ever that these are damaged, and
-        # the log may end earlier than the last start has noted.
+        # First: the log may end earlier than the last start has noted.
         remove_boot_note(self.store.disk, self.store.root)
-        remove_seals(self.store.disk, f"{self.store.root}/commitlog")
+        self._is_log_changed = True
         repair = LogRepair(self.store.disk, self.store.root, aside, log)
         is_changed = repair.run(findings)
         for gap in repair.unplaced:
             key = (gap.topic, gap.queue_id)
             self._first[key] = max(self._first.get(key, 0), gap.end)
         return is_changed
+
+    async def _seal_log(self, end: int) -> None:
+        """Seal the commit log as it is now; without room the scrub does it later."""
+        store = self.store
+        files = MappedFileQueue(
+            store.disk,
+            f"{store.root}/commitlog",
+            store.store_options.mapped_file_size_commit_log,
+            reserve=True,
+            sealed=SealMoment.APPEND,
+        )
+        try:
+            files.load()
+            files.set_end(end)
+            SealScrub(files, lambda _: None).seal(files.min_offset, end)
+            await files.flush_seals()
+        finally:
+            files.close()
 
     async def _mend_timers(self, log: LogCheck, aside: Aside) -> None:
         store = self.store

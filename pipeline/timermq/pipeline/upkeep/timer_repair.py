@@ -123,11 +123,14 @@ class TimerRepair:
             files = TimerFiles.open(self.disk, self.root, self.timer_options)
             try:
                 found = recover(files, store, self.timer_options, self.now_ms)
+                timer_log = files.timer_log
+                timer_log.scrub.seal(timer_log.min_pos, timer_log.max_pos)
+                await timer_log.flush()
                 files.wheel.write_dirty(files.wheel.snapshot_dirty())
                 self.disk.sync_now(files.wheel.file)
                 files.checkpoint.update(
                     last_read_time_ms=found.read_ms,
-                    last_timer_log_flush_pos=files.timer_log.max_pos,
+                    last_timer_log_flush_pos=timer_log.max_pos,
                     last_timer_queue_offset=found.queue_offset,
                     scan_py=found.scan_py,
                     precision_ms=self.timer_options.timer_precision_ms,
