@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.seal_page import SECTOR_SIZE, STRETCH_SIZE
-from timermq.timerstore.seal_reader import seals_directory
+from timermq.timerstore.seal_reader import remove_seals, seals_directory
 from timermq.timerstore.seal_scrub import SealScrub
-from timermq.timerstore.seals import SealMoment, remove_seals
+from timermq.timerstore.seals import SealMoment
 
 LOG = "/store/log"
 SEGMENT_SIZE = STRETCH_SIZE + 3 * SECTOR_SIZE + 100

@@ -26,7 +26,7 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import decode_record
 from timermq.timerstore.record_layout import BODY_LENGTH_AT, MAGIC_AT, PHY_OFFSET_AT
-from timermq.timerstore.seals import remove_seals
+from timermq.timerstore.seal_reader import remove_seals
 
 LOG = f"{ROOT}/commitlog/{0:020}"
 TIMER_LOG = f"{ROOT}/timerlog/{0:020}"

@@ -12,7 +12,7 @@ from timermq.pipeline.upkeep.known_end import checkpoint_page
 from timermq.timerstore.boot_note import NAME as BOOT
 from timermq.timerstore.disk_damage import Image
 from timermq.timerstore.memory_disk import MemoryDisk
-from timermq.timerstore.seals import remove_seals
+from timermq.timerstore.seal_reader import remove_seals
 
 LOG = f"commitlog/{0:020d}"
 

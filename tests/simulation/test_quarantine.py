@@ -39,7 +39,7 @@ from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.record_layout import BODY_AT
 from timermq.timerstore.seal_page import SECTOR_SIZE
-from timermq.timerstore.seals import remove_seals
+from timermq.timerstore.seal_reader import remove_seals
 from timermq.timerstore.store_options import StoreOptions
 
 SLOT_MS = START_MS // 1000 * 1000 + 2_000

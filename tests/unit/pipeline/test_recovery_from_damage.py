@@ -18,7 +18,7 @@ from timermq.timerlog import UNIT, ChainError, TimerCheckpoint
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.record_layout import MAGIC_AT, MAGIC_V1, QUEUE_OFFSET_AT
-from timermq.timerstore.seals import remove_seals
+from timermq.timerstore.seal_reader import remove_seals
 from unit.pipeline.crashed_store import (
     CANCELLED,
     CHECKPOINT,

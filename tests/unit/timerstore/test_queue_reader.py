@@ -24,7 +24,8 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.queue_reader import FILTERED_RECORDS_MAX, TagsFilter
 from timermq.timerstore.record import decode_record
 from timermq.timerstore.record_layout import BODY_AT
-from timermq.timerstore.seals import remove_seals
+from timermq.timerstore.seal_reader import remove_seals
+from timermq.timerstore.store_checkpoint import EXTENSION_AT
 
 
 def new_store(**changes: Any) -> MessageStore:  # noqa: ANN401 - passed on
@@ -263,19 +264,42 @@ def test_the_time_of_an_ipv6_producers_message() -> None:
 
 @pytest.mark.parametrize("at", [0, BODY_AT])
 @pytest.mark.parametrize("tags", [None, every_tag])
-def test_damage_without_a_seal_is_passed_over(at: int, tags: TagsFilter | None) -> None:
-    """A repair leaves no seals: a damaged size, or body, must not leave with its neighbours."""
+@pytest.mark.parametrize("is_rocketmq", [False, True])
+def test_damage_without_a_seal_is_passed_over(
+    at: int, tags: TagsFilter | None, is_rocketmq: bool
+) -> None:
+    """A damaged size, or body, must not leave with its neighbours: RocketMQ leaves no seals."""
     disk = MemoryDisk()
     store = open_store(disk)
     put_bodies(store, "a", "b", "c")
     whole = read(store).records[0]
     size = len(whole) // 3
     trio.run(store.aclose)
-    store = open_store(disk)
-    remove_seals(disk, f"{ROOT}/commitlog")
+    if is_rocketmq:
+        disk.rot(f"{ROOT}/checkpoint", EXTENSION_AT, bytes(1))
+    else:
+        remove_seals(disk, f"{ROOT}/commitlog")
     disk.rot(f"{ROOT}/commitlog/{0:020d}", size + at, b"\x7f")
+    store = open_store(disk)
 
     found = read(store, matches=tags)
 
     assert (GetStatus.FOUND, 3, 2) == outcome(found)
     assert (whole[:size], whole[2 * size :]) == found.records
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_only_what_its_writer_has_sealed_is_proved(is_sealed: bool) -> None:
+    """Records of an earlier process need no look then; sealed as they were found they do."""
+    disk = MemoryDisk()
+    store = open_store(disk)
+    put_bodies(store, "a", "b", "c")
+    end = store.commit_log.max_offset
+    trio.run(store.aclose)
+    if not is_sealed:
+        remove_seals(disk, f"{ROOT}/commitlog")
+    old = open_store(disk).commit_log.old
+
+    assert old.compare(0, end)
+    assert old.is_proved(0, end) == is_sealed
+    assert old.is_proved(end, end + 1)

@@ -126,6 +126,9 @@ def test_a_record_of_which_one_field_is_damaged_is_mended(at: int) -> None:
     )
     log = f"{ROOT}/commitlog/{0:020d}"
     assert rig.contents()[log] == before[log]
+    # Sealed is what was mended, not what stood there.
+    assert store.commit_log.old.compare(0, store.commit_log.max_offset)
+    assert rig.contents()[log] == before[log]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

@@ -21,7 +21,8 @@ from .disk import Bytes, Disk, File
 from .errors import StoreFormatError
 from .lost_segments import begin_lost_segments
 from .mapped_file import MappedFile
-from .seals import SealMoment, Seals, remove_seals
+from .seal_reader import remove_seals
+from .seals import SealMoment, Seals
 
 NAME_DIGITS = 20
 

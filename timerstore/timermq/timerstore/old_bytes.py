@@ -8,9 +8,12 @@ remembered too.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
+from .mapped_file import MappedFile
 from .mapped_file_queue import MappedFileQueue
 from .seal_page import SECTOR_SIZE, STRETCH_SIZE
 
@@ -30,6 +33,8 @@ class OldBytes:
         self._end = 0
         self._compared: set[int] = set()
         """Positions of the stretches that have been compared."""
+        self._proved: set[int] = set()
+        """Those of them that were sealed as they were written."""
 
     @property
     def end(self) -> int:
@@ -40,6 +45,7 @@ class OldBytes:
         """Everything before ``end`` is old from now on, and none of it has been compared."""
         self._end = end
         self._compared.clear()
+        self._proved.clear()
         self.damaged.clear()
 
     def note(self, sectors: list[int]) -> None:
@@ -56,6 +62,8 @@ class OldBytes:
                 took, so the sector that the end lies in is not known to be damaged.
         """
         self._end = min(self._end, end)
+        # Of the last stretch less was sealed than it seemed to hold.
+        self._compared = {one for one in self._compared if one + STRETCH_SIZE <= end}
         limit = end if is_sealed else end - SECTOR_SIZE + 1
         self.damaged = {one for one in self.damaged if one < limit}
 
@@ -68,17 +76,32 @@ class OldBytes:
         end = min(end, self._end)
         if first >= end:
             return True
-        at = first
-        while at < end:
-            segment = self.files.segment_at(at)
-            if segment is None:
-                break
-            start = at - (at - segment.start) % STRETCH_SIZE
+        seals = self.files.seals
+        for segment, start, to in self._stretches(first, end):
             if start not in self._compared:
                 self._compared.add(start)
-                self.damaged.update(self.files.mend(start, min(start + STRETCH_SIZE, segment.end)))
-            at = min(start + STRETCH_SIZE, segment.end)
+                self.damaged.update(self.files.mend(start, to))
+                if seals is not None and seals.prove(segment.start, start, min(to, self._end)):
+                    self._proved.add(start)
         return not self.damaged or not self._is_damaged(first, end)
+
+    def is_proved(self, first: int, end: int) -> bool:
+        """Whether [first, end), which ``compare`` finds as sealed, is what its writer meant.
+
+        So is what this process has written. Other records have to be checked by themselves.
+        """
+        parts = self._stretches(first, min(end, self._end))
+        return all(start in self._proved for _, start, _ in parts)
+
+    def _stretches(self, first: int, end: int) -> Iterator[tuple[MappedFile, int, int]]:
+        """The stretches that hold [first, end): their segment, where they begin and end."""
+        while first < end:
+            segment = self.files.segment_at(first)
+            if segment is None:
+                return
+            start = first - (first - segment.start) % STRETCH_SIZE
+            first = min(start + STRETCH_SIZE, segment.end)
+            yield segment, start, first
 
     def are_damaged(self, positions: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[int]:
         """Which of some pieces are not as they were written, by their index.

@@ -141,15 +141,18 @@ class QueueReader:
         records = tuple(run for run in commit_log.records_at(runs) if run is not None)
         if len(records) < len(runs):
             return None
-        (old,) = np.nonzero(positions[:count] < commit_log.old.end)
-        if not all(map(self._is_record, positions[old].tolist(), sizes[old].tolist())):
-            return None
+        if not all(commit_log.old.is_proved(begin, begin + size) for begin, size in runs):
+            (old,) = np.nonzero(positions[:count] < commit_log.old.end)
+            if not all(map(self._is_record, positions[old].tolist(), sizes[old].tolist())):
+                return None
         return _result(queue, GetStatus.FOUND, offset + count, records, count)
 
     def _is_sound(self, queue: ConsumeQueue, offset: int, phy_offset: int, size: int) -> bool:
         """Whether a record is as it was written; one that is not is passed over, and told."""
-        is_as_sealed = self._log.old.compare(phy_offset, phy_offset + size)
-        if is_as_sealed and self._is_record(phy_offset, size):
+        old, end = self._log.old, phy_offset + size
+        if old.compare(phy_offset, end) and (
+            old.is_proved(phy_offset, end) or self._is_record(phy_offset, size)
+        ):
             return True
         log.error(
             "damaged message passed over: store repair puts an empty one in its place",
@@ -161,13 +164,11 @@ class QueueReader:
         return False
 
     def _is_record(self, phy_offset: int, size: int) -> bool:
-        """Whether a record has the size of its unit, if an earlier process wrote it.
+        """Whether a record has the size of its unit, and its checksum.
 
-        It may have no seal: a repair and RocketMQ leave none. Lengths that lead to another end
-        would have a client take the bytes of one record for the head of the next.
+        Lengths that lead to another end would have a client take the bytes of one record for the
+        head of the next.
         """
-        if phy_offset >= self._log.old.end:
-            return True
         data = self._log.record_at(phy_offset, size)
         if data is None:
             return False

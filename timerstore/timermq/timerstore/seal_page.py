@@ -6,7 +6,7 @@ written whole or not at all::
 
     0       4         8       16                          504     508   512
     ┌───────┬─────────┬───────┬───────────────────────────┬───────┬─────┐
-    │ magic │ covered │ start │ 61 seals, 8 bytes each    │ zeros │ crc │
+    │ magic │ covered │ start │ 61 seals, 8 bytes each    │ found │ crc │
     └───────┴─────────┴───────┴───────────────────────────┴───────┴─────┘
 
 A page that is damaged, missing, or of another place says nothing: its sectors count as unsealed.
@@ -52,12 +52,16 @@ PAGE_HEAD = Layout(
 PAGE_TAIL = Layout(
     "seal page tail",
     ">",
-    (("zeros", "I", "0"), ("crc", "I", "CRC-32 of the page before it")),
+    (
+        ("found", "I", "1: some seal was made of what stood there, 0: all as it was written"),
+        ("crc", "I", "CRC-32 of the page before it"),
+    ),
 )
 _SEALS_SIZE = 8 * SEALS_IN_PAGE
 _TAIL_AT = PAGE_HEAD.size + _SEALS_SIZE
 assert _TAIL_AT + PAGE_TAIL.size == PAGE_SIZE
 _CRC_AT = _TAIL_AT + PAGE_TAIL.offset_of("crc")
+_AS_WRITTEN, _IS_FOUND = bytes(4), (1).to_bytes(4)
 
 WORD = np.dtype("<u8")
 WORD_COUNT = SECTOR_SIZE // 8
@@ -123,22 +127,24 @@ def changed_at(sector: bytes, before: bytes) -> int:
     return next(index for index, byte in enumerate(sector) if byte != before[index])
 
 
-def encode_pages(start: int, covered: int, seals: Sums) -> bytes:
+def encode_pages(start: int, covered: int, seals: Sums, *, is_found: bool = False) -> bytes:
     """The pages of stretches that follow each other.
 
     Args:
         start: Position of the first stretch in its log.
         covered: Bytes that are sealed from there on; 0 makes one page, which seals nothing.
         seals: One for each of their sectors.
+        is_found: As ``SealPage`` has it, for the first stretch.
     """
     data = seals.tobytes()
     pages = list[bytes]()
     for first in range(0, max(len(data), 1), _SEALS_SIZE):
         size = min(covered, STRETCH_SIZE)
         head = PAGE_HEAD.struct.pack(PAGE_MAGIC, size, start)
-        page = (head + data[first : first + _SEALS_SIZE]).ljust(_CRC_AT, b"\0")
+        page = (head + data[first : first + _SEALS_SIZE]).ljust(_TAIL_AT, b"\0")
+        page += _IS_FOUND if is_found else _AS_WRITTEN
         pages += (page, zlib.crc32(page).to_bytes(4, "big"))
-        start, covered = start + STRETCH_SIZE, covered - size
+        is_found, start, covered = False, start + STRETCH_SIZE, covered - size
     return b"".join(pages)
 
 
@@ -152,6 +158,9 @@ class SealPage:
     """Bytes of the stretch that are sealed, at most ``STRETCH_SIZE``."""
     seals: Sums
     """Of the sectors that are sealed, the last of which may not be whole."""
+    is_found: bool = False
+    """Some of them were made of what stood there, which an earlier process, or another program, had
+    written: that it fits does not show that it is right."""
 
     @classmethod
     def empty(cls, start: int) -> SealPage:
@@ -164,13 +173,13 @@ class SealPage:
         if len(page) != PAGE_SIZE:
             return None
         magic, covered, stated = PAGE_HEAD.unpack(page, 0)
-        _, crc = PAGE_TAIL.unpack(page, _TAIL_AT)
+        found, crc = PAGE_TAIL.unpack(page, _TAIL_AT)
         if magic != PAGE_MAGIC or stated != start or covered > STRETCH_SIZE:
             return None
         if crc != zlib.crc32(page[:_CRC_AT]):
             return None
         seals = np.frombuffer(page, WORD, -(-covered // SECTOR_SIZE), PAGE_HEAD.size)
-        return cls(start=start, covered=covered, seals=seals)
+        return cls(start=start, covered=covered, seals=seals, is_found=found > 0)
 
     def damaged(self, data: bytes) -> list[int]:
         """Which sealed sectors of the stretch are not as they were written, by their number.

@@ -25,6 +25,24 @@ def seals_directory(directory: str) -> str:
     return f"{root}/{DIRECTORY}/{name}"
 
 
+def remove_seals(disk: Disk, directory: str) -> None:
+    """Forget the seals of a log that another program has written (blocking).
+
+    Args:
+        disk: Where the store is.
+        directory: Of the segments.
+
+    Raises:
+        OSError: The disk failed.
+    """
+    place = seals_directory(directory)
+    names = disk.list_dir(place)
+    for name in names:
+        disk.remove(f"{place}/{name}")
+    if names:
+        disk.sync_dir_now(place)
+
+
 class SealReader:
     """The seals of one log.
 
@@ -77,6 +95,20 @@ class SealReader:
                     sectors = (page.start + one * SECTOR_SIZE for one in page.damaged(data))
                     found += [one for one in sectors if first - SECTOR_SIZE < one < end]
         return found
+
+    def prove(self, segment_start: int, first: int, end: int) -> bool:
+        """Whether [first, end) of a segment is sealed as it was written: what fits is right.
+
+        Not so without a seal, or where one was made of what was found.
+        """
+        with self._pages(segment_start) as pages:
+            from_at, to_at = first - segment_start, end - segment_start
+            for number in range(from_at // STRETCH_SIZE, -(-to_at // STRETCH_SIZE)):
+                page = None if pages is None else self.read_page(pages, segment_start, number)
+                wanted = min(to_at - number * STRETCH_SIZE, STRETCH_SIZE)
+                if page is None or page.is_found or page.covered < wanted:
+                    return False
+        return True
 
     def before(self, segment_start: int, segment: File, sector: int) -> bytes | None:
         """What a damaged sector was, as far as it is sealed; None when its seal cannot tell."""

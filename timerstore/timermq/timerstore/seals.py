@@ -29,7 +29,7 @@ from .seal_page import (
     encode_pages,
     seals_of,
 )
-from .seal_reader import READ_SIZE, SealReader, seals_directory
+from .seal_reader import READ_SIZE, SealReader
 
 WAITING_SIZE_MAX = 64 << 10
 """Appended bytes that may wait for their seals."""
@@ -43,24 +43,6 @@ class SealMoment(enum.Enum):
     APPEND = enum.auto()
     FLUSH = enum.auto()
     """At the latest before the flush, or when ``WAITING_SIZE_MAX`` bytes wait."""
-
-
-def remove_seals(disk: Disk, directory: str) -> None:
-    """Forget the seals of a log that another program has written (blocking).
-
-    Args:
-        disk: Where the store is.
-        directory: Of the segments.
-
-    Raises:
-        OSError: The disk failed.
-    """
-    place = seals_directory(directory)
-    names = disk.list_dir(place)
-    for name in names:
-        disk.remove(f"{place}/{name}")
-    if names:
-        disk.sync_dir_now(place)
 
 
 class Seals(SealReader):
@@ -155,19 +137,24 @@ class Seals(SealReader):
         data = segment.read(first, at - first)
         sealed = self.read_page(pages, segment_start, number)
         found = seals_of(data)
-        seals = found.copy()
+        seals, is_found = found.copy(), len(data) > 0
         if sealed is not None:
+            is_found = sealed.is_found or sealed.covered < len(data)
             # A damaged sector stays one: its seal is not made to fit.
             is_all = sealed.covered == len(data)
             whole = len(found) if is_all else min(sealed.covered, len(data)) // SECTOR_SIZE
             seals[:whole] = sealed.seals[:whole]
-        page = SealPage(start=segment_start + first, covered=len(data), seals=seals)
+        page = SealPage(
+            start=segment_start + first, covered=len(data), seals=seals, is_found=is_found
+        )
         self._page, self._end = page, end
         self._damage = 0
         if len(data) % SECTOR_SIZE:
             self._damage = (int(seals[-1]) - int(found[-1])) % (1 << 64)
         self._tail = data[len(data) - len(data) % SECTOR_SIZE :]
-        pages.write(number * PAGE_SIZE, encode_pages(page.start, page.covered, seals))
+        pages.write(
+            number * PAGE_SIZE, encode_pages(page.start, page.covered, seals, is_found=is_found)
+        )
         behind_at = (number + 1) * PAGE_SIZE
         has_more = _clear(pages, behind_at)
         return has_more or (sealed is not None and sealed.covered > page.covered)
@@ -235,12 +222,13 @@ class Seals(SealReader):
         whole = page.covered // SECTOR_SIZE
         seals = np.concatenate((page.seals[:whole], found)) if whole else found
         covered = page.covered + len(data)
-        pages = encode_pages(page.start, covered, seals)
+        pages = encode_pages(page.start, covered, seals, is_found=page.is_found)
         full, covered = divmod(covered, STRETCH_SIZE)
         self._page = SealPage(
             start=page.start + full * STRETCH_SIZE,
             covered=covered,
             seals=seals[full * SEALS_IN_PAGE :],
+            is_found=page.is_found and not full,
         )
         self._tail = sectors[len(sectors) - len(sectors) % SECTOR_SIZE :]
         self._end = offset + len(data)
@@ -285,7 +273,7 @@ class Seals(SealReader):
                 file = file or self._unsynced_pages(segment_start)
                 if self.read_page(file, segment_start, number) is None:
                     seals = seals_of(segment.read(at - segment_start, to - at))
-                    file.write(number * PAGE_SIZE, encode_pages(at, to - at, seals))
+                    file.write(number * PAGE_SIZE, encode_pages(at, to - at, seals, is_found=True))
         except OSError as error:
             if not is_for_a_while(error):
                 raise

@@ -160,9 +160,11 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
     log, queues = store.log, store.queues
     if store.checkpoint.durable_py is None:
         log.forget_seals()
-    log.set_end(plan.end, is_sealed=plan.is_sealed)
+        log.trust_seals()
+    # First: the last stretch is sealed as it is then.
     for phy_offset, record in plan.mends.items():
         log.mend(phy_offset, record)
+    log.set_end(plan.end, is_sealed=plan.is_sealed)
     if not store.read_only:
         # Whole records may stand in the tail, at their right positions: later ones must never
         # be followed by them.

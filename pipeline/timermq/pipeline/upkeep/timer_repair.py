@@ -21,7 +21,7 @@ from timermq.timerstore.config_file import save_json_now
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.message import NO_HOST
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.seals import remove_seals
+from timermq.timerstore.seal_reader import remove_seals
 from timermq.timerstore.store_options import StoreOptions
 
 from .aside import Aside

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from timermq.pipeline.upkeep.aside import Aside
 from timermq.timerstore.disk import Disk
-from timermq.timerstore.seals import remove_seals
+from timermq.timerstore.seal_reader import remove_seals
 
 CHECKPOINT_FILE = "config/timercheck"
 METRICS_FILE = "config/timermetrics"
