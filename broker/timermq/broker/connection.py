@@ -305,7 +305,7 @@ class Connection:
             log.exception("answer not encoded", remote=self.session.remote_address)
             self.close("an answer could not be encoded")
             return
-        if self._output_size + len(data) > self._options.unread_output_size_max:
+        if self._output_size >= self._options.unread_output_size_max:
             self.close(f"{self._output_size} bytes unread, no room for {len(data)} more")
             return
         self._output.append(data)

@@ -184,8 +184,9 @@ class BrokerOptions:
     receive_size: int = attrs.field(default=65_536, validator=_positive)
     """Bytes read from a socket at a time; above 128 KiB each read maps and unmaps memory."""
     unread_output_size_max: int = attrs.field(default=64 << 20, validator=ge(1024))
-    """Bytes a connection's peer may leave unread before it is closed. Requests of a connection rest
-    from a sixteenth of it on, so that only what was held for the peer can reach it."""
+    """Bytes a connection's peer may leave unread before one answer more closes it; a single answer
+    may be larger. Requests of a connection rest from a sixteenth of it on, so that only what was
+    held for the peer can reach it."""
     unflushed_answers_max: int = attrs.field(default=65_536, validator=_positive)
     """With SYNC_FLUSH: requests that may await their flush before connections rest."""
     held_pulls_max: int = attrs.field(default=131_072, validator=_positive)

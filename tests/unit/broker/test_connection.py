@@ -160,6 +160,20 @@ async def test_held_answers_beyond_the_limit_close_the_connection(
         assert running.broker.statistics().connections == 1
 
 
+async def test_a_peer_that_reads_is_given_what_is_larger_than_the_limit(
+    autojump_clock: MockClock,
+) -> None:
+    """It leaves nothing unread, however large a message is: or it would never get that."""
+    options = attrs.evolve(BROKER, unread_output_size_max=1_024)
+    async with running_broker(options=options) as running:
+        peer = running.connect()
+        await peer.call(10, send_ext("T"), bytes(30_000))
+        answer = await peer.call(11, pull_ext("T"))
+
+    assert answer.code == 0
+    assert len(answer.body) > 30_000
+
+
 async def test_a_mistake_in_writing_an_answer_ends_its_connection_alone(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,15 +84,21 @@ def _body_size(view: mmap.mmap | bytes, at: int) -> int:
 def mended_at(view: mmap.mmap | bytes, at: int, limit: int, start: int) -> bytes | None:
     """The record at ``at`` of a segment as it was, if only its size or its magic is damaged.
 
-    One that was not written to its end has a sound head: nothing in it can be put right.
+    One that was not written to its end has a sound head: nothing in it can be put right. Where size
+    and lengths disagree, a length may be what is damaged, or was not written. The size is, if a
+    good record stands behind the lengths, or nothing at all, and the text before it has an end.
     """
     size = _REST_SIZE_MAX + _body_size(view, at)
     mended = mend_head(view[at : min(at + size, limit)], start + at)
     if mended is None:
         return None
     end = at + len(mended)
-    is_short = is_cut_short(mended, view[end : min(end + BLANK_SIZE, limit)])
-    return None if is_short else mended
+    behind = view[end : min(end + BLANK_SIZE, limit)]
+    if is_cut_short(mended, behind):
+        return None
+    if mended[:MAGIC_AT] == view[at : at + MAGIC_AT] or _leads_on(view, end, limit, start):
+        return mended
+    return None if any(behind) or not mended[-1] else mended
 
 
 def mended_before_good(view: mmap.mmap | bytes, at: int, limit: int, start: int) -> bytes | None:
@@ -102,8 +108,12 @@ def mended_before_good(view: mmap.mmap | bytes, at: int, limit: int, start: int)
     """
     mended = mended_at(view, at, limit, start)
     end = at + (0 if mended is None else len(mended))
-    is_end = end == limit or not look_at(view, end, limit, start, is_whole=True)[0]
-    return mended if is_end else None
+    return mended if _leads_on(view, end, limit, start) else None
+
+
+def _leads_on(view: mmap.mmap | bytes, end: int, limit: int, start: int) -> bool:
+    """Whether a good record, a blank or the end of the data stands at a record's end."""
+    return end == limit or not look_at(view, end, limit, start, is_whole=True)[0]
 
 
 def mend_head(data: bytes, position: int) -> bytes | None:

@@ -145,8 +145,9 @@ class StagedLink:
             with trio.move_on_after(CONNECT_SECONDS):
                 await self._network.wait_listening()
             try:
-                self._listener = self._network.listener
                 self._stream = await self._network.connect()
+                # Before, another one may have listened, or none yet.
+                self._listener = self._network.listener
             except OSError:
                 return None
             self._frames = FrameConnection()

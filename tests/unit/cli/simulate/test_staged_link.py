@@ -9,8 +9,14 @@ import trio
 import trio.testing
 
 from timermq.cli.simulate.scenario import NetworkPlan
-from timermq.cli.simulate.staged_link import ANSWER_SECONDS, StagedLink
+from timermq.cli.simulate.staged_link import (
+    ANSWER_SECONDS,
+    CONNECT_SECONDS,
+    STOPPING_SECONDS,
+    StagedLink,
+)
 from timermq.cli.simulate.staged_network import StagedNetwork
+from timermq.cli.simulate.staged_stream import StagedStream
 from timermq.remoting import Command, FrameConnection, RequestCode, ResponseCode
 
 SLOW = NetworkPlan(delay_max_ms=400, window_size=500)
@@ -69,3 +75,34 @@ async def test_a_request_without_an_answer_is_told(
     assert answer is None
     assert [text.partition(":")[0] for text in told] == ["a request without an answer"]
     assert seconds < 2 * ANSWER_SECONDS
+
+
+class LateNetwork(StagedNetwork):
+    """Somebody begins to listen while a connection is opened."""
+
+    async def connect(self) -> StagedStream:
+        """Open a connection."""
+        self.listen()
+        return await super().connect()
+
+    async def stop(self) -> None:
+        """Accept the connection, take its request, and stop in order."""
+        await trio.sleep(CONNECT_SECONDS + STOPPING_SECONDS)
+        assert self.listener is not None
+        stream = await self.listener.accept()
+        await stream.receive_some()
+        await self.listener.aclose()
+        await stream.aclose()
+
+
+async def test_a_broker_that_begins_while_a_connection_is_opened_may_stop_at_once(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The connection is its own, so its stop explains that there is no answer."""
+    network, told = LateNetwork(Random(1)), list[str]()
+    link = StagedLink(network, lambda: None, Counter[str](), told.append)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(network.stop)
+        answers = await link.ask([Command(RequestCode.PULL_MESSAGE)])
+
+    assert (answers, told) == ([None], [])
