@@ -136,6 +136,7 @@ class World:
                 tell=self._tell,
                 seen=self._seen,
                 counts=self.counts,
+                damaged=self.damage.positions,
             ),
         )
         self._disk.reserves_blocks = scenario.reserves_blocks
