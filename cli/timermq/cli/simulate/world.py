@@ -333,6 +333,7 @@ class World:
                 who=f"client-{len(self._scenario.clients)}",
                 waited_until_ms=waited_until_ms,
                 drained=True,
+                group=reader.group,
             )
         )
         if process.broker is not None:
