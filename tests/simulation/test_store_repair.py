@@ -474,6 +474,40 @@ async def test_a_roll_that_is_lost_in_a_hole(autojump_clock: MockClock) -> None:
     assert [] == mendable(damage_of(checked(disk, now_ms=clock.now_ms())))
 
 
+@pytest.mark.parametrize("later", [[], ["later"]], ids=["end of its queue", "among others"])
+async def test_a_last_roll_that_is_lost_in_a_hole(
+    autojump_clock: MockClock, later: list[str]
+) -> None:
+    """What it was delivered as tells that the message is done: it does not arrive once more."""
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, store_options=SMALL_FILES, stop=False) as service:
+        service.put([timed("other", START_MS + 60_000), timed("far", START_MS + 60_000)])
+        await trio.sleep(70)
+        service.put([timed(one, START_MS + 75_000) for one in later])
+        everything = arrivals_everywhere(service.store)
+    rolls = [one for one in everything if one.topic == TIMER_TOPIC and one.body == "far"]
+    behind = next(one for one in everything if one.phy_offset > rolls[-1].phy_offset)
+    disk.process_kill()
+    disk.power_cuts += 1
+    for path in read_image(disk, ROOT):
+        if "/commitlog/" not in path and not path.endswith("/abort"):
+            disk.remove(path)
+    file = disk.open(f"{ROOT}/commitlog/{0:020d}")
+    file.write(rolls[-1].phy_offset, bytes(behind.phy_offset - rolls[-1].phy_offset))
+    disk.sync_now(file)
+    file.close()
+    report = await repair(checked(disk, now_ms=clock.now_ms()))
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        await trio.sleep(60)
+        arrived = [one.body for one in arrivals(service.store)]
+
+    assert report.is_mended
+    assert len(rolls) > 2
+    assert ["far", *later, "other"] == sorted(arrived)
+    assert [] == mendable(damage_of(checked(disk, now_ms=clock.now_ms())))
+
+
 async def test_a_repaired_log_is_sealed(autojump_clock: MockClock) -> None:
     """A flipped bit of a property behind a repair is found and put right, wherever it is."""
     disk = on_disk(await small_image())

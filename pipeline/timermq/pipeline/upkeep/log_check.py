@@ -163,6 +163,8 @@ class LogCheck:
             if record.is_queued or record.queue_offset or record.properties:
                 place = topic, record.queue_id, record.queue_offset
                 self._misfits.append(Misfit(found.position, found.size, *place, record.is_queued))
+            else:
+                self.ledger.note_filler(found.data, found.position)
             return
         if self.register.is_deleted(topic, found.position):
             return

@@ -19,6 +19,7 @@ from .finding import Finding, Step
 from .hole_fill import Fill, plan_fills
 from .log_check import LogCheck
 from .log_survey import Found
+from .lost_rolls import with_origins
 from .queue_sequence import Gap
 from .record_mends import RecordMend
 from .renewed_seals import RenewedSeals
@@ -64,7 +65,7 @@ class LogRepair:
                 self._restore_length(subject)
         log = self._log
         fills, self.unplaced = plan_fills(log.holes, log.gaps, log.hole_store_ms)
-        self._write([*self._mends(mine), *fills])
+        self._write([*self._mends(mine), *with_origins(fills, log)])
         is_cut = any(finding.step is Step.CUT_TAIL for finding in mine)
         if is_cut:
             self._cut_tail(log.end)
