@@ -21,7 +21,7 @@ from timermq.cli.simulate.run import simulate
 from timermq.cli.simulate.scenario import FaultKind
 from timermq.cli.simulate.staged_time import StagedTime
 from timermq.cli.simulate.world import Outcome, World
-from timermq.client.history import Ack, Deliver, Refused
+from timermq.client.history import Ack, Deliver, End, Refused
 
 DAYS = 0.2
 """As long as one burst."""
@@ -113,6 +113,16 @@ def test_without_faults_nothing_crashes() -> None:
     assert ((), 0) == (outcome.faults, outcome.crashes)
     assert scenario.clock_faults == ()
     assert outcome.operations > 100
+
+
+def test_the_last_reader_is_a_group_that_drained_everything() -> None:
+    """So what a power cut has taken back is known to be gone, and has to arrive again."""
+    events = outcome_of(2).events
+    (end,) = (event for event in events if isinstance(event, End))
+    groups = [event.group for event in events if isinstance(event, Deliver)]
+
+    assert (True, groups[-1]) == (end.drained, end.group)
+    assert end.group not in groups[: groups.index(end.group)]
 
 
 def test_an_idle_day_is_short() -> None:

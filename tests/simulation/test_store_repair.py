@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from collections import Counter
 from collections.abc import Sequence
@@ -49,9 +50,11 @@ from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.file_family import FileFamily, family_of
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
+from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
 from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.record import decode_record, record_properties
+from timermq.timerstore.seal_page import SECTOR_SIZE
 from timermq.timerstore.seal_reader import seals_directory
 
 FAMILIES = (*SYNCED_FAMILIES, FileFamily.CONFIG)
@@ -471,6 +474,40 @@ async def test_a_roll_that_is_lost_in_a_hole(autojump_clock: MockClock) -> None:
     assert [] == mendable(damage_of(checked(disk, now_ms=clock.now_ms())))
 
 
+@pytest.mark.parametrize("later", [[], ["later"]], ids=["end of its queue", "among others"])
+async def test_a_last_roll_that_is_lost_in_a_hole(
+    autojump_clock: MockClock, later: list[str]
+) -> None:
+    """What it was delivered as tells that the message is done: it does not arrive once more."""
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, store_options=SMALL_FILES, stop=False) as service:
+        service.put([timed("other", START_MS + 60_000), timed("far", START_MS + 60_000)])
+        await trio.sleep(70)
+        service.put([timed(one, START_MS + 75_000) for one in later])
+        everything = arrivals_everywhere(service.store)
+    rolls = [one for one in everything if one.topic == TIMER_TOPIC and one.body == "far"]
+    behind = next(one for one in everything if one.phy_offset > rolls[-1].phy_offset)
+    disk.process_kill()
+    disk.power_cuts += 1
+    for path in read_image(disk, ROOT):
+        if "/commitlog/" not in path and not path.endswith("/abort"):
+            disk.remove(path)
+    file = disk.open(f"{ROOT}/commitlog/{0:020d}")
+    file.write(rolls[-1].phy_offset, bytes(behind.phy_offset - rolls[-1].phy_offset))
+    disk.sync_now(file)
+    file.close()
+    report = await repair(checked(disk, now_ms=clock.now_ms()))
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        await trio.sleep(60)
+        arrived = [one.body for one in arrivals(service.store)]
+
+    assert report.is_mended
+    assert len(rolls) > 2
+    assert ["far", *later, "other"] == sorted(arrived)
+    assert [] == mendable(damage_of(checked(disk, now_ms=clock.now_ms())))
+
+
 async def test_a_repaired_log_is_sealed(autojump_clock: MockClock) -> None:
     """A flipped bit of a property behind a repair is found and put right, wherever it is."""
     disk = on_disk(await small_image())
@@ -507,3 +544,103 @@ async def test_a_repair_without_room_leaves_the_seals(autojump_clock: MockClock)
 
     assert before
     assert before == read_image(disk, seals_directory(f"{ROOT}/commitlog"))
+
+
+TO_SECTOR_END = 298
+"""Bytes of a body behind which the next record ends two bytes behind the end of a sector."""
+
+
+async def strayed_into_an_end() -> tuple[MemoryDisk, int, bytes]:
+    """A store of which a sector is another, from shortly before the end of an arrived record on.
+
+    Returns:
+        The disk, where the record stands, and what it was.
+    """
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        bodies = (b"x" * TO_SECTOR_END, b"is damaged", b"behind", b"x" * 3_000, b"last")
+        (_, one, *_) = service.store.put(
+            [Message("T", 0, body, b"NAME\x01value\x02") for body in bodies]
+        )
+        at, end = one.end - one.size, one.end
+        found = service.store.commit_log.read(at, one.size)
+    assert (end - 2) % SECTOR_SIZE == 0
+    file = disk.open(f"{ROOT}/commitlog/{0:020d}")
+    file.write(end - 2, b"." * SECTOR_SIZE)
+    disk.sync_now(file)
+    file.close()
+    return disk, at, found
+
+
+def pulled(store: MessageStore, topic: str) -> dict[int, bytes]:
+    """What consumers are given of a queue: queue offset to record."""
+    found: dict[int, bytes] = {}
+    offset = 0
+    while (got := store.get(topic, 0, offset, count_max=1, bytes_max=1 << 20)).records:
+        (record,) = got.records
+        found[decode_record(record).queue_offset] = record
+        offset = got.next_offset
+    return found
+
+
+@pytest.mark.parametrize("skip", [*range(12), None])
+async def test_damage_that_begins_within_a_record(
+    autojump_clock: MockClock, skip: int | None
+) -> None:
+    """Good by all that it says itself, it is lost, also when a first repair was killed."""
+    disk, at, found = await strayed_into_an_end()
+    if skip is not None:
+        plan = FaultRules(
+            FaultRule(operations=CHANGING, fault=Fault(errno.EIO), skip=skip, count=None)
+        )
+        with contextlib.suppress(OSError):
+            await repair(checked(FaultyDisk(disk, ROOT, plan)))
+        disk.process_kill()
+    assert records(disk)[at] != found
+    report = await repair(checked(disk))
+    clock = clock_at(START_MS)
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        given = pulled(service.store, "T")
+
+    assert report.is_mended
+    assert list(range(5)) == sorted(given)
+    assert [1, 2, 3] == [offset for offset, one in given.items() if b"TIMERMQ_LOST" in one]
+    assert [] == damage_of(checked(disk))
+
+
+async def test_what_zeros_have_cut_off_stays_whole(autojump_clock: MockClock) -> None:
+    """The record before them ends where they begin: nothing of it is lost."""
+    disk, at, found = await strayed_into_an_end()
+    file = disk.open(f"{ROOT}/commitlog/{0:020d}")
+    file.write(at, found)
+    file.write(at + len(found), bytes(SECTOR_SIZE))
+    disk.sync_now(file)
+    file.close()
+    await repair(checked(disk))
+
+    assert found == records(disk)[at]
+    assert [] == damage_of(checked(disk))
+
+
+async def test_a_repair_forgets_no_other_damage(autojump_clock: MockClock) -> None:
+    """What only a seal tells is told behind a repair of another place in the segment too."""
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        message = Message("T", 0, b"body", b"NAME\x01%b\x02" % (b"value" * 240))
+        _, lost, _, other, _ = service.store.put([message] * 5)
+    file = disk.open(f"{ROOT}/commitlog/{0:020d}")
+    file.write(lost.end - lost.size, bytes(100))
+    file.write(other.end - 700, b"damage in both")
+    disk.sync_now(file)
+    file.close()
+    report = await repair(checked(disk))
+    (left,) = damage_of(checked(disk))
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        given = pulled(service.store, "T")
+
+    assert report.is_mended
+    assert [0, 1, 2, 4] == sorted(given), "the fourth is not as it was written"
+    assert [1] == [offset for offset, one in given.items() if b"TIMERMQ_LOST" in one]
+    assert (other.end - 700) // SECTOR_SIZE * SECTOR_SIZE == left.offset

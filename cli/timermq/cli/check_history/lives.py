@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import attrs
@@ -195,13 +195,20 @@ class Histories:
         """Whether it still stands where it was seen."""
         if not self.may_be_undone(arrival.seen_last):
             return Fate.LASTING
+        lowest = self.read_behind(self.power_cuts, arrival.queue)
+        if any(offset <= arrival.offset for offset in lowest):
+            return Fate.GONE
+        return Fate.UNKNOWN
+
+    def read_behind(self, cuts: Iterable[Mark], queue: Queue) -> Iterator[float]:
+        """Of each group that began to read behind some cuts, and saw all: its lowest offset.
+
+        Infinite of one that saw nothing in the queue.
+        """
         drained = {end.group for end in self.ends if end.drained}
         for group, reader in self.readers.items():
-            is_later = all(self.is_before(cut, reader.first) for cut in self.power_cuts)
-            has_passed = reader.lowest.get(arrival.queue, math.inf) <= arrival.offset
-            if group in drained and is_later and has_passed:
-                return Fate.GONE
-        return Fate.UNKNOWN
+            if group in drained and all(self.is_before(cut, reader.first) for cut in cuts):
+                yield reader.lowest.get(queue, math.inf)
 
     def lasting(self, arrivals: Iterable[Arrival]) -> list[Arrival]:
         """Those that certainly stand."""

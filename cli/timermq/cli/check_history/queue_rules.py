@@ -43,7 +43,7 @@ def broken_offsets(histories: Histories) -> Iterator[Broken]:
         if histories.horizon_ms(queue.topic) < 0:
             continue
         for before, behind in pairwise(sorted(places)):
-            if behind != before + 1:
+            if behind != before + 1 and not _may_begin_at(histories, queue, behind):
                 first, second = places[before][0], places[behind][0]
                 yield Broken(
                     rule=Rule.OFFSETS,
@@ -52,6 +52,25 @@ def broken_offsets(histories: Histories) -> Iterator[Broken]:
                     found=f"{queue}@{behind}",
                     lines=tuple(map(histories.place, (first.seen, second.seen))),
                 )
+
+
+def _may_begin_at(histories: Histories, queue: Queue, offset: int) -> bool:
+    """Whether a queue may begin at an offset, behind a gap: a power cut has taken its last message.
+
+    Those before had been cleaned. What was in the queue tells that the offsets in between were
+    given out, and none is given out twice; so nothing before is seen behind the cut.
+    """
+    arrivals = [one for there in histories.queues[queue].values() for one in there]
+    return histories.unsynced_ms is not None and any(
+        all(
+            histories.is_before(one.seen_last, cut)
+            if one.offset < offset
+            else histories.is_before(cut, one.seen)
+            for one in arrivals
+        )
+        and any(lowest >= offset for lowest in histories.read_behind([cut], queue))
+        for cut in histories.power_cuts
+    )
 
 
 def in_order(histories: Histories) -> dict[_Shared, list[_Placed]]:

@@ -1,12 +1,13 @@
 """What cleaning takes away is written down before it goes: messages of the topics, and a count.
 
 No consumer may have come so far. The last reader would take for lost what had arrived and gone.
+What was damaged has been written down before it was, and says nothing any more.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import attrs
 
@@ -35,6 +36,8 @@ class RemovedSegments:
     seen: SeenMessages
     counts: Counter[str]
     """Counts the removed files, by the names in ``FAMILIES``."""
+    damaged: Collection[int] = ()
+    """Positions of records that were damaged, and told then as they had been."""
 
     def before_removal(self, disk: Disk, path: str) -> None:
         """A process is about to remove a file.
@@ -52,7 +55,7 @@ class RemovedSegments:
             for record in _read(disk, path):
                 if record.topic in TOPICS:
                     self._note(record)
-                elif record.topic == TIMER_TOPIC:
+                elif record.topic == TIMER_TOPIC and record.phy_offset not in self.damaged:
                     self._note_delete(record)
 
     def _note(self, record: Record) -> None:
@@ -60,6 +63,8 @@ class RemovedSegments:
         if LOST in properties:
             # A repair has put it there: it tells of nothing, as it tells nothing to consumers.
             self.seen.fillers.add(f"{record.topic}/{record.queue_id}@{record.queue_offset}")
+            return
+        if record.phy_offset in self.damaged:
             return
         name = name_of(properties)
         self.tell(published(record, self.now_ms()))

@@ -18,7 +18,7 @@ SHARE = 0.3
 LIFE_SHARE = 0.4
 """Share of the processes of these plans after which it comes."""
 ROLLS_MAX = 100
-"""How often each message that waits may roll when the timer checkpoint is lost."""
+"""How often each message that waits may roll when the timer checkpoint is lost or damaged."""
 DAMAGES_MAX = 2
 """How many damages a plan has at most: a disk that damages more is replaced."""
 LOSSES = (
@@ -69,12 +69,12 @@ def with_rests(scenario: Scenario, faults: Collection[FaultKind]) -> Scenario:
     if is_far_ahead(scenario):
         return scenario
     lives = scenario.lives
+    bounded = ROLLS_MAX * scenario.timer.roll_window_ms
     if FaultKind.DAMAGE in faults and scenario.begun is None:
         draw = Random(f"damage of {scenario.seed}")  # noqa: S311 - a plan, not a secret
         if draw.random() < SHARE:
             families = draw.choice(DAMAGED)
-            return attrs.evolve(scenario, lives=_with_damages(draw, lives, families))
-    bounded = ROLLS_MAX * scenario.timer.roll_window_ms
+            return attrs.evolve(scenario, lives=_with_damages(draw, lives, families, bounded))
     if FaultKind.LOST in faults:
         draw = Random(f"lost files of {scenario.seed}")  # noqa: S311 - a plan, not a secret
         if draw.random() < SHARE:
@@ -105,15 +105,18 @@ def _with_rocketmq(draw: Random, life: Life) -> Life:
 
 
 def _with_damages(
-    draw: Random, lives: tuple[Life, ...], families: Sequence[FileFamily]
+    draw: Random, lives: tuple[Life, ...], families: Sequence[FileFamily], bounded_ms: int
 ) -> tuple[Life, ...]:
     chosen = draw.sample(range(len(lives)), min(len(lives), draw.randint(1, DAMAGES_MAX)))
     damaged = list(lives)
     for nth in chosen:
+        is_early = lives[nth].end_ms <= bounded_ms
         damage = DamageDraw(
             kind=draw.choice(list(DamageKind)),
             seed=draw.getrandbits(32),
-            family=draw.choice(families),
+            family=draw.choice(
+                [one for one in families if is_early or one is not FileFamily.TIMER_CHECKPOINT]
+            ),
         )
         rest = attrs.evolve(_rest(lives[nth]), damages=(damage,))
         damaged[nth] = attrs.evolve(lives[nth], rest=rest)

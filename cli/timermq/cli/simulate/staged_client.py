@@ -88,7 +88,8 @@ class StagedClient:
         self._complain = complain
         self._seen = seen
         self._who = f"client-{plan.number}"
-        self._group = f"G{plan.number}"
+        self.group = f"G{plan.number}"
+        """The group of consumers that it reads for."""
         self._ops = itertools.count(1)
         self._offsets: dict[tuple[str, int], int] = {}
         """Where it stands in the queues, on this connection."""
@@ -275,7 +276,7 @@ class StagedClient:
                 if LOST in message.properties:
                     self._seen.fillers.add(f"{topic}/{queue_id}@{message.queue_offset}")
                     continue
-                arrival = arrival_of(message, self._who, self._group, self._clock.now_ms())
+                arrival = arrival_of(message, self._who, self.group, self._clock.now_ms())
                 self._tell(arrival)
                 self._seen.add(arrival, power_cuts)
                 damage = damage_of(message)
@@ -305,7 +306,7 @@ class StagedClient:
             await self._link.ask(commands)
 
     def _place(self, place: tuple[str, int]) -> dict[str, str]:
-        return {"consumerGroup": self._group, "topic": place[0], "queueId": str(place[1])}
+        return {"consumerGroup": self.group, "topic": place[0], "queueId": str(place[1])}
 
     def _command(
         self, code: RequestCode, ext: dict[str, str] | None = None, body: bytes = b""

@@ -136,6 +136,7 @@ class World:
                 tell=self._tell,
                 seen=self._seen,
                 counts=self.counts,
+                damaged=self.damage.positions,
             ),
         )
         self._disk.reserves_blocks = scenario.reserves_blocks
@@ -332,6 +333,7 @@ class World:
                 who=f"client-{len(self._scenario.clients)}",
                 waited_until_ms=waited_until_ms,
                 drained=True,
+                group=reader.group,
             )
         )
         if process.broker is not None:

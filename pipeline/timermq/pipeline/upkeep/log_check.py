@@ -6,7 +6,7 @@ for ``timer_check``. Units that no record names are found at the end. Memory: so
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import attrs
 
@@ -74,6 +74,8 @@ class LogCheck:
     register: QueueRegister
     last_exit_ok: bool
     progress: Progress | None = None
+    damaged: Collection[int] = ()
+    """Positions of the sectors that are not as their seals say."""
     row: SegmentRow = attrs.field(init=False)
     start: int = 0
     end: int = 0
@@ -115,7 +117,7 @@ class LogCheck:
         self._index = IndexCheck(self.disk, self.root, self.options, self.start, self.last_exit_ok)
         # Before the walk, in case a broker goes on with the log meanwhile.
         self.reach = known_end(self.disk, self.root, row)
-        survey = LogSurvey(row, self.reach.known_to)
+        survey = LogSurvey(row, self.reach.known_to, self.damaged)
         total, told = row.end - row.start, row.start
         for one in survey:
             if isinstance(one, Hole):
@@ -156,17 +158,13 @@ class LogCheck:
             yield head_finding(self.row, found)
         topic = record.topic.decode("utf-8", "replace")
         self._index.take(record, found.position)
-        if not record.is_queued:
-            misfit = Misfit(
-                found.position, found.size, topic, record.queue_id, record.queue_offset, False
-            )
-            if record.queue_offset or record.properties:
-                self._misfits.append(misfit)
-            return
-        if queue_refusal(topic, record.queue_id) is not None or record.queue_offset < 0:
-            self._misfits.append(
-                Misfit(found.position, found.size, topic, record.queue_id, record.queue_offset)
-            )
+        is_refused = queue_refusal(topic, record.queue_id) is not None or record.queue_offset < 0
+        if is_refused or not record.is_queued:
+            if record.is_queued or record.queue_offset or record.properties:
+                place = topic, record.queue_id, record.queue_offset
+                self._misfits.append(Misfit(found.position, found.size, *place, record.is_queued))
+            else:
+                self.ledger.note_filler(found.data, found.position)
             return
         if self.register.is_deleted(topic, found.position):
             return

@@ -6,7 +6,7 @@ not is a smaller hole with fewer gaps. The bytes before stand aside before the f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.message import TRANSACTION_MASK
@@ -16,11 +16,13 @@ from timermq.timerstore.seals import Seals
 
 from .aside import Aside
 from .finding import Finding, Step
-from .hole_fill import plan_fills
+from .hole_fill import Fill, plan_fills
 from .log_check import LogCheck
 from .log_survey import Found
+from .lost_rolls import with_origins
 from .queue_sequence import Gap
 from .record_mends import RecordMend
+from .renewed_seals import RenewedSeals
 
 _CLEAR_SIZE = 1 << 20
 
@@ -61,16 +63,9 @@ class LogRepair:
             subject = finding.subject
             if finding.step is Step.RESTORE_LENGTH and isinstance(subject, int):
                 self._restore_length(subject)
-        for finding in mine:
-            subject = finding.subject
-            if isinstance(subject, Found):
-                self._write(subject.position, subject.data)
-            elif isinstance(subject, RecordMend):
-                self._write(subject.misfit.position, self._mended(subject))
         log = self._log
         fills, self.unplaced = plan_fills(log.holes, log.gaps, log.hole_store_ms)
-        for fill in fills:
-            self._write(fill.position, fill.data)
+        self._write([*self._mends(mine), *with_origins(fills, log)])
         is_cut = any(finding.step is Step.CUT_TAIL for finding in mine)
         if is_cut:
             self._cut_tail(log.end)
@@ -78,7 +73,8 @@ class LogRepair:
 
     def _restore_length(self, start: int) -> None:
         row = self._log.row
-        path = self._begin_change(start)
+        path = row.path_of(start)
+        self._aside.copy(path)
         file = self._disk.open(f"{self._root}/{path}", create=True)
         try:
             if file.size() > row.segment_size:
@@ -101,27 +97,39 @@ class LogRepair:
             data[SYS_FLAG_AT + 3] &= ~int(TRANSACTION_MASK)
         return bytes(data)
 
-    def _write(self, position: int, data: bytes) -> None:
-        """Write inside one segment, durably."""
+    def _mends(self, findings: Sequence[Finding]) -> Iterator[Fill]:
+        """Records that are put right in their places."""
+        for finding in findings:
+            subject = finding.subject
+            if isinstance(subject, Found):
+                yield Fill(subject.position, subject.data)
+            elif isinstance(subject, RecordMend):
+                yield Fill(subject.misfit.position, self._mended(subject))
+
+    def _write(self, writes: Sequence[Fill]) -> None:
+        """Write into segments, durably; each stands aside before, and its seals are renewed."""
         row = self._log.row
-        start = position - position % row.segment_size
-        path = self._begin_change(start)
-        file = self._disk.open(f"{self._root}/{path}")
-        try:
-            file.write(position - start, data)
-            self._disk.sync_now(file)
-        finally:
-            file.close()
-
-    def _begin_change(self, start: int) -> str:
-        """Keep the original of a segment, then drop its seals; its path under the root.
-
-        Seals of bytes that are replaced would say for ever that these are damaged.
-        """
-        path = self._log.row.path_of(start)
-        self._aside.copy(path)
-        self._seals.drop(start)
-        return path
+        parts: dict[int, list[Fill]] = {}
+        for one in writes:
+            parts.setdefault(one.position - one.position % row.segment_size, []).append(one)
+        for start, part in sorted(parts.items()):
+            path = row.path_of(start)
+            self._aside.copy(path)
+            file = self._disk.open(f"{self._root}/{path}")
+            try:
+                holes = [
+                    one
+                    for one in self._log.holes
+                    if start <= one.position < start + row.segment_size
+                ]
+                RenewedSeals(start=start, segment=file, writes=part, holes=holes).write(
+                    self._disk, self._seals
+                )
+                for one in part:
+                    file.write(one.position - start, one.data)
+                self._disk.sync_now(file)
+            finally:
+                file.close()
 
     def _cut_tail(self, end: int) -> None:
         """Zero what stands behind the end in its segment; later segments are set aside."""
@@ -131,8 +139,18 @@ class LogRepair:
                 self._seals.drop(segment.start)
                 self._aside.move(segment.path)
             elif segment.start + row.segment_size > end:
-                self._begin_change(segment.start)
+                self._aside.copy(segment.path)
+                self._cut_seals(segment.path, segment.start, max(end, segment.start))
                 zero_behind(self._disk, f"{self._root}/{segment.path}", max(end - segment.start, 0))
+
+    def _cut_seals(self, path: str, start: int, end: int) -> None:
+        """Let the seals of a segment end at a position."""
+        file = self._disk.open(f"{self._root}/{path}", read_only=True)
+        try:
+            self._seals.begin(start, end, file)
+        finally:
+            self._seals.close()
+            file.close()
 
 
 def zero_behind(disk: Disk, path: str, first: int) -> None:

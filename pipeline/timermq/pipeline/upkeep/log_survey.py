@@ -3,6 +3,10 @@
 ``CommitLog.scan`` ends at the first thing that is no record. From damage the survey goes on at the
 next good record (``log_holes``). What lies between is a *hole*.
 
+A record that is good by itself may have lost its last bytes to a damaged sector that it shares with
+what stands behind it. Damage is taken for one run of bytes: it is a hole too, unless bytes right
+behind it are as they must be.
+
 The log's end is behind its last good record, or where it is known to have reached (``LogReach``).
 What stands behind that is no hole but a *tail*: zeros after a clean stop, a torn write after a
 power cut.
@@ -10,13 +14,19 @@ power cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import mmap
+from collections.abc import Collection, Iterator
 
 import attrs
 
 from timermq.timerstore.log_holes import Hole, is_zero, look_at, mended_at, next_good
+from timermq.timerstore.record_layout import PHY_OFFSET_AT
+from timermq.timerstore.seal_page import SECTOR_SIZE
 
 from .segment_row import SegmentRow
+
+ZEROS_MIN = 32
+"""Bytes, if the sector has so many left: more zeros than a record has in a row by itself."""
 
 
 @attrs.frozen
@@ -36,9 +46,10 @@ class LogSurvey:
     Args:
         row: The segments.
         known_to: What stands before this position was there for certain.
+        damaged: Positions of the sectors that are not as their seals say.
     """
 
-    def __init__(self, row: SegmentRow, known_to: int = -1) -> None:
+    def __init__(self, row: SegmentRow, known_to: int = -1, damaged: Collection[int] = ()) -> None:
         self.end = row.start
         """Behind the last good record, or the blank behind it; at least what is known."""
         self.tail_reason = ""
@@ -47,6 +58,7 @@ class LogSurvey:
         """Whether nothing was written behind the end."""
         self._row = row
         self._known_to = known_to
+        self._damaged = damaged
         self._holes: list[Hole] = []
         """Holes since the last good record: a tail, unless another record follows."""
 
@@ -93,8 +105,12 @@ class LogSurvey:
                 if not size:
                     yield None
                     return
-                yield Found(start + at, size, view[at : at + size])
-                at += size
+                end = at + size
+                if self._may_lack_its_end(view, end, limit, start):
+                    yield Hole(start + at, start + end, "damage that may begin within it", False)
+                else:
+                    yield Found(start + at, size, view[at:end])
+                at = end
                 continue
             mended = mended_at(view, at, limit, start)
             if mended is not None:
@@ -105,6 +121,23 @@ class LogSurvey:
             end = segment_size if resumed is None else resumed
             yield Hole(start + at, start + end, reason, resumed is None)
             at = end
+
+    def _may_lack_its_end(self, view: mmap.mmap | bytes, end: int, limit: int, start: int) -> bool:
+        """Whether the damage of the sector in which a record ends may begin before its end.
+
+        It does not where zeros or the next head follow: what was cut off, or never came there.
+        """
+        sector = end - end % SECTOR_SIZE
+        if end == sector or start + sector not in self._damaged:
+            return False
+        if not look_at(view, end, limit, start, is_whole=True)[0]:
+            return False
+        if mended_at(view, end, limit, start) is not None:
+            return False
+        stop = min(sector + SECTOR_SIZE, limit)
+        position = view[end + PHY_OFFSET_AT : min(end + PHY_OFFSET_AT + 8, stop)]
+        is_head = position == (start + end).to_bytes(8)
+        return not is_head and not is_zero(view, end, min(end + ZEROS_MIN, stop))
 
     def _is_zero(self, hole: Hole) -> bool:
         start = hole.position - hole.position % self._row.segment_size

@@ -29,6 +29,8 @@ from timermq.timerstore.record_layout import BLANK, BLANK_MAGIC
 
 LOST = b"TIMERMQ_LOST\x01"
 """Property of a lost record; its value is 1."""
+NOBODY = b"?"
+"""Whom the delete that takes the place of a lost timer record names."""
 
 
 def lost_record(
@@ -55,8 +57,9 @@ def lost_record(
     properties = b"%b1\x02" % LOST if is_marked else b""
     if topic == TIMER_TOPIC:
         out_ms = max(store_ms - 1, 0) // 1000 * 1000
-        properties += b"%b?\x02%b%b\x02%b0\x02%b%013d\x02" % (
+        properties += b"%b%b\x02%b%b\x02%b0\x02%b%013d\x02" % (
             DELETE,
+            NOBODY,
             REAL_TOPIC,
             HOLE_TOPIC,
             REAL_QID,

@@ -7,7 +7,7 @@ leaves all that it wrote, so the commit log is compared to where it reached (``L
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 
 import attrs
@@ -41,6 +41,23 @@ class DamagedWord:
     """Of the sector in it."""
     before: bytes
     """The sector as it was, as far as it is sealed."""
+
+
+@attrs.frozen
+class DamagedSectors:
+    """Neighbouring sectors of the commit log that are damaged in more than a word."""
+
+    positions: tuple[int, ...]
+
+
+def damaged_sectors(findings: Iterable[Finding]) -> frozenset[int]:
+    """The positions of all of them that were found."""
+    return frozenset(
+        position
+        for one in findings
+        if isinstance(one.subject, DamagedSectors)
+        for position in one.subject.positions
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -136,6 +153,7 @@ def _lost(segment: RawSegment, sectors: list[int]) -> Finding:
         severity=Severity.LOST,
         step=Step.NOTHING,
         count=len(sectors),
+        subject=DamagedSectors(tuple(sectors)),
     )
 
 

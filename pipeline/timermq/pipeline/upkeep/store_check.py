@@ -9,6 +9,7 @@ rest goes to temporary files.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 
 import attrs
 
@@ -19,7 +20,7 @@ from timermq.timerstore.store_options import StoreOptions
 
 from .finding import FINDINGS_MAX, Finding, Findings, Severity
 from .log_check import LogCheck, Progress
-from .seal_check import SealCheck
+from .seal_check import SealCheck, damaged_sectors
 from .table_check import TableCheck
 from .timer_check import TimerCheck
 
@@ -35,8 +36,12 @@ class CheckedStore:
     now_ms: int
     progress: Progress | None = None
 
-    def open_log(self) -> LogCheck:
-        """A walk over the commit log that has not begun."""
+    def open_log(self, damaged: Collection[int]) -> LogCheck:
+        """A walk over the commit log that has not begun.
+
+        Args:
+            damaged: Positions of the sectors that are not as their seals say.
+        """
         register = QueueRegister(self.disk, self.root)
         register.load()
         return LogCheck(
@@ -46,6 +51,7 @@ class CheckedStore:
             register,
             not self.disk.exists(f"{self.root}/abort"),
             self.progress,
+            damaged,
         )
 
     def open_timers(self, log: LogCheck) -> TimerCheck:
@@ -67,9 +73,10 @@ class CheckedStore:
 
     def _find(self) -> Findings:
         seals = self.open_seals()
-        yield from seals.find_in_log()
+        found = list(seals.find_in_log())
+        yield from found
         yield from seals.find_in_timer_log()
-        log = self.open_log()
+        log = self.open_log(damaged_sectors(found))
         try:
             yield from log.run()
             yield from self.open_timers(log).find()

@@ -33,6 +33,7 @@ from .finding import Finding, Step
 from .log_check import LogCheck, QueueKey
 from .log_repair import STEPS as LOG_STEPS
 from .log_repair import LogRepair
+from .seal_check import damaged_sectors
 from .store_check import CheckedStore, is_damage
 from .table_check import TableCheck
 from .table_repair import TableRepair
@@ -75,7 +76,7 @@ class StoreRepair:
     _first: dict[QueueKey, int] = attrs.field(factory=dict[QueueKey, int], init=False)
     """Queues that begin behind a gap."""
     _is_log_changed: bool = attrs.field(default=False, init=False)
-    """Segments of the commit log were changed and have no seals."""
+    """Something was written into the commit log."""
 
     async def run(self) -> RepairReport:
         """Repair the store.
@@ -92,8 +93,8 @@ class StoreRepair:
         lock.take()
         try:
             aside = Aside(store.disk, store.root, store.now_ms)
-            self._mend_words(aside)
-            log, findings = self._mend_log(aside)
+            damaged = self._mend_words(aside)
+            log, findings = self._mend_log(aside, damaged)
             try:
                 await self._mend_derived(log, findings, aside)
                 await self._mend_timers(log, aside)
@@ -117,16 +118,21 @@ class StoreRepair:
             self._findings.setdefault((one.file, one.offset, one.expected, one.found), one)
         return found
 
-    def _mend_words(self, aside: Aside) -> None:
-        """Put right what seals tell: nothing is judged by a damaged word then."""
+    def _mend_words(self, aside: Aside) -> frozenset[int]:
+        """Put right what seals tell: nothing is judged by a damaged word then.
+
+        Returns:
+            Positions of the sectors of the commit log that stay damaged.
+        """
         seals = self.store.open_seals()
         found = self._note((*seals.find_in_log(), *seals.find_in_timer_log()))
         seals.mend(found, aside)
+        return damaged_sectors(found)
 
-    def _mend_log(self, aside: Aside) -> tuple[LogCheck, list[Finding]]:
+    def _mend_log(self, aside: Aside, damaged: frozenset[int]) -> tuple[LogCheck, list[Finding]]:
         """Mend the log; returns the walk over what it is then, and what that found."""
         for _ in range(ROUNDS_MAX):
-            log = self.store.open_log()
+            log = self.store.open_log(damaged)
             try:
                 findings = self._note(log.run())
                 if not self._mend_found(log, findings, aside):
@@ -155,7 +161,7 @@ class StoreRepair:
         return is_changed
 
     async def _seal_log(self, end: int) -> None:
-        """Seal the commit log as it is now; without room the scrub does it later."""
+        """Seal what of the commit log has no seal; without room the scrub does it later."""
         store = self.store
         files = MappedFileQueue(
             store.disk,

@@ -35,6 +35,7 @@ from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.log_record import LogRecord
 from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 
+from .lost_record import NOBODY
 from .spool import Spool
 
 DELIVERED, MOVED, CANCELLED, SET_ASIDE, ROLLED, LEFT_OUT, ROLLED_ON = 1, 2, 3, 4, 5, 6, 7
@@ -129,6 +130,12 @@ class TimerLedger:
                 self._move = _Move(target_py, row, name)
         return effect
 
+    def note_filler(self, data: bytes, position: int) -> None:
+        """Take a record that fills a hole: it may name what a lost roll had rolled."""
+        origin = origin_in(data)
+        if origin is not None:
+            self.origins.add(origin // self.segment_size, (origin, position, ROLLED))
+
     def end(self) -> None:
         """The log is through: a move that nothing stands behind was torn."""
         self._judge_move(None)
@@ -170,7 +177,10 @@ def _effect(record: LogRecord, *, is_timer: bool, is_delete: bool) -> int:
         return DELIVERED
     if find(record.properties, ROLL_TIMES[:-1]) is not None:
         return ROLLED
-    return CANCELLED if is_delete else MOVED
+    if is_delete:
+        is_lost = deleted_name(record.properties) == NOBODY  # the place of a roll, see lost_rolls
+        return ROLLED if is_lost else CANCELLED
+    return MOVED
 
 
 def foreign_name(data: bytes) -> int:

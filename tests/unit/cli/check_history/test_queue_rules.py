@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from story import Story, broken
 from timermq.cli.check_history.broken import Rule
+from timermq.client.history import Crash, Start
 
 DUE_MS = 5_000
 
@@ -93,6 +96,26 @@ def test_a_gap() -> None:
     assert [] == broken(story(4))
     assert [(Rule.OFFSETS, "N")] == broken(story(5))
     assert [] == broken(story(5, drained=False))
+
+
+def test_a_queue_that_begins_behind_a_power_cut() -> None:
+    """Its older messages were cleaned, the last one taken: that offset is not given out again."""
+
+    def story(
+        flush: Literal["SYNC_FLUSH", "ASYNC_FLUSH"], *again: str, group: str = "late"
+    ) -> Story:
+        story = Story(group="early").tell(Start(at_ms=0, who="n", flush=flush))
+        story.sent("M", "N", deliver_ms=DUE_MS).arrive("M", 3, stored_ms=DUE_MS)
+        story.tell(Crash(at_ms=story.now_ms, who="n", kind="power")).at(2 * DUE_MS).reader(group)
+        for one in again:
+            story.arrive(one, 3, stored_ms=DUE_MS)
+        return story.arrive("N", 5).end()
+
+    assert [] == broken(story("ASYNC_FLUSH"))
+    broken_so = [(Rule.OFFSETS, "N")]
+    assert broken_so == broken(story("SYNC_FLUSH")), "a power cut takes nothing"
+    assert broken_so == broken(story("ASYNC_FLUSH", "M")), "it begins before"
+    assert broken_so == broken(story("ASYNC_FLUSH", group="early")), "who read on saw no beginning"
 
 
 def test_two_at_one_place() -> None:

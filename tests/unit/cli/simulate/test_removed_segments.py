@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from timermq.cli.simulate.removed_segments import RemovedSegments
 from timermq.cli.simulate.seen_messages import SeenMessages
+from timermq.cli.simulate.segment_records import segment_records
 from timermq.client.history import Deliver, Event, Publish
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
@@ -26,12 +28,19 @@ def made_store(disk: MemoryDisk) -> list[str]:
     return [f"{ROOT}/commitlog/{name}" for name in disk.list_dir(f"{ROOT}/commitlog")]
 
 
-def removed(disk: MemoryDisk, paths: list[str], seen: SeenMessages) -> tuple[list[Event], int]:
+def removed(
+    disk: MemoryDisk, paths: list[str], seen: SeenMessages, damaged: Collection[int] = ()
+) -> tuple[list[Event], int]:
     """What is told of removals, and how many segments count as cleaned."""
     told: list[Event] = []
     counts = Counter[str]()
     removed = RemovedSegments(
-        root=ROOT, now_ms=lambda: 2_000, tell=told.append, seen=seen, counts=counts
+        root=ROOT,
+        now_ms=lambda: 2_000,
+        tell=told.append,
+        seen=seen,
+        counts=counts,
+        damaged=damaged,
     )
     for path in paths:
         removed.before_removal(disk, path)
@@ -57,6 +66,22 @@ def test_messages_of_a_cleaned_segment_are_told() -> None:
     ]
     assert {"A"} == {one.topic for one in arrived}
     assert (1, set()) == (count, seen.places("A", "M000001"))
+
+
+def test_a_damaged_record_was_told_before() -> None:
+    """Its store time may be another by now: told again it would be a second message there."""
+    disk = MemoryDisk()
+    path, *_ = made_store(disk)
+    told, _ = removed(disk, [path], SeenMessages(is_sync=True))
+    positions = [
+        one.phy_offset
+        for one in segment_records(disk.open(path).read(0, SEGMENT_SIZE), 0)
+        if one.topic == "A"
+    ]
+    again, _ = removed(disk, [path], SeenMessages(is_sync=True), positions[:1])
+
+    assert len(positions) == len(told) > 1
+    assert told[1:] == again
 
 
 def test_what_a_repair_has_put_into_a_hole_is_no_message() -> None:
