@@ -88,4 +88,5 @@ class RenewedSeals:
         for hole in self.holes:
             first = max(hole.position - page.start, 0) // SECTOR_SIZE
             is_renewed[first : max(-(-(hole.end - page.start) // SECTOR_SIZE), first)] = True
-        return encode_pages(page.start, page.covered, np.where(is_renewed, will_be, page.seals))
+        seals = np.where(is_renewed, will_be, page.seals)
+        return encode_pages(page.start, page.covered, seals, is_found=page.is_found)
