@@ -8,6 +8,7 @@ moment and body of the delivery: the newest record of such a message before the 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 import attrs
@@ -66,21 +67,18 @@ def _lost_rolls(log: LogCheck) -> Iterator[tuple[Hole, int]]:
         message = None if hole is None else _delivered(found.data)
         if hole is not None and message is not None:
             lost.setdefault(message, []).append(hole)
-    waited: dict[_Message, list[int]] = {}
-    done: set[int] = set()
+    left: dict[int, _Message] = {}  # few: what was rolled or delivered is let go
     for found in _records(log) if lost else ():
         origin = origin_in(found.data)
         if origin is not None:
-            done.add(origin)
+            left.pop(origin, None)
         message = _waiting(found.data)
-        if message is not None and found.position < max(
-            (hole.position for hole in lost.get(message, ())), default=0
-        ):
-            waited.setdefault(message, []).append(found.position)
-    for message, positions in waited.items():
-        holes = lost[message]
-        left = [at for at in positions if at not in done]
-        yield from zip(holes, left[-len(holes) :], strict=False)
+        holes = () if message is None else lost.get(message, ())
+        if message is not None and any(found.position < hole.position for hole in holes):
+            left[found.position] = message
+    for position, message in sorted(left.items(), key=lambda one: one[0], reverse=True):
+        if lost[message]:
+            yield lost[message].pop(), position
 
 
 def _records(log: LogCheck) -> Iterator[Found]:
@@ -91,7 +89,8 @@ def _records(log: LogCheck) -> Iterator[Found]:
 
 
 def _hole_at(holes: Sequence[Hole], position: int) -> Hole | None:
-    return next((one for one in holes if one.position <= position < one.end), None)
+    index = bisect_right(holes, position, key=lambda one: one.position) - 1
+    return holes[index] if index >= 0 and position < holes[index].end else None
 
 
 def _delivered(data: bytes) -> _Message | None:
