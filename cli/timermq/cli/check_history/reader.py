@@ -60,6 +60,8 @@ class _Reader:
 
     def __init__(self, histories: Histories) -> None:
         self._histories = histories
+        self._unsynced_kills: list[Mark] = []
+        """Kills behind which no broker has begun to serve: what they left is not synced."""
         self._open_sends: dict[tuple[str, str], Attempt] = {}
         self._open_requests: dict[tuple[str, int], Request] = {}
         self._requests: list[Request] = []
@@ -88,9 +90,13 @@ class _Reader:
                     histories.unsynced_ms = max(histories.unsynced_ms or 0, event.unsynced_ms)
             case Crash():
                 histories.counts[event.kind] += 1
+                self._unsynced_kills.append(mark)
                 if event.kind == "power":
-                    histories.power_cuts.append(mark)
+                    histories.power_cuts += self._unsynced_kills
+                    self._unsynced_kills.clear()
             case Fault():
+                if event.kind in ("start", "stop"):
+                    self._unsynced_kills.clear()
                 histories.counts[event.kind] += 1
             case ClockStep():
                 histories.counts["clock_step"] += 1

@@ -6,7 +6,7 @@ import pytest
 
 from story import Story, broken, judge
 from timermq.cli.check_history.broken import Rule
-from timermq.client.history import ClockStep, Crash, Deliver, End, Send, Start
+from timermq.client.history import ClockStep, Crash, Deliver, End, Fault, Send, Start
 
 DUE_MS = 5_000
 
@@ -157,6 +157,18 @@ def test_a_power_cut_takes_what_is_not_synced() -> None:
     assert [] == broken(power_cut("ASYNC_FLUSH", acknowledged_before_ms=500))
     assert [(Rule.NOT_LOST, "M")] == broken(power_cut("ASYNC_FLUSH", acknowledged_before_ms=501))
     assert [(Rule.NOT_LOST, "M")] == broken(power_cut("SYNC_FLUSH", acknowledged_before_ms=1))
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_power_cut_behind_a_kill_takes_what_that_had_not_synced(has_begun: bool) -> None:
+    """However long ago the kill was, if no broker has begun to serve since: a start syncs all."""
+    story = Story().tell(Start(at_ms=0, who="n", flush="ASYNC_FLUSH"))
+    story.at(4_600).sent("M", deliver_ms=9_000).tell(Crash(at_ms=5_000, who="n", kind="kill"))
+    if has_begun:
+        story.tell(Fault(at_ms=14_000, who="n", kind="start"))
+    story.tell(Crash(at_ms=15_000, who="n", kind="power")).at(15_000).end()
+
+    assert ([(Rule.NOT_LOST, "M")] if has_begun else []) == broken(story)
 
 
 def test_an_answer_written_down_behind_a_power_cut_may_be_from_before() -> None:
