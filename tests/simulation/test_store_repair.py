@@ -43,6 +43,7 @@ from timermq.pipeline.upkeep.aside import NoRoomError
 from timermq.pipeline.upkeep.finding import Invariant, Severity
 from timermq.pipeline.upkeep.log_survey import Found, LogSurvey
 from timermq.pipeline.upkeep.segment_row import SegmentRow
+from timermq.timerlog.timer_checkpoint import EXTENSION_AT, TimerCheckpoint
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.disk_damage import Damage, DamageKind, Image, draw_damage, read_image
 from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
@@ -506,6 +507,31 @@ async def test_a_last_roll_that_is_lost_in_a_hole(
     assert len(rolls) > 2
     assert ["far", *later, "other"] == sorted(arrived)
     assert [] == mendable(damage_of(checked(disk, now_ms=clock.now_ms())))
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+async def test_a_clock_that_was_set_back_is_no_damage(
+    autojump_clock: MockClock, is_ours: bool
+) -> None:
+    """What the wheel was read up to is beyond doubt; without its checksum it is read again."""
+    disk = on_disk(await small_image())
+    path = f"{ROOT}/config/timercheck"
+    page = TimerCheckpoint.open(disk, path)
+    assert page.extension is not None
+    page.update(
+        last_read_time_ms=page.last_read_time_ms + 60_000,
+        last_timer_log_flush_pos=page.last_timer_log_flush_pos,
+        last_timer_queue_offset=page.last_timer_queue_offset,
+        scan_py=page.extension.scan_py,
+        precision_ms=page.extension.precision_ms,
+        now_ms=START_MS,
+    )
+    page.write()
+    if not is_ours:
+        flip_bit(disk, path, EXTENSION_AT, 0xFF)
+    found = [one.file for one in damage_of(checked(disk, now_ms=START_MS - 1_000_000_000))]
+
+    assert ("config/timercheck" in found) == (not is_ours)
 
 
 async def test_a_repaired_log_is_sealed(autojump_clock: MockClock) -> None:

@@ -303,8 +303,11 @@ class TimerCheck:
             if self.end and size_of(self.disk, f"{self.root}/{CHECKPOINT_FILE}") in (0, PAGE_SIZE):
                 yield self._page(0, "a read time: the timer log has units", "none")
             return
-        # The ring begins a precision behind the clock at most.
+        # The ring begins a precision behind the clock at most. A page with its checksum says the
+        # same of a later time: that the clock has been set back since.
         present_ms = max(self.now_ms, self.log.last_store_ms) + 2 * self._precision_ms
+        if page.extension is not None:
+            present_ms = max(present_ms, page.last_read_time_ms)
         limits = [
             ("last_read_time_ms", page.last_read_time_ms, present_ms, "the present"),
             (
