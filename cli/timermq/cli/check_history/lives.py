@@ -156,6 +156,8 @@ class Histories:
     """Group to what it has read."""
     ends: list[End] = attrs.Factory(list[End])
     power_cuts: list[Mark] = attrs.Factory(list[Mark])
+    repairs: list[Mark] = attrs.Factory(list[Mark])
+    """Where a `store repair` began."""
     counts: Counter[str] = attrs.Factory(Counter[str])
     """Crashes and faults by their kind, clock steps as ``clock_step``."""
     steps_ms: int = 0

@@ -106,9 +106,32 @@ def broken_order(histories: Histories) -> Iterator[Broken]:
                 highest = _higher(highest, answered[at])
                 at += 1
             first = _higher(highest, previous if _is_together(previous, one) else None)
-            if first is not None and first.arrival.offset > one.arrival.offset:
+            if (
+                first is not None
+                and first.arrival.offset > one.arrival.offset
+                and not _may_be_delivered_again(histories, first.arrival, one.arrival)
+            ):
                 yield _out_of_order(histories, shared, first, one)
             previous = _higher(previous, one) if _is_together(previous, one) else one
+
+
+def _may_be_delivered_again(histories: Histories, first: Arrival, second: Arrival) -> bool:
+    """Whether the first may have stood before the second, and be delivered again behind it.
+
+    A power cut may take the one out of the middle of what is not synced. A start would end the log
+    there; a repair keeps what stands behind it.
+    """
+    if histories.unsynced_ms is None:
+        return False
+    reach_ms, steps_ms = histories.unsynced_ms + histories.steps_ms, histories.steps_ms
+    return any(
+        cut.line < repair.line
+        and cut.at_ms - reach_ms <= second.stored_ms <= cut.at_ms + steps_ms
+        and repair.at_ms - steps_ms <= first.stored_ms
+        for repair in histories.repairs
+        for cut in histories.power_cuts
+        if cut.file == repair.file
+    )
 
 
 def _may_mean_now(attempt: Attempt) -> bool:

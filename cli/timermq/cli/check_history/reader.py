@@ -95,6 +95,8 @@ class _Reader:
                     histories.power_cuts += self._unsynced_kills
                     self._unsynced_kills.clear()
             case Fault():
+                if event.kind == "repair":
+                    histories.repairs.append(mark)
                 if event.kind in ("start", "stop"):
                     self._unsynced_kills.clear()
                 histories.counts[event.kind] += 1

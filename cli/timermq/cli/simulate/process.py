@@ -293,6 +293,7 @@ class Process:
             timer_options=settings.timer,
             now_ms=around.clock.now_ms(),
         )
+        around.tell(Fault(at_ms=around.clock.now_ms(), who=WHO, kind="repair"))
         try:
             report = await StoreRepair(store, around.clock.now_ms).run()
         except NoRoomError:

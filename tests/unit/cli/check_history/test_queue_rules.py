@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+import pytest
+
 from story import Story, broken
 from timermq.cli.check_history.broken import Rule
-from timermq.client.history import Crash, Start
+from timermq.client.history import Crash, Fault, Start
 
 DUE_MS = 5_000
 
@@ -49,6 +51,20 @@ def test_at_the_same_time() -> None:
     assert [] == broken(overlapping("N", "M"))
     assert [] == broken(together("M", "N"))
     assert [(Rule.ORDER, "N")] == broken(together("N", "M"))
+
+
+@pytest.mark.parametrize("is_repaired", [False, True])
+def test_what_a_power_cut_took_from_the_middle_is_delivered_behind(is_repaired: bool) -> None:
+    """A repair keeps what stands behind it; a start would have ended the log there."""
+    story = Story().tell(Start(at_ms=0, who="n", flush="ASYNC_FLUSH"))
+    story.sent("M", deliver_ms=DUE_MS).sent("N", deliver_ms=DUE_MS)
+    story.tell(Crash(at_ms=DUE_MS + 10, who="n", kind="power"))
+    if is_repaired:
+        story.tell(Fault(at_ms=DUE_MS + 1_000, who="n", kind="repair"))
+    story.at(DUE_MS + 5_000)
+    story.arrive("N", 1, stored_ms=DUE_MS).arrive("M", 2, stored_ms=DUE_MS + 2_000).end()
+
+    assert ([] if is_repaired else [(Rule.ORDER, "N")]) == broken(story)
 
 
 def test_producers_have_no_order_among_each_other() -> None:
