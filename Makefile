@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test simulate judge damage planted crashes lint types check fuzz bench figures docs screenshots kill clean overload crowds soak
+.PHONY: help demo test simulate judge damage planted crashes lint types mypy pyright check fuzz bench figures docs screenshots kill clean overload crowds soak
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -45,9 +45,10 @@ lint: $(STAMP)   ## format and lint
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
-types: $(STAMP)  ## mypy and pyright, both strict
-	$(BIN)/mypy
-	$(BIN)/pyright
+types: mypy pyright  ## mypy and pyright, both strict
+
+mypy pyright: $(STAMP)
+	$(BIN)/$@
 
 check: lint types test  ## all that the continuous integration runs
 
