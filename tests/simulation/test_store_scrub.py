@@ -128,13 +128,23 @@ async def test_units_that_rot_past_mending_are_made_again(autojump_clock: MockCl
 
 @pytest.mark.parametrize(
     ("offset", "count"),
-    [(36, 1), (36, 2), (28, 1), (32, 1), (32, 2)],
-    ids=["size", "size and topic", "far position", "position", "position and size"],
+    [(36, 1), (36, 2), (28, 1), (32, 1), (32, 2), (4, 2), (12, 2), (20, 1), (20, 2)],
+    ids=[
+        "size",
+        "size and topic",
+        "far position",
+        "position",
+        "position and size",
+        "link",
+        "magic and time",
+        "time",
+        "time and delay",
+    ],
 )
 async def test_a_unit_that_is_read_before_a_scrub_has_compared_it(
     autojump_clock: MockClock, offset: int, count: int
 ) -> None:
-    """It names no record: before that is set aside as gone, the unit is compared, each time."""
+    """It names no record, or is not of its chain: it is compared, and made again, each time."""
     disk, clock = MemoryDisk(), VirtualClock()
     files = attrs.evolve(FILES, scrub_bytes_per_second=0)
     async with running(disk, clock, store_options=files, timer_options=WHEEL) as service:

@@ -222,15 +222,17 @@ async def test_a_chain_that_breaks_later(autojump_clock: trio.testing.MockClock)
 
 
 async def test_a_chain_that_breaks_twice(autojump_clock: trio.testing.MockClock) -> None:
-    """A second time the service ends; the next start repairs it."""
+    """Where no seal tells of it, the service ends a second time; the next start repairs it."""
     crash = await crashed()
     with pytest.RaisesGroup(ChainError, flatten_subgroups=True):
         async with running(crash.disk, crash.clock, timer_options=OPTIONS) as service:
             timer_log = service.files.timer_log
             end = timer_log.max_pos
+            remove_seals(crash.disk, TIMER_LOG)
             DAMAGES["unit damaged"][0](crash.disk)
             for _ in range(200):
                 await trio.sleep(0 if timer_log.max_pos < end else 1)
+            remove_seals(crash.disk, TIMER_LOG)
             for number in range(8):
                 damaged_unit(number)(crash.disk)
             await trio.sleep(200)
