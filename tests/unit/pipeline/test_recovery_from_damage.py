@@ -221,21 +221,37 @@ async def test_a_chain_that_breaks_later(autojump_clock: trio.testing.MockClock)
     assert Counter(crash.arrived + crash.waiting) == await delivered_in_the_end(crash)
 
 
-async def test_a_chain_that_breaks_twice(autojump_clock: trio.testing.MockClock) -> None:
-    """Where no seal tells of it, the service ends a second time; the next start repairs it."""
-    crash = await crashed()
-    with pytest.RaisesGroup(ChainError, flatten_subgroups=True):
-        async with running(crash.disk, crash.clock, timer_options=OPTIONS) as service:
-            timer_log = service.files.timer_log
-            end = timer_log.max_pos
-            remove_seals(crash.disk, TIMER_LOG)
-            DAMAGES["unit damaged"][0](crash.disk)
+async def break_twice(crash: Crash, *, has_seals: bool) -> None:
+    """Damage units under a service before the first is read, and again when all are made anew."""
+    async with running(crash.disk, crash.clock, timer_options=OPTIONS) as service:
+        timer_log = service.files.timer_log
+        end = timer_log.max_pos
+        for numbers in ((), range(8)):
+            if not has_seals:
+                remove_seals(crash.disk, TIMER_LOG)
+            for number in numbers:
+                damaged_unit(number)(crash.disk)
+            if not numbers:
+                DAMAGES["unit damaged"][0](crash.disk)
             for _ in range(200):
                 await trio.sleep(0 if timer_log.max_pos < end else 1)
-            remove_seals(crash.disk, TIMER_LOG)
-            for number in range(8):
-                damaged_unit(number)(crash.disk)
-            await trio.sleep(200)
+
+
+async def test_a_chain_that_breaks_twice(autojump_clock: trio.testing.MockClock) -> None:
+    """Its seals tell of it: the units are made anew again."""
+    crash = await crashed()
+    await break_twice(crash, has_seals=True)
+
+    assert Counter(crash.arrived + crash.waiting) == await delivered_in_the_end(crash)
+
+
+async def test_a_chain_that_breaks_twice_without_seals(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """A second time the service ends; the next start repairs it."""
+    crash = await crashed()
+    with pytest.RaisesGroup(ChainError, flatten_subgroups=True):
+        await break_twice(crash, has_seals=False)
     crash.disk.process_kill()
 
     assert Counter(crash.arrived + crash.waiting) == await delivered_in_the_end(crash)
