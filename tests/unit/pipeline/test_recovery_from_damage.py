@@ -221,7 +221,7 @@ async def test_a_chain_that_breaks_later(autojump_clock: trio.testing.MockClock)
     assert Counter(crash.arrived + crash.waiting) == await delivered_in_the_end(crash)
 
 
-async def break_twice(crash: Crash, *, has_seals: bool) -> None:
+async def break_twice(crash: Crashed, *, has_seals: bool) -> None:
     """Damage units under a service before the first is read, and again when all are made anew."""
     async with running(crash.disk, crash.clock, timer_options=OPTIONS) as service:
         timer_log = service.files.timer_log
