@@ -38,6 +38,7 @@ from simulation.staged_service import (
     timed,
 )
 from timermq.pipeline import TIMER_TOPIC
+from timermq.pipeline.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.system_topics import OWN_TOPICS
 from timermq.pipeline.upkeep.aside import NoRoomError
 from timermq.pipeline.upkeep.finding import Invariant, Severity
@@ -507,6 +508,40 @@ async def test_a_last_roll_that_is_lost_in_a_hole(
     assert len(rolls) > 2
     assert ["far", *later, "other"] == sorted(arrived)
     assert [] == mendable(damage_of(checked(disk, now_ms=clock.now_ms())))
+
+
+async def test_a_moved_message_that_is_lost_in_a_hole_when_it_has_gone_on(
+    autojump_clock: MockClock,
+) -> None:
+    """Its roll tells that the move was whole: the message does not arrive where it was before."""
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, store_options=SMALL_FILES, stop=False) as service:
+        service.put([timed("moved", START_MS + 10_000)])
+        await trio.sleep(1)
+        moved = service.cancellation.reschedule(Wanted("T", "moved"), START_MS + 60_000)
+        await trio.sleep(62)
+        everything = arrivals_everywhere(service.store)
+        assert [one.body for one in arrivals(service.store)] == ["moved"]
+    waiting = [one for one in everything if one.topic == TIMER_TOPIC]
+    disk.process_kill()
+    disk.power_cuts += 1
+    for path in read_image(disk, ROOT):
+        if "/commitlog/" not in path and not path.endswith("/abort"):
+            disk.remove(path)
+    file = disk.open(f"{ROOT}/commitlog/{0:020d}")
+    file.write(waiting[2].phy_offset, bytes(waiting[3].phy_offset - waiting[2].phy_offset))
+    disk.sync_now(file)
+    file.close()
+    report = await repair(checked(disk, now_ms=clock.now_ms()))
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        await trio.sleep(60)
+        arrived = [one.body for one in arrivals(service.store)]
+
+    assert moved.verdict is Verdict.CANCELLED
+    assert ["moved", "0", "moved"] == [one.body for one in waiting[:3]]
+    assert report.is_mended
+    assert ["moved"] == arrived
 
 
 @pytest.mark.parametrize("is_ours", [True, False])

@@ -19,7 +19,7 @@ from .finding import Finding, Step
 from .hole_fill import Fill, plan_fills
 from .log_check import LogCheck
 from .log_survey import Found
-from .lost_rolls import with_origins
+from .lost_origins import with_origins
 from .queue_sequence import Gap
 from .record_mends import RecordMend
 from .renewed_seals import RenewedSeals

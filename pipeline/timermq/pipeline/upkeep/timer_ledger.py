@@ -178,7 +178,7 @@ def _effect(record: LogRecord, *, is_timer: bool, is_delete: bool) -> int:
     if find(record.properties, ROLL_TIMES[:-1]) is not None:
         return ROLLED
     if is_delete:
-        is_lost = deleted_name(record.properties) == NOBODY  # the place of a roll, see lost_rolls
+        is_lost = deleted_name(record.properties) == NOBODY  # the place of a roll, see lost_origins
         return ROLLED if is_lost else CANCELLED
     return MOVED
 

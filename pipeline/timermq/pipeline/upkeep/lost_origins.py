@@ -1,9 +1,10 @@
-"""Rolls that were lost in holes of the log, though what they were delivered as still stands.
+"""Records that were lost in holes of the log between one that waited and what became of it.
 
-A roll names the record that it rolled, a delivery the last roll. With the roll between them nothing
-says any more that the first one is done: read again it would roll, and arrive, once more. So the
-record that takes the place of the roll, or a filler, names it instead. It is known by key, topic,
-moment and body of the delivery: the newest record of such a message before the hole.
+A roll names the record that it rolled, a moved message the one whose place it takes, a delivery the
+last of them. With one between them lost nothing says any more that the first is done: read again it
+would roll, and arrive, once more. So what takes the place of the lost one, or a filler, names it
+instead. What a roll had rolled is known by key, topic, moment and body of the delivery: the newest
+record of such a message before the hole. A move has a delete right before the hole that names it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import attrs
 
 from timermq.pipeline.already_done import origin_in, origin_of
 from timermq.pipeline.timer_record import DELETE, DELIVER, REAL_TOPIC, TIMER_TOPIC
+from timermq.pipeline.torn_move import makes_way_for
 from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.log_record import read_log_record
 from timermq.timerstore.properties import UNIQ_KEY_NAME, find
@@ -39,14 +41,14 @@ class _Message:
 
 
 def with_origins(fills: Sequence[Fill], log: LogCheck) -> list[Fill]:
-    """What fills holes, with the origins that lost rolls had.
+    """What fills holes, with the origins that lost rolls and moved messages had.
 
     Args:
         fills: As planned.
         log: The walk that found the holes; nothing is filled yet.
     """
     marked = list(fills)
-    for hole, origin in _lost_rolls(log):
+    for hole, origin in _lost_origins(log):
         here = [
             index
             for index, fill in enumerate(marked)
@@ -58,17 +60,25 @@ def with_origins(fills: Sequence[Fill], log: LogCheck) -> list[Fill]:
     return marked
 
 
-def _lost_rolls(log: LogCheck) -> Iterator[tuple[Hole, int]]:
-    """Holes in which a roll was lost, each with the record that it had rolled."""
+def _lost_origins(log: LogCheck) -> Iterator[tuple[Hole, int]]:
+    """Holes in which a record was lost that has gone on, each with what it had come from."""
     lost: dict[_Message, list[Hole]] = {}
+    gone_on = set[tuple[bytes | None, int]]()
     for found in _records(log) if log.holes else ():
         origin = origin_in(found.data)
         hole = None if origin is None else _hole_at(log.holes, origin)
-        message = None if hole is None else _delivered(found.data)
-        if hole is not None and message is not None:
-            lost.setdefault(message, []).append(hole)
+        if hole is not None:
+            gone_on.add((_unique_key(found.data), hole.position))
+            message = _delivered(found.data)
+            if message is not None:
+                lost.setdefault(message, []).append(hole)
     left: dict[int, _Message] = {}  # few: what was rolled or delivered is let go
-    for found in _records(log) if lost else ():
+    for found in _records(log) if gone_on else ():
+        target_py = _made_way_for(found.data)
+        hole = None if target_py is None else _hole_at(log.holes, found.position + found.size)
+        if hole is not None and (_unique_key(found.data), hole.position) in gone_on:
+            assert target_py is not None
+            yield hole, target_py
         origin = origin_in(found.data)
         if origin is not None:
             left.pop(origin, None)
@@ -97,6 +107,16 @@ def _delivered(data: bytes) -> _Message | None:
     """The message that a record delivers; None if it is none."""
     record = read_log_record(data)
     return None if record.topic == _TIMER else _message(record.topic, record.properties, data)
+
+
+def _unique_key(data: bytes) -> bytes | None:
+    return find(read_log_record(data).properties, UNIQ_KEY_NAME)
+
+
+def _made_way_for(data: bytes) -> int | None:
+    """The record that the message behind a delete takes the place of; None of all others."""
+    record = read_log_record(data)
+    return makes_way_for(record.properties) if record.topic == _TIMER else None
 
 
 def _waiting(data: bytes) -> _Message | None:
