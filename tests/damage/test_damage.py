@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from damage.damages import Case, Kind, Wanted
+from damage.damages import Case, Damage, Kind, Wanted
 from damage.open_breaches import is_open, open_breaches
 from damage.outcome import Outcome, judge, without_damage
 from damage.stores import NAMES, store_named
+from simulation.staged_service import ROOT
+from timermq.timerlog import UNIT
 
 CHEAP = ("pending-stopped", "pending-killed", "quarantine-killed", "transactions-killed")
 """Stores that are served soonest."""
@@ -40,6 +42,19 @@ def test_drawn_damages(part: int) -> None:
 
     assert len(cases) == COUNT // PARTS
     assert broken == []
+
+
+@pytest.mark.slow
+def test_a_bit_of_each_byte_of_units_that_wait() -> None:
+    """Few of its bits say where a message goes, so what is drawn may meet none of them."""
+    path = f"timerlog/{0:020}"
+    content = store_named("pending-stopped").image[f"{ROOT}/{path}"]
+    held = range(len(content.rstrip(b"\0")))
+    places = [Damage(path, Kind.FLIP, f"{byte}.0") for byte in held]
+    verdicts = {one.name: judge(Case("pending-stopped", one)) for one in places}
+
+    assert len(held) >= 3 * UNIT.size
+    assert {name: one for name, one in verdicts.items() if one.outcome is not Outcome.SAME} == {}
 
 
 @pytest.mark.parametrize("kind", Kind)

@@ -7,6 +7,7 @@ nothing arrives twice, and nothing that was done is taken for lost.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 
 import attrs
@@ -27,6 +28,8 @@ from timermq.pipeline.timer_record import (
 )
 from timermq.timerlog import UNIT
 from timermq.timerstore.disk_damage import read_image, write_image
+from timermq.timerstore.fault_plan import TAKING_SPACE, Fault, FaultRule, FaultRules
+from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
@@ -166,21 +169,36 @@ def lose_position(disk: MemoryDisk, how: str) -> None:
         disk.remove(TIMERCHECK)
 
 
-async def test_a_kill_behind_cleaning_brings_nothing_back(autojump_clock: MockClock) -> None:
-    """The checkpoint on the disk is a second old: its slots are read again, with their deletes."""
+@pytest.mark.parametrize("is_noted", [True, False], ids=["noted", "not noted"])
+async def test_a_kill_behind_cleaning_brings_nothing_back(
+    autojump_clock: MockClock, *, is_noted: bool
+) -> None:
+    """The checkpoint on the disk is a second old: its slots are read again, with their deletes.
+
+    What cleaning removed counts as done, but it is noted nowhere while the disk is full.
+    """
     clock = VirtualClock()
-    disk = MemoryDisk(now_ms=clock.now_ms)
+    memory = MemoryDisk(now_ms=clock.now_ms)
+    disk = FaultyDisk(memory, ROOT)
     async with running(disk, clock, timer_options=WHEEL, stop=False) as service:
+        begin_segment(service.store)
         take_back(service, "cancel")
         await until_apart(service, clock, is_delete_ahead=True)
         begin_segment(service.store)
         service.put([timed("plain", DUE_MS - 100)])
         await trio.sleep((DUE_MS + 450 - clock.now_ms()) / 1000)
         assert service.files.checkpoint.last_read_time_ms < DUE_MS <= service.state.commit_read_ms
-        await clean(disk, service.store)
-    disk.process_kill()
+        if not is_noted:
+            full = Fault(errno.ENOSPC)
+            disk.plan = FaultRules(
+                FaultRule(operations=TAKING_SPACE, name="consumeQueues", fault=full, count=None)
+            )
+        first = await clean(memory, service.store)
+        assert first > 0
+        assert is_noted == (service.store.pins.released_to == first)
+    memory.process_kill()
 
-    async with running(disk, clock, timer_options=WHEEL) as service:
+    async with running(memory, clock, timer_options=WHEEL) as service:
         await trio.sleep(5)
         assert bodies(service.store) == ["plain"]
         assert service.quarantine.active == 0

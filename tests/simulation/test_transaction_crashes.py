@@ -37,6 +37,19 @@ def test_every_crash_state(name: str) -> None:
     assert len(begun) >= begun_min
 
 
+@pytest.mark.slow
+def test_a_write_that_a_power_cut_tears() -> None:
+    """What ends a transaction is one write: its first sectors may hold the commit, and no mark."""
+    workload = TRANSACTION_WORKLOADS["segment of the log"]
+    recording = workload.record()
+    _, states = different_states(recording, is_sync_flush=workload.files.is_sync_flush)
+    torn = [state for state in states if state.label.startswith("torn")]
+    founds = [workload.found_in(recording, state) for state in torn]
+
+    assert [found for state in torn if (found := workload.faults_in(recording, state))] == []
+    assert any(found.arrived.total() > found.marks for found in founds)
+
+
 def test_a_store_that_does_not_sync_is_found_out() -> None:
     """With the syncs of the log left out, some state breaks a promise."""
     workload = TRANSACTION_WORKLOADS["end"]

@@ -8,7 +8,7 @@ by a rollback is one that must not come.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import attrs
@@ -25,13 +25,14 @@ from timermq.broker.config_table import ConfigSaver
 from timermq.broker.consumer_offset import ConsumerOffsetTable
 from timermq.broker.options import BrokerOptions
 from timermq.broker.topic_config import TopicConfigTable
+from timermq.broker.topic_validator import TRANS_OP_HALF_TOPIC
 from timermq.broker.transactions.half_message import HalfMessage, decode_half, parked
 from timermq.broker.transactions.transaction_check import TransactionCheck
 from timermq.broker.transactions.transactions import Transactions
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.record import decode_record
+from timermq.timerstore.record import Record, decode_record
 from timermq.timerstore.store_options import FlushDiskType, StoreOptions
 
 TOPIC = "T"
@@ -162,9 +163,7 @@ class TransactionWorkload:
             for one, at_ms in notes
             if isinstance(one, Ended) and at_ms <= until_ms
         }
-        found = trio.run(
-            self._reopen, state, events[-1][1], clock=trio.testing.MockClock(autojump_threshold=0)
-        )
+        found = self.found_in(recording, state)
         faults: list[str] = []
         for number in range(10):
             wanted = {one.commits for one in asked if one.number == number}
@@ -182,6 +181,12 @@ class TransactionWorkload:
                 faults.append(f"committed at last {found.at_last[number]} times: {text}")
         return faults
 
+    def found_in(self, recording: Recording, state: CrashState) -> Found:
+        """Reopen what a crash has left, and end what is open."""
+        now_ms = recording.times[state.event_count - 1]
+        clock = trio.testing.MockClock(autojump_threshold=0)
+        return trio.run(self._reopen, state, now_ms, clock=clock)
+
     async def _reopen(self, state: CrashState, now_ms: int) -> Found:
         clock = VirtualClock(now_ms)
         disk = MemoryDisk(now_ms=clock.now_ms)
@@ -192,6 +197,7 @@ class TransactionWorkload:
             found = Found(
                 arrived=_arrived(desk.store),
                 open=[int(one.unique_key) for one in halves],
+                marks=sum(one.topic == TRANS_OP_HALF_TOPIC for one in _records(desk.store)),
             )
             for one in halves:
                 desk.transactions.commit(one)
@@ -226,6 +232,8 @@ class Found:
     arrived: Counter[int]
     """Number to messages on the real topic."""
     open: list[int]
+    marks: int
+    """Op messages, before anything is ended again."""
     at_last: Counter[int] = attrs.Factory(Counter[int])
     """The same when everything open has been committed."""
 
@@ -239,9 +247,12 @@ def half(number: int) -> Message:
 
 
 def _arrived(store: MessageStore) -> Counter[int]:
+    return Counter(int(one.body.split(b":")[0]) for one in _records(store) if one.topic == TOPIC)
+
+
+def _records(store: MessageStore) -> Iterator[Record]:
     log = store.commit_log
-    records = (decode_record(log.read(*place)) for place in log.walk(log.min_offset))
-    return Counter(int(one.body.split(b":")[0]) for one in records if one.topic == TOPIC)
+    return (decode_record(log.read(*place)) for place in log.walk(log.min_offset))
 
 
 async def _end(desk: Desk) -> None:

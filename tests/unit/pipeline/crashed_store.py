@@ -22,7 +22,7 @@ from timermq.pipeline.quarantine import Quarantine
 from timermq.pipeline.timer_counts import TimerCounts
 from timermq.pipeline.timer_recovery import Recovered
 from timermq.pipeline.timer_state import TimerState
-from timermq.timerlog import MAGIC_DELETE, UNIT
+from timermq.timerlog import MAGIC_DELETE, UNIT, TimerLog
 from timermq.timerlog.timer_checkpoint import EXTENSION, EXTENSION_AT
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
@@ -119,19 +119,32 @@ def lose_units(disk: MemoryDisk) -> None:
     change_slots(disk, forget)
 
 
-def lose_last_messages(disk: MemoryDisk) -> None:
-    """The four newest messages are gone from the commit log, their units are not."""
+def lose_last_messages(disk: MemoryDisk) -> int:
+    """The four newest messages are gone from the commit log, their units are not.
+
+    Returns:
+        Where the log ends now.
+    """
     file = disk.open(f"{ROOT}/commitlog/{0:020}")
     data = file.read(0, file.size())
     magic = MAGIC_V1.to_bytes(4, "big", signed=True)
     start = data.rindex(magic, 0, data.index(b"last0")) - MAGIC_AT
     file.write(start, bytes(len(data) - start))
     disk.power_cuts += 1
+    return start
 
 
 def lose_wheel(disk: MemoryDisk) -> None:
     """The wheel's file is gone."""
     disk.remove(WHEEL)
+
+
+def units_from(disk: MemoryDisk, phy_offset: int) -> int:
+    """How many units of the timer log name what stands from a position of the commit log on."""
+    timer_log = TimerLog.open(disk, TIMER_LOG, SEGMENT_SIZE, read_only=True)
+    named = [int((units["offset_py"] >= phy_offset).sum()) for _, units in timer_log.scan(0)]
+    timer_log.close()
+    return sum(named)
 
 
 def change_slots(disk: MemoryDisk, change: Callable[[Slots], Slots]) -> None:

@@ -28,6 +28,7 @@ from unit.pipeline.crashed_store import (
     lose_wheel,
     make_checkpoint_javas,
     reopen,
+    units_from,
 )
 
 Damage = Callable[[MemoryDisk], None]
@@ -160,12 +161,19 @@ async def test_enqueueing_anew_may_be_cut_short(autojump_clock: trio.testing.Moc
     check_found_once(crash, again)
 
 
+@pytest.mark.parametrize("state", CheckpointState)
 async def test_units_without_a_message_are_cut_off(
-    autojump_clock: trio.testing.MockClock,
+    autojump_clock: trio.testing.MockClock, state: CheckpointState
 ) -> None:
-    """A unit that outlived its message in a power cut says nothing about the next message there."""
+    """A unit that outlived its message in a power cut says nothing about the next message there.
+
+    Of ours the units behind the checkpoint are compared with their records too; others say nothing
+    of which units are the newest.
+    """
     crash = await crashed()
-    lose_last_messages(crash.disk)
+    log_end = lose_last_messages(crash.disk)
+    assert units_from(crash.disk, log_end) == 4
+    CHECKPOINTS[state](crash.disk)
     async with running(crash.disk, crash.clock, timer_options=OPTIONS) as service:
         service.put([timed(f"next{n}", START_MS + 15_000) for n in range(4)])
         await trio.sleep(2)
@@ -174,3 +182,21 @@ async def test_units_without_a_message_are_cut_off(
     assert Counter([*expected, *(f"next{n}" for n in range(4))]) == await delivered_in_the_end(
         crash
     )
+
+
+@pytest.mark.parametrize("state", CheckpointState)
+async def test_units_without_a_message_are_not_missed(
+    autojump_clock: trio.testing.MockClock, state: CheckpointState
+) -> None:
+    """What a power cut took was durable nowhere: nothing of it is set aside as gone."""
+    crash = await crashed()
+    log_end = lose_last_messages(crash.disk)
+    assert units_from(crash.disk, log_end) == 4
+    CHECKPOINTS[state](crash.disk)
+    async with running(crash.disk, crash.clock, timer_options=OPTIONS) as service:
+        await trio.sleep(90)
+        assert service.quarantine.active == 0
+        assert service.statistics().missing == 0
+        arrived = Counter(one.body for one in arrivals(service.store))
+
+    assert Counter(one for one in crash.arrived + crash.waiting if one[:4] != "last") == arrived
