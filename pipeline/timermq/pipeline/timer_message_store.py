@@ -193,15 +193,12 @@ class TimerMessageStore:
             self.files.close()
 
     async def _run_until_damage(self, task_status: trio.TaskStatus[None]) -> None:
-        """Run the stages; damage ends them, and they begin again: once, if no seal tells of it.
-
-        A unit that is not of its chain is where damage shows, and may not be where it is.
-        """
+        """Run the stages; damage ends them, and they begin again: once, if no seal tells of it."""
         try:
             await self._run_stages(task_status)
         except* ChainError as damage:
-            is_known = damage.subgroup(DamagedUnitError) is not None
-            if not is_known and self.files.timer_log.scrub.is_all_sound():
+            scrub = self.files.timer_log.scrub  # it need not be where it shows
+            if damage.subgroup(DamagedUnitError) is None and scrub.is_all_sound():
                 if self._has_rebuilt:
                     raise
                 self._has_rebuilt = True
