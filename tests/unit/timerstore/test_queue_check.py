@@ -12,6 +12,7 @@ from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
 from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.queue_unit import UNIT
+from timermq.timerstore.seal_reader import remove_seals
 from unit.timerstore.stopped_store import BODIES, POSITIONS, RECORD_SIZE, Rig
 
 QUEUE = f"{ROOT}/consumequeue/T/0"
@@ -206,3 +207,21 @@ def test_numbers_of_cleaned_records_outlast_a_power_cut() -> None:
     store = rig.open()
 
     assert 1 == store.put([message(topic="U")])[0].queue_offset
+
+
+@pytest.mark.parametrize("damaged", [bytes(RECORD_SIZE), b"\x55" * RECORD_SIZE])
+@pytest.mark.parametrize("stop", [True, False], ids=["stopped", "killed"])
+def test_the_number_of_a_damaged_record_is_not_given_out_again(damaged: bytes, stop: bool) -> None:
+    """Its unit is the last of its queue; without seals the records around it tell."""
+    rig = Rig(4)
+    rig.store.put([message("u", "U")])
+    rig.stop()
+    if not stop:
+        rig.open()
+        rig.disk.process_kill()
+    remove_seals(rig.disk, f"{ROOT}/commitlog")
+    rig.write(POSITIONS[3], damaged)
+    store = rig.open()
+
+    assert 4 == store.put([message()])[0].queue_offset
+    assert BODIES[:3] == read_bodies(store)[:3]

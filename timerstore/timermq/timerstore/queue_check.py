@@ -59,14 +59,35 @@ def shows_record(log: CommitLog, queue: ConsumeQueue, offset: int) -> bool:
     return place == (queue.topic.encode(), queue.queue_id, offset)
 
 
-def ends_falsely(log: CommitLog, queue: ConsumeQueue) -> bool:
+def ends_falsely(store: StoreFiles, queue: ConsumeQueue) -> bool:
     """Whether the newest unit points to what is no record of its place.
 
     Where the record is damaged the unit is right: without it the offset would be given out again.
     """
     phy_offset, size, _ = queue.units(queue.max_offset - 1, 1)[0].tolist()
-    is_damaged = not log.old.compare(phy_offset, phy_offset + size)
-    return not is_damaged and not shows_record(log, queue, queue.max_offset - 1)
+    if shows_record(store.log, queue, queue.max_offset - 1):
+        return False
+    is_damaged = not store.log.old.compare(phy_offset, phy_offset + size)
+    return not is_damaged and not _is_hole(store, phy_offset, size)
+
+
+def _is_hole(store: StoreFiles, phy_offset: int, size: int) -> bool:
+    """Whether a place of the log has no part of any record, though records stand around it."""
+    log, end = store.log, phy_offset + size
+    if not log.holds(phy_offset, size):
+        return False
+    before = [_record_before(log, queue, phy_offset) for queue in store.queues]
+    first = max((one for one in before if one is not None), default=log.min_offset)
+    reading = LogReading(log, first, end=end, purpose="the end of a queue")
+    return all(at + len(data) <= phy_offset for at, data in reading)
+
+
+def _record_before(log: CommitLog, queue: ConsumeQueue, phy_offset: int) -> int | None:
+    """The newest record before a position that a queue shows."""
+    at = queue.find_phy_offset(phy_offset, queue.min_offset, queue.max_offset) - 1
+    if at < queue.min_offset or not shows_record(log, queue, at):
+        return None
+    return int(queue.units(at, 1)[0]["phy_offset"])
 
 
 def is_shown_elsewhere(log: CommitLog, queue: ConsumeQueue, offset: int, phy_offset: int) -> bool:
@@ -132,7 +153,7 @@ class QueueCheck:
     def _ends_falsely(self, queue: ConsumeQueue) -> bool:
         end = queue.max_physic_offset
         is_due = self._log.min_offset < end <= self._durable_py or end > self._log.max_offset
-        return is_due and ends_falsely(self._log, queue)
+        return is_due and ends_falsely(self._store, queue)
 
     def _compare(self) -> set[QueueKey]:
         """Compare records with units where the walk of a recovery is near anyway."""

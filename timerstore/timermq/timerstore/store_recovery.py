@@ -189,7 +189,7 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
         queue.drop_behind()
         queue.cut(plan.end if store.last_exit_ok else plan.dispatch_from)
         queue.correct_min_offset(log.min_offset)
-        _drop_false_units(log, queue)
+        _drop_false_units(store, queue)
     redispatch = Redispatch(
         log,
         queues,
@@ -335,14 +335,14 @@ def _records_beyond(store: StoreFiles, end: int) -> Iterator[int]:
                 first += len(units)
 
 
-def _drop_false_units(log: CommitLog, queue: ConsumeQueue) -> None:
+def _drop_false_units(store: StoreFiles, queue: ConsumeQueue) -> None:
     """Remove newest units that point to no record of the queue.
 
     RocketMQ leaves units behind the end of a queue that it cuts, and takes them for good the next
     time that it opens the store.
     """
     while queue.min_offset < queue.max_offset and not queue.topic.startswith(LMQ_PREFIX):
-        if not ends_falsely(log, queue):
+        if not ends_falsely(store, queue):
             return
         queue.cut(int(queue.units(queue.max_offset - 1, 1)[0]["phy_offset"]))
 
