@@ -36,6 +36,7 @@ from .leaves import in_words, leaves
 from .process_disk import ProcessDisk
 from .recovery_rows import STORE, store_row
 from .removed_segments import RemovedSegments
+from .repair_cost import ROLLS_MAX, rolls_behind
 from .scenario import SAVING_MS, EndKind, Life, Rot, Scenario, Settings, Trigger
 from .staged_clock import StagedClock
 from .staged_network import StagedNetwork
@@ -103,7 +104,14 @@ class Process:
         expected_offsets: ``saved_offsets`` of the process before it.
     """
 
-    def __init__(self, surroundings: Surroundings, expected_offsets: Offsets | None = None) -> None:
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        expected_offsets: Offsets | None = None,
+        waiting_count: int = 0,
+    ) -> None:
+        self.waiting_count = waiting_count
+        """Messages that wait, as the last broker knew."""
         self.broker: Broker | None = None
         """While it is there."""
         self.saved_offsets: Offsets | None = None
@@ -228,6 +236,8 @@ class Process:
         self._scope.cancel()
 
     def _die(self) -> None:
+        if self.broker is not None:
+            self.waiting_count = self.broker.timer_store.statistics().pending
         self.is_over = True
         self._over.set()
         self._disk.die()
@@ -293,6 +303,9 @@ class Process:
             timer_options=settings.timer,
             now_ms=around.clock.now_ms(),
         )
+        if rolls_behind(store, self.waiting_count) > ROLLS_MAX:
+            around.removed.counts["repairs left out: too many rolls"] += 1
+            return
         around.tell(Fault(at_ms=around.clock.now_ms(), who=WHO, kind="repair"))
         try:
             report = await StoreRepair(store, around.clock.now_ms).run()

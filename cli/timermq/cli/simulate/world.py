@@ -261,8 +261,11 @@ class World:
 
     async def _live(self, life: Life | None) -> None:
         """One process."""
-        saved = None if self._process is None else self._process.saved_offsets
-        self._process = process = Process(self._around, saved)
+        last = self._process
+        saved, waiting_count = (
+            (None, 0) if last is None else (last.saved_offsets, last.waiting_count)
+        )
+        self._process = process = Process(self._around, saved, waiting_count)
         await process.live(life)
         self._crashes += process.crashes
 
