@@ -247,7 +247,7 @@ def test_a_log_without_seals_is_sealed_again(
     else:
         remove_seals(log.disk, LOG)
     log.kill()
-    SealScrub(log.queue, lambda _: None).seal(log.queue.min_offset, log.queue.wrote)
+    SealScrub(log.queue, lambda _: None).seal_all()
     log.flush()
     log.disk.power_cut()
     log.kill()

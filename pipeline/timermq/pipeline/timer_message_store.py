@@ -197,7 +197,7 @@ class TimerMessageStore:
         try:
             await self._run_stages(task_status)
         except* ChainError as damage:
-            scrub = self.files.timer_log.scrub  # it need not be where it shows
+            scrub = self.files.timer_log.scrub  # the unit that is told may be a sound one
             if damage.subgroup(DamagedUnitError) is None and scrub.is_all_sound():
                 if self._has_rebuilt:
                     raise

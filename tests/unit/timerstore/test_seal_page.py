@@ -25,11 +25,6 @@ def page_of(data: bytes, start: int = 0) -> SealPage:
     return SealPage(start=start, covered=len(data), seals=seals_of(data))
 
 
-def encoded(page: SealPage) -> bytes:
-    """Its bytes."""
-    return encode_pages(page.start, page.covered, page.seals)
-
-
 def test_the_format() -> None:
     """Factors and seals are part of it: other ones would find damage everywhere."""
     assert FACTORS[:2].tolist() == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F5]
@@ -44,7 +39,7 @@ def test_a_page_comes_back() -> None:
     """All fields, the last sector not whole."""
     data = Random(1).randbytes(5 * SECTOR_SIZE + 7)
     page = page_of(data, 3 * STRETCH_SIZE)
-    written = encoded(page)
+    written = page.encode()
     back = SealPage.decode(written, 3 * STRETCH_SIZE)
 
     assert len(written) == PAGE_SIZE
@@ -62,14 +57,14 @@ def test_pages_of_several_stretches() -> None:
 
     for number in range(3):
         part = data[number * STRETCH_SIZE : (number + 1) * STRETCH_SIZE]
-        alone = encoded(page_of(part, (number + 1) * STRETCH_SIZE))
+        alone = page_of(part, (number + 1) * STRETCH_SIZE).encode()
         assert pages[number * PAGE_SIZE : (number + 1) * PAGE_SIZE] == alone
     assert len(pages) == 3 * PAGE_SIZE
 
 
 def test_a_page_that_seals_nothing() -> None:
     """It is one, so that nothing is believed of what stood there."""
-    written = encoded(SealPage.empty(0))
+    written = SealPage.empty(0).encode()
     page = SealPage.decode(written, 0)
 
     assert len(written) == PAGE_SIZE
@@ -79,7 +74,7 @@ def test_a_page_that_seals_nothing() -> None:
 
 def test_every_bit_of_a_page_counts() -> None:
     """A page that is damaged says nothing."""
-    written = encoded(page_of(Random(2).randbytes(STRETCH_SIZE)))
+    written = page_of(Random(2).randbytes(STRETCH_SIZE)).encode()
     for bit in range(8 * PAGE_SIZE):
         changed = bytearray(written)
         changed[bit // 8] ^= 1 << bit % 8
@@ -94,7 +89,7 @@ def test_no_page(page: bytes) -> None:
 
 def test_a_page_of_another_place() -> None:
     """A page that was written to the wrong place says nothing there."""
-    assert SealPage.decode(encoded(page_of(b"data", STRETCH_SIZE)), 0) is None
+    assert SealPage.decode(page_of(b"data", STRETCH_SIZE).encode(), 0) is None
 
 
 @pytest.mark.parametrize("size", [SECTOR_SIZE, 7, 4])

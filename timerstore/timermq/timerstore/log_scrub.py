@@ -79,7 +79,7 @@ class LogScrub:
             stretch = (self._to - segment.start) // STRETCH_SIZE * STRETCH_SIZE
             to = min(segment.start + stretch + PIECE_SIZE, limit)
             found = self._seals.compare(segment, self._to, to)
-            self._seals.seal(self._to, to)
+            self._seals.seal(segment, self._to, to)
             self._to = to
             return Scrubbed(at=at, size=found.size, damaged=found.damaged, mended=found.mended)
         return self._walk(segment, at, limit)

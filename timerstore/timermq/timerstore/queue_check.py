@@ -76,18 +76,24 @@ def _is_hole(store: StoreFiles, phy_offset: int, size: int) -> bool:
     log, end = store.log, phy_offset + size
     if not log.holds(phy_offset, size):
         return False
-    before = [_record_before(log, queue, phy_offset) for queue in store.queues]
+    before = [
+        _shown_position(log, queue, _first_from(queue, phy_offset) - 1) for queue in store.queues
+    ]
     first = max((one for one in before if one is not None), default=log.min_offset)
     reading = LogReading(log, first, end=end, purpose="the end of a queue")
     return all(at + len(data) <= phy_offset for at, data in reading)
 
 
-def _record_before(log: CommitLog, queue: ConsumeQueue, phy_offset: int) -> int | None:
-    """The newest record before a position that a queue shows."""
-    at = queue.find_phy_offset(phy_offset, queue.min_offset, queue.max_offset) - 1
-    if at < queue.min_offset or not shows_record(log, queue, at):
+def _first_from(queue: ConsumeQueue, phy_offset: int) -> int:
+    """The first queue offset of a record at a position or behind it."""
+    return queue.find_phy_offset(phy_offset, queue.min_offset, queue.max_offset)
+
+
+def _shown_position(log: CommitLog, queue: ConsumeQueue, offset: int) -> int | None:
+    """Where the record stands that a unit shows; None if there is none."""
+    if not queue.min_offset <= offset < queue.max_offset or not shows_record(log, queue, offset):
         return None
-    return int(queue.units(at, 1)[0]["phy_offset"])
+    return int(queue.units(offset, 1)[0]["phy_offset"])
 
 
 def is_shown_elsewhere(log: CommitLog, queue: ConsumeQueue, offset: int, phy_offset: int) -> bool:
@@ -98,7 +104,7 @@ def is_shown_elsewhere(log: CommitLog, queue: ConsumeQueue, offset: int, phy_off
     unit = _unit(queue, offset)
     if unit is not None and unit[0] != phy_offset and shows_record(log, queue, offset):
         return True
-    at = queue.find_phy_offset(phy_offset, queue.min_offset, queue.max_offset)
+    at = _first_from(queue, phy_offset)
     shown = _unit(queue, at)
     return at != offset and shown is not None and shown[0] == phy_offset
 
@@ -182,9 +188,8 @@ class QueueCheck:
         start = first - first % log.segment_size
         starts = [] if start < first else [start]
         for queue in self._store.queues:
-            at = queue.find_phy_offset(first, queue.min_offset, queue.max_offset)
-            if at < queue.max_offset and shows_record(log, queue, at):
-                starts.append(int(queue.units(at, 1)[0]["phy_offset"]))
+            shown = _shown_position(log, queue, _first_from(queue, first))
+            starts += [] if shown is None else [shown]
         return min((one for one in starts if one >= first), default=self._durable_py)
 
     def _records(self, first: int, end: int) -> Iterator[tuple[int, int, LogRecord]]:

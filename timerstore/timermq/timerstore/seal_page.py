@@ -181,6 +181,10 @@ class SealPage:
         seals = np.frombuffer(page, WORD, -(-covered // SECTOR_SIZE), PAGE_HEAD.size)
         return cls(start=start, covered=covered, seals=seals, is_found=found > 0)
 
+    def encode(self) -> bytes:
+        """The page."""
+        return encode_pages(self.start, self.covered, self.seals, is_found=self.is_found)
+
     def damaged(self, data: bytes) -> list[int]:
         """Which sealed sectors of the stretch are not as they were written, by their number.
 

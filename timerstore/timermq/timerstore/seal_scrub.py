@@ -89,11 +89,11 @@ class SealScrub:
         number = (at - segment.start) // STRETCH_SIZE
         to = min(segment.start + number * STRETCH_SIZE + PIECE_SIZE, limit)
         found = self.compare(segment, at, to)
-        self.seal(at, to)
+        self.seal(segment, at, to)
         return found
 
-    def seal(self, at: int, to: int) -> None:
-        """Seal [at, to) as far as it was there at the start and has no seal.
+    def seal(self, segment: MappedFile, at: int, to: int) -> None:
+        """Seal [at, to) of a segment as far as it was there at the start and has no seal.
 
         ``MappedFileQueue.flush_seals`` makes that durable; without room nothing is sealed.
 
@@ -102,10 +102,12 @@ class SealScrub:
         """
         seals = self._files.seals
         if seals is not None and not self.is_unread(at, to):
-            for segment in self._files.segments:
-                first, end = max(at, segment.start), min(to, segment.end)
-                if first < end:
-                    seals.seal_old(segment.start, segment.file, first, end)
+            seals.seal_old(segment.start, segment.file, at, to)
+
+    def seal_all(self) -> None:
+        """As ``seal``, the whole log."""
+        for segment in self._files.segments:
+            self.seal(segment, segment.start, segment.end)
 
     def compare(self, segment: MappedFile, at: int, to: int) -> Scrubbed:
         """Compare [at, to) of a segment, which is a piece at most; ``OSError`` as for ``step``."""

@@ -144,17 +144,14 @@ class Seals(SealReader):
             is_all = sealed.covered == len(data)
             whole = len(found) if is_all else min(sealed.covered, len(data)) // SECTOR_SIZE
             seals[:whole] = sealed.seals[:whole]
-        page = SealPage(
-            start=segment_start + first, covered=len(data), seals=seals, is_found=is_found
-        )
+        start = segment_start + first
+        page = SealPage(start=start, covered=len(data), seals=seals, is_found=is_found)
         self._page, self._end = page, end
         self._damage = 0
         if len(data) % SECTOR_SIZE:
             self._damage = (int(seals[-1]) - int(found[-1])) % (1 << 64)
         self._tail = data[len(data) - len(data) % SECTOR_SIZE :]
-        pages.write(
-            number * PAGE_SIZE, encode_pages(page.start, page.covered, seals, is_found=is_found)
-        )
+        pages.write(number * PAGE_SIZE, page.encode())
         behind_at = (number + 1) * PAGE_SIZE
         has_more = _clear(pages, behind_at)
         return has_more or (sealed is not None and sealed.covered > page.covered)
@@ -261,22 +258,27 @@ class Seals(SealReader):
         Raises:
             OSError: The disk failed.
         """
-        end = min(end, self._begun_at)
-        stop = segment_start + self._segment_size
-        file: File | None = None
         try:
-            for number in range((first - segment_start) // STRETCH_SIZE, self._stretch_count):
-                at = segment_start + number * STRETCH_SIZE
-                to = min(at + STRETCH_SIZE, stop)
-                if to > end:
-                    break
-                file = file or self._unsynced_pages(segment_start)
-                if self.read_page(file, segment_start, number) is None:
-                    seals = seals_of(segment.read(at - segment_start, to - at))
-                    file.write(number * PAGE_SIZE, encode_pages(at, to - at, seals, is_found=True))
+            for number, at, to in self._without_page(segment_start, first, end):
+                seals = seals_of(segment.read(at - segment_start, to - at))
+                page = SealPage(start=at, covered=to - at, seals=seals, is_found=True)
+                self._unsynced_pages(segment_start).write(number * PAGE_SIZE, page.encode())
         except OSError as error:
             if not is_for_a_while(error):
                 raise
+
+    def _without_page(self, segment_start: int, first: int, end: int) -> list[tuple[int, int, int]]:
+        """Number, begin and end of each stretch that ``seal_old`` seals."""
+        found = list[tuple[int, int, int]]()
+        with self._pages(segment_start) as pages:
+            for number in range((first - segment_start) // STRETCH_SIZE, self._stretch_count):
+                at = segment_start + number * STRETCH_SIZE
+                to = min(at + STRETCH_SIZE, segment_start + self._segment_size)
+                if to > min(end, self._begun_at):
+                    break
+                if pages is None or self.read_page(pages, segment_start, number) is None:
+                    found.append((number, at, to))
+        return found
 
     def _unsynced_pages(self, segment_start: int) -> File:
         """The pages of an old segment, among those that the next ``flush`` syncs."""

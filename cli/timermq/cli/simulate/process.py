@@ -36,7 +36,7 @@ from .leaves import in_words, leaves
 from .process_disk import ProcessDisk
 from .recovery_rows import STORE, store_row
 from .removed_segments import RemovedSegments
-from .repair_cost import ROLLS_MAX, rolls_behind
+from .repair_cost import ROLLS_IN_ALL_MAX, rolls_behind
 from .scenario import SAVING_MS, EndKind, Life, Rot, Scenario, Settings, Trigger
 from .staged_clock import StagedClock
 from .staged_network import StagedNetwork
@@ -303,7 +303,7 @@ class Process:
             timer_options=settings.timer,
             now_ms=around.clock.now_ms(),
         )
-        if rolls_behind(store, self.waiting_count) > ROLLS_MAX:
+        if rolls_behind(store, self.waiting_count) > ROLLS_IN_ALL_MAX:
             around.removed.counts["repairs left out: too many rolls"] += 1
             return
         around.tell(Fault(at_ms=around.clock.now_ms(), who=WHO, kind="repair"))

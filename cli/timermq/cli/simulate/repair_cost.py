@@ -10,7 +10,7 @@ from __future__ import annotations
 from timermq.pipeline.upkeep.finding import Step
 from timermq.pipeline.upkeep.store_check import CheckedStore
 
-ROLLS_MAX = 5_000
+ROLLS_IN_ALL_MAX = 5_000
 """Rolls that a repair may bring: some seconds of the processor."""
 
 

@@ -18,7 +18,7 @@ from timermq.pipeline.already_done import origin_in, origin_of
 from timermq.pipeline.timer_record import DELETE, DELIVER, REAL_TOPIC, TIMER_TOPIC
 from timermq.pipeline.torn_move import makes_way_for
 from timermq.timerstore.log_holes import Hole
-from timermq.timerstore.log_record import read_log_record
+from timermq.timerstore.log_record import LogRecord, read_log_record
 from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 from timermq.timerstore.record_layout import BLANK_SIZE, PREPARED_OFFSET_AT
 from timermq.timerstore.record_spans import record_body
@@ -64,25 +64,25 @@ def _lost_origins(log: LogCheck) -> Iterator[tuple[Hole, int]]:
     """Holes in which a record was lost that has gone on, each with what it had come from."""
     lost: dict[_Message, list[Hole]] = {}
     gone_on = set[tuple[bytes | None, int]]()
-    for found in _records(log) if log.holes else ():
+    for found, record in _records(log) if log.holes else ():
         origin = origin_in(found.data)
         hole = None if origin is None else _hole_at(log.holes, origin)
         if hole is not None:
-            gone_on.add((_unique_key(found.data), hole.position))
-            message = _delivered(found.data)
+            gone_on.add((find(record.properties, UNIQ_KEY_NAME), hole.position))
+            message = None if record.topic == _TIMER else _message(record.topic, record, found)
             if message is not None:
                 lost.setdefault(message, []).append(hole)
     left: dict[int, _Message] = {}  # few: what was rolled or delivered is let go
-    for found in _records(log) if gone_on else ():
-        target_py = _made_way_for(found.data)
+    for found, record in _records(log) if gone_on else ():
+        target_py = makes_way_for(record.properties) if record.topic == _TIMER else None
         hole = None if target_py is None else _hole_at(log.holes, found.position + found.size)
-        if hole is not None and (_unique_key(found.data), hole.position) in gone_on:
-            assert target_py is not None
+        key = find(record.properties, UNIQ_KEY_NAME)
+        if target_py is not None and hole is not None and (key, hole.position) in gone_on:
             yield hole, target_py
         origin = origin_in(found.data)
         if origin is not None:
             left.pop(origin, None)
-        message = _waiting(found.data)
+        message = _waiting(record, found)
         holes = () if message is None else lost.get(message, ())
         if message is not None and any(found.position < hole.position for hole in holes):
             left[found.position] = message
@@ -91,10 +91,10 @@ def _lost_origins(log: LogCheck) -> Iterator[tuple[Hole, int]]:
             yield lost[message].pop(), position
 
 
-def _records(log: LogCheck) -> Iterator[Found]:
+def _records(log: LogCheck) -> Iterator[tuple[Found, LogRecord]]:
     for one in LogSurvey(log.row, log.reach.known_to, log.damaged):
         if isinstance(one, Found):
-            yield one
+            yield one, read_log_record(one.data)
     log.row.close()
 
 
@@ -103,36 +103,20 @@ def _hole_at(holes: Sequence[Hole], position: int) -> Hole | None:
     return holes[index] if index >= 0 and position < holes[index].end else None
 
 
-def _delivered(data: bytes) -> _Message | None:
-    """The message that a record delivers; None if it is none."""
-    record = read_log_record(data)
-    return None if record.topic == _TIMER else _message(record.topic, record.properties, data)
-
-
-def _unique_key(data: bytes) -> bytes | None:
-    return find(read_log_record(data).properties, UNIQ_KEY_NAME)
-
-
-def _made_way_for(data: bytes) -> int | None:
-    """The record that the message behind a delete takes the place of; None of all others."""
-    record = read_log_record(data)
-    return makes_way_for(record.properties) if record.topic == _TIMER else None
-
-
-def _waiting(data: bytes) -> _Message | None:
+def _waiting(record: LogRecord, found: Found) -> _Message | None:
     """The message that waits as a record of the timer topic; None of a delete, and of others."""
-    record = read_log_record(data)
     topic = find(record.properties, REAL_TOPIC[:-1])
     if record.topic != _TIMER or topic is None or DELETE in record.properties:
         return None
-    return _message(topic, record.properties, data)
+    return _message(topic, record, found)
 
 
-def _message(topic: bytes, properties: bytes, data: bytes) -> _Message | None:
-    deliver_ms = find(properties, DELIVER[:-1])
+def _message(topic: bytes, record: LogRecord, found: Found) -> _Message | None:
+    deliver_ms = find(record.properties, DELIVER[:-1])
     if deliver_ms is None:
         return None
-    return _Message(find(properties, UNIQ_KEY_NAME), topic, deliver_ms, record_body(data))
+    unique_key = find(record.properties, UNIQ_KEY_NAME)
+    return _Message(unique_key, topic, deliver_ms, record_body(found.data))
 
 
 def _may_name(data: bytes) -> bool:

@@ -29,8 +29,8 @@ from timermq.timerstore.record_layout import BLANK, BLANK_MAGIC
 
 LOST = b"TIMERMQ_LOST\x01"
 """Property of a lost record; its value is 1."""
-NOBODY = b"?"
-"""Whom the delete that takes the place of a lost timer record names."""
+NO_NAME = b"?"
+"""Name in the delete that takes the place of a lost timer record: that of no message."""
 
 
 def lost_record(
@@ -59,7 +59,7 @@ def lost_record(
         out_ms = max(store_ms - 1, 0) // 1000 * 1000
         properties += b"%b%b\x02%b%b\x02%b0\x02%b%013d\x02" % (
             DELETE,
-            NOBODY,
+            NO_NAME,
             REAL_TOPIC,
             HOLE_TOPIC,
             REAL_QID,

@@ -20,7 +20,6 @@ from timermq.timerstore.seal_page import (
     SECTOR_SIZE,
     STRETCH_SIZE,
     SealPage,
-    encode_pages,
     seals_of,
 )
 from timermq.timerstore.seal_reader import SealReader
@@ -88,5 +87,4 @@ class RenewedSeals:
         for hole in self.holes:
             first = max(hole.position - page.start, 0) // SECTOR_SIZE
             is_renewed[first : max(-(-(hole.end - page.start) // SECTOR_SIZE), first)] = True
-        seals = np.where(is_renewed, will_be, page.seals)
-        return encode_pages(page.start, page.covered, seals, is_found=page.is_found)
+        return attrs.evolve(page, seals=np.where(is_renewed, will_be, page.seals)).encode()

@@ -173,7 +173,7 @@ class StoreRepair:
         try:
             files.load()
             files.set_end(end)
-            SealScrub(files, lambda _: None).seal(files.min_offset, end)
+            SealScrub(files, lambda _: None).seal_all()
             await files.flush_seals()
         finally:
             files.close()

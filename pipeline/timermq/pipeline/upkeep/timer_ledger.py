@@ -35,7 +35,7 @@ from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.log_record import LogRecord
 from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 
-from .lost_record import NOBODY
+from .lost_record import NO_NAME
 from .spool import Spool
 
 DELIVERED, MOVED, CANCELLED, SET_ASIDE, ROLLED, LEFT_OUT, ROLLED_ON = 1, 2, 3, 4, 5, 6, 7
@@ -178,8 +178,8 @@ def _effect(record: LogRecord, *, is_timer: bool, is_delete: bool) -> int:
     if find(record.properties, ROLL_TIMES[:-1]) is not None:
         return ROLLED
     if is_delete:
-        is_lost = deleted_name(record.properties) == NOBODY  # the place of a roll, see lost_origins
-        return ROLLED if is_lost else CANCELLED
+        # The delete of no message takes the place of what was lost: see lost_origins.
+        return ROLLED if deleted_name(record.properties) == NO_NAME else CANCELLED
     return MOVED
 
 

@@ -124,7 +124,7 @@ class TimerRepair:
             try:
                 found = recover(files, store, self.timer_options, self.now_ms)
                 timer_log = files.timer_log
-                timer_log.scrub.seal(timer_log.min_pos, timer_log.max_pos)
+                timer_log.scrub.seal_all()
                 await timer_log.flush()
                 files.wheel.write_dirty(files.wheel.snapshot_dirty())
                 self.disk.sync_now(files.wheel.file)
