@@ -22,10 +22,13 @@ from simulation.staged_service import (
 )
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.pipeline.upkeep.finding import Finding, Step
+from timermq.pipeline.upkeep.log_survey import Found, LogSurvey
+from timermq.pipeline.upkeep.segment_row import SegmentRow
 from timermq.pipeline.upkeep.store_check import CheckedStore, is_damage
 from timermq.pipeline.upkeep.store_repair import RepairReport, StoreRepair
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.disk_damage import Image, read_image, write_image
+from timermq.timerstore.fault_plan import Operation
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_options import StoreOptions
@@ -49,6 +52,8 @@ SENT = 60
 """Messages of the small store."""
 LATER_MS = START_MS + 12_000
 """When the small store was stopped: a part is delivered, a part rolled, a part waits."""
+CHANGING = frozenset(Operation) - {Operation.OPEN, Operation.READ, Operation.MAP}
+"""Operations after which a disk holds something else."""
 
 
 def golden_image(store: GoldenStore) -> Image:
@@ -90,12 +95,28 @@ def on_disk(image: Image) -> MemoryDisk:
     return disk
 
 
-def flip_bit(disk: Disk, path: str, at: int, bit: int) -> None:
-    """Let a bit of a byte of a file be another, durably."""
+def records(disk: Disk) -> dict[int, bytes]:
+    """Every good record by its position."""
+    row = SegmentRow(disk, ROOT, "commitlog", SMALL_FILES.mapped_file_size_commit_log)
+    found = {one.position: one.data for one in LogSurvey(row) if isinstance(one, Found)}
+    row.close()
+    return found
+
+
+def overwrite(disk: Disk, path: str, at: int, data: bytes) -> None:
+    """Let bytes of a file be others, durably."""
     file = disk.open(path)
-    file.write(at, bytes([file.read(at, 1)[0] ^ bit]))
+    file.write(at, data)
     disk.sync_now(file)
     file.close()
+
+
+def flip_bit(disk: Disk, path: str, at: int, bit: int) -> None:
+    """Let a bit of a byte of a file be another, durably."""
+    file = disk.open(path, read_only=True)
+    (value,) = file.read(at, 1)
+    file.close()
+    overwrite(disk, path, at, bytes([value ^ bit]))
 
 
 def checked(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 from collections import Counter
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from damaged_stores import (
+    CHANGING,
     SENT,
     checked,
     clock_at,
@@ -22,6 +22,8 @@ from damaged_stores import (
     golden_image,
     mendable,
     on_disk,
+    overwrite,
+    records,
     repair,
     serve_on,
     small_image,
@@ -38,30 +40,21 @@ from simulation.staged_service import (
     timed,
 )
 from timermq.pipeline import TIMER_TOPIC
-from timermq.pipeline.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.system_topics import OWN_TOPICS
-from timermq.pipeline.upkeep.aside import NoRoomError
 from timermq.pipeline.upkeep.finding import Invariant, Severity
-from timermq.pipeline.upkeep.log_survey import Found, LogSurvey
-from timermq.pipeline.upkeep.segment_row import SegmentRow
 from timermq.timerlog.timer_checkpoint import EXTENSION_AT, TimerCheckpoint
-from timermq.timerstore.disk import Disk
 from timermq.timerstore.disk_damage import Damage, DamageKind, Image, draw_damage, read_image
-from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
+from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules
 from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.file_family import FileFamily, family_of
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
-from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
 from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.record import decode_record, record_properties
-from timermq.timerstore.seal_page import SECTOR_SIZE
-from timermq.timerstore.seal_reader import seals_directory
 
 FAMILIES = (*SYNCED_FAMILIES, FileFamily.CONFIG)
 LOSSES = ("missing", "short", "empty")
-CHANGING = frozenset(Operation) - {Operation.OPEN, Operation.READ, Operation.MAP}
 
 
 def lose(disk: MemoryDisk, draw: Random, image: Image, family: FileFamily, how: str) -> str:
@@ -77,14 +70,6 @@ def lose(disk: MemoryDisk, draw: Random, image: Image, family: FileFamily, how: 
         disk.sync_now(file)
         file.close()
     return path
-
-
-def records(disk: Disk) -> dict[int, bytes]:
-    """Every good record by its position."""
-    row = SegmentRow(disk, ROOT, "commitlog", SMALL_FILES.mapped_file_size_commit_log)
-    found = {one.position: one.data for one in LogSurvey(row) if isinstance(one, Found)}
-    row.close()
-    return found
 
 
 def bodies(whole: dict[int, bytes], left: dict[int, bytes]) -> set[str]:
@@ -346,10 +331,7 @@ async def test_a_queue_whose_every_record_is_lost(autojump_clock: MockClock) -> 
         (lost,) = service.store.put([Message("only", 0, b"x" * 2_000, b"")])
         service.put([timed("behind", clock.now_ms() + 50_000)])
     path = f"{ROOT}/commitlog/{0:020d}"
-    file = disk.open(path)
-    file.write(lost.end - lost.size, bytes(lost.size))
-    disk.sync_now(file)
-    file.close()
+    overwrite(disk, path, lost.end - lost.size, bytes(lost.size))
     report = await repair(checked(disk, now_ms=clock.now_ms()))
     async with running(disk, clock, store_options=SMALL_FILES) as service:
         found = service.store.get("only", 0, 0, count_max=9, bytes_max=1 << 20)
@@ -384,10 +366,7 @@ async def test_a_queue_whose_records_were_cleaned_before_the_last(
         )
     else:
         path, at, data = f"{ROOT}/consumequeue/only/0/{0:020d}", 20, UNIT.pack(at, last.size, 0)
-    file = disk.open(path)
-    file.write(at, data)
-    disk.sync_now(file)
-    file.close()
+    overwrite(disk, path, at, data)
     report = await repair(checked(disk, now_ms=clock.now_ms()))
     again = await repair(checked(disk, now_ms=clock.now_ms()))
     async with running(disk, clock, store_options=SMALL_FILES) as service:
@@ -407,10 +386,7 @@ async def test_a_last_record_that_was_not_written_to_its_end(autojump_clock: Moc
         service.put([timed("short", clock.now_ms() + 50_000)])
         end = service.store.commit_log.max_offset
     disk.process_kill()
-    file = disk.open(f"{ROOT}/commitlog/{0:020d}")
-    file.write(end - 9, bytes(9))
-    disk.sync_now(file)
-    file.close()
+    overwrite(disk, f"{ROOT}/commitlog/{0:020d}", end - 9, bytes(9))
     report = await repair(checked(disk, now_ms=clock.now_ms()))
 
     assert report.is_mended
@@ -432,10 +408,7 @@ async def test_a_queue_that_begins_in_a_hole(autojump_clock: MockClock) -> None:
     for path in read_image(disk, ROOT):
         if path != log and "/timerlog/" not in path and not path.endswith("/abort"):
             disk.remove(path)
-    file = disk.open(log)
-    file.write(0, bytes(first_size))
-    disk.sync_now(file)
-    file.close()
+    overwrite(disk, log, 0, bytes(first_size))
     report = await repair(checked(disk, now_ms=clock.now_ms()))
     clock = clock_at(START_MS)
     async with running(disk, clock, store_options=SMALL_FILES) as service:
@@ -447,101 +420,6 @@ async def test_a_queue_that_begins_in_a_hole(autojump_clock: MockClock) -> None:
     assert ["kept"] == [one for one in arrived if one]
     assert queue is not None
     assert (0, 2) <= (queue.min_offset, queue.max_offset)
-
-
-async def test_a_roll_that_is_lost_in_a_hole(autojump_clock: MockClock) -> None:
-    """The roll behind it tells that the message has rolled: it does not arrive once more."""
-    clock = clock_at(START_MS)
-    disk = MemoryDisk(now_ms=clock.now_ms)
-    async with running(disk, clock, store_options=SMALL_FILES, stop=False) as service:
-        service.put([timed("far", START_MS + 60_000)])
-        await trio.sleep(45)
-        first, second, third, *_ = arrivals(service.store, TIMER_TOPIC)
-    disk.process_kill()
-    disk.power_cuts += 1
-    for path in read_image(disk, ROOT):
-        if "/commitlog/" not in path and not path.endswith("/abort"):
-            disk.remove(path)
-    file = disk.open(f"{ROOT}/commitlog/{0:020d}")
-    file.write(second.phy_offset, bytes(third.phy_offset - second.phy_offset))
-    disk.sync_now(file)
-    file.close()
-    report = await repair(checked(disk, now_ms=clock.now_ms()))
-    async with running(disk, clock, store_options=SMALL_FILES) as service:
-        await trio.sleep(60)
-        arrived = [one.body for one in arrivals(service.store)]
-
-    assert report.is_mended
-    assert [first.body] == arrived == ["far"]
-    assert [] == mendable(damage_of(checked(disk, now_ms=clock.now_ms())))
-
-
-@pytest.mark.parametrize("later", [[], ["later"]], ids=["end of its queue", "among others"])
-async def test_a_last_roll_that_is_lost_in_a_hole(
-    autojump_clock: MockClock, later: list[str]
-) -> None:
-    """What it was delivered as tells that the message is done: it does not arrive once more."""
-    clock = clock_at(START_MS)
-    disk = MemoryDisk(now_ms=clock.now_ms)
-    async with running(disk, clock, store_options=SMALL_FILES, stop=False) as service:
-        service.put([timed("other", START_MS + 60_000), timed("far", START_MS + 60_000)])
-        await trio.sleep(70)
-        service.put([timed(one, START_MS + 75_000) for one in later])
-        everything = arrivals_everywhere(service.store)
-    rolls = [one for one in everything if one.topic == TIMER_TOPIC and one.body == "far"]
-    behind = next(one for one in everything if one.phy_offset > rolls[-1].phy_offset)
-    disk.process_kill()
-    disk.power_cuts += 1
-    for path in read_image(disk, ROOT):
-        if "/commitlog/" not in path and not path.endswith("/abort"):
-            disk.remove(path)
-    file = disk.open(f"{ROOT}/commitlog/{0:020d}")
-    file.write(rolls[-1].phy_offset, bytes(behind.phy_offset - rolls[-1].phy_offset))
-    disk.sync_now(file)
-    file.close()
-    report = await repair(checked(disk, now_ms=clock.now_ms()))
-    async with running(disk, clock, store_options=SMALL_FILES) as service:
-        await trio.sleep(60)
-        arrived = [one.body for one in arrivals(service.store)]
-
-    assert report.is_mended
-    assert len(rolls) > 2
-    assert ["far", *later, "other"] == sorted(arrived)
-    assert [] == mendable(damage_of(checked(disk, now_ms=clock.now_ms())))
-
-
-async def test_a_moved_message_that_is_lost_in_a_hole_when_it_has_gone_on(
-    autojump_clock: MockClock,
-) -> None:
-    """Its roll tells that the move was whole: the message does not arrive where it was before."""
-    clock = clock_at(START_MS)
-    disk = MemoryDisk(now_ms=clock.now_ms)
-    async with running(disk, clock, store_options=SMALL_FILES, stop=False) as service:
-        service.put([timed("moved", START_MS + 10_000)])
-        await trio.sleep(1)
-        moved = service.cancellation.reschedule(Wanted("T", "moved"), START_MS + 60_000)
-        await trio.sleep(62)
-        everything = arrivals_everywhere(service.store)
-        assert [one.body for one in arrivals(service.store)] == ["moved"]
-    waiting = [one for one in everything if one.topic == TIMER_TOPIC]
-    disk.process_kill()
-    disk.power_cuts += 1
-    for path in read_image(disk, ROOT):
-        if "/commitlog/" not in path and not path.endswith("/abort"):
-            disk.remove(path)
-    file = disk.open(f"{ROOT}/commitlog/{0:020d}")
-    file.write(waiting[2].phy_offset, bytes(waiting[3].phy_offset - waiting[2].phy_offset))
-    disk.sync_now(file)
-    file.close()
-    report = await repair(checked(disk, now_ms=clock.now_ms()))
-    async with running(disk, clock, store_options=SMALL_FILES) as service:
-        await trio.sleep(60)
-        arrived = [one.body for one in arrivals(service.store)]
-
-    assert moved.verdict is Verdict.CANCELLED
-    assert ["moved", "0", "moved"] == [one.body for one in waiting[:3]]
-    assert report.is_mended
-    assert ["moved"] == arrived
 
 
 @pytest.mark.parametrize("is_ours", [True, False])
@@ -567,141 +445,3 @@ async def test_a_clock_that_was_set_back_is_no_damage(
     found = [one.file for one in damage_of(checked(disk, now_ms=START_MS - 1_000_000_000))]
 
     assert ("config/timercheck" in found) == (not is_ours)
-
-
-async def test_a_repaired_log_is_sealed(autojump_clock: MockClock) -> None:
-    """A flipped bit of a property behind a repair is found and put right, wherever it is."""
-    disk = on_disk(await small_image())
-    (hole, *_), path = sorted(records(disk)), f"{ROOT}/commitlog/{0:020d}"
-    file = disk.open(path)
-    file.write(hole, bytes(100))
-    report = await repair(checked(disk))
-    whole = records(disk)
-    places = [at + data.index(b"REAL_TOPIC") for at, data in whole.items() if b"REAL_TOPIC" in data]
-    segment_size = SMALL_FILES.mapped_file_size_commit_log
-    for at in (one for one in places if one < segment_size):
-        flip_bit(disk, path, at, 1)
-        (found,) = damage_of(checked(disk))
-        await repair(checked(disk))
-
-        assert (path.removeprefix(f"{ROOT}/"), at) == (found.file, found.offset)
-    file.close()
-
-    assert report.is_mended
-    assert len(places) > 10
-    assert records(disk) == whole
-
-
-async def test_a_repair_without_room_leaves_the_seals(autojump_clock: MockClock) -> None:
-    """It changes nothing, so what it would have changed is sealed as before."""
-    disk = on_disk(await small_image())
-    file = disk.open(f"{ROOT}/commitlog/{0:020d}")
-    file.write(0, bytes(100))
-    file.close()
-    before = read_image(disk, seals_directory(f"{ROOT}/commitlog"))
-    disk.total = disk.usage(ROOT).used
-    with pytest.raises(NoRoomError):
-        await repair(checked(disk))
-
-    assert before
-    assert before == read_image(disk, seals_directory(f"{ROOT}/commitlog"))
-
-
-TO_SECTOR_END = 298
-"""Bytes of a body behind which the next record ends two bytes behind the end of a sector."""
-
-
-async def strayed_into_an_end() -> tuple[MemoryDisk, int, bytes]:
-    """A store of which a sector is another, from shortly before the end of an arrived record on.
-
-    Returns:
-        The disk, where the record stands, and what it was.
-    """
-    clock = clock_at(START_MS)
-    disk = MemoryDisk(now_ms=clock.now_ms)
-    async with running(disk, clock, store_options=SMALL_FILES) as service:
-        bodies = (b"x" * TO_SECTOR_END, b"is damaged", b"behind", b"x" * 3_000, b"last")
-        (_, one, *_) = service.store.put(
-            [Message("T", 0, body, b"NAME\x01value\x02") for body in bodies]
-        )
-        at, end = one.end - one.size, one.end
-        found = service.store.commit_log.read(at, one.size)
-    assert (end - 2) % SECTOR_SIZE == 0
-    file = disk.open(f"{ROOT}/commitlog/{0:020d}")
-    file.write(end - 2, b"." * SECTOR_SIZE)
-    disk.sync_now(file)
-    file.close()
-    return disk, at, found
-
-
-def pulled(store: MessageStore, topic: str) -> dict[int, bytes]:
-    """What consumers are given of a queue: queue offset to record."""
-    found: dict[int, bytes] = {}
-    offset = 0
-    while (got := store.get(topic, 0, offset, count_max=1, bytes_max=1 << 20)).records:
-        (record,) = got.records
-        found[decode_record(record).queue_offset] = record
-        offset = got.next_offset
-    return found
-
-
-@pytest.mark.parametrize("skip", [*range(12), None])
-async def test_damage_that_begins_within_a_record(
-    autojump_clock: MockClock, skip: int | None
-) -> None:
-    """Good by all that it says itself, it is lost, also when a first repair was killed."""
-    disk, at, found = await strayed_into_an_end()
-    if skip is not None:
-        plan = FaultRules(
-            FaultRule(operations=CHANGING, fault=Fault(errno.EIO), skip=skip, count=None)
-        )
-        with contextlib.suppress(OSError):
-            await repair(checked(FaultyDisk(disk, ROOT, plan)))
-        disk.process_kill()
-    assert records(disk)[at] != found
-    report = await repair(checked(disk))
-    clock = clock_at(START_MS)
-    async with running(disk, clock, store_options=SMALL_FILES) as service:
-        given = pulled(service.store, "T")
-
-    assert report.is_mended
-    assert list(range(5)) == sorted(given)
-    assert [1, 2, 3] == [offset for offset, one in given.items() if b"TIMERMQ_LOST" in one]
-    assert [] == damage_of(checked(disk))
-
-
-async def test_what_zeros_have_cut_off_stays_whole(autojump_clock: MockClock) -> None:
-    """The record before them ends where they begin: nothing of it is lost."""
-    disk, at, found = await strayed_into_an_end()
-    file = disk.open(f"{ROOT}/commitlog/{0:020d}")
-    file.write(at, found)
-    file.write(at + len(found), bytes(SECTOR_SIZE))
-    disk.sync_now(file)
-    file.close()
-    await repair(checked(disk))
-
-    assert found == records(disk)[at]
-    assert [] == damage_of(checked(disk))
-
-
-async def test_a_repair_forgets_no_other_damage(autojump_clock: MockClock) -> None:
-    """What only a seal tells is told behind a repair of another place in the segment too."""
-    clock = clock_at(START_MS)
-    disk = MemoryDisk(now_ms=clock.now_ms)
-    async with running(disk, clock, store_options=SMALL_FILES) as service:
-        message = Message("T", 0, b"body", b"NAME\x01%b\x02" % (b"value" * 240))
-        _, lost, _, other, _ = service.store.put([message] * 5)
-    file = disk.open(f"{ROOT}/commitlog/{0:020d}")
-    file.write(lost.end - lost.size, bytes(100))
-    file.write(other.end - 700, b"damage in both")
-    disk.sync_now(file)
-    file.close()
-    report = await repair(checked(disk))
-    (left,) = damage_of(checked(disk))
-    async with running(disk, clock, store_options=SMALL_FILES) as service:
-        given = pulled(service.store, "T")
-
-    assert report.is_mended
-    assert [0, 1, 2, 4] == sorted(given), "the fourth is not as it was written"
-    assert [1] == [offset for offset, one in given.items() if b"TIMERMQ_LOST" in one]
-    assert (other.end - 700) // SECTOR_SIZE * SECTOR_SIZE == left.offset

@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from damaged_stores import LATER_MS, clock_at, small_image
+from damaged_stores import CHANGING, LATER_MS, clock_at, small_image
 from rebuild_by_hand import pack, pending_rows, rebuild_by_hand, unpack, without_timers
 from simulation.staged_service import ROOT, SMALL_FILES, SMALL_WHEEL, arrivals_everywhere, running
 from timermq.pipeline import TIMER_TOPIC
@@ -22,13 +22,12 @@ from timermq.pipeline.timer_options import TimerOptions
 from timermq.pipeline.upkeep.aside import Aside
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.disk_damage import Image, write_image
-from timermq.timerstore.fault_plan import Access, Fault, Operation
+from timermq.timerstore.fault_plan import Access, Fault
 from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.store_options import StoreOptions
 
 STAGED = f"{ROOT}/timers.new"
-CHANGING = frozenset(Operation) - {Operation.OPEN, Operation.READ, Operation.MAP}
 
 
 @pytest.fixture(scope="module")

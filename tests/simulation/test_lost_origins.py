@@ -1,0 +1,105 @@
+"""Records lost in a hole of the log, between a message that waited and what became of it."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from damaged_stores import checked, clock_at, damage_of, mendable, overwrite, repair
+from fakes import START_MS, VirtualClock
+from simulation.staged_service import (
+    ROOT,
+    SMALL_FILES,
+    arrivals,
+    arrivals_everywhere,
+    running,
+    timed,
+)
+from timermq.pipeline import TIMER_TOPIC
+from timermq.pipeline.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.upkeep.store_repair import RepairReport
+from timermq.timerstore.disk_damage import read_image
+from timermq.timerstore.memory_disk import MemoryDisk
+
+
+async def repaired_behind(
+    disk: MemoryDisk, clock: VirtualClock, first: int, end: int
+) -> tuple[RepairReport, list[str]]:
+    """Cut the power of a store, lose [first, end) of its log and all other files, and repair it.
+
+    Returns:
+        What the repair did, and what has arrived a minute later.
+    """
+    disk.process_kill()
+    disk.power_cuts += 1
+    for path in read_image(disk, ROOT):
+        if "/commitlog/" not in path and not path.endswith("/abort"):
+            disk.remove(path)
+    overwrite(disk, f"{ROOT}/commitlog/{0:020d}", first, bytes(end - first))
+    report = await repair(checked(disk, now_ms=clock.now_ms()))
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        await trio.sleep(60)
+        arrived = [one.body for one in arrivals(service.store)]
+    return report, arrived
+
+
+async def test_a_roll_that_is_lost_in_a_hole(autojump_clock: MockClock) -> None:
+    """The roll behind it tells that the message has rolled: it does not arrive once more."""
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, store_options=SMALL_FILES, stop=False) as service:
+        service.put([timed("far", START_MS + 60_000)])
+        await trio.sleep(45)
+        first, second, third, *_ = arrivals(service.store, TIMER_TOPIC)
+    report, arrived = await repaired_behind(disk, clock, second.phy_offset, third.phy_offset)
+
+    assert report.is_mended
+    assert [first.body] == arrived == ["far"]
+    assert [] == mendable(damage_of(checked(disk, now_ms=clock.now_ms())))
+
+
+@pytest.mark.parametrize("later", [[], ["later"]], ids=["end of its queue", "among others"])
+async def test_a_last_roll_that_is_lost_in_a_hole(
+    autojump_clock: MockClock, later: list[str]
+) -> None:
+    """What it was delivered as tells that the message is done: it does not arrive once more."""
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, store_options=SMALL_FILES, stop=False) as service:
+        service.put([timed("other", START_MS + 60_000), timed("far", START_MS + 60_000)])
+        await trio.sleep(70)
+        service.put([timed(one, START_MS + 75_000) for one in later])
+        everything = arrivals_everywhere(service.store)
+    rolls = [one for one in everything if one.topic == TIMER_TOPIC and one.body == "far"]
+    behind = next(one for one in everything if one.phy_offset > rolls[-1].phy_offset)
+    report, arrived = await repaired_behind(disk, clock, rolls[-1].phy_offset, behind.phy_offset)
+
+    assert report.is_mended
+    assert len(rolls) > 2
+    assert ["far", *later, "other"] == sorted(arrived)
+    assert [] == mendable(damage_of(checked(disk, now_ms=clock.now_ms())))
+
+
+async def test_a_moved_message_that_is_lost_in_a_hole_when_it_has_gone_on(
+    autojump_clock: MockClock,
+) -> None:
+    """Its roll tells that the move was whole: the message does not arrive where it was before."""
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, store_options=SMALL_FILES, stop=False) as service:
+        service.put([timed("moved", START_MS + 10_000)])
+        await trio.sleep(1)
+        moved = service.cancellation.reschedule(Wanted("T", "moved"), START_MS + 60_000)
+        await trio.sleep(62)
+        everything = arrivals_everywhere(service.store)
+        assert [one.body for one in arrivals(service.store)] == ["moved"]
+    waiting = [one for one in everything if one.topic == TIMER_TOPIC]
+    report, arrived = await repaired_behind(
+        disk, clock, waiting[2].phy_offset, waiting[3].phy_offset
+    )
+
+    assert moved.verdict is Verdict.CANCELLED
+    assert ["moved", "0", "moved"] == [one.body for one in waiting[:3]]
+    assert report.is_mended
+    assert ["moved"] == arrived
