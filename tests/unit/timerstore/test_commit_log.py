@@ -208,6 +208,16 @@ def test_old_segments_are_removed(disk: MemoryDisk) -> None:
     assert not log.holds(900, 100)
 
 
+async def test_a_removed_segment_does_not_come_back_with_a_power_cut(disk: MemoryDisk) -> None:
+    """Its seals are gone for good, so what rots of it then would be noticed by nothing."""
+    log = filled(disk)
+    await log.flush()
+    log.delete_before(SEGMENT_SIZE)
+    disk.power_cut()
+
+    assert [f"{SEGMENT_SIZE:020d}"] == disk.list_dir(DIRECTORY)
+
+
 async def test_what_is_flushed_survives_a_power_cut(disk: MemoryDisk) -> None:
     """The data and the names of segments."""
     log = filled(disk)

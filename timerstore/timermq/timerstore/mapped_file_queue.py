@@ -351,19 +351,19 @@ class MappedFileQueue:
             OSError: The disk did not take it.
         """
         for segment in self.segments:
-            at = max(first - segment.start, 0)
             end = min(self.wrote - segment.start + REWRITE_SIZE, segment.size)
-            while at < end:
+            for at in range(max(first - segment.start, 0), end, REWRITE_SIZE):
                 data = segment.file.read(at, min(REWRITE_SIZE, end - at))
                 segment.file.write(at, data)
-                at += len(data)
 
     def delete_before(self, offset: int) -> int:
         """Remove segments that end at or before ``offset``, never the last; returns how many."""
-        count = 0
-        while len(self.segments) > 1 and self.segments[0].end <= offset:
+        count = sum(segment.end <= offset for segment in self.segments[:-1])
+        for _ in range(count):
             self._drop(self.segments.pop(0))
-            count += 1
+        if count and self.seals is not None:
+            # Their seals are gone for good: a power cut would bring them back without any.
+            self._disk.sync_dir_now(self._directory)
         return count
 
     def close(self) -> None:

@@ -14,8 +14,9 @@ the record of a message         it is in quarantine, by name, or passed over in 
                                 a transaction
 of one that has arrived         the same; the waiting one arrives in its place when the store is
                                 repaired
-of one that left damaged        a repair has put an empty one in its place; of a timer that leaves
-                                within a minute, by the process that wrote it: it is passed over
+of one that left damaged        a repair has put an empty one in its place
+of a timer, under the process   if it leaves within a minute, before the next start: it stands on
+that wrote it                   its topic as it was then, and is passed over or arrives so
 of a cancel or a move           it does not take effect; or the message is in quarantine
 the commit log                  a message is in quarantine as ``in_doubt``: it may have arrived
 a table                         it is as it was saved before
@@ -33,6 +34,7 @@ import attrs
 
 from timermq.broker.config_fields import ConfigTableError
 from timermq.client.history import Event
+from timermq.pipeline.already_done import origin_of
 from timermq.pipeline.dequeue_get_message import WARM_MS
 from timermq.pipeline.system_topics import TIMER_TOPIC
 from timermq.timerlog import TimerCheckpoint
@@ -42,12 +44,11 @@ from timermq.timerstore.file_family import FileFamily, family_of
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.memory_node import SECTOR_SIZE
 from timermq.timerstore.record import Record
-from timermq.timerstore.record_check import has_its_body
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 
 from ..check_history.broken import Broken, Rule
 from .scenario import DamageDraw
-from .seen_messages import SeenMessages
+from .seen_messages import SeenMessages, place_of
 from .segment_records import published, segment_records
 from .staged_message import LOST, name_of
 from .steps import TOPICS
@@ -98,9 +99,9 @@ class DamageAtRest:
     """Unique keys of messages with a damaged record of any kind."""
     arrived: set[str] = attrs.field(factory=set[str], init=False)
     """Unique keys of messages whose record on their topic was damaged."""
-    uncompared: set[str] = attrs.field(factory=set[str], init=False)
-    """Unique keys of messages that were damaged so soon behind their write that they may leave so:
-    what a process wrote just now is not compared."""
+    uncompared: dict[int, Record] = attrs.field(factory=dict[int, Record], init=False)
+    """Timers, as they were, by the positions of records that were damaged so soon behind their
+    write that they may leave so: what a process wrote just now is not compared."""
     is_told: bool = attrs.field(default=False, init=False)
     """A broker has logged that it passed something over, or a store with damage was repaired."""
     families: set[FileFamily] = attrs.field(factory=set[FileFamily], init=False)
@@ -112,13 +113,15 @@ class DamageAtRest:
     """How many of these were done before the start that is under way."""
     _before_start: Image = attrs.field(factory=dict[str, bytes], init=False)
 
-    def do(self, wanted: DamageDraw, *, is_served: bool = False) -> None:
+    def do(self, wanted: DamageDraw, *, written_from: int | None = None) -> None:
         """Damage the files, if there is anything to damage.
 
         Args:
             wanted: What and where.
-            is_served: A process has them open.
+            written_from: A process has them open, and has written the log from this position on;
+                None: no process has.
         """
+        is_served = written_from is not None
         if not self.disk.exists(self.root):
             return
         image = read_image(self.disk, self.root)
@@ -147,8 +150,8 @@ class DamageAtRest:
         if found.family is FileFamily.COMMIT_LOG:
             for record in _touched(found, image[found.path]):
                 self._note(record)
-                if is_served and _is_warm(record):
-                    self.uncompared.add(name_of(record.properties_dict()))
+                if written_from is not None and _is_warm(record, written_from):
+                    self.uncompared[record.phy_offset] = record
             for record in _touched(found, _changed(found, image[found.path])):
                 self.names.add(name_of(record.properties_dict()))
         self.seen.is_doubtful |= is_served and found.family in _SERVED_FROM
@@ -162,6 +165,7 @@ class DamageAtRest:
 
     def begin_start(self) -> None:
         """A process is about to start over the files."""
+        self._note_left_damaged()
         self._are_met = len(self._latest)
         if self._latest:
             self._before_start = read_image(self.disk, self.root)
@@ -222,9 +226,9 @@ class DamageAtRest:
         """
         name, rule = broken.message_id, broken.rule
         if rule is Rule.OFFSETS:
-            place, behind, _ = broken.expected.partition(" behind ")
+            place, _, _ = broken.expected.partition(" behind ")
             # A repair fills what a power cut has torn out of the log as well.
-            if place in self.seen.fillers or (behind and place in self._left_damaged()):
+            if place in self.seen.fillers:
                 return True
         if FileFamily.COMMIT_LOG not in self.families:
             return False
@@ -234,16 +238,21 @@ class DamageAtRest:
             return rule in _ASKED or (rule in (Rule.ONCE, Rule.ORDER) and name in self.arrived)
         return bool(in_doubt[name]) and (rule is Rule.NOT_LOST or rule in _ASKED)
 
-    def _left_damaged(self) -> Iterator[str]:
-        """Places, as rules name them, of messages that were damaged as they left."""
+    def _note_left_damaged(self) -> None:
+        """Find what the process before has brought to topics though it was damaged under it."""
         image = read_image(self.disk, f"{self.root}/{FileFamily.COMMIT_LOG.value}")
         for path, data in image.items() if self.uncompared else ():
-            start = int(path.rpartition("/")[2])
-            for record in segment_records(data, start):
-                at = record.phy_offset - start
-                is_mine = record.topic in TOPICS and not has_its_body(data[at : at + record.size])
-                if is_mine and name_of(record.properties_dict()) in self.uncompared:
-                    yield f"{record.topic}/{record.queue_id}@{record.queue_offset}"
+            for record in segment_records(data, int(path.rpartition("/")[2])):
+                was = self.uncompared.get(origin_of(record.prepared_transaction_offset))
+                if was is None or record.topic not in TOPICS or _is_copy(record, was):
+                    continue
+                if record.phy_offset in self.positions:
+                    continue  # it was damaged when it stood there
+                self.positions[record.phy_offset] = name = name_of(was.properties_dict())
+                self.arrived.add(name)
+                self.seen.left_damaged.add(place_of(record))
+                self.tell(published(attrs.evolve(record, properties=was.properties), self.now_ms()))
+        self.uncompared.clear()
 
     def names_at(self, positions: Iterable[int]) -> Iterator[str]:
         """Unique keys of damaged records, which may not say them any more."""
@@ -290,8 +299,16 @@ class DamageAtRest:
         self.tell(published(record, self.now_ms()))
 
 
-def _is_warm(record: Record) -> bool:
+def _is_copy(record: Record, timer: Record) -> bool:
+    """Whether a record on a topic is what the timer's sender sent."""
+    is_same = record.properties_dict().items() <= timer.properties_dict().items()
+    return is_same and record.body == timer.body
+
+
+def _is_warm(record: Record, written_from: int) -> bool:
     """Whether a timer leaves so soon behind its write that nothing compares it then."""
+    if record.phy_offset < written_from:
+        return False
     deliver_ms = record.properties_dict().get("TIMER_DELIVER_MS", "")
     is_timer = record.topic == TIMER_TOPIC and deliver_ms.isdecimal()
     return is_timer and int(deliver_ms) - record.store_ms <= WARM_MS

@@ -256,7 +256,9 @@ class Process:
     async def rot(self, rot: Rot) -> None:
         """Damage files behind so many changes, or after a minute."""
         damage = self._around.damage
-        self._disk.rot_at(rot.skip + 1, lambda: damage.do(rot.damage, is_served=True))
+        assert self.broker is not None
+        end = self.broker.store.recovery.end
+        self._disk.rot_at(rot.skip + 1, lambda: damage.do(rot.damage, written_from=end))
         await trio.sleep(TRIGGER_SECONDS)
         self._disk.rot_now()
 

@@ -16,7 +16,7 @@ from timermq.pipeline.system_topics import TIMER_TOPIC
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.record import Record
 
-from .seen_messages import SeenMessages
+from .seen_messages import SeenMessages, place_of
 from .segment_records import published, segment_records
 from .staged_message import LOST, name_of
 from .steps import TOPICS
@@ -62,7 +62,7 @@ class RemovedSegments:
         properties = record.properties_dict()
         if LOST in properties:
             # A repair has put it there: it tells of nothing, as it tells nothing to consumers.
-            self.seen.fillers.add(f"{record.topic}/{record.queue_id}@{record.queue_offset}")
+            self.seen.fillers.add(place_of(record))
             return
         if record.phy_offset in self.damaged:
             return

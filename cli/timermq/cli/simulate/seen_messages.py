@@ -12,11 +12,17 @@ import attrs
 
 from timermq.client.history import Crash, Deliver, Event
 from timermq.remoting.stored_message import StoredMessage
+from timermq.timerstore.record import Record
 
 from .staged_message import damage_of
 
 Place = tuple[int, int]
 """A queue id and a queue offset."""
+
+
+def place_of(message: StoredMessage | Record) -> str:
+    """Where a message stands, as rules name it."""
+    return f"{message.topic}/{message.queue_id}@{message.queue_offset}"
 
 
 @attrs.define(eq=False)
@@ -34,6 +40,8 @@ class SeenMessages:
     """Whether what is read was damaged under this process, which may not have noticed yet."""
     fillers: set[str] = attrs.field(factory=set[str], init=False)
     """Places, as rules name them, where a repair says that there was a message."""
+    left_damaged: set[str] = attrs.field(factory=set[str], init=False)
+    """Places of messages that were damaged before they left, where nothing compares them."""
     forgotten: set[str] = attrs.field(factory=set[str], init=False)
     """Unique keys of what was taken back and cleaned since then."""
     _places: dict[tuple[str, str], set[Place]] = attrs.field(
@@ -78,6 +86,8 @@ class SeenMessages:
             asked_for: ``places`` as the request left.
         """
         for message in found:
+            if place_of(message) in self.left_damaged:
+                continue
             name = message.topic, message.properties.get("UNIQ_KEY", "")
             damage = damage_of(message)
             if name != wanted or damage is not None:

@@ -21,7 +21,7 @@ from timermq.remoting import Command, RequestCode, ResponseCode
 from timermq.remoting.stored_message import decode_messages
 from timermq.timerstore.message import Message
 
-from .seen_messages import SeenMessages
+from .seen_messages import SeenMessages, place_of
 from .staged_bulk import BulkLedger, StagedBulk
 from .staged_clock import StagedClock
 from .staged_link import StagedLink
@@ -274,7 +274,9 @@ class StagedClient:
         if answer.code == ResponseCode.SUCCESS and not self._seen.is_doubtful:
             for message in decode_messages(answer.body):
                 if LOST in message.properties:
-                    self._seen.fillers.add(f"{topic}/{queue_id}@{message.queue_offset}")
+                    self._seen.fillers.add(place_of(message))
+                    continue
+                if place_of(message) in self._seen.left_damaged:
                     continue
                 arrival = arrival_of(message, self._who, self.group, self._clock.now_ms())
                 self._tell(arrival)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import attrs
 import pytest
 
 from timermq.cli.check_history.broken import Broken, Rule
@@ -18,6 +17,7 @@ from timermq.cli.simulate.seen_messages import SeenMessages
 from timermq.cli.simulate.segment_records import segment_records
 from timermq.cli.simulate.steps import Schedule, Transact, When
 from timermq.client.history import Event, Publish
+from timermq.pipeline.already_done import origin_of
 from timermq.pipeline.system_topics import TIMER_TOPIC
 from timermq.timerstore.disk_damage import DamageKind
 from timermq.timerstore.errors import StoreFormatError
@@ -204,43 +204,48 @@ def test_what_is_excused_is_what_was_damaged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("deliver_ms", "is_served", "is_left_damaged"),
-    [(60_005, True, True), (60_006, True, True), (60_005, False, True), (60_005, True, False)],
-    ids=["not compared", "waits longer", "of an earlier process", "left before"],
+    ("deliver_ms", "written_from", "is_left_damaged"),
+    [
+        (60_005, 0, True),
+        (60_006, 0, True),
+        (60_005, 1, True),
+        (60_005, None, True),
+        (60_005, 0, False),
+    ],
+    ids=["not compared", "waits longer", "of an earlier process", "not served", "left before"],
 )
-def test_a_place_that_a_timer_left_for_damaged(
-    deliver_ms: int, is_served: bool, is_left_damaged: bool
+def test_a_timer_that_left_damaged_is_not_judged(
+    deliver_ms: int, written_from: int | None, is_left_damaged: bool
 ) -> None:
-    """It is passed over rightly if the process that wrote the timer does not compare it."""
+    """If the process that wrote it does not compare it; the history has it as it was sent."""
+    told: list[Event] = []
     damage = DamageAtRest(
         root=ROOT,
         disk=MemoryDisk(),
         now_ms=lambda: 7,
-        tell=lambda _: None,
+        tell=told.append,
         seen=SeenMessages(is_sync=True),
         counts=Counter[str](),
     )
     store = MessageStore.open(
         damage.disk, ROOT, FILES, now_ms=lambda: 5, store_host=pack_host("127.0.0.1", 1)
     )
-    text = b"UNIQ_KEY\x01M000001\x02TIMER_DELIVER_MS\x01%d\x02" % deliver_ms
-    store.put([Message(TIMER_TOPIC, 0, b"x" * 3_000, text)])
+    sent = b"UNIQ_KEY\x01M000001\x02TIMER_DELIVER_MS\x01%d\x02" % deliver_ms
+    store.put([Message(TIMER_TOPIC, 0, b"x" * 3_000, sent)])
     damage.disk.remove(f"{ROOT}/abort")
     wanted = DamageDraw(kind=DamageKind.ZERO, seed=1, family=FileFamily.COMMIT_LOG)
-    damage.do(wanted, is_served=is_served)
-    (left,) = store.put([Message("A", 0, b"x" * 300, text)])
-    if is_left_damaged:
-        at = left.end - len(text) - 100
-        damage.disk.rot(LOG, at, b"y")
-    gap = Broken(
-        rule=Rule.OFFSETS, message_id="M000002", expected="A/0@0 behind A/0@-1", found="", lines=()
-    )
-    is_excused = (deliver_ms, is_served, is_left_damaged) == (60_005, True, True)
+    damage.do(wanted, written_from=written_from)
+    left = sent.replace(b"UNIQ", b"UOIQ") if is_left_damaged else sent
+    store.put([Message("A", 0, b"x" * 3_000, left, prepared_offset=origin_of(0))])
+    damage.begin_start()
+    is_excused = (deliver_ms, written_from, is_left_damaged) == (60_005, 0, True)
 
-    assert is_excused == damage.explains(gap, Counter(), Counter())
-    assert not damage.explains(
-        attrs.evolve(gap, expected="A/0@1 behind A/0@0"), Counter(), Counter()
-    )
+    assert damage.seen.left_damaged == ({"A/0@0"} if is_excused else set())
+    assert [("M000001", "A", 0, 60_005)] * is_excused == [
+        (one.message_id, one.topic, one.offset, one.deliver_ms)
+        for one in told
+        if isinstance(one, Publish)
+    ]
 
 
 def test_a_start_is_refused_by_place_and_leaves_all_as_it_was() -> None:

@@ -8,6 +8,7 @@ from timermq.cli.simulate.draw import draw_scenario
 from timermq.cli.simulate.run import simulate
 from timermq.cli.simulate.seen_messages import SeenMessages
 from timermq.client.history import Crash, Deliver
+from timermq.remoting.stored_message import StoredMessage
 from timermq.timerstore.index_follower import IndexFollower
 
 CUT = Crash(at_ms=5, who="broker", kind="power")
@@ -59,3 +60,27 @@ def test_an_index_that_hides_messages_is_found(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(IndexFollower, "query", nothing)
 
     assert [one for one in simulate(scenario).faults if "did not find" in one]
+
+
+def test_what_left_damaged_is_not_judged_by_a_look_up() -> None:
+    """At its own place alone."""
+    found = StoredMessage(
+        topic="A",
+        queue_id=1,
+        queue_offset=3,
+        phy_offset=0,
+        flag=0,
+        born_ms=0,
+        stored_ms=0,
+        reconsume_times=0,
+        sys_flag=0,
+        body=b"",
+        properties={"UNIQ_KEY": "M000001"},
+        offset_message_id="",
+    )
+    seen = SeenMessages(is_sync=True)
+    seen.left_damaged.add("A/1@4")
+    assert 1 == len(list(seen.faults_of([found], ("A", "M000001"), set())))
+
+    seen.left_damaged.add("A/1@3")
+    assert [] == list(seen.faults_of([found], ("A", "M000001"), set()))
