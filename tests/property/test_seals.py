@@ -172,6 +172,25 @@ def test_pages_of_a_segment_that_a_power_cut_took_do_not_come_back() -> None:
     assert log.damaged() == []
 
 
+def test_pages_of_a_removed_segment_do_not_come_back_when_a_process_was_killed() -> None:
+    """It had removed the pages alone: the next one finds none, and removes the segment."""
+    log = Log(SealMoment.APPEND)
+    log.append(SEGMENT_SIZE + 1)
+    log.flush()
+    rule = FaultRule(operations=[Operation.SYNC_DIR], name=PAGES)
+    killed = opened(FaultyDisk(log.disk, "/store", FaultRules(rule)), SealMoment.APPEND)
+    with pytest.raises(OSError, match="Input/output"):
+        killed.delete_before(SEGMENT_SIZE)
+    log.disk.process_kill()
+    assert 1 == opened(log.disk, SealMoment.APPEND).delete_before(SEGMENT_SIZE)
+    log.disk.sync_dir_now(LOG)
+    log.disk.power_cut()
+
+    names = log.disk.list_dir(LOG)
+    assert names == [f"{SEGMENT_SIZE:020d}"]
+    assert names == log.disk.list_dir(seals_directory(LOG))
+
+
 @given(size=st.integers(1, 3 * SECTOR_SIZE), more=st.lists(st.integers(1, SECTOR_SIZE), max_size=4))
 def test_a_damaged_sector_stays_one(size: int, more: list[int]) -> None:
     """That in which the log ends too, when it is filled on by later processes."""

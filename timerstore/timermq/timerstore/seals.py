@@ -328,6 +328,8 @@ class Seals(SealReader):
         """
         if self._disk.exists(self.path(segment_start)):
             self._disk.remove(self.path(segment_start))
+        if self._disk.is_dir(self.directory):
+            # Also where an earlier process removed them, and was killed before it synced that.
             self._disk.sync_dir_now(self.directory)
 
     def close(self) -> None:
