@@ -185,6 +185,16 @@ class Fault(_Event, tag="fault", frozen=True, kw_only=True):
     """For people: what it led to."""
 
 
+class Skip(_Event, tag="skip", frozen=True, kw_only=True):
+    """A queue went on behind offsets of which nothing told whether they had been given out."""
+
+    topic: str
+    queue: int
+    offset: int
+    """Where it went on."""
+    broker: str = ""
+
+
 class ClockStep(_Event, tag="clock_step", frozen=True, kw_only=True):
     """The wall clock was set by so much; ``at_ms`` is the clock before it."""
 
@@ -218,6 +228,7 @@ Event = (
     | Deliver
     | Crash
     | Fault
+    | Skip
     | ClockStep
     | End
 )

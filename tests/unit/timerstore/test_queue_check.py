@@ -12,6 +12,7 @@ from small_store import ROOT, SEGMENT_SIZE, message, open_store, put_bodies, rea
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
 from timermq.timerstore.faulty_disk import FaultyDisk
+from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.seal_reader import remove_seals
 from unit.timerstore.stopped_store import BODIES, POSITIONS, RECORD_SIZE, Rig
@@ -197,6 +198,13 @@ def test_numbers_of_cleaned_records_are_not_given_out_again() -> None:
     assert 1 == store.put([message(topic="U")])[0].queue_offset
 
 
+def bounds(store: MessageStore) -> tuple[int, int]:
+    """Lowest and next offset of the queue of U."""
+    queue = store.queue("U", 0)
+    assert queue is not None
+    return queue.min_offset, queue.max_offset
+
+
 def with_cleaned_queue() -> Rig:
     """A killed store whose log holds no record of the queue of U, which has seven units."""
     rig = Rig(0)
@@ -209,26 +217,28 @@ def with_cleaned_queue() -> Rig:
 
 
 @pytest.mark.parametrize("operation", [Operation.OPEN, Operation.READ])
-def test_a_queue_that_nothing_tells_the_end_of_is_refused(operation: Operation) -> None:
-    """Its file cannot be read: its numbers would be given out again. Nothing is changed."""
+def test_a_queue_that_nothing_tells_the_end_of_skips_to_the_end_of_its_file(
+    operation: Operation,
+) -> None:
+    """Its file cannot be read: no number may be given out again, and the start goes on."""
     rig = with_cleaned_queue()
-    before = rig.contents()
     rule = FaultRule(operations=[operation], name="U/0", count=None)
-    with pytest.raises(OSError, match=f"{ROOT}/consumequeue/U/0/"):
-        open_store(FaultyDisk(rig.disk, ROOT, FaultRules(rule)), rig.clock)
-
-    assert before == rig.contents()
+    faulty = open_store(FaultyDisk(rig.disk, ROOT, FaultRules(rule)), rig.clock)
+    assert (10, 10) == bounds(faulty)
     rig.disk.process_kill()
-    assert 7 == rig.open().put([message(topic="U")])[0].queue_offset
+
+    assert 10 == rig.open().put([message(topic="U")])[0].queue_offset
 
 
 @pytest.mark.parametrize("size", [20, 30, 40])
-def test_a_queue_that_may_have_been_cut_among_its_units_is_refused(size: int) -> None:
+def test_a_queue_that_may_have_been_cut_among_its_units_skips_to_the_end_of_its_file(
+    size: int,
+) -> None:
     """Of two units in its newest file at least one is there, and nothing behind them."""
     rig = with_cleaned_queue()
     rig.disk.open(f"{ROOT}/consumequeue/U/0/{100:020d}").truncate(size)
-    with pytest.raises(StoreFormatError, match="since the log does not tell all of its units"):
-        rig.open()
+
+    assert 10 == rig.open().put([message(topic="U")])[0].queue_offset
 
 
 def test_a_queue_without_records_that_was_stopped_goes_on_by_the_register() -> None:

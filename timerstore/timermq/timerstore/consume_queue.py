@@ -77,6 +77,8 @@ class ConsumeQueue:
         """End in the commit log of the newest unit's record, -1 while there is none."""
         self.written_end = 0
         """Behind the last unit that ``recover`` found behind the end; 0 when there is none."""
+        self.tells_end = True
+        """Whether damaged files tell their end: else ``written_end`` is the one they can have."""
         self.lost_from_py: int | None = None
         """Where the records of such units begin, -1 when that cannot be said."""
         self._disk = disk
@@ -264,16 +266,14 @@ class ConsumeQueue:
             self._set_end(end)
 
     def lose(self) -> None:
-        """Take nothing of the files, which are damaged: ``begin_again`` removes them.
-
-        ``written_end`` is the end that they tell; an OSError or StoreFormatError if they do not.
-        """
+        """Take nothing of the files, which are damaged: ``begin_again`` removes them."""
         self._files.close()
         self.lost_from_py = -1
         self._files = self._new_files()
         self.min_offset = self.max_offset = self._tail_first = 0
         self.max_physic_offset = -1
-        self.written_end = written_end(self._disk, self.directory, self._segment_size)
+        end = written_end(self._disk, self.directory, self._segment_size)
+        self.written_end, self.tells_end = end
 
     def is_doubtful(self, before_py: int) -> bool:
         """Whether units behind the end may belong to the queue, whose end then is damage.

@@ -15,7 +15,7 @@ missing in it is an error then, because the queue offsets behind it must stay wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 import attrs
 
@@ -138,13 +138,14 @@ class QueueCheck:
         self._durable_py = durable_py
         self._end = end
         self._blocks = UnitBlocks(BLOCK_COUNT)
+        self.skipped: dict[QueueKey, int] = {}
+        """Queues of which nothing tells the end, and the queue offset at which they go on."""
 
     def run(self) -> dict[QueueKey, int]:
         """Find the queues that are to be made again, each with its next queue offset then.
 
         Raises:
             StoreFormatError: The log does not hold what such a queue held.
-            OSError: Nor do its files, which cannot be read.
         """
         killed = not self._store.last_exit_ok
         before_py = self._durable_py if killed else 1 << 62
@@ -213,7 +214,8 @@ class QueueCheck:
         """Read the log for some queues: whether it holds all that they held.
 
         What the register and the files know of a queue's end counts where the log has less. Where
-        none of them knows it, offsets would be given out twice.
+        none of them knows it, the queue goes on where its newest file would end: no offset is given
+        out twice.
         """
         counts = {key: _Count() for key in doubtful}
         for phy_offset, _, record in self._records(self._log.min_offset, self._end):
@@ -222,23 +224,24 @@ class QueueCheck:
             if count is not None and self._is_of_queue(record, topic, phy_offset):
                 self._take(count, record, topic)
         known = {(topic, queue_id): end for topic, queue_id, end in self._store.register.queues()}
-        found: dict[QueueKey, int] = {}
-        for key, count in counts.items():
-            if count.next is None and not self._is_end_known(key, known):
-                raise self._store.queues.unknown_ends[key]
-            queue = self._store.queues.get(*key)
-            seen = 0 if queue is None else max(queue.max_offset, 0)
-            if count.next is None and queue is not None:
-                seen = max(seen, queue.written_end)
-            found[key] = max(count.next or 0, known.get(key, 0), seen if count.next is None else 0)
-        return found
+        return {
+            key: max(known.get(key, 0), self._end_by_files(key, is_noted=key in known))
+            if count.next is None
+            else max(count.next, known.get(key, 0))
+            for key, count in counts.items()
+        }
 
-    def _is_end_known(self, key: QueueKey, registered: Collection[QueueKey]) -> bool:
-        """Whether a queue without records ends where its files, or a stop in order, say."""
-        store = self._store
-        is_noted = store.last_exit_ok and store.checkpoint.durable_py is not None
-        is_told = key not in store.queues.unknown_ends or (is_noted and key in registered)
-        return is_told or store.read_only
+    def _end_by_files(self, key: QueueKey, *, is_noted: bool) -> int:
+        """Where a queue goes on of which the log has no record; 0: the register says it."""
+        queue = self._store.queues.get(*key)
+        if queue is None:
+            return 0
+        if queue.tells_end:
+            return max(queue.max_offset, queue.written_end, 0)
+        if is_noted and self._store.last_exit_ok and self._store.checkpoint.durable_py is not None:
+            return 0
+        self.skipped[key] = queue.written_end
+        return queue.written_end
 
     def _take(self, count: _Count, record: LogRecord, topic: str) -> None:
         offset = record.queue_offset

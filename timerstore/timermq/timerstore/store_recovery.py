@@ -81,6 +81,8 @@ class RecoveryPlan:
     """The seals end where the log does."""
     again: dict[QueueKey, int]
     """Damaged queues that are made again from the start of the log, with their next offsets."""
+    skipped: dict[QueueKey, int]
+    """Those of them of which nothing tells the end, and the offset at which they go on."""
     notes: tuple[str, ...]
 
 
@@ -106,7 +108,6 @@ def plan_recovery(store: StoreFiles) -> RecoveryPlan:
     Raises:
         StoreFormatError: The files are not those of a store with these settings, or the log is
             damaged before its end, or gone.
-        OSError: The disk failed; opening the store again may succeed.
     """
     store.log.load()
     if store.checkpoint.durable_py is not None:
@@ -121,7 +122,8 @@ def plan_recovery(store: StoreFiles) -> RecoveryPlan:
     _check_end(store, scan, found_any=walk.count > 0)
     lost = lost_records(store, walk.holes)
     dispatch_from = min(dispatch_from, scan.end)
-    again = QueueCheck(store, durable_py=dispatch_from, end=scan.end).run()
+    check = QueueCheck(store, durable_py=dispatch_from, end=scan.end)
+    again = check.run()
     notes = [] if store.register.damage is None else [store.register.damage]
     notes += store.queues.damage
     notes += [f"record at {at} of the commit log mended: {why}" for at, why in walk.reasons.items()]
@@ -147,6 +149,7 @@ def plan_recovery(store: StoreFiles) -> RecoveryPlan:
         lost=lost,
         is_sealed=scan.end == walk.reach.sealed_to,
         again=again,
+        skipped=check.skipped,
         notes=tuple(notes),
     )
 
@@ -213,6 +216,13 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
     notes = (*plan.notes, *redispatch.notes)
     for note in notes:
         log_lines.warning("store recovered", root=store.root, note=note)
+    for (topic, queue_id), offset in plan.skipped.items():
+        log_lines.warning(
+            "offsets of a queue skipped: its newest file does not tell its end",
+            topic=topic,
+            queue_id=queue_id,
+            goes_on_at=offset,
+        )
     return RecoveryReport(
         last_exit_ok=store.last_exit_ok,
         scan_from=plan.scan_from,

@@ -16,7 +16,6 @@ import attrs
 import numpy as np
 
 from .disk import Disk
-from .errors import StoreFormatError
 from .mapped_file_queue import NAME_DIGITS, MappedFileQueue
 from .queue_unit import FILLER_SIZE, NATIVE_UNIT, UNIT, Units
 
@@ -68,29 +67,29 @@ def scan_units(files: MappedFileQueue, first: int) -> UnitScan:
     return scan
 
 
-def written_end(disk: Disk, directory: str, segment_size: int) -> int:
+def written_end(disk: Disk, directory: str, segment_size: int) -> tuple[int, bool]:
     """Behind the last unit that is not zero in the newest file that has a segment's name; 0: none.
 
     For files that are no segments. One without a length was being created, and holds nothing.
 
-    Raises:
-        StoreFormatError: That file was cut short among its units, or at the end of them.
-        OSError: It cannot be read.
+    Returns:
+        The queue offset, and whether the file tells it. One that cannot be read, or was cut short
+        among its units or at the end of them, does not: then it is the end that the file can have.
     """
     names = disk.list_dir(directory)
     name = max((one for one in names if len(one) == NAME_DIGITS and one.isdigit()), default=None)
     if name is None:
-        return 0
-    path = f"{directory}/{name}"
-    with closing(disk.open(path, read_only=True)) as file:
+        return 0, True
+    first, data = int(name) // UNIT.size, b""
+    is_told = False
+    with suppress(OSError), closing(disk.open(f"{directory}/{name}", read_only=True)) as file:
         data = file.read(0, file.size())
+        is_told = True
     count = -(-len(data.rstrip(b"\0")) // UNIT.size)
-    if 0 < len(data) < segment_size and len(data) < (count + 1) * UNIT.size:
-        expected = (
-            f"a segment of {segment_size} bytes, since the log does not tell all of its units"
-        )
-        raise StoreFormatError(path, len(data), expected, f"{len(data)}")
-    return int(name) // UNIT.size + count
+    is_cut = 0 < len(data) < segment_size and len(data) < (count + 1) * UNIT.size
+    if is_told and not is_cut:
+        return first + count, True
+    return first + segment_size // UNIT.size, False
 
 
 def has_file_of(disk: Disk, directory: str, size: int) -> bool:

@@ -43,7 +43,7 @@ def broken_offsets(histories: Histories) -> Iterator[Broken]:
         if histories.horizon_ms(queue.topic) < 0:
             continue
         for before, behind in pairwise(sorted(places)):
-            if behind != before + 1 and not _may_begin_at(histories, queue, behind):
+            if behind != before + 1 and not _may_begin_at(histories, queue, before, behind):
                 first, second = places[before][0], places[behind][0]
                 yield Broken(
                     rule=Rule.OFFSETS,
@@ -54,12 +54,15 @@ def broken_offsets(histories: Histories) -> Iterator[Broken]:
                 )
 
 
-def _may_begin_at(histories: Histories, queue: Queue, offset: int) -> bool:
+def _may_begin_at(histories: Histories, queue: Queue, before: int, offset: int) -> bool:
     """Whether a queue may begin at an offset, behind a gap: a power cut has taken its last message.
 
     Those before had been cleaned. What was in the queue tells that the offsets in between were
-    given out, and none is given out twice; so nothing before is seen behind the cut.
+    given out, and none is given out twice; so nothing before is seen behind the cut. Where damage
+    has taken what tells it, the queue says that it skips to the end of its file.
     """
+    if any(before < one <= offset for one in histories.skips.get(queue, ())):
+        return True
     arrivals = [one for there in histories.queues[queue].values() for one in there]
     return histories.unsynced_ms is not None and any(
         all(

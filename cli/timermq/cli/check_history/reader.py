@@ -21,6 +21,7 @@ from timermq.client.history import (
     Refused,
     Reschedule,
     Send,
+    Skip,
     Start,
     Unknown,
     Verdict,
@@ -103,6 +104,9 @@ class _Reader:
                 if event.kind in ("start", "stop"):
                     self._unsynced_kills.clear()
                 histories.counts[event.kind] += 1
+            case Skip():
+                queue = Queue(event.topic, event.broker, event.queue)
+                histories.skips.setdefault(queue, set()).add(event.offset)
             case ClockStep():
                 histories.counts["clock_step"] += 1
                 histories.steps_ms += abs(event.by_ms)

@@ -42,6 +42,10 @@ TOLD_OF_FAULTS = frozenset({"clock is UNSAFE", "transaction discarded: nobody de
 """Errors that a broker rightly logs of what was done to it."""
 
 
+SKIPPED = "offsets of a queue skipped: its newest file does not tell its end"
+"""A recovery's warning."""
+
+
 class EndlessError(BaseException):
     """Something works for ever; no ``except Exception`` of the broker may take it."""
 
@@ -110,6 +114,8 @@ def _logged_errors(world: World) -> Generator[None]:
             world.counts[f"{TIMERS}: {event['decision']}"] += 1
         elif event["event"] == "message set aside":
             world.counts[f"{ASIDE}: {event['reason']}"] += 1
+        elif event["event"] == SKIPPED:
+            world.tell_skip(event["topic"], event["queue_id"], event["goes_on_at"])
         elif name != "info":
             world.counts[f"log: {event['event']}"] += 1
         is_expected = event["event"] in TOLD_OF_FAULTS or event.get("reason") == EXPECTED_REASON

@@ -17,7 +17,7 @@ import attrs
 import msgspec
 import trio
 
-from timermq.client.history import ClockStep, Deliver, Event, Fault, Send, Start
+from timermq.client.history import ClockStep, Deliver, Event, Fault, Send, Skip, Start
 from timermq.pipeline.quarantine_record import Entry
 from timermq.remoting.command import Coding
 from timermq.timerstore.fault_plan import Fault as DiskError
@@ -153,6 +153,12 @@ class World:
     def complain(self, fault: str) -> None:
         """Take note of something that must not happen."""
         self.faults.append(f"at {trio.current_time():.3f} s: {fault}")
+
+    def tell_skip(self, topic: str, queue_id: int, offset: int) -> None:
+        """Take note of where a queue goes on whose files were damaged."""
+        at_ms = self._clock.now_ms()
+        self._tell(Skip(at_ms=at_ms, who=WHO, topic=topic, queue=queue_id, offset=offset))
+        self.counts["offsets of a queue skipped"] += 1
 
     def _tell(self, event: Event) -> None:
         self._events.append(event)

@@ -8,7 +8,7 @@ import pytest
 
 from story import Story, broken
 from timermq.cli.check_history.broken import Rule
-from timermq.client.history import Crash, Fault, Start
+from timermq.client.history import Crash, Fault, Skip, Start
 
 DUE_MS = 5_000
 
@@ -157,3 +157,13 @@ def test_two_at_one_place() -> None:
     story = Story().sent("M", "N", deliver_ms=DUE_MS).arrive("M", 0, stored_ms=DUE_MS)
 
     assert [(Rule.OFFSETS, "N")] == broken(story.arrive("N", 0, stored_ms=DUE_MS).end())
+
+
+@pytest.mark.parametrize(("offset", "is_told"), [(10, True), (8, True), (3, False), (11, False)])
+def test_a_queue_that_lost_its_end_says_which_offsets_it_skips(offset: int, is_told: bool) -> None:
+    """Damage has taken what told where it had ended: none is given out twice, some never are."""
+    story = Story().sent("M", "N", deliver_ms=DUE_MS).arrive("M", 3, stored_ms=DUE_MS)
+    story.tell(Skip(at_ms=DUE_MS, who="n", topic="T", queue=0, offset=offset))
+    story.arrive("N", 10, stored_ms=DUE_MS).end()
+
+    assert ([] if is_told else [(Rule.OFFSETS, "N")]) == broken(story)
