@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from random import Random
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock
@@ -374,6 +375,33 @@ async def test_a_queue_whose_records_were_cleaned_before_the_last(
 
     assert (True, ()) == (report.is_mended, again.kept)
     assert (2 if is_lost else 1) == next_one.queue_offset
+
+
+async def test_a_queue_that_ends_with_its_file_and_has_no_record_left(
+    autojump_clock: MockClock,
+) -> None:
+    """It was killed as the next file was made: the files are set aside, and none follows."""
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    files = attrs.evolve(SMALL_FILES, mapped_file_size_consume_queue=2 * UNIT.size)
+    segment_size = files.mapped_file_size_commit_log
+    async with running(disk, clock, store_options=files, stop=False) as service:
+        service.store.put([Message("only", 0, b"cleaned", b"") for _ in range(2)])
+        while service.store.commit_log.max_offset <= segment_size:
+            service.store.put([Message("T", 0, b"x" * 30_000, b"")])
+        await service.store.flush()
+        service.store.commit_log.delete_before(segment_size)
+    disk.process_kill()
+    path = f"{ROOT}/consumequeue/only/0/{2 * UNIT.size:020d}"
+    file = disk.open(path, create=True)
+    file.write(0, b"x")
+    file.close()
+    report = await repair(checked(disk, now_ms=clock.now_ms(), store_options=files))
+    async with running(disk, clock, store_options=files) as service:
+        (next_one,) = service.store.put([Message("only", 0, b"next", b"")])
+
+    assert report.is_mended
+    assert 2 == next_one.queue_offset
 
 
 async def test_a_last_record_that_was_not_written_to_its_end(autojump_clock: MockClock) -> None:

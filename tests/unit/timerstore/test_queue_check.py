@@ -241,6 +241,21 @@ def test_a_queue_that_may_have_been_cut_among_its_units_skips_to_the_end_of_its_
     assert 10 == rig.open().put([message(topic="U")])[0].queue_offset
 
 
+@pytest.mark.parametrize("damage", [bytes(40), b"x"], ids=["sizes", "a bit"])
+def test_the_place_of_a_damaged_last_record_is_kept_where_its_queue_is_made_again(
+    damage: bytes,
+) -> None:
+    """The log does not tell of it, and its file could not be read the first time."""
+    rig = Rig(6)
+    put_bodies(rig.store, *BODIES[6:9], topic="U")
+    rig.stop()
+    rig.write(POSITIONS[5] + 30, damage)
+    rule = FaultRule(operations=[Operation.READ], name="T/0", count=1)
+    store = open_store(FaultyDisk(rig.disk, ROOT, FaultRules(rule)), rig.clock)
+
+    assert 6 == store.put([message()])[0].queue_offset
+
+
 def test_a_queue_without_records_that_was_stopped_goes_on_by_the_register() -> None:
     """Its files are not asked."""
     rig = with_cleaned_queue()

@@ -21,7 +21,7 @@ from .disk import Disk
 from .errors import StoreFailedError, StoreFormatError
 from .mapped_file_queue import MappedFileQueue
 from .queue_unit import FILLER, FILLER_SIZE, NATIVE_UNIT, UNIT, Units
-from .unit_scan import scan_units, written_end
+from .unit_scan import LastUnits, last_units, scan_units
 
 RECOVER_SEGMENT_COUNT = 3
 """Newest segments that are checked when a queue is opened; older ones were complete long ago."""
@@ -77,8 +77,8 @@ class ConsumeQueue:
         """End in the commit log of the newest unit's record, -1 while there is none."""
         self.written_end = 0
         """Behind the last unit that ``recover`` found behind the end; 0 when there is none."""
-        self.tells_end = True
-        """Whether damaged files tell their end: else ``written_end`` is the one they can have."""
+        self.last = LastUnits()
+        """What ``lose`` found in the newest file."""
         self.lost_from_py: int | None = None
         """Where the records of such units begin, -1 when that cannot be said."""
         self._disk = disk
@@ -272,8 +272,8 @@ class ConsumeQueue:
         self._files = self._new_files()
         self.min_offset = self.max_offset = self._tail_first = 0
         self.max_physic_offset = -1
-        end = written_end(self._disk, self.directory, self._segment_size)
-        self.written_end, self.tells_end = end
+        self.last = last_units(self._disk, self.directory, self._segment_size)
+        self.written_end = self.last.end
 
     def is_doubtful(self, before_py: int) -> bool:
         """Whether units behind the end may belong to the queue, whose end then is damage.

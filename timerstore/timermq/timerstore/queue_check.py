@@ -236,7 +236,7 @@ class QueueCheck:
         queue = self._store.queues.get(*key)
         if queue is None:
             return 0
-        if queue.tells_end:
+        if queue.last.is_told:
             return max(queue.max_offset, queue.written_end, 0)
         if is_noted and self._store.last_exit_ok and self._store.checkpoint.durable_py is not None:
             return 0

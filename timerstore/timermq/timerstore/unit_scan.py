@@ -67,29 +67,44 @@ def scan_units(files: MappedFileQueue, first: int) -> UnitScan:
     return scan
 
 
-def written_end(disk: Disk, directory: str, segment_size: int) -> tuple[int, bool]:
-    """Behind the last unit that is not zero in the newest file that has a segment's name; 0: none.
+@attrs.frozen
+class LastUnits:
+    """What the newest file of a queue holds whose files are no segments, or cannot be read."""
 
-    For files that are no segments. One without a length was being created, and holds nothing.
+    first: int = 0
+    """Queue offset of the file's first unit."""
+    data: bytes = b""
+    """Its bytes up to the last unit that is not zero, as far as they can be read."""
+    end: int = 0
+    """Behind that unit; where the file does not tell, the end that it can have."""
+    is_told: bool = True
+    """Whether the file tells its end: it can be read, and was not cut short among its units."""
 
-    Returns:
-        The queue offset, and whether the file tells it. One that cannot be read, or was cut short
-        among its units or at the end of them, does not: then it is the end that the file can have.
+    def unit(self, offset: int) -> bytes:
+        """The unit of a queue offset; empty where the file holds none."""
+        start = (offset - self.first) * UNIT.size
+        return self.data[start : start + UNIT.size] if start >= 0 else b""
+
+
+def last_units(disk: Disk, directory: str, segment_size: int) -> LastUnits:
+    """Read the newest file that has a segment's name, for files that are no segments.
+
+    One without a length was being created, and holds nothing.
     """
     names = disk.list_dir(directory)
     name = max((one for one in names if len(one) == NAME_DIGITS and one.isdigit()), default=None)
     if name is None:
-        return 0, True
+        return LastUnits()
     first, data = int(name) // UNIT.size, b""
-    is_told = False
+    is_read = False
     with suppress(OSError), closing(disk.open(f"{directory}/{name}", read_only=True)) as file:
         data = file.read(0, file.size())
-        is_told = True
+        is_read = True
     count = -(-len(data.rstrip(b"\0")) // UNIT.size)
     is_cut = 0 < len(data) < segment_size and len(data) < (count + 1) * UNIT.size
-    if is_told and not is_cut:
-        return first + count, True
-    return first + segment_size // UNIT.size, False
+    if is_read and not is_cut:
+        return LastUnits(first, data[: count * UNIT.size], first + count)
+    return LastUnits(first, data, first + segment_size // UNIT.size, is_told=False)
 
 
 def has_file_of(disk: Disk, directory: str, size: int) -> bool:

@@ -69,11 +69,13 @@ class DerivedRepair:
             keys: The queues; those that ``begins`` does not have have no messages any more.
             begins: Position of the record that a queue begins with.
             first: Least queue offset of queues that begin behind a gap.
-            ends: Next queue offset of queues; those without records go on there.
+            ends: Next queue offset of these queues; those without records go on there.
 
         Raises:
             OSError: The disk refused; a repair can be run again.
         """
+        # Where a queue without records begins with a new file, nothing else tells its end.
+        self.register.note_ends(ends)
         for key in keys:
             directory = queue_directory(*key)
             for name in self.disk.list_dir(f"{self.root}/{directory}"):
@@ -90,7 +92,7 @@ class DerivedRepair:
             if wanted:
                 self._fill_queues(log, queues, wanted, first)
             for key in keys:
-                if ends.get(key, 0) and (queue := queues.find_or_create(*key)).is_empty:
+                if key in ends and (queue := queues.find_or_create(*key)).is_empty:
                     queue.begin_at(ends[key])
                     queues.mark_dirty(queue)
             await queues.flush()
@@ -161,8 +163,13 @@ class DerivedRepair:
 
     # -- register ---------------------------------------------------------------------------------
 
-    def write_register(self, log_start: int) -> None:
-        """Write what log and queues hold now."""
+    def write_register(self, log_start: int, ends: Mapping[QueueKey, int]) -> None:
+        """Write what log and queues hold now.
+
+        Args:
+            log_start: Position of the first record.
+            ends: Next queue offset of queues, those without files too.
+        """
         queues = ConsumeQueueTable(
             self.disk,
             self.root,
@@ -172,6 +179,7 @@ class DerivedRepair:
         try:
             queues.recover()
             self.register.save(queues, log_start=log_start, log_end=self.log_end)
+            self.register.note_ends(ends)
         finally:
             queues.close()
 

@@ -214,13 +214,14 @@ class StoreRepair:
                 case _:
                     pass
         keys |= self._first.keys()
+        ends = {key: log.ends[key] for key in keys if log.ends.get(key, 0)}
         if keys:
-            await derived.rebuild_queues(keys, log.begins, self._first, log.ends)
+            await derived.rebuild_queues(keys, log.begins, self._first, ends)
         if any(one.step is Step.REBUILD_INDEX for one in findings):
             await derived.rebuild_index(self.now_ms)
         if log.register.log_end > log.end or (keys and log.register.log_end):
             aside.copy("config/consumeQueues.json")
-            derived.write_register(log.start)
+            derived.write_register(log.start, ends)
         check = TableCheck(store.disk, store.root, log)
         # Tables that take the places of others may have offsets of their own to be clamped.
         for _ in range(2):
