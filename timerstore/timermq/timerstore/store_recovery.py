@@ -242,10 +242,7 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
 def _keep_places(log: CommitLog, queue: ConsumeQueue) -> bool:
     """Give a queue that was made again the last units of its file whose records are damaged.
 
-    The log does not tell of them, and their offsets would be given out again.
-
-    Returns:
-        Whether there were any.
+    The log does not tell of them, and their offsets would be given out again. Whether there were.
     """
     before = queue.max_offset
     while not queue.is_empty and len(unit := queue.last.unit(queue.max_offset)) == UNIT.size:
