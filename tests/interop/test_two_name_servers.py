@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 NAMES = {"ours-a", "ours-b"}
-STARTS_MAX = 4
+STARTS_MAX = 16
 KNOWN_AGAIN_SECONDS = 30.0
 """In which a name server that has come back knows all brokers and routes: they try every second
 first, then with longer and longer pauses."""

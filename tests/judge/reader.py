@@ -25,6 +25,7 @@ NAME_DIGITS = 20
 
 TIMERS = "rmq_sys_wheel_timer"
 QUARANTINE = "rmq_sys_TIMERMQ_QUARANTINE"
+HOLES = "rmq_sys_hole"
 
 
 @attrs.frozen(eq=False)
@@ -67,6 +68,11 @@ class LogRecord:
     def is_delete(self) -> bool:
         """Whether it takes another one back."""
         return "TIMER_DEL_UNIQKEY" in self.properties
+
+    @property
+    def fills_hole(self) -> bool:
+        """Whether a repair has put it where something was lost; its topic may be cut short."""
+        return "TIMERMQ_LOST" in self.properties or HOLES.startswith(self.topic)
 
 
 @attrs.frozen(eq=False)

@@ -130,7 +130,12 @@ def _note_timer(found: LogFacts, record: LogRecord, before: LogRecord | None) ->
 
 
 def _makes_way(before: LogRecord, record: LogRecord) -> bool:
-    """Whether a record takes the place of one that the record before it ends: a move, a retry."""
+    """Whether a record takes the place of one that the record before it ends: a move, a retry.
+
+    Behind a hole that a power cut has left, the record before it may be what is lost.
+    """
+    if before.fills_hole:
+        return record.origin is not None
     if before.topic == QUARANTINE:
         return before.number("QUARANTINE_OF") == record.origin
     return before.number("TIMER_DEL_FOR") == record.origin and record.origin is not None

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from timermq.timerstore.disk import Disk
+from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
+from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
 from timermq.timerstore.memory_disk import MemoryDisk
-from timermq.timerstore.seal_page import SECTOR_SIZE, STRETCH_SIZE
+from timermq.timerstore.seal_page import PAGE_SIZE, SECTOR_SIZE, STRETCH_SIZE
 from timermq.timerstore.seal_reader import remove_seals, seals_directory
 from timermq.timerstore.seal_scrub import SealScrub
 from timermq.timerstore.seals import SealMoment
 
 LOG = "/store/log"
+PAGES = "/timermq-seals/"
 SEGMENT_SIZE = STRETCH_SIZE + 3 * SECTOR_SIZE + 100
 """A page, and one that is not full."""
 
@@ -37,7 +42,7 @@ steps = st.lists(
 moments = st.sampled_from(SealMoment)
 
 
-def opened(disk: MemoryDisk, moment: SealMoment) -> MappedFileQueue:
+def opened(disk: Disk, moment: SealMoment) -> MappedFileQueue:
     """The log as a start finds it; its end is known from elsewhere."""
     log = MappedFileQueue(disk, LOG, SEGMENT_SIZE, reserve=True, sealed=moment)
     log.load()
@@ -126,6 +131,64 @@ def led(plan: list[tuple[str, int]], moment: SealMoment) -> Log:
                 log.cut_power()
         assert log.damaged() == []
     return log
+
+
+@pytest.mark.parametrize("written", [0, 100, PAGE_SIZE])
+def test_seals_behind_the_end_do_not_come_back_when_a_start_was_killed(written: int) -> None:
+    """It had cut the page in memory, in part or as a whole; the next power cut shows the disk."""
+    log = Log(SealMoment.APPEND)
+    log.append(3 * SECTOR_SIZE)
+    log.flush()
+    rule = FaultRule(operations=[Operation.WRITE], name=PAGES, fault=Fault(written=written))
+    killed = opened(FaultyDisk(log.disk, "/store", FaultRules(rule)), SealMoment.APPEND)
+    with pytest.raises(OSError, match="Input/output"):
+        killed.set_end(SECTOR_SIZE)
+    log.disk.process_kill()
+    log.queue, log.written = opened(log.disk, SealMoment.APPEND), log.written[:SECTOR_SIZE]
+    log.queue.set_end(SECTOR_SIZE)
+    log.append(2 * SECTOR_SIZE)
+    trio.run(log.queue.flush)
+    log.disk.power_cut()
+    log.queue = opened(log.disk, SealMoment.APPEND)
+
+    assert log.damaged() == []
+
+
+def test_pages_of_a_segment_that_a_power_cut_took_do_not_come_back() -> None:
+    """They had reached the disk, and the segment had not: it is begun again, with other bytes."""
+    log = Log(SealMoment.APPEND)
+    log.append(SEGMENT_SIZE + 2 * SECTOR_SIZE)
+    log.flush()
+    log.disk.remove(log.queue.segments[1].file.path)
+    log.disk.sync_dir_now(LOG)
+    log.disk.power_cut()
+    log.queue, log.written = opened(log.disk, SealMoment.APPEND), log.written[:SEGMENT_SIZE]
+    log.queue.set_end(SEGMENT_SIZE)
+    log.append(2 * SECTOR_SIZE)
+    trio.run(log.queue.flush)
+    log.disk.power_cut()
+    log.queue = opened(log.disk, SealMoment.APPEND)
+
+    assert log.damaged() == []
+
+
+def test_pages_of_a_removed_segment_do_not_come_back_when_a_process_was_killed() -> None:
+    """It had removed the pages alone: the next one finds none, and removes the segment."""
+    log = Log(SealMoment.APPEND)
+    log.append(SEGMENT_SIZE + 1)
+    log.flush()
+    rule = FaultRule(operations=[Operation.SYNC_DIR], name=PAGES)
+    killed = opened(FaultyDisk(log.disk, "/store", FaultRules(rule)), SealMoment.APPEND)
+    with pytest.raises(OSError, match="Input/output"):
+        killed.delete_before(SEGMENT_SIZE)
+    log.disk.process_kill()
+    assert 1 == opened(log.disk, SealMoment.APPEND).delete_before(SEGMENT_SIZE)
+    log.disk.sync_dir_now(LOG)
+    log.disk.power_cut()
+
+    names = log.disk.list_dir(LOG)
+    assert names == [f"{SEGMENT_SIZE:020d}"]
+    assert names == log.disk.list_dir(seals_directory(LOG))
 
 
 @given(size=st.integers(1, 3 * SECTOR_SIZE), more=st.lists(st.integers(1, SECTOR_SIZE), max_size=4))

@@ -58,7 +58,8 @@ async def test_the_lost_end_of_a_killed_store_is_named(
     found = damage_of(checked(disk))
     report = await repair(checked(disk))
 
-    assert [(LOG, log_end(image), Step.FILL_HOLE)] == lost_in_log(found)
+    # A record before the cut may share its first sector with it, and be doubted.
+    assert (LOG, log_end(image), Step.FILL_HOLE) == lost_in_log(found)[-1]
     assert report.left == ()
     assert max((await serve_on(disk)).values()) == 1
     assert damage_of(checked(disk)) == []

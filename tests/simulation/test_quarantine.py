@@ -676,3 +676,76 @@ async def test_what_was_taken_back_is_not_set_aside(
         fault = attrs.evolve(Undeliverable.of(error, phy_offset, size, record), order_py=first_py)
         assert service.quarantine.set_aside([fault], clock.now_ms()) is None
         assert service.quarantine.active == count
+
+
+def on_its_way(service: TimerMessageStore, key: str) -> Undeliverable:
+    """The newest roll of a message, with a fault that its neighbour may have."""
+    log = service.store.commit_log
+    rolled = [
+        (phy_offset, size)
+        for phy_offset, size in log.scan(log.min_offset, check_crc=False)
+        if b"TIMER_ROLL_TIMES" in (record := log.read(phy_offset, size))
+        and b"TIMER_DEL_UNIQKEY" not in record
+        and b"UNIQ_KEY\x01%b\x02" % key.encode() in record
+    ]
+    phy_offset, size = rolled[-1]
+    error = TimerRecordError(Reason.DAMAGED, "its sector differs from its seal")
+    return Undeliverable.of(error, phy_offset, size, log.read(phy_offset, size))
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_producers_own_delete_ends_what_is_in_quarantine(
+    autojump_clock: MockClock, when: str
+) -> None:
+    """It waits in the message's slot and meets nothing there: a retry would bring it to life."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    due_ms = START_MS + 90_000
+    async with running(disk, clock, stop=False) as service:
+        service.put([timed("a", due_ms), timed("other", due_ms)])
+        if when == "before":
+            service.put([delete_of("a", due_ms)])
+        await trio.sleep(30)
+        fault = on_its_way(service, "a")
+        assert service.quarantine.set_aside([fault], clock.now_ms()) is None
+        origin_py = fault.offset_py
+        if when == "after":
+            assert service.quarantine.active == 1
+            service.put([delete_of("a", due_ms)])
+        await trio.sleep(90)
+        retried = service.release.retry(origin_py, by="me")
+        assert retried.verdict is (Verdict.CANCELLED if when == "after" else Verdict.NOT_FOUND)
+        await service.store.wait_flushed(retried.end)
+    disk.process_kill()
+    async with running(disk, clock) as service:
+        assert service.quarantine.active == 0
+        again = service.release.retry(origin_py, by="me").verdict
+        assert again is retried.verdict
+        await trio.sleep(30)
+        assert bodies(service) == ["other"]
+
+
+async def test_a_producers_own_delete_outlives_the_log(autojump_clock: MockClock) -> None:
+    """Cleaning takes the delete, so the entry that would be written once more behind it ends."""
+    clock = VirtualClock()
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    files = attrs.evolve(
+        QUIET_FILES,
+        mapped_file_size_commit_log=8_192,
+        file_reserved_time_hours=24,
+        clean_resource_interval_ms=3_600_000,
+    )
+    rare = attrs.evolve(SMALL_WHEEL, timer_flush_interval_ms=3_600_000)
+    due_ms = START_MS + 90_000
+    async with running(disk, clock, store_options=files, timer_options=rare) as service:
+        service.put([timed("a", due_ms)])
+        await trio.sleep(30)
+        fault = on_its_way(service, "a")
+        assert service.quarantine.set_aside([fault], clock.now_ms()) is None
+        service.put([delete_of("a", due_ms)])
+        for _ in range(3):
+            service.store.put([Message("P", 0, b"x" * 3_000) for _ in range(4)])
+            await trio.sleep(86_400)
+        assert service.store.commit_log.min_offset > fault.offset_py
+        assert service.quarantine.active == 0
+        assert service.release.retry(fault.offset_py, by="me").verdict is not Verdict.RETRIED
+        assert bodies(service) == []

@@ -24,8 +24,9 @@ from timermq.timerstore.properties import find, remove, validate
 from timermq.timerstore.put_status import PutStatus
 
 from .delay_level import DelayLevels
+from .delete_message import found_by_its_target
 from .timer_options import TimerOptions
-from .timer_record import DELIVER, INTERNAL, TIMER_TOPIC, timer_tail
+from .timer_record import DELETE, DELIVER, INTERNAL, TIMER_TOPIC, timer_tail
 from .usual_request import (
     OWN_PROPERTIES_SIZE_MAX,
     REQUESTS,
@@ -277,6 +278,9 @@ class TimerAdmission:
                 PutStatus.WHEEL_TIMER_MSG_ILLEGAL,
             )
         own = _own_properties(message.properties, by_level=by_level)
+        deleted = find(own, DELETE[:-1])
+        if deleted is not None:
+            own = found_by_its_target(own, deleted.removeprefix(message.topic.encode() + b"+"))
         if len(own) > OWN_PROPERTIES_SIZE_MAX:
             raise _properties_too_large(own)
         return self._redirected(message, own, deliver_ms, by_level=by_level)

@@ -36,7 +36,7 @@ from .clock import Clock
 from .delete_message import delete_message
 from .delivered_message import taken_over
 from .fresh_cancels import FreshCancel
-from .quarantine import Quarantine
+from .quarantine import PRODUCER, Quarantine
 from .quarantine_record import State
 from .retried_message import check_intact
 from .timer_options import TimerOptions
@@ -91,7 +91,7 @@ class Cancellation:
         deletes = [self._delete(one) for one in found.pending]
         self._remember(found.pending, self._put(deletes))
         for origin_py in found.set_aside:
-            ended = self.quarantine.end(origin_py, State.CANCELLED, "its producer")
+            ended = self.quarantine.end(origin_py, State.CANCELLED, PRODUCER)
             if ended.refusal is not None:
                 raise CancelError("CANCEL_NOT_STORED", ended.refusal)
         return self._result(wanted, found)

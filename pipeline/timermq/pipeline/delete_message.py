@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from timermq.timerstore.message import Message
+from timermq.timerstore.properties import (
+    KEYS_NAME,
+    KEYS_SEPARATOR,
+    UNIQ_KEY_NAME,
+    find,
+    remove,
+)
 
 from .already_done import origin_of
 from .timer_record import DELETE, DELETE_FOR, DELETE_ORDER, TIMER_TOPIC, TimerFacts, timer_tail
@@ -56,3 +63,26 @@ def delete_message(
         born_ms=born_ms,
         prepared_offset=origin_of(target_py) if makes_way_in_ms is None else 0,
     )
+
+
+def found_by_its_target(properties: bytes, unique_key: bytes) -> bytes:
+    """The properties of a producer's delete, with the unique key of what it takes back as its own.
+
+    RocketMQ's recall stores it so. A producer that sends the delete itself gives it another key, or
+    none: then nothing that looks for the message would meet it. That key is kept among its keys.
+
+    Args:
+        properties: Of the delete, each with its separator behind it.
+        unique_key: Of the message that it takes back.
+    """
+    other = find(properties, UNIQ_KEY_NAME)
+    if other == unique_key:
+        return properties
+    if other is not None:
+        keys = (find(properties, KEYS_NAME), other)
+        joined = KEYS_SEPARATOR.join(key for key in keys if key is not None)
+        properties = remove(remove(properties, UNIQ_KEY_NAME), KEYS_NAME) + b"%b\x01%b\x02" % (
+            KEYS_NAME,
+            joined,
+        )
+    return properties + b"%b\x01%b\x02" % (UNIQ_KEY_NAME, unique_key)

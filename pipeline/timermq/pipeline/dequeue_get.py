@@ -274,11 +274,13 @@ class DequeueGet:
 
     async def _begin_to_settle(self, slot: OpenSlot) -> None:
         """Note what is stored now."""
+        end = self.store.commit_log.max_offset
         if self.store.options.flush_disk_type is FlushDiskType.SYNC_FLUSH:
             # Queues show only what is synced; an answer under way may already count on it.
-            await self.store.wait_flushed(self.store.commit_log.max_offset)
+            await self.store.wait_flushed(end)
         self.state.called.set()
-        slot.settles_py = self.store.commit_log.max_offset
+        # What is stored since waits for the next sync; nothing here is told of its end.
+        slot.settles_py = end
 
     def _looks_settled(self, slot: OpenSlot) -> bool:
         if slot.settles_at is None and self.store.dispatch() >= (slot.settles_py or 0):

@@ -24,6 +24,7 @@ from timermq.timerstore.record import RecordError, record_properties, record_spa
 from timermq.timerstore.record_block import RecordBlock
 from timermq.timerstore.record_check import has_its_body
 
+from .left_out import names_of
 from .record_kin import RecordKin
 from .retried_message import check_intact
 from .timer_counts import TimerCounts
@@ -32,8 +33,6 @@ from .timer_options import TimerOptions
 from .timer_record import (
     REAL_TOPIC,
     TimerRecordError,
-    name_in_slot,
-    order_name,
     position_name,
 )
 from .timer_request import DeliverBatch, DequeueBatch, ReadMark, Requests, undeliverable
@@ -166,7 +165,7 @@ class DequeueGetMessage:
         if (
             deletes
             and not int(request["magic"]) & MAGIC_ROLL
-            and _names(record, int(request["order_py"])) & deletes
+            and names_of(record, int(request["order_py"])) & deletes
         ):
             self.counts.cancelled += 1
             self.state.meet(int(request["offset_py"]))
@@ -235,20 +234,6 @@ class DequeueGetMessage:
             parts.append(requests[start:stop])
             start = stop
         return parts
-
-
-def _names(record: bytes, order_py: int) -> set[bytes]:
-    """How a delete can name this message: by its order, by its key with its topic and without."""
-    names = {order_name(order_py)}
-    if not _is_readable(record):
-        return names
-    properties = record_properties(record)
-    unique_key = find(properties, b"UNIQ_KEY")
-    if unique_key is None:
-        return names
-    topic = find(properties, REAL_TOPIC[:-1]) or b""
-    by_key = (unique_key, topic + b"+" + unique_key)
-    return names | {name_in_slot(properties, name) for name in by_key}
 
 
 def _is_readable(record: bytes) -> bool:

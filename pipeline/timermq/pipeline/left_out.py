@@ -23,9 +23,11 @@ from .system_topics import LEFT_OUT_TOPIC
 from .timer_record import (
     DELETE_FOR,
     DELETE_ORDER,
+    REAL_TOPIC,
     deleted_name,
     is_position,
     name_in_slot,
+    order_name,
     position_name,
 )
 
@@ -64,6 +66,26 @@ def name_in_delete(record: bytes) -> bytes:
     if find(properties, DELETE_ORDER[:-1]) is None:
         return name_in_slot(properties, name)
     return name
+
+
+def names_of(record: bytes, order_py: int) -> set[bytes]:
+    """How a delete can name a message: by its order, by its key with its topic and without.
+
+    Args:
+        record: As far as it can be read.
+        order_py: Position of the message's first record.
+    """
+    names = {order_name(order_py)}
+    try:
+        properties = record_properties(record)
+    except RecordError:
+        return names
+    unique_key = find(properties, UNIQ_KEY_NAME)
+    if unique_key is None:
+        return names
+    topic = find(properties, REAL_TOPIC[:-1]) or b""
+    by_key = (unique_key, topic + b"+" + unique_key)
+    return names | {name_in_slot(properties, name) for name in by_key}
 
 
 def names_in_delete(record: bytes) -> set[bytes]:

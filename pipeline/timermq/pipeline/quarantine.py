@@ -44,7 +44,7 @@ from .quarantine_record import (
 )
 from .quarantine_table import Place, QuarantineTable
 from .system_topics import QUARANTINE_TOPIC
-from .taken_back import is_taken_back
+from .taken_back import is_named, is_taken_back
 from .timer_counts import LastSetAside, TimerCounts
 from .undeliverable import Reason, Undeliverable
 
@@ -55,6 +55,9 @@ RENEW_COUNT = 64
 LINE_INTERVAL_MS = 60_000
 """At least between two log lines of one reason."""
 HOUR_MS = 3_600_000
+
+PRODUCER = "its producer"
+"""Who ends an entry by taking its message back."""
 
 HOPELESS = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
 """Putting the same message again can only be refused again."""
@@ -199,6 +202,16 @@ class Quarantine:
 
     # -- ending -------------------------------------------------------------------------------
 
+    def is_taken_back(self, entry: Entry) -> bool:
+        """Whether a delete names the message of an entry, which was sent by its producer itself.
+
+        A cancel ends the entry at once; such a delete waits in the message's slot, and meets
+        nothing there. One that was stored before the message was set aside was met then.
+        """
+        return is_named(
+            self._store, entry.record, entry.origin_py, entry.size, is_sound=entry.is_sound
+        )
+
     def end(self, origin_py: int, state: State, by: str, message: Message | None = None) -> Ended:
         """End an active entry by its mark, together with the message that is tried again.
 
@@ -222,7 +235,7 @@ class Quarantine:
         return Ended(results[-1].end)
 
     def renew(self, now_ms: int) -> int:
-        """Write entries that grow old once more; how many.
+        """Write entries that grow old once more, less those that are taken back; how many.
 
         Old is half the age at which segments of the log go, so that the log can be cleaned behind
         what is in quarantine. Each is written once in that time, whatever else is stored.
@@ -234,6 +247,12 @@ class Quarantine:
             record = self._store.commit_log.record_at(place.offset_py, place.size_py)
             if record is None or store_ms_of(record) > before_ms:
                 break
+            entry = read_entry(record)
+            if entry is not None and self.is_taken_back(entry):
+                # The delete stands behind the entry, and could be cleaned once this one is not.
+                if self.end(place.origin_py, State.CANCELLED, PRODUCER).refusal is not None:
+                    break
+                continue
             message = renewed(decode_record(record))
             (result,) = self._store.put([message], even_when_full=True)
             if not result.status.is_stored:

@@ -37,7 +37,7 @@ from timermq.timerstore.record import Record, RecordError, decode_record, record
 from .already_done import origin_in, origin_of
 from .system_topics import QUARANTINE_TOPIC
 from .timer_record import DELIVER, OUT, REAL_QID, REAL_TOPIC
-from .undeliverable import Undeliverable
+from .undeliverable import UNSOUND, Undeliverable
 
 TEXT_SIZE_MAX = 1_000
 """Bytes of a reason's text, and of who asked."""
@@ -92,6 +92,11 @@ class Entry:
     unique_id: str
     keys: str
     tags: str
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether its record is as it was written, and something else is wrong."""
+        return self.reason not in {reason.value for reason in UNSOUND}
 
 
 @attrs.frozen(kw_only=True)

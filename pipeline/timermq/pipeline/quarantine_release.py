@@ -13,7 +13,7 @@ import attrs
 
 from .admission import Refusal, TimerAdmission
 from .clock import Clock
-from .quarantine import Quarantine
+from .quarantine import PRODUCER, Quarantine
 from .quarantine_record import Entry, State
 from .retried_message import retried_message
 from .timer_options import TimerOptions
@@ -65,6 +65,8 @@ class QuarantineRelease:
     ) -> Released:
         """Send the message through admission again, under its unique key, once.
 
+        A message that its producer has taken back by a delete is not sent: its entry ends.
+
         Args:
             origin_py: The entry.
             by: Who asks.
@@ -74,6 +76,12 @@ class QuarantineRelease:
         entry = self._active(origin_py)
         if entry is None:
             return self._ended(origin_py)
+        if self.quarantine.is_taken_back(entry):
+            done = self.quarantine.end(origin_py, State.CANCELLED, PRODUCER)
+            if done.refusal is not None:
+                return self._kept(done.refusal)
+            text = "a delete of its producer stands in the store"
+            return Released(verdict=Verdict.CANCELLED, end=done.end, text=text)
         now_ms = self.clock.now_ms()
         try:
             message = retried_message(

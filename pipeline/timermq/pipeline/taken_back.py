@@ -3,25 +3,26 @@
 What is taken back while it rolls goes on rolling: its delete waits in its last slot. A copy of it
 that cannot be delivered on the way would come to the quarantine, and a retry would bring it to life
 again. So what is taken back is left out instead. Two things tell that it is: a delete with its
-unique key that names its order, and, of a record that is damaged, its kin (``record_kin``).
+unique key that names it, and, of a record that is damaged, its kin (``record_kin``).
 """
 
 from __future__ import annotations
 
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.properties import find
+from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 from timermq.timerstore.record import record_properties
 
 from .cancel_verdict import CancelError
 from .key_records import KeyRecords
+from .left_out import name_in_delete, names_of
 from .record_kin import RecordKin
 from .retried_message import check_intact
 from .timer_record import (
     DELETE,
-    DELETE_ORDER,
     ORDER,
     TIMER_TOPIC,
     TimerRecordError,
+    is_position,
 )
 from .torn_move import is_torn_move
 from .undeliverable import Undeliverable
@@ -39,7 +40,7 @@ def is_taken_back(store: MessageStore, fault: Undeliverable, precision_ms: int) 
     """
     if fault.is_delete or not store.options.message_index_enable:
         return False
-    if _is_named(store, fault):
+    if is_named(store, fault.record, fault.offset_py, fault.size_py, is_sound=fault.is_sound):
         return True
     if fault.is_sound:
         return False
@@ -47,24 +48,48 @@ def is_taken_back(store: MessageStore, fault: Undeliverable, precision_ms: int) 
     return kin.is_taken_back(fault.offset_py if fault.order_py is None else fault.order_py)
 
 
-def _is_named(store: MessageStore, fault: Undeliverable) -> bool:
-    """Whether a delete names it; False where its record cannot tell what it would be named by."""
+def is_named(
+    store: MessageStore, record: bytes, offset_py: int, size_py: int, *, is_sound: bool
+) -> bool:
+    """Whether a delete names a message; False where its record cannot tell how it would.
+
+    The key of a record that is not sound may be damaged, and be that of another message: it counts
+    if the index has the record by it.
+
+    Args:
+        store: Opened and recovered.
+        record: Of the timer topic, as far as it can be read.
+        offset_py: Where it stands, or stood before the log let go of it.
+        size_py: Bytes that it should have.
+        is_sound: It is as it was written.
+    """
+    if not store.options.message_index_enable:
+        return False
     try:
-        check_intact(fault.record, fault.offset_py, fault.size_py)
+        check_intact(record, offset_py, size_py)
     except TimerRecordError:
         return False
-    properties = record_properties(fault.record)
-    unique_key = find(properties, b"UNIQ_KEY")
+    properties = record_properties(record)
+    unique_key = find(properties, UNIQ_KEY_NAME)
     if unique_key is None or find(properties, DELETE[:-1]) is not None:
         return False
-    name = find(properties, ORDER[:-1]) or b"%d" % fault.offset_py
+    order = find(properties, ORDER[:-1])
+    order_py = int(order) if order is not None and is_position(order) else offset_py
+    names = names_of(record, order_py)
     key = unique_key.decode("utf-8", "replace")
-    records = KeyRecords(store).newest_first(TIMER_TOPIC, key, is_unique_key=True)
+    is_its_key = is_sound or offset_py < store.commit_log.min_offset
+    is_deleted = False
     try:
-        return any(
-            find(record_properties(record), DELETE_ORDER[:-1]) == name
-            and not is_torn_move(store, record)
-            for _, record in records
-        )
+        for phy_offset, other in KeyRecords(store).newest_first(
+            TIMER_TOPIC, key, is_unique_key=True
+        ):
+            is_its_key |= phy_offset == offset_py
+            is_deleted |= _names_one_of(store, other, names)
     except CancelError:
         return False  # There are more than may be looked at.
+    return is_its_key and is_deleted
+
+
+def _names_one_of(store: MessageStore, record: bytes, names: set[bytes]) -> bool:
+    is_delete = find(record_properties(record), DELETE[:-1]) is not None
+    return is_delete and name_in_delete(record) in names and not is_torn_move(store, record)

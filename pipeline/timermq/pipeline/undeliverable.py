@@ -32,6 +32,10 @@ class Reason(enum.Enum):
     """The store does not take the message that it becomes."""
 
 
+UNSOUND = frozenset({Reason.GONE, Reason.DAMAGED, Reason.CHECKSUM})
+"""The record is not as it was written; with all others something else is wrong."""
+
+
 class TimerRecordError(StoreError):
     """A record of the timer topic that no timer can be made of; it is set aside for this.
 
@@ -84,7 +88,7 @@ class Undeliverable:
     @property
     def is_sound(self) -> bool:
         """Whether its record is there as it was written, and something else is wrong."""
-        return self.reason not in (Reason.GONE, Reason.DAMAGED, Reason.CHECKSUM)
+        return self.reason not in UNSOUND
 
     @classmethod
     def of(

@@ -8,6 +8,7 @@ from timermq.pipeline.admission import Admitted, Refusal, TimerAdmission
 from timermq.pipeline.timer_options import TimerOptions
 from timermq.pipeline.timer_record import TIMER_TOPIC
 from timermq.timerstore.message import Message
+from timermq.timerstore.properties import parse
 from timermq.timerstore.put_status import PutStatus
 
 NOW_MS = 1_700_000_000_500
@@ -223,6 +224,27 @@ def test_a_delete_for_a_congested_slot() -> None:
     delete = props(TIMER_DELAY_MS="5", TIMER_DEL_UNIQKEY="T+K")
 
     assert isinstance(admit(delete, congested=True), Admitted)
+
+
+@pytest.mark.parametrize("named", ["T+K", "K"])
+@pytest.mark.parametrize(
+    ("own", "found"),
+    [
+        ({}, {"UNIQ_KEY": "K"}),
+        ({"UNIQ_KEY": "K"}, {"UNIQ_KEY": "K"}),
+        ({"UNIQ_KEY": "mine"}, {"UNIQ_KEY": "K", "KEYS": "mine"}),
+        ({"UNIQ_KEY": "mine", "KEYS": "a b"}, {"UNIQ_KEY": "K", "KEYS": "a b mine"}),
+    ],
+)
+def test_a_delete_is_found_by_the_key_of_its_target(
+    own: dict[str, str], found: dict[str, str], named: str
+) -> None:
+    """As one of RocketMQ's recall is: whatever looks for the message meets it."""
+    delete = admitted(props(**own, TIMER_DEL_UNIQKEY=named, TIMER_DELAY_MS="5", A="1"))
+
+    stored = parse(delete.message.properties)
+    assert {name: stored[name] for name in ("UNIQ_KEY", "KEYS") if name in stored} == found
+    assert (stored["TIMER_DEL_UNIQKEY"], stored["A"]) == (named, "1")
 
 
 def test_congested_slot() -> None:

@@ -233,6 +233,49 @@ def test_numbers_of_cleaned_records_are_not_given_out_again() -> None:
     assert 1 == store.put([message(topic="U")])[0].queue_offset
 
 
+def with_cleaned_queue() -> Rig:
+    """A killed store whose log holds no record of the queue of U, which has seven units."""
+    rig = Rig(0)
+    put_bodies(rig.store, *BODIES[:7], topic="U")
+    put_bodies(rig.store, *BODIES[7:12])
+    rig.kill()
+    for number in (0, 1):
+        rig.disk.remove(f"{ROOT}/commitlog/{number * SEGMENT_SIZE:020d}")
+    return rig
+
+
+@pytest.mark.parametrize("operation", [Operation.OPEN, Operation.READ])
+def test_a_queue_that_nothing_tells_the_end_of_is_refused(operation: Operation) -> None:
+    """Its file cannot be read: its numbers would be given out again. Nothing is changed."""
+    rig = with_cleaned_queue()
+    before = rig.contents()
+    rule = FaultRule(operations=[operation], name="U/0", count=None)
+    with pytest.raises(OSError, match=f"{ROOT}/consumequeue/U/0/"):
+        open_store(FaultyDisk(rig.disk, ROOT, FaultRules(rule)), rig.clock)
+
+    assert before == rig.contents()
+    rig.disk.process_kill()
+    assert 7 == rig.open().put([message(topic="U")])[0].queue_offset
+
+
+@pytest.mark.parametrize("size", [20, 30, 40])
+def test_a_queue_that_may_have_been_cut_among_its_units_is_refused(size: int) -> None:
+    """Of two units in its newest file at least one is there, and nothing behind them."""
+    rig = with_cleaned_queue()
+    rig.disk.open(f"{ROOT}/consumequeue/U/0/{100:020d}").truncate(size)
+    with pytest.raises(StoreFormatError, match="since the log does not tell all of its units"):
+        rig.open()
+
+
+def test_a_queue_without_records_that_was_stopped_goes_on_by_the_register() -> None:
+    """Its files are not asked."""
+    rig = with_cleaned_queue()
+    trio.run(rig.open().aclose)
+    rig.disk.open(f"{ROOT}/consumequeue/U/0/{100:020d}").truncate(20)
+
+    assert 7 == rig.open().put([message(topic="U")])[0].queue_offset
+
+
 def test_numbers_of_cleaned_records_outlast_a_power_cut() -> None:
     """The register says where a queue ended of which neither the log nor a file tells."""
     rig = Rig(3)

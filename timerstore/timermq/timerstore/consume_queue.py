@@ -266,14 +266,14 @@ class ConsumeQueue:
     def lose(self) -> None:
         """Take nothing of the files, which are damaged: ``begin_again`` removes them.
 
-        What they tell of the end of the queue is kept in ``written_end``.
+        ``written_end`` is the end that they tell; an OSError or StoreFormatError if they do not.
         """
         self._files.close()
-        self.written_end = written_end(self._disk, self.directory)
         self.lost_from_py = -1
         self._files = self._new_files()
         self.min_offset = self.max_offset = self._tail_first = 0
         self.max_physic_offset = -1
+        self.written_end = written_end(self._disk, self.directory, self._segment_size)
 
     def is_doubtful(self, before_py: int) -> bool:
         """Whether units behind the end may belong to the queue, whose end then is damage.

@@ -35,6 +35,8 @@ class ConsumeQueueTable:
         self._queues: dict[str, dict[int, ConsumeQueue]] = {}
         self.damage: list[str] = []
         """Why queues could not be opened, one sentence each."""
+        self.unknown_ends: dict[tuple[str, int], StoreFormatError | OSError] = {}
+        """Topic and queue id of such a queue to why its files do not tell where it ends."""
         self._dirty: dict[ConsumeQueue, None] = {}
         self._unnamed: set[ConsumeQueue] = set()
         """Queues whose directories and files may not have durable names: new ones, and those that
@@ -100,8 +102,11 @@ class ConsumeQueueTable:
         except (StoreFormatError, OSError) as error:
             if isinstance(error, OSError) and is_out_of_files(error):
                 raise
-            queue.lose()
             self.damage.append(str(error))
+            try:
+                queue.lose()
+            except (StoreFormatError, OSError) as unknown:
+                self.unknown_ends[queue.topic, queue.queue_id] = unknown
             return error
         return None
 

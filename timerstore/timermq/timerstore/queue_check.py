@@ -15,7 +15,7 @@ missing in it is an error then, because the queue offsets behind it must stay wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import attrs
 
@@ -144,6 +144,7 @@ class QueueCheck:
 
         Raises:
             StoreFormatError: The log does not hold what such a queue held.
+            OSError: Nor do its files, which cannot be read.
         """
         killed = not self._store.last_exit_ok
         before_py = self._durable_py if killed else 1 << 62
@@ -211,7 +212,8 @@ class QueueCheck:
     def _next_offsets(self, doubtful: set[QueueKey]) -> dict[QueueKey, int]:
         """Read the log for some queues: whether it holds all that they held.
 
-        What the register and the files know of a queue's end counts where the log has less.
+        What the register and the files know of a queue's end counts where the log has less. Where
+        none of them knows it, offsets would be given out twice.
         """
         counts = {key: _Count() for key in doubtful}
         for phy_offset, _, record in self._records(self._log.min_offset, self._end):
@@ -222,12 +224,21 @@ class QueueCheck:
         known = {(topic, queue_id): end for topic, queue_id, end in self._store.register.queues()}
         found: dict[QueueKey, int] = {}
         for key, count in counts.items():
+            if count.next is None and not self._is_end_known(key, known):
+                raise self._store.queues.unknown_ends[key]
             queue = self._store.queues.get(*key)
             seen = 0 if queue is None else max(queue.max_offset, 0)
             if count.next is None and queue is not None:
                 seen = max(seen, queue.written_end)
             found[key] = max(count.next or 0, known.get(key, 0), seen if count.next is None else 0)
         return found
+
+    def _is_end_known(self, key: QueueKey, registered: Collection[QueueKey]) -> bool:
+        """Whether a queue without records ends where its files, or a stop in order, say."""
+        store = self._store
+        is_noted = store.last_exit_ok and store.checkpoint.durable_py is not None
+        is_told = key not in store.queues.unknown_ends or (is_noted and key in registered)
+        return is_told or store.read_only
 
     def _take(self, count: _Count, record: LogRecord, topic: str) -> None:
         offset = record.queue_offset

@@ -7,7 +7,8 @@ what the seal says. So a seal that does not fit always tells the truth; a seal t
 nothing.
 
 What was written behind a cut has seals of its own, which must be gone before other bytes take the
-place: ``begin`` sees to that.
+place: ``begin`` sees to that. A process that was killed there has left pages that end at the cut,
+with the seals behind it on the disk below: so the first ``begin`` of a process syncs what it finds.
 """
 
 from __future__ import annotations
@@ -108,6 +109,7 @@ class Seals(SealReader):
         """
         if self._read_only:
             return
+        is_first = self._file is None
         self.close()
         path = self.path(segment_start)
         is_new = not self._disk.exists(path)
@@ -123,7 +125,7 @@ class Seals(SealReader):
             # No segment is begun here, whose name is synced, and that of its pages with it.
             for one in (*changed, self.directory):
                 self._disk.sync_dir_now(one)
-        if self._cut(self._file, segment_start, end, segment) and not is_new:
+        if (self._cut(self._file, segment_start, end, segment) or is_first) and not is_new:
             self._disk.sync_now(self._file)
         else:
             self._unsynced = [self._file]
@@ -166,7 +168,9 @@ class Seals(SealReader):
         is_new = not self._disk.exists(self.path(segment_start))
         file = self._create(segment_start)
         if not is_new:
+            # A power cut took the segment and left its pages.
             _clear(file, 0)
+            self._disk.sync_now(file)
         file.close()
         return [*changed, self.directory]
 
@@ -324,6 +328,8 @@ class Seals(SealReader):
         """
         if self._disk.exists(self.path(segment_start)):
             self._disk.remove(self.path(segment_start))
+        if self._disk.is_dir(self.directory):
+            # Also where an earlier process removed them, and was killed before it synced that.
             self._disk.sync_dir_now(self.directory)
 
     def close(self) -> None:

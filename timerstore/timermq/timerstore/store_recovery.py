@@ -106,6 +106,7 @@ def plan_recovery(store: StoreFiles) -> RecoveryPlan:
     Raises:
         StoreFormatError: The files are not those of a store with these settings, or the log is
             damaged before its end, or gone.
+        OSError: The disk failed; opening the store again may succeed.
     """
     store.log.load()
     if store.checkpoint.durable_py is not None:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .disk import Disk
+from .errors import StoreFormatError
 from .mapped_file_queue import NAME_DIGITS, MappedFileQueue
 from .queue_unit import FILLER_SIZE, NATIVE_UNIT, UNIT, Units
 from .seal_page import SECTOR_SIZE
@@ -128,17 +129,29 @@ def scan_units(files: MappedFileQueue, first: int) -> UnitScan:
     return scan
 
 
-def written_end(disk: Disk, directory: str) -> int:
-    """Behind the last unit that is not zero in the newest file that has a segment's name.
+def written_end(disk: Disk, directory: str, segment_size: int) -> int:
+    """Behind the last unit that is not zero in the newest file that has a segment's name; 0: none.
 
-    For files that are no segments, or cannot be read: then the name alone counts; 0 without one.
+    For files that are no segments. One without a length was being created, and holds nothing.
+
+    Raises:
+        StoreFormatError: That file was cut short among its units, or at the end of them.
+        OSError: It cannot be read.
     """
     names = disk.list_dir(directory)
-    name = max((one for one in names if len(one) == NAME_DIGITS and one.isdigit()), default="0")
-    data = b""
-    with suppress(OSError), closing(disk.open(f"{directory}/{name}", read_only=True)) as file:
+    name = max((one for one in names if len(one) == NAME_DIGITS and one.isdigit()), default=None)
+    if name is None:
+        return 0
+    path = f"{directory}/{name}"
+    with closing(disk.open(path, read_only=True)) as file:
         data = file.read(0, file.size())
-    return -(-(int(name) + len(data.rstrip(b"\0"))) // UNIT.size)
+    count = -(-len(data.rstrip(b"\0")) // UNIT.size)
+    if 0 < len(data) < segment_size and len(data) < (count + 1) * UNIT.size:
+        expected = (
+            f"a segment of {segment_size} bytes, since the log does not tell all of its units"
+        )
+        raise StoreFormatError(path, len(data), expected, f"{len(data)}")
+    return int(name) // UNIT.size + count
 
 
 def has_file_of(disk: Disk, directory: str, size: int) -> bool:

@@ -137,7 +137,7 @@ class Reader:
     """A group of consumers."""
 
     first: Mark
-    """Its first sight of anything."""
+    """Its first sight of anything, or its start where it saw nothing."""
     lowest: dict[Queue, int] = attrs.Factory(dict[Queue, int])
     """Queue to the lowest offset that it has seen."""
 

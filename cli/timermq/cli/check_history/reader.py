@@ -62,6 +62,8 @@ class _Reader:
         self._histories = histories
         self._unsynced_kills: list[Mark] = []
         """Kills behind which no broker has begun to serve: what they left is not synced."""
+        self._starts: dict[tuple[int, str], Mark] = {}
+        """By file and writer."""
         self._open_sends: dict[tuple[str, str], Attempt] = {}
         self._open_requests: dict[tuple[str, int], Request] = {}
         self._requests: list[Request] = []
@@ -86,6 +88,7 @@ class _Reader:
             case Publish() | Deliver():
                 self._arrive(mark, event)
             case Start():
+                self._starts.setdefault((mark.file, event.who), mark)
                 if event.flush == "ASYNC_FLUSH":
                     histories.unsynced_ms = max(histories.unsynced_ms or 0, event.unsynced_ms)
             case Crash():
@@ -105,6 +108,10 @@ class _Reader:
                 histories.steps_ms += abs(event.by_ms)
             case End():
                 histories.ends.append(event)
+                start = self._starts.get((mark.file, event.who))
+                if start is not None:
+                    # Where it saw something, its first sight counts.
+                    histories.readers.setdefault(event.group, Reader(start))
 
     def resolve_delays(self) -> None:
         """A delay counts from the broker's receiving it: the clock may have stepped before."""

@@ -210,10 +210,11 @@ class StagedBulk:
     async def _stage(self, step: Schedule) -> list[tuple[str, int]] | None:
         """Stage all rows; None where a block was not taken."""
         self.ledger.runs += 1
+        run = self.ledger.runs  # others begin while this one waits for answers
         parts: list[tuple[str, int]] = []
         for nth, start in enumerate(range(0, len(step.rows), PART_ROWS)):
             rows = step.rows[start : start + PART_ROWS]
-            name = f"run{self.ledger.runs}-{nth}"
+            name = f"run{run}-{nth}"
             self.ledger.parts[name] = rows
             for number, at in enumerate(range(0, len(rows), BLOCK_ROWS)):
                 stage = StageBlock(

@@ -13,8 +13,10 @@ import trio
 
 from timermq.client.history import Cancel as CancelAsked
 from timermq.client.history import (
+    End,
     Event,
     Reschedule,
+    Start,
 )
 from timermq.client.history import Verdict as VerdictGiven
 from timermq.remoting import Command, RequestCode, ResponseCode
@@ -31,6 +33,8 @@ from .staged_quarantine import StagedQuarantine
 from .staged_sends import StagedSends
 from .staged_transactions import StagedTransactions
 from .steps import (
+    QUEUES,
+    TOPICS,
     AcceptClock,
     Cancel,
     ClientPlan,
@@ -88,8 +92,7 @@ class StagedClient:
         self._complain = complain
         self._seen = seen
         self._who = f"client-{plan.number}"
-        self.group = f"G{plan.number}"
-        """The group of consumers that it reads for."""
+        self._group = f"G{plan.number}"
         self._ops = itertools.count(1)
         self._offsets: dict[tuple[str, int], int] = {}
         """Where it stands in the queues, on this connection."""
@@ -118,8 +121,24 @@ class StagedClient:
         """Requests that left."""
         return self._link.requests
 
-    async def pull_all(self, topic: str, queue_id: int) -> None:
-        """Pull a queue from its first message to its last."""
+    async def read_all(self) -> None:
+        """Begin now, pull all queues from their first message to their last, and end."""
+        begun_ms = self._clock.now_ms()
+        self._tell(Start(at_ms=begun_ms, who=self._who, settings={"consumer_group": self._group}))
+        for topic in TOPICS:
+            for queue_id in range(QUEUES):
+                await self._pull_all(topic, queue_id)
+        self._tell(
+            End(
+                at_ms=self._clock.now_ms(),
+                who=self._who,
+                waited_until_ms=begun_ms,
+                drained=True,
+                group=self._group,
+            )
+        )
+
+    async def _pull_all(self, topic: str, queue_id: int) -> None:
         self._offsets[topic, queue_id] = 0
         place, offset = (topic, queue_id), -1
         while self._offsets.get(place, 0) != offset:
@@ -278,7 +297,7 @@ class StagedClient:
                     continue
                 if place_of(message) in self._seen.left_damaged:
                     continue
-                arrival = arrival_of(message, self._who, self.group, self._clock.now_ms())
+                arrival = arrival_of(message, self._who, self._group, self._clock.now_ms())
                 self._tell(arrival)
                 self._seen.add(arrival, power_cuts)
                 damage = damage_of(message)
@@ -308,7 +327,7 @@ class StagedClient:
             await self._link.ask(commands)
 
     def _place(self, place: tuple[str, int]) -> dict[str, str]:
-        return {"consumerGroup": self.group, "topic": place[0], "queueId": str(place[1])}
+        return {"consumerGroup": self._group, "topic": place[0], "queueId": str(place[1])}
 
     def _command(
         self, code: RequestCode, ext: dict[str, str] | None = None, body: bytes = b""

@@ -17,7 +17,7 @@ import attrs
 import msgspec
 import trio
 
-from timermq.client.history import ClockStep, Deliver, End, Event, Fault, Send, Start
+from timermq.client.history import ClockStep, Deliver, Event, Fault, Send, Start
 from timermq.pipeline.quarantine_record import Entry
 from timermq.remoting.command import Coding
 from timermq.timerstore.fault_plan import Fault as DiskError
@@ -40,7 +40,7 @@ from .staged_client import StagedClient
 from .staged_clock import START_MS, StagedClock
 from .staged_message import name_in
 from .staged_network import StagedNetwork
-from .steps import QUEUES, TOPICS, ClientPlan
+from .steps import ClientPlan
 
 WHO = "world"
 FAILED_END_MS = 6_000
@@ -325,20 +325,7 @@ class World:
             await process.wait_over()
             process = await self._process_ready()
             await self._settle(process)
-        waited_until_ms = self._clock.now_ms()
-        reader = self._last_client()
-        for topic in TOPICS:
-            for queue_id in range(QUEUES):
-                await reader.pull_all(topic, queue_id)
-        self._events.append(
-            End(
-                at_ms=self._clock.now_ms(),
-                who=f"client-{len(self._scenario.clients)}",
-                waited_until_ms=waited_until_ms,
-                drained=True,
-                group=reader.group,
-            )
-        )
+        await self._last_client().read_all()
         if process.broker is not None:
             kept = {name for client in self._clients for name in client.quarantine.kept}
             quarantine = process.broker.timer_store.quarantine

@@ -134,6 +134,24 @@ def test_a_queue_that_begins_behind_a_power_cut() -> None:
     assert broken_so == broken(story("ASYNC_FLUSH", group="early")), "who read on saw no beginning"
 
 
+def test_a_reader_of_nothing_has_seen_that_a_queue_begins_behind_a_power_cut() -> None:
+    """All that it would have seen is cleaned; it began behind the cut, and says so."""
+
+    def story(start_ms: int | None) -> Story:
+        story = Story(group="early").tell(Start(at_ms=0, who="n", flush="ASYNC_FLUSH"))
+        story.sent("M", "N", deliver_ms=DUE_MS).arrive("M", 3, stored_ms=DUE_MS)
+        acts: list[Start | Crash] = [Crash(at_ms=2 * DUE_MS, who="n", kind="power")]
+        if start_ms is not None:
+            acts.append(Start(at_ms=start_ms, who="c"))
+        for act in sorted(acts, key=lambda one: one.at_ms):
+            story.tell(act)
+        return story.at(3 * DUE_MS).arrive("N", 5).reader("late").end()
+
+    assert [] == broken(story(2 * DUE_MS + 1))
+    assert [(Rule.OFFSETS, "N")] == broken(story(2 * DUE_MS - 1)), "it began before the cut"
+    assert [(Rule.OFFSETS, "N")] == broken(story(None)), "nobody knows when it began"
+
+
 def test_two_at_one_place() -> None:
     """An offset has one message."""
     story = Story().sent("M", "N", deliver_ms=DUE_MS).arrive("M", 0, stored_ms=DUE_MS)
