@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import errno
+from functools import partial
 
 import pytest
 import trio
 
-from fakes import START_MS
-from small_store import ROOT, SEGMENT_SIZE, message, open_store, put_bodies, read_bodies
+from fakes import START_MS, ManualClock
+from small_store import (
+    ROOT,
+    SEGMENT_SIZE,
+    message,
+    open_store,
+    put_bodies,
+    read_bodies,
+    small_options,
+)
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
 from timermq.timerstore.faulty_disk import FaultyDisk
+from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.queue_unit import UNIT
+from timermq.timerstore.record_layout import QUEUE_OFFSET_AT
 from timermq.timerstore.seal_reader import remove_seals
 from unit.timerstore.stopped_store import BODIES, POSITIONS, RECORD_SIZE, Rig
 
 QUEUE = f"{ROOT}/consumequeue/T/0"
 ALL = BODIES[:12]
+SPLIT = 102
+"""A unit in which a sector ends, behind its first eight bytes."""
 AGAIN = "queues made again from the start of the log: [('T', 0)]"
 
 
@@ -90,6 +103,29 @@ def test_what_a_power_cut_left_is_no_damage() -> None:
 
     assert ALL == read_bodies(store)
     assert () == store.recovery.notes
+
+
+def test_a_part_of_a_unit_that_a_power_cut_left_is_no_damage() -> None:
+    """The queue is not made again, which damage in the log would not allow."""
+    disk, clock = MemoryDisk(), ManualClock()
+    options = small_options(mapped_file_size_consume_queue=4_000)
+    store = open_store(disk, clock, options)
+    put_bodies(store, *["x"] * SPLIT)
+    queue = store.queue("T", 0)
+    assert queue is not None
+    lost_py = int(queue.units(50, 1)["phy_offset"][0])
+    trio.run(partial(store.flush, noted=True))
+    put_bodies(store, "y")
+    trio.run(store.flush)
+    disk.process_kill()
+    start = lost_py - lost_py % SEGMENT_SIZE
+    disk.rot(f"{ROOT}/commitlog/{start:020d}", lost_py - start + QUEUE_OFFSET_AT, b"\xff" * 8)
+    disk.rot(f"{QUEUE}/{0:020d}", SPLIT * UNIT.size + 8, bytes(12))
+    store = open_store(disk, clock, options)
+
+    assert () == store.recovery.notes
+    assert "y" == read_bodies(store)[-1]
+    assert SPLIT + 1 == store.put([message()])[0].queue_offset
 
 
 def test_a_segment_that_is_missing_between_others() -> None:

@@ -257,7 +257,7 @@ class ConsumeQueue:
             end = scan.end
             if scan.written_end > end:
                 self.written_end = scan.written_end
-                self.lost_from_py = scan.lowest_py if scan.is_end_zero else -1
+                self.lost_from_py = scan.lost_from_py
             if end > segment.start // UNIT.size:
                 break
         if self.written_end > end:

@@ -5,6 +5,9 @@ never written is zero. So the first unit that cannot be true ends the queue, if 
 behind it. Something behind it is what a power cut left of units that were not synced, or RocketMQ
 of units that it had cut; or it is the rest of the queue, and the unit is damaged. The log knows:
 ``queue_check``.
+
+A disk writes whole sectors, in any order. So a power cut may also have left a part of a unit in
+which a sector ends, and zeros for the rest.
 """
 
 from __future__ import annotations
@@ -14,10 +17,12 @@ from contextlib import closing, suppress
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from .disk import Disk
 from .mapped_file_queue import NAME_DIGITS, MappedFileQueue
 from .queue_unit import FILLER_SIZE, NATIVE_UNIT, UNIT, Units
+from .seal_page import SECTOR_SIZE
 
 SCAN_COUNT = 4096
 """Units that are checked in one step."""
@@ -31,10 +36,71 @@ class UnitScan:
     """Queue offset of the first unit that cannot be true."""
     written_end: int
     """Behind the last unit that is not zero; ``end`` when nothing stands behind it."""
-    is_end_zero: bool = True
-    """Whether the unit at ``end`` was never written."""
+    lost_from_py: int | None = None
+    """Where the records of what stands behind ``end``, or of what is left there of a unit, begin in
+    the log, at the latest; -1 when that cannot be said; None when nothing tells of any."""
+
+
+@attrs.frozen(eq=False)
+class _Block:
+    """Units that stand side by side in one file."""
+
+    first: int
+    """Queue offset of the first one."""
+    at: int
+    """Where it stands in its file."""
+    data: bytes
+    units: Units
+
+    def behind(self, count: int) -> _Block:
+        """Without some at the front."""
+        size = count * UNIT.size
+        return _Block(self.first + count, self.at + size, self.data[size:], self.units[count:])
+
+    def are_written(self) -> NDArray[np.bool_]:
+        """Whether each is another than zeros."""
+        phy, size, tags_code = (self.units[name] for name in UNIT.names)
+        return np.asarray((size != 0) | (phy != 0) | (tags_code != 0))
+
+    def are_parts(self) -> NDArray[np.bool_]:
+        """Whether a sector ends within each, and one side of it alone holds anything."""
+        places = np.arange(self.at, self.at + len(self.data)).reshape(-1, UNIT.size)
+        is_set = np.frombuffer(self.data, np.uint8).reshape(-1, UNIT.size) != 0
+        is_head = places // SECTOR_SIZE == places[:, :1] // SECTOR_SIZE
+        is_one_sided = (is_set & is_head).any(axis=1) != (is_set & ~is_head).any(axis=1)
+        return np.asarray(is_one_sided & ~is_head.all(axis=1))
+
+
+@attrs.define
+class _Behind:
+    """What stands from the end of a queue on."""
+
+    is_left: bool = True
+    """Whether the unit at the end was never written, or is one that a power cut has left."""
+    is_unplaced: bool = False
+    """Whether a part of a unit was left without the position of its record."""
     lowest_py: int | None = None
-    """Lowest position in the log that a unit behind ``end`` points to."""
+    """Lowest position in the log that a unit points to."""
+
+    @property
+    def lost_from_py(self) -> int | None:
+        """As ``UnitScan`` has it."""
+        is_unknown = not self.is_left or (self.is_unplaced and self.lowest_py is None)
+        return -1 if is_unknown else self.lowest_py
+
+    def look(self, block: _Block, phy_end: int, *, is_end: bool) -> None:
+        """Take note of some units; the record of the last good one ends at ``phy_end``."""
+        phy, size, is_written = block.units["phy_offset"], block.units["size"], block.are_written()
+        is_part = block.are_parts()
+        # Of a part that begins within the position less is there than was written.
+        is_placed = np.where(is_part, phy >= max(phy_end, 1), (size > 0) & (phy >= 0))
+        if is_end:
+            self.is_left = bool(is_part[0] or not is_written[0])
+            self.is_unplaced = bool(is_part[0])
+        self.is_unplaced |= bool((is_part & ~is_placed & (size > 0)).any())
+        if is_placed.any():
+            lowest = int(phy[is_placed].min())
+            self.lowest_py = lowest if self.lowest_py is None else min(lowest, self.lowest_py)
 
 
 def scan_units(files: MappedFileQueue, first: int) -> UnitScan:
@@ -43,27 +109,22 @@ def scan_units(files: MappedFileQueue, first: int) -> UnitScan:
     Raises:
         OSError: A file cannot be read.
     """
-    scan = UnitScan(first, first)
+    scan, behind = UnitScan(first, first), _Behind()
     phy_end, is_whole = 0, True
-    for at, units in _blocks(files, first):
-        rest, base = units, at
-        if is_whole and at == scan.end:
-            count, phy_end = _count_valid(units, phy_end)
-            scan.end = scan.written_end = at + count
-            rest, base = units[count:], at + count
-        is_written = (rest["size"] != 0) | (rest["phy_offset"] != 0) | (rest["tags_code"] != 0)
-        if not len(rest):
+    for block in _blocks(files, first):
+        rest = block
+        if is_whole and block.first == scan.end:
+            count, phy_end = _count_valid(block.units, phy_end)
+            scan.end = scan.written_end = block.first + count
+            rest = block.behind(count)
+        if not len(rest.units):
             continue
-        if is_whole and base == scan.end:
-            scan.is_end_zero = not is_written[0]
-        is_whole = False
-        written = np.flatnonzero(is_written)
+        (written,) = np.nonzero(rest.are_written())
         if len(written):
-            scan.written_end = base + int(written[-1]) + 1
-            positions = rest["phy_offset"][(rest["size"] > 0) & (rest["phy_offset"] >= 0)]
-            if len(positions):
-                lowest = int(positions.min())
-                scan.lowest_py = lowest if scan.lowest_py is None else min(lowest, scan.lowest_py)
+            behind.look(rest, phy_end, is_end=is_whole and rest.first == scan.end)
+            scan.written_end = rest.first + int(written[-1]) + 1
+        is_whole = False
+    scan.lost_from_py = behind.lost_from_py
     return scan
 
 
@@ -116,8 +177,8 @@ def has_file_of(disk: Disk, directory: str, size: int) -> bool:
     return False
 
 
-def _blocks(files: MappedFileQueue, first: int) -> Iterator[tuple[int, Units]]:
-    """Units with their queue offset; what no block of a file holds is left out: it is zero."""
+def _blocks(files: MappedFileQueue, first: int) -> Iterator[_Block]:
+    """All units; what no block of a file holds is left out: it is zero."""
     for segment in files.segments:
         at = max(first * UNIT.size - segment.start, 0)
         while at < segment.size:
@@ -126,8 +187,9 @@ def _blocks(files: MappedFileQueue, first: int) -> Iterator[tuple[int, Units]]:
             if at >= segment.size:
                 break
             data = segment.file.read(at, min(SCAN_COUNT * UNIT.size, segment.size - at))
-            units = np.frombuffer(data[: len(data) // UNIT.size * UNIT.size], UNIT.dtype)
-            yield (segment.start + at) // UNIT.size, units.astype(NATIVE_UNIT)
+            data = data[: len(data) // UNIT.size * UNIT.size]
+            units = np.frombuffer(data, UNIT.dtype).astype(NATIVE_UNIT)
+            yield _Block((segment.start + at) // UNIT.size, at, data, units)
             at += SCAN_COUNT * UNIT.size
 
 

@@ -6,13 +6,17 @@ shows it under another number, says nothing (``queue_check``).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import structlog
 
+from .commit_log import CommitLog
 from .consume_queue import ConsumeQueue
 from .delay_levels import SCHEDULE_TOPIC
 from .disk import is_for_a_while
+from .log_reading import LogReading
 from .log_record import read_log_record
-from .queue_check import TAGS_CODE_AT, is_shown_elsewhere
+from .queue_check import TAGS_CODE_AT, is_shown_elsewhere, shows_record
 from .queue_unit import UNIT
 from .redispatch import queue_unit
 from .store_files import StoreFiles
@@ -79,3 +83,43 @@ class UnitScrub:
         self.mended += 1
         at = offset * UNIT.size
         log.warning("damaged unit put right", path=queue.directory, offset=at, queue_offset=offset)
+
+
+def put_right_around(store: StoreFiles, queue: ConsumeQueue, offset: int) -> bool:
+    """Compare a unit that leads to no record of its place, and bad ones beside it, with the log.
+
+    The log is read between the records of the next sound units (blocking), unless it is a record
+    that is damaged, and not its unit.
+
+    Args:
+        store: Its parts, recovered.
+        queue: The queue.
+        offset: Queue offset of the unit.
+
+    Returns:
+        Whether units were put right.
+
+    Raises:
+        OSError: The disk did not take a unit, or no file can be opened now.
+    """
+    commit_log = store.log
+    for phy_offset, size, _ in queue.units(offset, 1).tolist():
+        if not commit_log.old.compare(phy_offset, phy_offset + size):
+            return False
+    units = UnitScrub(store)
+    first = _sound_place(commit_log, queue, range(offset, queue.min_offset - 1, -1))
+    end = _sound_place(commit_log, queue, range(offset, queue.max_offset))
+    if first is None:
+        first = commit_log.min_offset
+    for phy_offset, data in LogReading(commit_log, first, end=end, purpose="units of a queue"):
+        if commit_log.old.compare(phy_offset, phy_offset + len(data)):
+            units.look(phy_offset, data)
+    return units.mended > 0
+
+
+def _sound_place(log: CommitLog, queue: ConsumeQueue, offsets: Iterable[int]) -> int | None:
+    """Where the record of the first of some units stands that shows one; None without any."""
+    for offset in offsets:
+        if shows_record(log, queue, offset):
+            return int(queue.units(offset, 1)["phy_offset"][0])
+    return None

@@ -40,6 +40,7 @@ from timermq.timerstore.record import (
     decode_record,
     record_properties,
 )
+from timermq.timerstore.unit_scrub import put_right_around
 
 from ..consumer_offset import ConsumerOffsetTable
 from ..topic_validator import (
@@ -127,12 +128,27 @@ def recover(store: MessageStore, offsets: ConsumerOffsetTable) -> Recovered:
 
 
 def read_half(store: MessageStore, queue_offset: int) -> HalfMessage:
-    """The half message of a queue offset.
+    """The half message of a queue offset; a queue that has rotted since the start is put right.
 
     Raises:
         DamagedHalfError: It is gone, or not as it was written.
         HalfMessageError: It is no half message.
+        StoreFailedError: The disk did not take what was put right.
     """
+    try:
+        return _half_at(store, queue_offset)
+    except DamagedHalfError:
+        queue = store.queue(TRANS_HALF_TOPIC, HALF_QUEUE_ID)
+        try:
+            if queue is None or not put_right_around(store.files, queue, queue_offset):
+                raise
+        except OSError as error:
+            store.fail(error)
+        return _half_at(store, queue_offset)
+
+
+def _half_at(store: MessageStore, queue_offset: int) -> HalfMessage:
+    """The half message that a unit of the queue leads to."""
     place = half_place(store, queue_offset)
     data = None if place is None else store.commit_log.record_at(*place)
     if place is None or data is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+import pytest
 
 from broker_rig import BROKER, ROOT, RecordingSession, Rig, commands_in, open_broker
 from damaged_stores import flip_bit
@@ -11,6 +12,7 @@ from timermq.broker.config_table import ConfigSaver
 from timermq.remoting import Command
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
+from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.seal_page import SECTOR_SIZE
 from transaction_rig import (
     COMMIT,
@@ -166,6 +168,26 @@ async def test_a_damaged_half_message_is_set_aside() -> None:
     assert again.timer_store.quarantine.active == 1
     assert len(open_offsets(again)) == 1
     assert bodies(again) == []
+
+
+@pytest.mark.parametrize("number", [0, 1, 3])
+async def test_an_open_half_message_is_found_though_its_queue_has_rotted(number: int) -> None:
+    """Its record says where it stands; units beside it are put right as well."""
+    rig = Rig()
+    halves = [send_half(rig, f"K{number}") for number in range(4)]
+    disk, path = rig.broker.store.disk, f"{ROOT}/consumequeue/{HALF_TOPIC}/0/{0:020}"
+    queue = disk.open(path)
+    before = queue.read(0, 4 * UNIT.size)
+    queue.write(number * UNIT.size, bytes(UNIT.size))
+    queue.write(2 * UNIT.size, UNIT.pack(1 << 40, 400, 0))
+    rig.clock.time_ms += 10_000
+    await rig.broker.transaction_check.check()
+    answers = [end(rig, half, COMMIT).code for half in halves]
+
+    assert before == queue.read(0, 4 * UNIT.size)
+    assert answers == [0] * 4
+    assert bodies(rig.broker) == ["K0", "K1", "K2", "K3"]
+    assert rig.broker.timer_store.quarantine.active == 0
 
 
 async def damaged_group(rig: Rig, half: Command) -> int:
