@@ -32,7 +32,7 @@ from ..refusal import RefusedError
 from ..sending.send_request import RESPONSE_CODES, remark_of
 from ..topic_validator import TRANS_GROUP, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from .half_admission import size_refusal
-from .half_message import HALF_QUEUE_ID, HalfMessage, HalfMessageError, committed, discarded
+from .half_message import HalfMessage, HalfMessageError, committed, discarded
 from .op_message import OP_QUEUE_ID, Ending, Mark, how_ended, op_message
 from .recovery import half_place, read_half, recover
 from .renewals import Renewals, log_stuck
@@ -147,11 +147,13 @@ class Transactions:
 
     def needed_from(self) -> int | None:
         """Lowest position of the log that an open transaction needs; None without any."""
-        queue = self._store.queue(TRANS_HALF_TOPIC, HALF_QUEUE_ID)
-        if queue is None or not len(self.open):
+        if not len(self.open):
             return None
-        units = queue.units(max(self.open.first_offset, queue.min_offset), 1)
-        return int(units["phy_offset"][0]) if len(units) else None
+        try:
+            return read_half(self._store, self.open.first_offset).phy_offset
+        except HalfMessageError:
+            # Which record its damaged unit means cannot be told: the first ones stand before it.
+            return min(self.open.names())
 
     # -- endings ------------------------------------------------------------------------------
 

@@ -190,6 +190,21 @@ async def test_an_open_half_message_is_found_though_its_queue_has_rotted(number:
     assert rig.broker.timer_store.quarantine.active == 0
 
 
+async def test_cleaning_leaves_an_open_half_message_whose_unit_has_rotted() -> None:
+    """A unit that leads behind it, to a record or to none, says nothing of what is needed."""
+    rig = Rig()
+    for number in range(3):
+        send_half(rig, f"K{number}")
+    transactions, queue = rig.broker.transactions, rig.broker.store.queue(HALF_TOPIC, 0)
+    assert queue is not None
+    first_py = transactions.needed_from()
+    second = UNIT.pack(*queue.units(1, 1).tolist()[0])
+    file = rig.broker.store.disk.open(f"{ROOT}/consumequeue/{HALF_TOPIC}/0/{0:020}")
+    for rotted in (second, UNIT.pack(1 << 40, 400, 0)):
+        file.write(0, rotted)
+        assert transactions.needed_from() == first_py
+
+
 async def damaged_group(rig: Rig, half: Command) -> int:
     """Stop, and flip two bits in the group of a half message; the position of its record."""
     damaged_py = int(half.ext["msgId"][16:], 16)
