@@ -48,6 +48,11 @@ class WallClock:
         self.highest_ms = max(self.highest_ms, now_ms)
         return now_ms
 
+    def seconds_behind(self) -> float:
+        """How long it takes until it shows again what it has shown; 0 if it was not set back."""
+        now_ms = self.look()
+        return (self.highest_ms - now_ms) / 1000
+
 
 class MortalDisk(ProcessDisk):
     """The disk of one process.

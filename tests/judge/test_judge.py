@@ -87,3 +87,11 @@ def test_the_lives_meet_what_they_are_for() -> None:
 def test_a_seed_has_one_history(seed: int) -> None:
     """Byte for byte."""
     assert lead(seed) == lead(seed)
+
+
+def test_what_has_left_a_slot_that_is_not_over() -> None:
+    """It counts as waiting where the clock was set back by more than is waited for in the end."""
+    outcome = lead(17_822)
+
+    assert outcome.coverage["clock set back"] == 2
+    assert outcome.breaches == ()
