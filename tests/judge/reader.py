@@ -18,6 +18,8 @@ from timermq.timerstore.disk import Disk
 HEAD = struct.Struct(">iiiiiqqiq8sq8siqi")
 UNIT = struct.Struct(">qiq")
 """Of a queue: position, size, hash of the tags."""
+FILLER_SIZE = 0x7FFFFFFF
+"""In a unit before the first message of a queue whose older messages are gone."""
 MAGIC = -626843481
 BLANK_MAGIC = -875286124
 NAME_DIGITS = 20
@@ -198,7 +200,7 @@ def read_queue(disk: Disk, directory: str) -> dict[int, int]:
         content = _content(disk, f"{directory}/{name}")
         for at in range(0, len(content), UNIT.size):
             position, size, _ = UNIT.unpack_from(content, at)
-            if size:
+            if size not in (0, FILLER_SIZE):
                 shown[(int(name) + at) // UNIT.size] = position
     return shown
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from timermq.timerstore.consume_queue_table import ConsumeQueueTable
+from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
+from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.queue_register import QueueRegister
 from timermq.timerstore.queue_unit import UNIT
@@ -119,3 +123,19 @@ def test_how_far_was_cleaned_is_kept() -> None:
 
     assert (again.cleaned_to, again.log_end) == (2048, 4096)
     assert QueueRegister(disk, "/store").cleaned_to == 0
+
+
+def test_how_far_was_cleaned_is_noted_when_there_is_room_again() -> None:
+    """A full disk refused it; the segments are gone, so the next note of any kind says it."""
+    disk = MemoryDisk()
+    disk.make_dirs("/store/config")
+    fault = Fault(errno.ENOSPC)
+    rule = FaultRule(operations=[Operation.WRITE], name="consumeQueues", fault=fault)
+    register = QueueRegister(FaultyDisk(disk, "/store", FaultRules(rule)), "/store")
+    with pytest.raises(OSError, match="No space"):
+        register.note_cleaned(2048)
+    register.save((), log_start=2048, log_end=4096)
+    again = QueueRegister(disk, "/store")
+    again.load()
+
+    assert again.cleaned_to == 2048

@@ -59,6 +59,8 @@ class QueueRegister:
         self._disk = disk
         self._path = f"{root}/config/consumeQueues.json"
         self._content = _Content()
+        self._cleaned_to = 0
+        """As far as it is known in memory: a full disk may have refused it."""
 
     def load(self) -> None:
         """Read the file; a damaged one counts as none, for everything in it can be found again."""
@@ -93,10 +95,11 @@ class QueueRegister:
         """Note durably that cleaning removes the records before a position (blocking).
 
         Raises:
-            OSError: The disk refused; nothing has changed.
+            OSError: The disk refused; the next write notes it too, whatever it is for.
         """
-        if end > self._content.cleanedTo:
-            self._write(attrs.evolve(self._content, cleanedTo=end))
+        self._cleaned_to = max(self._cleaned_to, end)
+        if self._cleaned_to > self._content.cleanedTo:
+            self._write(self._content)
 
     def queues(self) -> Iterable[tuple[str, int, int]]:
         """Topic, queue id and next offset of each queue in the list."""
@@ -168,5 +171,6 @@ class QueueRegister:
         self._write(_Content(offsets, log_end, deleted, self._content.cleanedTo))
 
     def _write(self, content: _Content) -> None:
+        content = attrs.evolve(content, cleanedTo=max(content.cleanedTo, self._cleaned_to))
         save_sealed_now(self._disk, self._path, fastjson(attrs.asdict(content)))
         self._content = content
