@@ -45,10 +45,13 @@ class Judging:
             for text in rules.breaches(letter, found, aside, over=over):
                 yield f"{letter.name}: {text}"
         if over:
+            faults = self.setting.faults
+            goes_back = bool({Fault.LOST_CHECKPOINT, Fault.REPAIR} & faults)
             punctuality = Punctuality(
                 times=self.times,
                 sync_ms=self.setting.sync_seconds * 1000,
-                is_undisturbed=not {Fault.FULL, Fault.CLOCK} & self.setting.faults,
+                is_undisturbed=not {Fault.FULL, Fault.CLOCK} & faults,
+                goes_back_ms=self.setting.precision_ms if goes_back else None,
             )
             for name, text in punctuality.breaches(self.letters, found):
                 yield f"{name}: {text}"

@@ -33,11 +33,14 @@ class Punctuality:
         times: When records were written.
         sync_ms: How long a sync takes.
         is_undisturbed: Nothing holds messages up but ends of the process.
+        goes_back_ms: Width of a slot where slots that have passed may be read again, since what
+            told of them was lost; None: they may not.
     """
 
     times: LogTimes
     sync_ms: float
     is_undisturbed: bool
+    goes_back_ms: int | None
 
     def breaches(self, letters: Sequence[Letter], found: LogFacts) -> Iterator[tuple[str, str]]:
         """What came late or out of order: name and text."""
@@ -45,7 +48,9 @@ class Punctuality:
         if self.is_undisturbed:
             for letter, version, arrival in pairs:
                 late_ms = self.late_ms(version, arrival)
-                if late_ms is not None and late_ms > LATE_MS + 4 * self.sync_ms:
+                is_late = late_ms is not None and late_ms > LATE_MS + 4 * self.sync_ms
+                rolls = found.by_name[letter.name].roll_count
+                if is_late and not self._came_from_the_past(version, rolls):
                     yield letter.name, f"late by {late_ms} ms"
         groups: dict[tuple[str, int], list[tuple[int, int, str]]] = {}
         for letter, version, arrival in pairs:
@@ -67,6 +72,17 @@ class Punctuality:
         served_ms = written.wall_ms - (written.time - served_from) * 1000
         due_ms = max(_moment(version), stored.wall_ms)
         return written.wall_ms - due_ms if due_ms >= served_ms + SETTLING_MS else None
+
+    def _came_from_the_past(self, version: LogRecord, rolls: int) -> bool:
+        """Whether it rolled more often than there are slots between its writing and its moment.
+
+        The ring has a place for it no further from the slot that is read than its own size, and
+        that slot may be far behind: the message rolls through all those that have passed.
+        """
+        stored = self._written(version)
+        if self.goes_back_ms is None or stored is None:
+            return False
+        return rolls > (_moment(version) - stored.wall_ms) // self.goes_back_ms + 2
 
     def _has_place(self, version: LogRecord) -> bool:
         stored = self._written(version)
