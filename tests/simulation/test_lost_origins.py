@@ -103,3 +103,25 @@ async def test_a_moved_message_that_is_lost_in_a_hole_when_it_has_gone_on(
     assert ["moved", "0", "moved"] == [one.body for one in waiting[:3]]
     assert report.is_mended
     assert ["moved"] == arrived
+
+
+async def test_a_moved_message_whose_delete_and_roll_are_lost_in_a_hole(
+    autojump_clock: MockClock,
+) -> None:
+    """The message with its new moment is there alone: it does not arrive at the old one as well."""
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, store_options=SMALL_FILES, stop=False) as service:
+        service.put([timed("moved", START_MS + 60_000), timed("other", START_MS + 60_000)])
+        await trio.sleep(30)
+        service.cancellation.reschedule(Wanted("T", "moved"), START_MS + 65_000)
+        await trio.sleep(1)
+        everything = arrivals_everywhere(service.store)
+    waiting = [one for one in everything if one.body in ("moved", "0")]
+    *_, delete, moved = waiting
+    report, arrived = await repaired_behind(disk, clock, waiting[1].phy_offset, moved.phy_offset)
+
+    assert len(waiting) > 3
+    assert delete.body == "0"
+    assert report.is_mended
+    assert ["moved", "other"] == sorted(arrived)

@@ -4,7 +4,9 @@ A roll names the record that it rolled, a moved message the one whose place it t
 last of them. With one between them lost nothing says any more that the first is done: read again it
 would roll, and arrive, once more. So what takes the place of the lost one, or a filler, names it
 instead. What a roll had rolled is known by key, topic, moment and body of the delivery: the newest
-record of such a message before the hole. A move has a delete right before the hole that names it.
+record of such a message before the hole. A move has a delete right before the hole that names it;
+where that is lost too, it is the newest record with the key and body of the moved message, for a
+message is moved only while no other one with its key waits.
 """
 
 from __future__ import annotations
@@ -15,7 +17,13 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from timermq.pipeline.already_done import origin_in, origin_of
-from timermq.pipeline.timer_record import DELETE, DELIVER, REAL_TOPIC, TIMER_TOPIC
+from timermq.pipeline.timer_record import (
+    DELETE,
+    DELIVER,
+    REAL_TOPIC,
+    ROLL_TIMES,
+    TIMER_TOPIC,
+)
 from timermq.pipeline.torn_move import makes_way_for
 from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.log_record import LogRecord, read_log_record
@@ -36,7 +44,8 @@ class _Message:
 
     unique_key: bytes | None
     topic: bytes
-    deliver_ms: bytes
+    deliver_ms: bytes | None
+    """None: that of a moved message is another one."""
     body: bytes
 
 
@@ -69,7 +78,7 @@ def _lost_origins(log: LogCheck) -> Iterator[tuple[Hole, int]]:
         hole = None if origin is None else _hole_at(log.holes, origin)
         if hole is not None:
             gone_on.add((find(record.properties, UNIQ_KEY_NAME), hole.position))
-            message = None if record.topic == _TIMER else _message(record.topic, record, found)
+            message = _what_was_lost(record, found)
             if message is not None:
                 lost.setdefault(message, []).append(hole)
     left: dict[int, _Message] = {}  # few: what was rolled or delivered is let go
@@ -79,13 +88,15 @@ def _lost_origins(log: LogCheck) -> Iterator[tuple[Hole, int]]:
         key = find(record.properties, UNIQ_KEY_NAME)
         if target_py is not None and hole is not None and (key, hole.position) in gone_on:
             yield hole, target_py
+            left.pop(target_py, None)
         origin = origin_in(found.data)
         if origin is not None:
             left.pop(origin, None)
-        message = _waiting(record, found)
-        holes = () if message is None else lost.get(message, ())
-        if message is not None and any(found.position < hole.position for hole in holes):
-            left[found.position] = message
+        waiting = _waiting(record, found)
+        for message in () if waiting is None else (waiting, _moved(waiting)):
+            if any(found.position < hole.position for hole in lost.get(message, ())):
+                left[found.position] = message
+                break
     for position, message in sorted(left.items(), key=lambda one: one[0], reverse=True):
         if lost[message]:
             yield lost[message].pop(), position
@@ -109,6 +120,22 @@ def _waiting(record: LogRecord, found: Found) -> _Message | None:
     if record.topic != _TIMER or topic is None or DELETE in record.properties:
         return None
     return _message(topic, record, found)
+
+
+def _what_was_lost(record: LogRecord, found: Found) -> _Message | None:
+    """The message of a record whose origin was lost; None of a delete.
+
+    Of one that was moved there, without its moment.
+    """
+    if record.topic != _TIMER:
+        return _message(record.topic, record, found)
+    message = _waiting(record, found)
+    is_moved = find(record.properties, ROLL_TIMES[:-1]) is None
+    return _moved(message) if is_moved and message is not None else message
+
+
+def _moved(message: _Message) -> _Message:
+    return attrs.evolve(message, deliver_ms=None)
 
 
 def _message(topic: bytes, record: LogRecord, found: Found) -> _Message | None:
