@@ -401,3 +401,21 @@ async def test_a_kill_behind_a_far_cancel_is_soon_forgotten(autojump_clock: Mock
         assert len(service.state.fresh_cancels) == 0
         await trio.sleep(30)
         assert bodies(service) == ["b"]
+
+
+async def test_a_cancel_whose_message_is_cleaned_is_known_by_its_delete(
+    autojump_clock: MockClock,
+) -> None:
+    """The message stands in an older segment, which goes before that of the delete."""
+    clock = VirtualClock()
+    async with running(MemoryDisk(), clock) as service:
+        log = service.store.commit_log
+        sent(service, "a", START_MS + 5_000)
+        while log.max_offset <= log.segment_size:
+            service.put([Message("P", 0, b"x" * 3_000)])
+        assert cancel(service, "a") is Verdict.CANCELLED
+        await trio.sleep(9)
+        log.delete_before(log.segment_size)
+        assert log.min_offset == log.segment_size
+        assert cancel(service, "a") is Verdict.CANCELLED
+        assert cancel(service, "b") is Verdict.NOT_FOUND

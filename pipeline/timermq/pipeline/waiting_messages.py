@@ -179,6 +179,8 @@ class WaitingMessages:
             raise too_common(unique_key, f"{MESSAGES_MAX} waiting messages or more")
         if not (pending or cancelled or delivered or set_aside):
             delivered = len(arrived)
+            # Where the message is cleaned and its delete is not, that says what became of it.
+            cancelled = 0 if arrived else sum(isinstance(name, bytes) for name in taken_back)
         else:
             # Another message with the key has arrived, and its records are cleaned.
             known = {None, *set_aside, *(one.phy_offset for one in newest.values())}
