@@ -133,6 +133,16 @@ def led(plan: list[tuple[str, int]], moment: SealMoment) -> Log:
     return log
 
 
+def written_again(log: Log, end: int) -> None:
+    """A process cuts the log, appends, and syncs; then the power is cut."""
+    log.queue, log.written = opened(log.disk, SealMoment.APPEND), log.written[:end]
+    log.queue.set_end(end)
+    log.append(2 * SECTOR_SIZE)
+    trio.run(log.queue.flush)
+    log.disk.power_cut()
+    log.queue = opened(log.disk, SealMoment.APPEND)
+
+
 @pytest.mark.parametrize("written", [0, 100, PAGE_SIZE])
 def test_seals_behind_the_end_do_not_come_back_when_a_start_was_killed(written: int) -> None:
     """It had cut the page in memory, in part or as a whole; the next power cut shows the disk."""
@@ -144,12 +154,7 @@ def test_seals_behind_the_end_do_not_come_back_when_a_start_was_killed(written: 
     with pytest.raises(OSError, match="Input/output"):
         killed.set_end(SECTOR_SIZE)
     log.disk.process_kill()
-    log.queue, log.written = opened(log.disk, SealMoment.APPEND), log.written[:SECTOR_SIZE]
-    log.queue.set_end(SECTOR_SIZE)
-    log.append(2 * SECTOR_SIZE)
-    trio.run(log.queue.flush)
-    log.disk.power_cut()
-    log.queue = opened(log.disk, SealMoment.APPEND)
+    written_again(log, SECTOR_SIZE)
 
     assert log.damaged() == []
 
@@ -162,12 +167,7 @@ def test_pages_of_a_segment_that_a_power_cut_took_do_not_come_back() -> None:
     log.disk.remove(log.queue.segments[1].file.path)
     log.disk.sync_dir_now(LOG)
     log.disk.power_cut()
-    log.queue, log.written = opened(log.disk, SealMoment.APPEND), log.written[:SEGMENT_SIZE]
-    log.queue.set_end(SEGMENT_SIZE)
-    log.append(2 * SECTOR_SIZE)
-    trio.run(log.queue.flush)
-    log.disk.power_cut()
-    log.queue = opened(log.disk, SealMoment.APPEND)
+    written_again(log, SEGMENT_SIZE)
 
     assert log.damaged() == []
 

@@ -642,42 +642,6 @@ async def test_a_damaged_message_is_not_moved(autojump_clock: MockClock) -> None
         assert list(read_bodies(service.store, "T")) == ["newest", "behind"]
 
 
-@pytest.mark.parametrize("left", ["all", "nothing"])
-@pytest.mark.parametrize(("how", "count"), [("cancel", 0), ("move", 0), ("leave", 1)])
-async def test_what_was_taken_back_is_not_set_aside(
-    autojump_clock: MockClock, how: str, count: int, left: str
-) -> None:
-    """It rolls on to where its delete waits; what cannot be delivered on the way is left out.
-
-    One gate asks, whatever is left of the record.
-    """
-    clock = VirtualClock()
-    async with running(MemoryDisk(), clock) as service:
-        store = service.store
-        (put,) = service.put([timed("a", START_MS + 90_000)])
-        first_py = put.result.phy_offset
-        await trio.sleep(1)
-        if how == "cancel":
-            assert service.cancellation.cancel(Wanted("T", "a")).verdict is CancelVerdict.CANCELLED
-        elif how == "move":
-            moved = service.cancellation.reschedule(Wanted("T", "a"), START_MS + 5_000)
-            assert moved.deliver_ms == START_MS + 5_000
-        await trio.sleep(30)
-        log = store.commit_log
-        rolled = [
-            (phy_offset, size)
-            for phy_offset, size in log.scan(log.min_offset, check_crc=False)
-            if b"TIMER_ROLL_TIMES" in log.read(phy_offset, size)
-            and b"TIMER_DEL_UNIQKEY" not in log.read(phy_offset, size)
-        ]
-        phy_offset, size = rolled[-1]
-        error = TimerRecordError(Reason.DAMAGED, "its sector differs from its seal")
-        record = log.read(phy_offset, size) if left == "all" else b""
-        fault = attrs.evolve(Undeliverable.of(error, phy_offset, size, record), order_py=first_py)
-        assert service.quarantine.set_aside([fault], clock.now_ms()) is None
-        assert service.quarantine.active == count
-
-
 def on_its_way(service: TimerMessageStore, key: str) -> Undeliverable:
     """The newest roll of a message, with a fault that its neighbour may have."""
     log = service.store.commit_log
@@ -691,6 +655,33 @@ def on_its_way(service: TimerMessageStore, key: str) -> Undeliverable:
     phy_offset, size = rolled[-1]
     error = TimerRecordError(Reason.DAMAGED, "its sector differs from its seal")
     return Undeliverable.of(error, phy_offset, size, log.read(phy_offset, size))
+
+
+@pytest.mark.parametrize("left", ["all", "nothing"])
+@pytest.mark.parametrize(("how", "count"), [("cancel", 0), ("move", 0), ("leave", 1)])
+async def test_what_was_taken_back_is_not_set_aside(
+    autojump_clock: MockClock, how: str, count: int, left: str
+) -> None:
+    """It rolls on to where its delete waits; what cannot be delivered on the way is left out.
+
+    One gate asks, whatever is left of the record.
+    """
+    clock = VirtualClock()
+    async with running(MemoryDisk(), clock) as service:
+        (put,) = service.put([timed("a", START_MS + 90_000)])
+        first_py = put.result.phy_offset
+        await trio.sleep(1)
+        if how == "cancel":
+            assert service.cancellation.cancel(Wanted("T", "a")).verdict is CancelVerdict.CANCELLED
+        elif how == "move":
+            moved = service.cancellation.reschedule(Wanted("T", "a"), START_MS + 5_000)
+            assert moved.deliver_ms == START_MS + 5_000
+        await trio.sleep(30)
+        fault = attrs.evolve(on_its_way(service, "a"), order_py=first_py)
+        if left == "nothing":
+            fault = attrs.evolve(fault, record=b"")
+        assert service.quarantine.set_aside([fault], clock.now_ms()) is None
+        assert service.quarantine.active == count
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

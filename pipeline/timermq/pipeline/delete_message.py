@@ -81,8 +81,6 @@ def found_by_its_target(properties: bytes, unique_key: bytes) -> bytes:
     if other is not None:
         keys = (find(properties, KEYS_NAME), other)
         joined = KEYS_SEPARATOR.join(key for key in keys if key is not None)
-        properties = remove(remove(properties, UNIQ_KEY_NAME), KEYS_NAME) + b"%b\x01%b\x02" % (
-            KEYS_NAME,
-            joined,
-        )
+        others = remove(remove(properties, UNIQ_KEY_NAME), KEYS_NAME)
+        properties = others + b"%b\x01%b\x02" % (KEYS_NAME, joined)
     return properties + b"%b\x01%b\x02" % (UNIQ_KEY_NAME, unique_key)

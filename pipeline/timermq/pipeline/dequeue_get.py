@@ -279,7 +279,7 @@ class DequeueGet:
             # Queues show only what is synced; an answer under way may already count on it.
             await self.store.wait_flushed(end)
         self.state.called.set()
-        # What is stored since waits for the next sync; nothing here is told of its end.
+        # What is stored later waits for the next sync, whose end does not wake this task.
         slot.settles_py = end
 
     def _looks_settled(self, slot: OpenSlot) -> bool:

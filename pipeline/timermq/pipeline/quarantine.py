@@ -202,15 +202,17 @@ class Quarantine:
 
     # -- ending -------------------------------------------------------------------------------
 
-    def is_taken_back(self, entry: Entry) -> bool:
-        """Whether a delete names the message of an entry, which was sent by its producer itself.
+    def end_taken_back(self, entry: Entry) -> Ended | None:
+        """End an active entry whose message a delete names; None where no delete does.
 
-        A cancel ends the entry at once; such a delete waits in the message's slot, and meets
-        nothing there. One that was stored before the message was set aside was met then.
+        A cancel ends the entry at once. A delete that the producer sent itself waits in the
+        message's slot, and meets nothing there. One that was stored before the message was set
+        aside was met then.
         """
-        return is_named(
-            self._store, entry.record, entry.origin_py, entry.size, is_sound=entry.is_sound
-        )
+        record, origin_py = entry.record, entry.origin_py
+        if not is_named(self._store, record, origin_py, entry.size, is_sound=entry.is_sound):
+            return None
+        return self.end(origin_py, State.CANCELLED, PRODUCER)
 
     def end(self, origin_py: int, state: State, by: str, message: Message | None = None) -> Ended:
         """End an active entry by its mark, together with the message that is tried again.
@@ -248,9 +250,10 @@ class Quarantine:
             if record is None or store_ms_of(record) > before_ms:
                 break
             entry = read_entry(record)
-            if entry is not None and self.is_taken_back(entry):
-                # The delete stands behind the entry, and could be cleaned once this one is not.
-                if self.end(place.origin_py, State.CANCELLED, PRODUCER).refusal is not None:
+            # The delete stands behind the entry, and could be cleaned once this one is not.
+            ended = None if entry is None else self.end_taken_back(entry)
+            if ended is not None:
+                if ended.refusal is not None:
                     break
                 continue
             message = renewed(decode_record(record))

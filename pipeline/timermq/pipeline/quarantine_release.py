@@ -13,7 +13,7 @@ import attrs
 
 from .admission import Refusal, TimerAdmission
 from .clock import Clock
-from .quarantine import PRODUCER, Quarantine
+from .quarantine import Quarantine
 from .quarantine_record import Entry, State
 from .retried_message import retried_message
 from .timer_options import TimerOptions
@@ -76,12 +76,12 @@ class QuarantineRelease:
         entry = self._active(origin_py)
         if entry is None:
             return self._ended(origin_py)
-        if self.quarantine.is_taken_back(entry):
-            done = self.quarantine.end(origin_py, State.CANCELLED, PRODUCER)
-            if done.refusal is not None:
-                return self._kept(done.refusal)
+        taken_back = self.quarantine.end_taken_back(entry)
+        if taken_back is not None:
+            if taken_back.refusal is not None:
+                return self._kept(taken_back.refusal)
             text = "a delete of its producer stands in the store"
-            return Released(verdict=Verdict.CANCELLED, end=done.end, text=text)
+            return Released(verdict=Verdict.CANCELLED, end=taken_back.end, text=text)
         now_ms = self.clock.now_ms()
         try:
             message = retried_message(

@@ -85,9 +85,11 @@ def is_named(
         ):
             is_its_key |= phy_offset == offset_py
             is_deleted |= _names_one_of(store, other, names)
+            if is_its_key and is_deleted:
+                return True
     except CancelError:
-        return False  # There are more than may be looked at.
-    return is_its_key and is_deleted
+        pass  # There are more than may be looked at.
+    return False
 
 
 def _names_one_of(store: MessageStore, record: bytes, names: set[bytes]) -> bool:

@@ -157,9 +157,9 @@ class Histories:
     ends: list[End] = attrs.Factory(list[End])
     power_cuts: list[Mark] = attrs.Factory(list[Mark])
     repairs: list[Mark] = attrs.Factory(list[Mark])
+    """Where a `store repair` began."""
     skips: dict[Queue, set[int]] = attrs.Factory(dict[Queue, set[int]])
     """Offsets at which queues went on that did not tell where they had ended."""
-    """Where a `store repair` began."""
     counts: Counter[str] = attrs.Factory(Counter[str])
     """Crashes and faults by their kind, clock steps as ``clock_step``."""
     steps_ms: int = 0
