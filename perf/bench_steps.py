@@ -81,7 +81,7 @@ def run(count: int) -> None:
         bench = Workbench.at(Path(folder), count)
         bench.append()
         # Append comes last: it would leave the others more to do.
-        for name in ("enqueue", "deliver", "append"):
+        for name in ("enqueue", "deliver", "pull", "append"):
             measure(name, count, partial(STEPS[name], bench))
     measure("answer", count, lambda: answer(count))
     print(f"calibration {(before + calibrate()) / 2:.2f} ms (reference {REFERENCE_MS} ms)")

@@ -4,6 +4,7 @@
 - append: a message put into the store, admission included
 - enqueue: its entry read, and linked into timer log and wheel
 - deliver: its record read, and put on its topic
+- pull: what was delivered read, 32 messages at once
 
 ``bench_steps.py`` measures their CPU, ``instructions.py`` counts their instructions. Run alone,
 this module repeats steps: ``python perf/steps.py append=3 --count 1000``.
@@ -45,6 +46,10 @@ from timermq.timerstore.store_options import StoreOptions
 
 NOW_MS = 1_700_000_000_000
 BATCH = 256
+PULL_COUNT = 32
+"""Messages that a client asks for at once, unless it says otherwise."""
+PULL_SIZE = 256 << 10
+QUEUES = 4
 ADDRESS = "127.0.0.1:10911"
 BODY = bytes(range(128))
 OPTIONS = TimerOptions(slots_total=7_200, mapped_file_size_timer_log=52 << 16)
@@ -170,19 +175,38 @@ class Workbench:
             first += len(units)
         return end
 
+    def pull(self) -> int:
+        """Read what was delivered, as pulls do; it is delivered once, in the first round."""
+        store, count = self.service.store, 0
+        if store.queue("Bench", 0) is None:
+            self.deliver()
+        for queue_id in range(QUEUES):
+            queue = store.queue("Bench", queue_id)
+            if queue is None:
+                raise RuntimeError("steps: expected delivered messages")
+            offset = 0
+            while offset < queue.max_offset:
+                found = store.get(
+                    "Bench", queue_id, offset, count_max=PULL_COUNT, bytes_max=PULL_SIZE
+                )
+                count += found.count
+                offset = found.next_offset
+        return count
+
 
 STEPS: Mapping[str, Callable[[Workbench], int]] = {
     "send": Workbench.send,
     "append": Workbench.append,
     "enqueue": Workbench.enqueue,
     "deliver": Workbench.deliver,
+    "pull": Workbench.pull,
 }
 
 
 def _message(number: int) -> Message:
     return Message(
         "Bench",
-        number & 3,
+        number % QUEUES,
         BODY,
         b"TIMER_DELAY_MS\x01%d\x02UNIQ_KEY\x01%032X\x02WAIT\x01true\x02TAGS\x01t\x02"
         % (1_000 + number % 60_000, number),

@@ -81,7 +81,7 @@ def test_steps() -> None:
         text=True,
     )
 
-    for name in ("receive", "append", "enqueue", "deliver", "answer", "calibration"):
+    for name in ("receive", "append", "enqueue", "deliver", "pull", "answer", "calibration"):
         assert name in done.stdout
 
 
@@ -97,7 +97,7 @@ def test_instructions_have_not_grown() -> None:
     )
 
     assert done.returncode == 0, done.stderr
-    assert {"send", "append", "enqueue", "deliver"} == set(json.loads(done.stdout))
+    assert {"send", "append", "enqueue", "deliver", "pull"} == set(json.loads(done.stdout))
 
 
 @pytest.mark.slow

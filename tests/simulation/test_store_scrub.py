@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from itertools import pairwise
 
 import attrs
 import pytest
@@ -202,6 +203,26 @@ async def test_it_reads_no_more_a_second_than_it_may(autojump_clock: MockClock) 
             done += size
         assert done > total - 64 * 1024 > 5 * PIECE_SIZE
         assert service.scrub.statistics().damaged == 0
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+async def test_it_makes_way_while_the_store_is_busy(
+    autojump_clock: MockClock, is_busy: bool
+) -> None:
+    """The log grows by more than an eighth of the rate: a piece a second; else at the rate."""
+    disk, clock = MemoryDisk(), VirtualClock()
+    options = attrs.evolve(FILES, scrub_bytes_per_second=10 * PIECE_SIZE)
+    async with running(disk, clock, store_options=options, timer_options=WHEEL) as service:
+        put(service, clock, 2500, 1000)
+        await trio.sleep(REST_S - 1)
+        ratios: list[float] = []
+        for _ in range(40):
+            put(service, clock, 40 if is_busy else 1, 1000)
+            await trio.sleep(0.1)
+            ratios.append(service.scrub.statistics().done_ratio or 0.0)
+        pieces = sum(after > before for before, after in pairwise(ratios))
+
+        assert pieces in range(2, 6) if is_busy else pieces > 20
 
 
 async def test_a_pass_begins_an_interval_after_the_last_one_began(

@@ -3,7 +3,8 @@
 A pass begins a week after the last one began (``scrub_interval_hours``) and reads so many bytes a
 second (``scrub_bytes_per_second``), whatever the hour: at that rate a large store takes longer than
 a night, and what makes it harmless is the rate. Between two pieces the next one is announced, so
-that it is in memory when its turn comes, and everything else goes on.
+that it is in memory when its turn comes, and everything else goes on. While the commit log grows
+fast, by sends or by a slot that opens, a piece a second is read.
 
 HDFS scans its blocks in three weeks at a mebibyte a second, with a cursor that outlasts a restart;
 Ceph scrubs deeply once a week, ZFS's users once a month, both at the lowest priority.
@@ -33,6 +34,10 @@ CHANGES_WITHIN_S = 300.0
 """At most until a changed setting, or clock, is followed."""
 NOTED_SIZE = 64 << 20
 """Bytes that are read between two notes of how far it is: some of them are read again."""
+BUSY_SHARE = 8
+"""The store is busy while its log grows by more than this share of the rate, an eighth."""
+BUSY_REST_S = 1.0
+"""Between two pieces while the store is busy: no pass stands still."""
 HOUR_MS = 3_600_000
 
 log = structlog.get_logger("timermq.pipeline.store_scrub")
@@ -127,7 +132,14 @@ class StoreScrub:
                 await trio.lowlevel.checkpoint()
                 continue
             scrub.announce()
-            await trio.sleep(owed / rate)
+            await self._rest(owed, rate)
             owed = 0
         now = scrub.statistics()
         log.info("store scrubbed", damaged=now.damaged, mended=now.mended, left=now.left)
+
+    async def _rest(self, owed: int, rate: int) -> None:
+        """Sleep as long as the rate asks for what was read, longer while the store is busy."""
+        log_end = self._store.commit_log.max_offset
+        await trio.sleep(owed / rate)
+        if (self._store.commit_log.max_offset - log_end) * BUSY_SHARE > owed:
+            await trio.sleep(BUSY_REST_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from timermq.timerstore.get_result import GetResult, GetStatus
 from timermq.timerstore.java_hash import tags_code
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.old_bytes import OldBytes
 from timermq.timerstore.queue_reader import FILTERED_RECORDS_MAX, TagsFilter
 from timermq.timerstore.record import decode_record
 from timermq.timerstore.record_layout import BODY_AT
@@ -303,3 +305,26 @@ def test_only_what_its_writer_has_sealed_is_proved(is_sealed: bool) -> None:
     assert old.compare(0, end)
     assert old.is_proved(0, end) == is_sealed
     assert old.is_proved(end, end + 1)
+
+
+def test_what_this_process_wrote_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pull of a burst would ask for each run of records: twice the work of reading them."""
+    disk = MemoryDisk()
+    store = open_store(disk)
+    put_bodies(store, "a")
+    trio.run(store.aclose)
+    store = open_store(disk)
+    put_bodies(store, "b", "c")
+    asked: list[str] = []
+
+    def ask(name: str, *_: object) -> bool:
+        asked.append(name)
+        return True
+
+    for name in ("compare", "is_proved"):
+        monkeypatch.setattr(OldBytes, name, partial(ask, name))
+
+    assert (GetStatus.FOUND, 3, 2) == outcome(read(store, 1))
+    assert not asked
+    assert (GetStatus.FOUND, 3, 3) == outcome(read(store))
+    assert ["compare", "is_proved"] == asked

@@ -136,14 +136,16 @@ class QueueReader:
         commit_log = self._log
         if not is_recent or first < commit_log.min_offset or sum(runs[-1]) > commit_log.max_offset:
             return None
-        if not all(commit_log.old.compare(begin, begin + size) for begin, size in runs):
+        old = commit_log.old
+        is_old = min(runs)[0] < old.end
+        if is_old and not all(old.compare(begin, begin + size) for begin, size in runs):
             return None
         records = tuple(run for run in commit_log.records_at(runs) if run is not None)
         if len(records) < len(runs):
             return None
-        if not all(commit_log.old.is_proved(begin, begin + size) for begin, size in runs):
-            (old,) = np.nonzero(positions[:count] < commit_log.old.end)
-            if not all(map(self._is_record, positions[old].tolist(), sizes[old].tolist())):
+        if is_old and not all(old.is_proved(begin, begin + size) for begin, size in runs):
+            (doubted,) = np.nonzero(positions[:count] < old.end)
+            if not all(map(self._is_record, positions[doubted].tolist(), sizes[doubted].tolist())):
                 return None
         return _result(queue, GetStatus.FOUND, offset + count, records, count)
 
