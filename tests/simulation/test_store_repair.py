@@ -404,6 +404,29 @@ async def test_a_queue_that_ends_with_its_file_and_has_no_record_left(
     assert 2 == next_one.queue_offset
 
 
+async def test_a_queue_that_only_the_register_tells_of(autojump_clock: MockClock) -> None:
+    """Cleaned, and a power cut took its new file; another queue is made again meanwhile."""
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    segment_size = SMALL_FILES.mapped_file_size_commit_log
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        service.store.put([Message("only", 0, b"cleaned", b"") for _ in range(2)])
+        while service.store.commit_log.max_offset <= segment_size:
+            service.store.put([Message("T", 0, b"x" * 30_000, b"")])
+        service.store.put([Message("T", 0, b"behind", b"")])
+        await service.store.flush()
+        service.store.commit_log.delete_before(segment_size)
+    disk.remove(f"{ROOT}/consumequeue/only/0/{0:020d}")
+    disk.sync_dir_now(f"{ROOT}/consumequeue/only/0")
+    overwrite(disk, f"{ROOT}/consumequeue/T/0/{0:020d}", 0, bytes(3 * UNIT.size))
+    report = await repair(checked(disk, now_ms=clock.now_ms()))
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        (next_one,) = service.store.put([Message("only", 0, b"next", b"")])
+
+    assert report.is_mended
+    assert 2 == next_one.queue_offset
+
+
 async def test_a_last_record_that_was_not_written_to_its_end(autojump_clock: MockClock) -> None:
     """A kill within the write: there is nothing to put right, and the next start cuts it off."""
     clock = clock_at(START_MS)

@@ -178,8 +178,15 @@ class DerivedRepair:
         )
         try:
             queues.recover()
+            # Of a queue whose last file a power cut took, nothing else tells the end.
+            noted = {
+                (topic, queue_id): end
+                for topic, queue_id, end in self.register.queues()
+                if (queue := queues.get(topic, queue_id)) is None
+                or (queue.is_empty and queue.max_offset < end)
+            }
             self.register.save(queues, log_start=log_start, log_end=self.log_end)
-            self.register.note_ends(ends)
+            self.register.note_ends(noted | dict(ends))
         finally:
             queues.close()
 
