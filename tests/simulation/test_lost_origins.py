@@ -105,6 +105,33 @@ async def test_a_moved_message_that_is_lost_in_a_hole_when_it_has_gone_on(
     assert ["moved"] == arrived
 
 
+async def test_a_moved_message_whose_delete_is_lost_in_a_hole(autojump_clock: MockClock) -> None:
+    """Its old unit waits in the timer log: it goes, for a later start knows nothing of the move."""
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, store_options=SMALL_FILES, stop=False) as service:
+        service.put([timed("moved", START_MS + 60_000), timed("other", START_MS + 60_000)])
+        await trio.sleep(3)
+        service.cancellation.reschedule(Wanted("T", "moved"), START_MS + 8_000)
+        everything = arrivals_everywhere(service.store)
+    disk.process_kill()
+    disk.power_cuts += 1
+    (delete,) = (one for one in everything if one.body == "0")
+    moved = everything[-1]
+    size = moved.phy_offset - delete.phy_offset
+    overwrite(disk, f"{ROOT}/commitlog/{0:020d}", delete.phy_offset, bytes(size))
+    report = await repair(checked(disk, now_ms=clock.now_ms()))
+    async with running(disk, clock, store_options=SMALL_FILES):
+        await trio.sleep(15)
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        await trio.sleep(60)
+        arrived = [one.body for one in arrivals(service.store)]
+
+    assert ("moved", TIMER_TOPIC) == (moved.body, moved.topic)
+    assert report.is_mended
+    assert ["moved", "other"] == arrived
+
+
 async def test_a_moved_message_whose_delete_and_roll_are_lost_in_a_hole(
     autojump_clock: MockClock,
 ) -> None:

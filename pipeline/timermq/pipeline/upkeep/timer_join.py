@@ -8,6 +8,7 @@ each unit           names a record of the timer topic, of that size, and stands 
                     is for the topic that the record names: neither has a checksum
 each waiting record of an entry that the checkpoint counts as enqueued, has a unit in a slot that is
                     still to be read, or was delivered, rolled, cancelled or set aside (NOT_LOST)
+each moved message  waits nowhere else: a delete takes the unit of its old moment back
 each origin         is delivered or rolled by one record (ONCE)
 ==================  ============================================================================
 """
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from timermq.pipeline.timer_options import TimerOptions
-from timermq.pipeline.timer_record import TimerRecordError, decode_timer
+from timermq.pipeline.timer_record import TimerFacts, TimerRecordError, decode_timer
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, TimerCheckpoint
 from timermq.timerstore.record import record_properties
 
@@ -59,6 +60,7 @@ class TimerJoin:
             origins, units = ledger.origins.take(segment), self.units.take(segment)
             yield from self._find_units(timers, units)
             yield from self._find_repeats(origins)
+            yield from self._find_moved(origins, units)
             yield from self._find_lost(timers, origins, units)
         yield from self._find_unknown()
 
@@ -141,6 +143,40 @@ class TimerJoin:
             subject=pos,
         )
 
+    def _find_moved(self, origins: Int64s, units: Int64s) -> Findings:
+        """Find units that wait for messages which were moved, where a hole took the delete."""
+        moved = origins[origins[:, 2] == MOVED, 0]
+        waits = (units[:, 3] >= self.checkpoint.last_read_time_ms) & np.isin(units[:, 1], moved)
+        waits &= units[:, 4] & MAGIC_DELETE == 0
+        alone = [
+            (pos, offset_py)
+            for pos, offset_py, size, *_ in units[waits].tolist()
+            if not self._is_taken_back(offset_py, size)
+        ]
+        for pos, offset_py in sorted(alone)[:1]:
+            yield self._unit(
+                pos,
+                f"a delete of the timer record at {offset_py}, whose message was moved",
+                "none: it would arrive at its old moment as well",
+                Invariant.ONCE,
+                Severity.DERIVED,
+                len(alone),
+            )
+
+    def _is_taken_back(self, position: int, size: int) -> bool:
+        """Whether a delete names a waiting record."""
+        data = self.log.row.read(position, size)
+        try:
+            facts = decode_timer(data, position, self.options.timer_precision_ms)
+        except TimerRecordError:
+            return True  # it is set aside when it is due
+        return self._has_delete(data, facts)
+
+    def _has_delete(self, data: bytes, facts: TimerFacts) -> bool:
+        topic = facts.destination.topic.encode()
+        names = delete_names(record_properties(data), topic, facts.order_py)
+        return any(self._seen(self.log.ledger.deletes, one) for one in names)
+
     # -- deliveries -------------------------------------------------------------------------------
 
     def _find_repeats(self, origins: Int64s) -> Findings:
@@ -212,10 +248,7 @@ class TimerJoin:
         if self._seen(self.log.ledger.foreign, name) > self._delivered.get(name, 0):
             self._delivered[name] = self._delivered.get(name, 0) + 1
             return False
-        names = delete_names(
-            record_properties(data), facts.destination.topic.encode(), facts.order_py
-        )
-        if any(self._seen(self.log.ledger.deletes, one) for one in names):
+        if self._has_delete(data, facts):
             return False
         if facts.order_py < self.log.start:
             self._unknown.append(position)
