@@ -23,6 +23,7 @@ from timermq.remoting.queue_json import encode_json
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.fastjson import fastjson, parse_json
 from timermq.timerstore.message_id import parse_offset_message_id
+from timermq.timerstore.message_lookup import look_message_by_offset
 from timermq.timerstore.message_store import MessageStore
 
 from ..client_registry import ClientChannelInfo, ClientRegistry, ConsumerGroupInfo, Subscription
@@ -32,7 +33,6 @@ from ..later import answer_later
 from ..refusal import RefusedError
 from ..session import Session
 from .client_calls import ClientCalls
-from .query_processor import read_record
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -139,7 +139,7 @@ class ConnectionListProcessor:
         message_id = text(command, "msgId")
         try:
             _, offset = parse_offset_message_id(message_id)
-            record = read_record(self.store.commit_log, offset)
+            record = look_message_by_offset(self.store, offset)
         except ValueError:
             record = None
         if record is None:

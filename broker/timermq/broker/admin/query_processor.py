@@ -11,10 +11,9 @@ from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.field import boolean, integer, text
 from timermq.remoting.queue_json import encode_json
-from timermq.timerstore.commit_log import CommitLog
-from timermq.timerstore.errors import StoreError
+from timermq.timerstore.message_lookup import look_message_by_offset
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.record import FIXED_SIZE_V1, decode_record
+from timermq.timerstore.record import decode_record
 
 from ..options import BrokerOptions
 from ..refusal import RefusedError
@@ -24,8 +23,6 @@ QUERY_COUNT_MAX = 64
 """Messages of one query by key (RocketMQ's ``maxMsgsNumBatch``)."""
 UNIQUE_QUERY_COUNT = 32
 """Messages of one query by unique key (RocketMQ's ``defaultQueryMaxNum``)."""
-
-_SIZE_FIELD = 4
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -67,7 +64,7 @@ class QueryProcessor:
     def view_message_by_id(self, _session: Session, command: Command) -> Command:
         """The message that begins at a position of the commit log."""
         offset = integer(command, "offset")
-        record = read_record(self.store.commit_log, offset)
+        record = look_message_by_offset(self.store, offset)
         if record is None:
             raise RefusedError(
                 ResponseCode.SYSTEM_ERROR, "MESSAGE_NOT_FOUND", f"no message begins at {offset}"
@@ -96,28 +93,6 @@ class QueryProcessor:
             "queueData": rows,
         }
         return command.answer(ResponseCode.SUCCESS, body=encode_json(body))
-
-
-def read_record(log: CommitLog, offset: int) -> bytes | None:
-    """The record that begins at ``offset``; None when none does.
-
-    The position comes from outside and may point anywhere, also into the middle of a message that
-    was made to look like one: the record must name this very position as its own.
-    """
-    head = log.record_at(offset, _SIZE_FIELD) if offset >= 0 else None
-    if head is None or len(head) < _SIZE_FIELD:
-        return None
-    size = int.from_bytes(head, "big", signed=True)
-    if not FIXED_SIZE_V1 <= size <= log.max_offset - offset:
-        return None
-    data = log.record_at(offset, size)
-    if data is None:
-        return None
-    try:
-        record = decode_record(data)
-    except StoreError:
-        return None
-    return data if record.phy_offset == offset else None
 
 
 def _within(records: list[bytes], size_max: int) -> list[bytes]:

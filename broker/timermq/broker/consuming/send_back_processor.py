@@ -29,10 +29,10 @@ from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.field import integer, text
 from timermq.timerstore.message import Message
+from timermq.timerstore.message_lookup import look_message_by_offset
 from timermq.timerstore.record import decode_record
 from timermq.timerstore.record_check import CheckKind, check_record
 
-from ..admin.query_processor import read_record
 from ..durable_answers import DurableAnswers
 from ..options import BrokerOptions
 from ..refusal import RefusedError
@@ -92,7 +92,7 @@ class SendBackProcessor:
 
     def _find(self, offset: int) -> bytes:
         """The record that begins at a position, whole and fit for consumers."""
-        record = read_record(self.timer_store.store.commit_log, offset)
+        record = look_message_by_offset(self.timer_store.store, offset, check_crc=False)
         if record is None:
             raise RefusedError(
                 ResponseCode.SYSTEM_ERROR, "MESSAGE_NOT_FOUND", f"no message begins at {offset}"

@@ -34,12 +34,11 @@ from timermq.remoting.send_form import SendForm, SendRun
 from timermq.remoting.signature import ACCESS_KEY, SIGNATURE, SigningKey, signed_content
 from timermq.remoting.signed_run import SignedForm, requests_of
 from timermq.remoting.signed_send import SignedSend
-from timermq.timerstore.commit_log import CommitLog
+from timermq.timerstore.message_lookup import look_message_by_offset
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import REAL_TOPIC, find
 from timermq.timerstore.record import decode_record
 
-from ..admin.query_processor import read_record
 from ..answers import refusal_answer
 from ..options import BrokerOptions
 from ..session import Session
@@ -138,7 +137,7 @@ class AccessControl:
         return cls(
             AclFiles(options.acl_file),
             served=served,
-            topic_at=partial(topic_at, store.commit_log),
+            topic_at=partial(topic_at, store),
             options=options,
         )
 
@@ -323,9 +322,9 @@ def _refusal(command: Command) -> Command | None:
     return command.answer(ResponseCode.NO_PERMISSION, remark=REMARK)
 
 
-def topic_at(log: CommitLog, offset: int) -> str | None:
+def topic_at(store: MessageStore, offset: int) -> str | None:
     """The topic of the message that begins at a position; of one that waits, where it goes."""
-    data = read_record(log, offset)
+    data = look_message_by_offset(store, offset, check_crc=False)
     if data is None:
         return None
     record = decode_record(data)

@@ -17,9 +17,9 @@ from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.field import FieldError, boolean, integer, text
 from timermq.timerstore.message import SysFlag
+from timermq.timerstore.message_lookup import look_message_by_offset
 from timermq.timerstore.message_store import MessageStore
 
-from ..admin.query_processor import read_record
 from ..durable_answers import DurableAnswers
 from ..options import BrokerOptions
 from ..refusal import RefusedError
@@ -61,7 +61,7 @@ class EndTransactionProcessor:
 
     def _half(self, command: Command) -> HalfMessage:
         offset = integer(command, "commitLogOffset")
-        data = read_record(self.store.commit_log, offset)
+        data = look_message_by_offset(self.store, offset, check_crc=False)
         try:
             if data is not None:
                 return decode_half(data)

@@ -84,6 +84,7 @@ async def test_one_way() -> None:
     sync = attrs.evolve(STORE, flush_disk_type=FlushDiskType.SYNC_FLUSH)
     for rig in (Rig(), Rig(store_options=sync)):
         rig.handle(rig.command(10, _half_ext("K0"), b"K0"))
+        await rig.broker.store.flush()
         half = {"msgId": f"{0:032X}", "queueOffset": "0", "transactionId": "K0"}
         ext = end_ext(rig.command(0, half), COMMIT)
 
@@ -210,6 +211,7 @@ async def test_with_sync_flush_an_ending_is_answered_when_it_is_durable() -> Non
     """Not before; as any other write."""
     rig = Rig(store_options=attrs.evolve(STORE, flush_disk_type=FlushDiskType.SYNC_FLUSH))
     rig.handle(rig.command(10, _half_ext("K0"), b"K0"))
+    await rig.broker.store.flush()
     half = {"msgId": f"{0:032X}", "queueOffset": "0", "transactionId": "K0"}
     ext = end_ext(rig.command(0, half), ROLLBACK)
 
