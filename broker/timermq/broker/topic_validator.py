@@ -5,6 +5,7 @@ Source: Java ``TopicValidator``, ``MixAll``.
 
 from __future__ import annotations
 
+from timermq.pipeline.system_topics import TRACE_TOPIC, TRACE_TOPIC_PREFIX
 from timermq.timerstore.topic_name import (
     DLQ_GROUP_TOPIC_PREFIX as DLQ_GROUP_TOPIC_PREFIX,
 )
@@ -27,9 +28,7 @@ OFFSET_MOVED_EVENT = "OFFSET_MOVED_EVENT"
 TRANS_HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 TRANS_OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TRANS_CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
-TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
-TRACE_TOPIC_PREFIX = "rmq_sys_TRACE_DATA_"
 
 SYSTEM_TOPICS = frozenset(
     {

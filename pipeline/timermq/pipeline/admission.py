@@ -24,7 +24,10 @@ from timermq.timerstore.properties import find, remove, validate
 from timermq.timerstore.put_status import PutStatus
 
 from .delay_level import DelayLevels
-from .delete_message import found_by_its_target
+from .delete_message import deleted_key, found_by_its_target
+from .refusal import Refusal as Refusal
+from .refusal import RefusalError, shown
+from .system_topics import is_trace_topic
 from .timer_options import TimerOptions
 from .timer_record import DELETE, DELIVER, INTERNAL, TIMER_TOPIC, timer_tail
 from .usual_request import (
@@ -43,6 +46,7 @@ EPOCH_MS_MAX = 9_999_999_999_999
 
 _STEERING = (b"TIMER_", b"DELAY\x01", b"REAL_TOPIC\x01", b"REAL_QID\x01")
 """How the properties begin that steer timers."""
+_NOT_IN_TRACES = (*_STEERING, b"TRAN_MSG\x01", b"REPLY_TO_CLIENT\x01")
 _DIGITS = re.compile(rb"\+?[0-9]{1,40}")
 _FORBIDDEN = frozenset(key[:-1] for key in INTERNAL)
 
@@ -61,17 +65,6 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
     """The moment came from a delay level: such messages get no recall handle."""
 
 
-@attrs.frozen(kw_only=True)
-class Refusal:
-    """A message that may not be stored, and why."""
-
-    status: PutStatus
-    rule: str
-    """Name of the rule, in capitals: docs/protocol.md lists them."""
-    remark: str
-    """The rule and the value that broke it, one line."""
-
-
 @attrs.define
 class AdmissionCounts:
     """What admission has seen since the start."""
@@ -83,12 +76,6 @@ class AdmissionCounts:
     """Delay levels above the highest one."""
     refused: dict[str, int] = attrs.Factory(dict[str, int])
     """By rule."""
-
-
-class _RefusedError(Exception):
-    def __init__(self, rule: str, text: str, status: PutStatus = PutStatus.MESSAGE_ILLEGAL) -> None:
-        super().__init__(text)
-        self.refusal = Refusal(status=status, rule=rule, remark=f"{rule}: {text}")
 
 
 class TimerAdmission:
@@ -119,7 +106,7 @@ class TimerAdmission:
         """
         try:
             return self._admit(message, now_ms, is_retry=is_retry)
-        except _RefusedError as error:
+        except RefusalError as error:
             return self._refused(error)
 
     def admit_all(
@@ -152,14 +139,14 @@ class TimerAdmission:
         own = _own_properties(message.properties, by_level=True)
         try:
             if not 0 < deliver_ms <= EPOCH_MS_MAX:
-                raise _RefusedError("TIMER_DELAY_TOO_LONG", f"the moment {deliver_ms} is no time")
+                raise RefusalError("TIMER_DELAY_TOO_LONG", f"the moment {deliver_ms} is no time")
             if len(own) > OWN_PROPERTIES_SIZE_MAX:
                 raise _properties_too_large(own)
             return self._redirected(message, own, deliver_ms, by_level=True, is_granted=True)
-        except _RefusedError as error:
+        except RefusalError as error:
             return self._refused(error)
 
-    def _refused(self, error: _RefusedError) -> Refusal:
+    def _refused(self, error: RefusalError) -> Refusal:
         rule = error.refusal.rule
         self.counts.refused[rule] = self.counts.refused.get(rule, 0) + 1
         return error.refusal
@@ -186,7 +173,7 @@ class TimerAdmission:
             properties = properties[:at] + properties[end + 1 :]
         try:
             return self._redirected(message, properties, deliver_ms, by_level=False)
-        except _RefusedError as error:  # its slot is too full: not asked twice
+        except RefusalError as error:  # its slot is too full: not asked twice
             return self._refused(error)
 
     def latest_ms(self, now_ms: int) -> int:
@@ -198,17 +185,20 @@ class TimerAdmission:
 
     def _admit(self, message: Message, now_ms: int, *, is_retry: bool) -> Admitted:
         if message.topic == TIMER_TOPIC:
-            raise _RefusedError("INTERNAL_TOPIC", f"{TIMER_TOPIC} takes no messages from outside")
+            raise RefusalError("INTERNAL_TOPIC", f"{TIMER_TOPIC} takes no messages from outside")
         fault = validate(message.properties)
         if fault is not None:
-            raise _RefusedError("PROPERTY_TEXT", fault)
+            raise RefusalError("PROPERTY_TEXT", fault)
+        if is_trace_topic(message.topic):
+            _check_trace(message)
+            return Admitted(message=message)
         steering = _steering(message.properties)
         if not steering:
             return Admitted(message=message)
         if not _FORBIDDEN.isdisjoint(steering):
             forbidden = _FORBIDDEN.intersection(steering)
             names = ", ".join(sorted(name.decode() for name in forbidden))
-            raise _RefusedError("INTERNAL_PROPERTY", f"only the broker sets {names}")
+            raise RefusalError("INTERNAL_PROPERTY", f"only the broker sets {names}")
         level = self._level(steering)
         if level:
             deliver_ms = now_ms + self._levels.delay_ms(level)
@@ -220,7 +210,7 @@ class TimerAdmission:
         if deliver_ms <= now_ms:
             return self._due_now(message, steering, deliver_ms)
         if not (level or is_retry or self._options.timer_wheel_enable):
-            raise _RefusedError(
+            raise RefusalError(
                 "TIMER_WHEEL_DISABLED",
                 "timerWheelEnable is false on this broker",
                 PutStatus.WHEEL_TIMER_NOT_ENABLE,
@@ -233,7 +223,7 @@ class TimerAdmission:
         if value is None:
             return 0
         if not re.fullmatch(rb"[+-]?[0-9]{1,10}", value) or abs(int(value)) > 2**31 - 1:
-            raise _RefusedError("DELAY_LEVEL", f"expected a 32-bit number, found {_shown(value)}")
+            raise RefusalError("DELAY_LEVEL", f"expected a 32-bit number, found {shown(value)}")
         level = max(int(value), 0)
         if level > self._levels.level_max:
             self.counts.levels_clamped += 1
@@ -247,23 +237,21 @@ class TimerAdmission:
                 number = _number(key, value)
                 asked = now_ms + number * unit_ms if unit_ms else number
                 if asked > INT64_MAX:
-                    raise _RefusedError(
+                    raise RefusalError(
                         "TIMER_OVERFLOW",
-                        f"{key.decode()} {_shown(value)} is past the range of a 64-bit moment",
+                        f"{key.decode()} {shown(value)} is past the range of a 64-bit moment",
                     )
                 return asked
         return None
 
     def _without_request(self, message: Message, steering: dict[bytes, bytes]) -> Admitted:
         if b"TIMER_DEL_UNIQKEY" in steering:
-            raise _RefusedError(
-                "DELETE_WITHOUT_TIME", "TIMER_DEL_UNIQKEY needs the target's moment"
-            )
+            raise RefusalError("DELETE_WITHOUT_TIME", "TIMER_DEL_UNIQKEY needs the target's moment")
         return Admitted(message=message)
 
     def _due_now(self, message: Message, steering: dict[bytes, bytes], deliver_ms: int) -> Admitted:
         if b"TIMER_DEL_UNIQKEY" in steering:
-            raise _RefusedError("DELETE_TOO_LATE", f"the moment {deliver_ms} is past")
+            raise RefusalError("DELETE_TOO_LATE", f"the moment {deliver_ms} is past")
         self.counts.already_due += 1
         return Admitted(message=message, deliver_ms=deliver_ms)
 
@@ -272,7 +260,7 @@ class TimerAdmission:
     ) -> Admitted:
         delay_max_ms = self._options.timer_max_delay_sec * 1000
         if (not by_level and deliver_ms - now_ms > delay_max_ms) or deliver_ms > EPOCH_MS_MAX:
-            raise _RefusedError(
+            raise RefusalError(
                 "TIMER_DELAY_TOO_LONG",
                 f"asked for {deliver_ms - now_ms} ms ahead, the maximum is {delay_max_ms} ms",
                 PutStatus.WHEEL_TIMER_MSG_ILLEGAL,
@@ -280,7 +268,7 @@ class TimerAdmission:
         own = _own_properties(message.properties, by_level=by_level)
         deleted = find(own, DELETE[:-1])
         if deleted is not None:
-            own = found_by_its_target(own, deleted.removeprefix(message.topic.encode() + b"+"))
+            own = _delete_of(message.topic, deleted, own)
         if len(own) > OWN_PROPERTIES_SIZE_MAX:
             raise _properties_too_large(own)
         return self._redirected(message, own, deliver_ms, by_level=by_level)
@@ -302,7 +290,7 @@ class TimerAdmission:
         out_ms = (deliver_ms - 1) // options.timer_precision_ms * options.timer_precision_ms
         # A delete makes room: it is let in however many wait for the same moment.
         if not is_granted and self._congested(out_ms) and find(own, b"TIMER_DEL_UNIQKEY") is None:
-            raise _RefusedError(
+            raise RefusalError(
                 "TIMER_FLOW_CONTROL",
                 f"the slot of {out_ms} is over {options.timer_congest_num_each_slot} messages",
                 PutStatus.WHEEL_TIMER_FLOW_CONTROL,
@@ -327,8 +315,8 @@ class TimerAdmission:
         return Admitted(message=redirected, deliver_ms=deliver_ms, out_ms=out_ms, by_level=by_level)
 
 
-def _properties_too_large(own: bytes) -> _RefusedError:
-    return _RefusedError(
+def _properties_too_large(own: bytes) -> RefusalError:
+    return RefusalError(
         "PROPERTIES_SIZE",
         f"expected at most {OWN_PROPERTIES_SIZE_MAX} bytes, found {len(own)}",
         PutStatus.PROPERTIES_SIZE_EXCEEDED,
@@ -343,6 +331,29 @@ def _steering(properties: bytes) -> dict[bytes, bytes]:
             name, _, value = piece.partition(b"\x01")
             found[name] = value
     return found
+
+
+def _check_trace(message: Message) -> None:
+    """Refuse what no client writes into a trace: any account may send one, whatever it asks for."""
+    for piece in message.properties.split(b"\x02"):
+        if piece.startswith(_NOT_IN_TRACES):
+            name = shown(piece.partition(b"\x01")[0])
+            raise RefusalError("TRACE_PLAIN", f"{message.topic} takes no message with {name}")
+
+
+def _delete_of(topic: str, name: bytes, own: bytes) -> bytes:
+    """The properties of a delete that names a message of its own topic, as RocketMQ's recall does.
+
+    The name is stored with the topic: alone it would meet messages of all topics in its slot.
+    """
+    key = deleted_key(topic, name)
+    if key is None:
+        raise RefusalError(
+            "DELETE_TOPIC",
+            f"a delete in {topic} takes back messages of {topic}, found {shown(name)}",
+        )
+    own = remove(own, DELETE[:-1]) + b"%b%b+%b\x02" % (DELETE, topic.encode(), key)
+    return found_by_its_target(own, key)
 
 
 def _own_properties(properties: bytes, *, by_level: bool) -> bytes:
@@ -370,20 +381,14 @@ def _number(key: bytes, value: bytes) -> int:
 def _odd_number(key: str, value: bytes) -> int:
     """A number with a sign or of many digits, or the reason why it is none."""
     if value.startswith(b"-") and _DIGITS.fullmatch(value[1:]):
-        raise _RefusedError("TIMER_NEGATIVE", f"{key} {_shown(value)} is negative")
+        raise RefusalError("TIMER_NEGATIVE", f"{key} {shown(value)} is negative")
     if not _DIGITS.fullmatch(value):
-        raise _RefusedError(
-            "TIMER_NOT_A_NUMBER", f"{key}: expected decimal digits, found {_shown(value)}"
+        raise RefusalError(
+            "TIMER_NOT_A_NUMBER", f"{key}: expected decimal digits, found {shown(value)}"
         )
     number = int(value)
     if number > INT64_MAX:
-        raise _RefusedError(
-            "TIMER_OVERFLOW", f"{key} {_shown(value)} does not fit a signed 64-bit number"
+        raise RefusalError(
+            "TIMER_OVERFLOW", f"{key} {shown(value)} does not fit a signed 64-bit number"
         )
     return number
-
-
-def _shown(value: bytes) -> str:
-    """A value as text for a remark, at most 64 characters."""
-    text = ascii(value.decode("utf-8", "replace"))
-    return text if len(text) <= 64 else text[:60] + "…'"

@@ -65,6 +65,21 @@ def delete_message(
     )
 
 
+def deleted_key(topic: str, name: bytes) -> bytes | None:
+    """The unique key of the message that a producer's delete names; None: it is of another topic.
+
+    A delete takes back a message of its own topic, which its sender has the right to send to.
+
+    Args:
+        topic: Where the delete was sent.
+        name: ``topic+key`` as RocketMQ's recall writes it, or the key alone, as 5.4 does.
+    """
+    own, plus, key = name.partition(b"+")
+    if not plus:
+        return name
+    return key if own == topic.encode() else None
+
+
 def found_by_its_target(properties: bytes, unique_key: bytes) -> bytes:
     """The properties of a producer's delete, with the unique key of what it takes back as its own.
 

@@ -12,6 +12,13 @@ LEFT_OUT_TOPIC = "rmq_sys_TIMERMQ_LEFT_OUT"
 """Ours: marks of cancelled messages (`left_out`)."""
 OWN_TOPICS = frozenset({QUARANTINE_TOPIC, LEFT_OUT_TOPIC})
 """Topics that RocketMQ does not have."""
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+TRACE_TOPIC_PREFIX = "rmq_sys_TRACE_DATA_"
+
+
+def is_trace_topic(topic: str) -> bool:
+    """Whether clients write their traces there, by its name; any account may."""
+    return topic == TRACE_TOPIC or topic.startswith(TRACE_TOPIC_PREFIX)
 
 
 def destination_fault(topic: str) -> str | None:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from timermq.timerstore.message import Message
 from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, join_plain
 
-from .timer_record import TAIL_SIZE_MAX, TIMER_TOPIC
+from .system_topics import TIMER_TOPIC, is_trace_topic
+from .timer_record import TAIL_SIZE_MAX
 
 OWN_PROPERTIES_SIZE_MAX = PROPERTIES_SIZE_MAX - TAIL_SIZE_MAX
 """Bytes that a producer's properties may have on a message with a moment."""
@@ -40,7 +41,12 @@ def are_usual(texts: Sequence[bytes]) -> bool:
 
 def is_unusual(message: Message) -> bool:
     """Whether a message has to be looked at closely, whatever it asks for."""
-    return message.topic == TIMER_TOPIC or len(message.properties) > OWN_PROPERTIES_SIZE_MAX
+    topic = message.topic
+    return (
+        topic == TIMER_TOPIC
+        or len(message.properties) > OWN_PROPERTIES_SIZE_MAX
+        or is_trace_topic(topic)
+    )
 
 
 def request_at(properties: bytes, at: int) -> tuple[int, int, int] | None:

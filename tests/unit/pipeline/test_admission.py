@@ -244,7 +244,47 @@ def test_a_delete_is_found_by_the_key_of_its_target(
 
     stored = parse(delete.message.properties)
     assert {name: stored[name] for name in ("UNIQ_KEY", "KEYS") if name in stored} == found
-    assert (stored["TIMER_DEL_UNIQKEY"], stored["A"]) == (named, "1")
+    assert (stored["TIMER_DEL_UNIQKEY"], stored["A"]) == ("T+K", "1")
+
+
+@pytest.mark.parametrize("named", ["V+K", "+K", "V+T+K"])
+def test_a_delete_of_another_topic(named: str) -> None:
+    """Its sender has the right to its own topic alone."""
+    refusal = refused(props(TIMER_DEL_UNIQKEY=named, TIMER_DELAY_MS="5"))
+
+    assert (refusal.rule, refusal.status) == ("DELETE_TOPIC", PutStatus.MESSAGE_ILLEGAL)
+
+
+@pytest.mark.parametrize("topic", ["RMQ_SYS_TRACE_TOPIC", "rmq_sys_TRACE_DATA_region"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"TIMER_DELAY_MS": "5"},
+        {"TIMER_DELIVER_MS": str(NOW_MS + 5)},
+        {"DELAY": "3"},
+        {"TIMER_DEL_UNIQKEY": "K", "TIMER_DELAY_MS": "5"},
+        {"TRAN_MSG": "true"},
+        {"REPLY_TO_CLIENT": "C"},
+        {"REAL_TOPIC": "V"},
+    ],
+    ids=str,
+)
+def test_what_a_trace_may_not_carry(topic: str, asked: dict[str, str]) -> None:
+    """Any account may write it: it takes no timers, no deletes, no transactions."""
+    message = Message(topic, 0, b"body", props(**asked))
+    (decision,) = admission().admit_all([message], NOW_MS)
+
+    assert isinstance(decision, Refusal)
+    assert decision.rule == "TRACE_PLAIN"
+
+
+def test_a_trace() -> None:
+    """As RocketMQ's clients write it."""
+    message = Message("RMQ_SYS_TRACE_TOPIC", 0, b"body", props(KEYS="a b", UNIQ_KEY="U"))
+    (decision,) = admission().admit_all([message], NOW_MS)
+
+    assert isinstance(decision, Admitted)
+    assert (decision.message, decision.deliver_ms) == (message, None)
 
 
 def test_congested_slot() -> None:

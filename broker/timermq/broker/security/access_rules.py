@@ -22,6 +22,7 @@ from typing import Any, cast
 import attrs
 import msgspec
 
+from timermq.pipeline.system_topics import TRACE_TOPIC
 from timermq.remoting.bodies import BODY_SIZE_MAX, HeartbeatData, SubscriptionData
 from timermq.remoting.bulk import OpenJob
 from timermq.remoting.codes import RequestCode, ResponseCode
@@ -34,7 +35,6 @@ from timermq.remoting.send_batch import decode_items
 from ..topic_validator import (
     AUTO_CREATE_TOPIC_KEY_TOPIC,
     REPLY_TOPIC_SUFFIX,
-    TRACE_TOPIC,
     is_retry_topic,
     retry_topic,
 )

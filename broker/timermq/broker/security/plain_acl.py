@@ -16,11 +16,11 @@ from typing import cast
 import attrs
 import yaml
 
+from timermq.pipeline.system_topics import TRACE_TOPIC
 from timermq.remoting.signature import SigningKey
 
 from ..topic_validator import (
     RETRY_GROUP_TOPIC_PREFIX,
-    TRACE_TOPIC,
     is_not_allowed_send_topic,
     retry_topic,
 )
