@@ -173,29 +173,36 @@ def _request(request: Request, state: State) -> State | None:
     phase = state.phase
     match request.verdict:
         case "cancelled":
-            return State(Phase.GONE) if phase in (Phase.WAITING, Phase.GONE) else None
+            return _gone(state) if phase in (Phase.WAITING, Phase.GONE) else None
         case "moved":
             return _moved(request) if phase is Phase.WAITING else None
         case "too_late":
             return state if phase is Phase.ARRIVED else None
         case "not_found":
-            return None if _is_known(request, phase) else state
+            return None if _is_known(request, state) else state
         case "refused":
             return state
         case "unknown":
             if phase is not Phase.WAITING:
                 return None
             is_move = isinstance(request.event, Reschedule)
-            return _moved(request) if is_move else State(Phase.GONE)
+            return _moved(request) if is_move else _gone(state)
 
 
-def _is_known(request: Request, phase: Phase) -> bool:
+def _is_known(request: Request, state: State) -> bool:
     """Whether ``not_found`` would be wrong.
 
     What has arrived may have been cleaned away since; what is cancelled is not there to be moved.
+    Its delete has no keys of a producer's: when its moment is over, its record may be cleaned.
     """
+    if state.phase is not Phase.GONE:
+        return state.phase is Phase.WAITING
     is_move = isinstance(request.event, Reschedule)
-    return phase is Phase.WAITING or (phase is Phase.GONE and not is_move)
+    return not is_move and not (request.event.key and request.asked.at_ms > state.latest_ms)
+
+
+def _gone(state: State) -> State:
+    return State(Phase.GONE, latest_ms=state.latest_ms)
 
 
 def _moved(request: Request) -> State:

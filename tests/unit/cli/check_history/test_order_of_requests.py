@@ -61,6 +61,22 @@ def test_not_found() -> None:
     assert [] == broken(Story().send("M").unknown("M").cancel("M", "not_found").end())
 
 
+@pytest.mark.parametrize(
+    ("later_ms", "key", "is_explained"),
+    [(DUE_MS + 10, "K", True), (DUE_MS + 10, "", False), (DUE_MS - 10, "K", False)],
+    ids=["behind its moment", "by its id", "before its moment"],
+)
+def test_not_found_by_a_key_after_it_was_cancelled(
+    later_ms: int, key: str, is_explained: bool
+) -> None:
+    """Its record, which has the key, may be cleaned when its moment is over; its delete stays."""
+    story = Story().send("M", deliver_ms=DUE_MS, keys=("K",)).ack("M", deliver_ms=DUE_MS)
+    story.cancel("M", "cancelled").at(later_ms)
+    story.answer(story.ask_cancel("" if key else "M", key=key), "not_found", message_id="M")
+
+    assert ([] if is_explained else [(Rule.CANCEL, "M")]) == broken(story.end())
+
+
 def test_not_found_after_it_arrived() -> None:
     """What has arrived may have been cleaned away."""
     story = waiting().arrive("M", 0, stored_ms=DUE_MS).cancel("M", "not_found")
