@@ -21,7 +21,8 @@ other time, one bit, old   refused by place: who edits a file may change one bit
 other time, anything else  edited
 =========================  ==========================================================
 
-A missing or damaged ``NAME.sum`` seals nothing. It needs no sync: an old one has old times.
+A missing or damaged ``NAME.sum`` seals nothing. It needs no sync: an old one has old times. That of
+a save of the same millisecond has not, so it goes before the file is replaced.
 """
 
 from __future__ import annotations
@@ -75,11 +76,13 @@ async def save_sealed(disk: Disk, path: str, text: str) -> None:
 
     Cancellation: the file is the old or the new one, and whole.
     """
+    _unseal(disk, path)
     await save_json(disk, path, text, partial(save_seals, disk, path))
 
 
 def save_sealed_now(disk: Disk, path: str, text: str) -> None:
     """``save_sealed``, blocking."""
+    _unseal(disk, path)
     save_json_now(disk, path, text)
     save_seals(disk, path)
 
@@ -188,6 +191,11 @@ def backup_bytes(disk: Disk, path: str) -> bytes | None:
     if seal.modified_ms == disk.modified_ms(backup):
         raise StoreFormatError(backup, 0, f"the CRC {seal.crc:08x}", f"{crc32(data):08x}")
     return data
+
+
+def _unseal(disk: Disk, path: str) -> None:
+    if disk.exists(f"{path}.sum"):
+        disk.remove(f"{path}.sum")
 
 
 def _line(disk: Disk, path: str) -> str:

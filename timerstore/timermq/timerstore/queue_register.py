@@ -134,10 +134,7 @@ class QueueRegister:
         Args:
             ends: Topic and queue id to the next queue offset.
         """
-        queues = {topic: dict(offsets) for topic, offsets in self._content.queues.items()}
-        for (topic, queue_id), end in ends.items():
-            queues.setdefault(topic, {})[queue_id] = end
-        self._write(attrs.evolve(self._content, queues=queues))
+        self._write(attrs.evolve(self._content, queues=_with_ends(self._content.queues, ends)))
 
     def limit_deletions(self, log_end: int) -> None:
         """Note durably that the log ends earlier than deletions say: a power cut took its tail.
@@ -151,11 +148,19 @@ class QueueRegister:
         if deleted != self._content.deletedTopics:
             self._write(attrs.evolve(self._content, deletedTopics=deleted))
 
-    def save(self, queues: Iterable[ConsumeQueue], *, log_start: int, log_end: int) -> None:
+    def save(
+        self,
+        queues: Iterable[ConsumeQueue],
+        *,
+        log_start: int,
+        log_end: int,
+        ends: Mapping[tuple[str, int], int] | None = None,
+    ) -> None:
         """Write the list, durably (blocking).
 
         Args:
             queues: All queues; what they hold is durable.
+            ends: Next queue offset of queues whose files do not tell it.
             log_start: Start of the log; deletions before it are forgotten.
             log_end: End of the durable log.
         """
@@ -168,9 +173,20 @@ class QueueRegister:
             for topic, phy_offset in self._content.deletedTopics.items()
             if phy_offset > log_start
         }
-        self._write(_Content(offsets, log_end, deleted, self._content.cleanedTo))
+        listed = _with_ends(offsets, ends or {})
+        self._write(_Content(listed, log_end, deleted, self._content.cleanedTo))
 
     def _write(self, content: _Content) -> None:
         content = attrs.evolve(content, cleanedTo=max(content.cleanedTo, self._cleaned_to))
         save_sealed_now(self._disk, self._path, fastjson(attrs.asdict(content)))
         self._content = content
+
+
+def _with_ends(
+    queues: Mapping[str, Mapping[int, int]], ends: Mapping[tuple[str, int], int]
+) -> dict[str, dict[int, int]]:
+    """Next queue offsets by topic and queue id, some of them stated anew."""
+    listed = {topic: dict(offsets) for topic, offsets in queues.items()}
+    for (topic, queue_id), end in ends.items():
+        listed.setdefault(topic, {})[queue_id] = end
+    return listed

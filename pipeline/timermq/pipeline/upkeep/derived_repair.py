@@ -185,8 +185,12 @@ class DerivedRepair:
                 if (queue := queues.get(topic, queue_id)) is None
                 or (queue.is_empty and queue.max_offset < end)
             }
-            self.register.save(queues, log_start=log_start, log_end=self.log_end)
-            self.register.note_ends(noted | dict(ends))
+            if self.register.log_end > self.log_end:
+                noted.clear()  # a part of the log is lost, and the ends of queues with it
+            # In one save: a process that ends between two would leave the files alone to tell.
+            self.register.save(
+                queues, log_start=log_start, log_end=self.log_end, ends=noted | dict(ends)
+            )
         finally:
             queues.close()
 
