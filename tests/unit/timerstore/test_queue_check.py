@@ -209,6 +209,70 @@ def test_a_queue_whose_record_is_gone_is_refused() -> None:
     assert before == rig.contents()
 
 
+FRONTS = {"a whole position": 8, "half the size": 11, "half a position": 7}
+
+
+def with_lost_record(number: int, *, front: int = 0) -> Rig:
+    """A store that was killed while it wrote the unit behind its twelve; a record has rotted."""
+    rig = Rig()
+    rig.stop()
+    rig.open()
+    rig.disk.process_kill()
+    path = f"{ROOT}/commitlog/{POSITIONS[number] // SEGMENT_SIZE * SEGMENT_SIZE:020d}"
+    rig.disk.rot(path, POSITIONS[number] % SEGMENT_SIZE, bytes(RECORD_SIZE))
+    rig.write_unit(12, unit(12)[:front])
+    return rig
+
+
+def shown(store: MessageStore) -> list[int]:
+    """Where the records stand that the queue shows."""
+    queue = store.queue("T", 0)
+    assert queue is not None
+    numbers = range(queue.min_offset, queue.max_offset)
+    return [int(queue.units(number, 1)["phy_offset"][0]) for number in numbers]
+
+
+@pytest.mark.parametrize("front", FRONTS)
+@pytest.mark.parametrize("lost", [4, 11])
+def test_a_kill_within_a_unit_of_a_queue_that_has_lost_a_record(front: str, lost: int) -> None:
+    """The log does not tell of the record; its unit stays, and the start is not refused."""
+    rig = with_lost_record(lost, front=FRONTS[front])
+    store = rig.open()
+
+    assert POSITIONS[:12] == shown(store)
+    assert 12 == store.put([message()])[0].queue_offset
+
+
+def test_a_queue_with_a_lost_record_that_is_made_again_keeps_its_unit() -> None:
+    """Another unit is damaged, so all are made again from the log."""
+    rig = with_lost_record(4)
+    rig.write_unit(8, UNIT.pack(POSITIONS[8], RECORD_SIZE, 4))
+    store = rig.open()
+
+    assert POSITIONS[:12] == shown(store)
+    assert AGAIN in store.recovery.notes
+    assert 12 == store.put([message()])[0].queue_offset
+
+
+@pytest.mark.parametrize("writes", [0, 1, 2])
+def test_a_process_that_ends_while_it_makes_the_end_of_such_a_queue_again(writes: int) -> None:
+    """What the log does not tell of is never taken out of the files."""
+    rig = Rig(10)
+    trio.run(partial(rig.store.flush, noted=True))
+    put_bodies(rig.store, *BODIES[10:12])
+    rig.disk.process_kill()
+    rig.disk.rot(f"{ROOT}/commitlog/{0:020d}", POSITIONS[4], bytes(RECORD_SIZE))
+    rig.write_unit(12, unit(12)[:7])
+    rule = FaultRule(operations=[Operation.WRITE], name="T/0", skip=writes)
+    with pytest.raises(OSError, match="Input/output error"):
+        open_store(FaultyDisk(rig.disk, ROOT, FaultRules(rule)), rig.clock)
+    rig.disk.process_kill()
+    store = rig.open()
+
+    assert POSITIONS[:12] == shown(store)
+    assert 12 == store.put([message()])[0].queue_offset
+
+
 def test_a_process_that_ends_while_it_makes_a_queue_again() -> None:
     """The register says where the queue ends, so the next start does not take the part for it."""
     rig = killed()

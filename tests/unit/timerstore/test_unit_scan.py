@@ -65,11 +65,22 @@ def test_what_is_left_of_a_unit_in_which_a_sector_ends(
     assert scanned(units(0, SPLIT) + left) == (SPLIT, written_end, lost_from_py)
 
 
-def test_a_part_of_a_unit_within_a_sector_is_damage() -> None:
-    """No power cut leaves one."""
-    left = units(0, SPLIT + 2)[: -UNIT.size + 8]
+@pytest.mark.parametrize("size", [8, 10, 11])
+def test_the_front_of_a_unit_that_a_killed_process_was_writing(size: int) -> None:
+    """No sector has to end within it; its position is whole, and tells."""
+    left = units(0, SPLIT + 2)[: -UNIT.size + size]
 
-    assert scanned(left) == (SPLIT + 1, SPLIT + 2, -1)
+    assert scanned(left) == (SPLIT + 1, SPLIT + 2, 100 * (SPLIT + 1))
+
+
+@pytest.mark.parametrize(
+    "left",
+    [WHOLE[:7], bytes(8) + WHOLE[8:], WHOLE[:8] + bytes(4) + WHOLE[12:]],
+    ids=["half a position", "no position", "no size"],
+)
+def test_another_part_of_a_unit_within_a_sector_is_damage(left: bytes) -> None:
+    """Neither a power cut nor a kill leaves one; of half a position nothing can be said."""
+    assert scanned(units(0, SPLIT - 1) + left) == (SPLIT - 1, SPLIT, -1)
 
 
 def test_half_a_position_tells_nothing() -> None:

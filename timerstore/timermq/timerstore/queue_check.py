@@ -9,8 +9,9 @@ A queue is made again from the start of the log when
 - a record near the end of what was durable has no unit that shows it.
 
 A record whose queue shows it under another number is itself damaged, and says nothing here. Before
-anything is changed the log is read once for the queues that are to be made again: a record that is
-missing in it is an error then, because the queue offsets behind it must stay what they are.
+anything is changed the log is read once for the queues that are to be made again. A unit whose
+record is damaged is kept: the log does not tell of it, and the queue offsets behind it must stay
+what they are. Where neither tells what stood at a queue offset before others, that is an error.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from .commit_log import CommitLog
 from .consume_queue import ConsumeQueue
 from .delay_levels import SCHEDULE_TOPIC
 from .errors import StoreFormatError
+from .log_holes import Hole
 from .log_reading import LogReading
 from .log_record import LogRecord, read_log_record
+from .lost_records import LostRecords, PlacedUnit
 from .queue_unit import UNIT
 from .record_check import CheckKind
 from .redispatch import QueueKey, queue_unit
@@ -67,8 +70,13 @@ def ends_falsely(store: StoreFiles, queue: ConsumeQueue) -> bool:
     phy_offset, size, _ = queue.units(queue.max_offset - 1, 1)[0].tolist()
     if shows_record(store.log, queue, queue.max_offset - 1):
         return False
-    is_damaged = not store.log.old.compare(phy_offset, phy_offset + size)
-    return not is_damaged and not _is_hole(store, phy_offset, size)
+    return not _is_damaged(store, phy_offset, size)
+
+
+def _is_damaged(store: StoreFiles, phy_offset: int, size: int) -> bool:
+    """Whether what stood at a place of the log is damaged, whatever it was."""
+    is_unlike_seal = not store.log.old.compare(phy_offset, phy_offset + size)
+    return is_unlike_seal or _is_hole(store, phy_offset, size)
 
 
 def _is_hole(store: StoreFiles, phy_offset: int, size: int) -> bool:
@@ -120,6 +128,14 @@ class _Count:
 
     next: int | None = None
     """Queue offset of the next one, None before the first."""
+    end: int = 0
+    """Where the last one ends."""
+    is_shown: bool = True
+    """Whether the units that the queue has for these records are theirs."""
+
+    def is_shown_by(self, max_offset: int) -> bool:
+        """Whether a queue that ends at an offset shows these records, and no others behind them."""
+        return self.is_shown and self.next is not None and max_offset <= self.next
 
 
 class QueueCheck:
@@ -140,12 +156,16 @@ class QueueCheck:
         self._blocks = UnitBlocks(BLOCK_COUNT)
         self.skipped: dict[QueueKey, int] = {}
         """Queues of which nothing tells the end, and the queue offset at which they go on."""
+        self.kept: list[LostRecords] = []
+        """Damaged records of queues that are made again, each with the unit that stays."""
+        self.shown: set[QueueKey] = set()
+        """Queues to be made again whose readable units are right: only what is behind is not."""
 
     def run(self) -> dict[QueueKey, int]:
         """Find the queues that are to be made again, each with its next queue offset then.
 
         Raises:
-            StoreFormatError: The log does not hold what such a queue held.
+            StoreFormatError: Neither the log nor such a queue tells what it held.
         """
         killed = not self._store.last_exit_ok
         before_py = self._durable_py if killed else 1 << 62
@@ -166,21 +186,34 @@ class QueueCheck:
     def _compare(self) -> set[QueueKey]:
         """Compare records with units where the walk of a recovery is near anyway."""
         doubtful: set[QueueKey] = set()
-        queues, levels_ms = self._store.queues, self._store.options.delay_levels_ms
+        queues = self._store.queues
         for phy_offset, size, record in self._records(self._compared_from(), self._durable_py):
             topic, offset = record.topic.decode("utf-8", "replace"), record.queue_offset
             queue = queues.get(topic, record.queue_id)
             if queue is not None:
-                unit = queue_unit(record, topic, phy_offset, size, levels_ms)
-                # A moment of a classic level stays what it was, whatever the level is by now.
-                size_of_unit = TAGS_CODE_AT if topic == SCHEDULE_TOPIC else UNIT.size
-                if unit[:size_of_unit] == self._blocks.packed(queue, offset)[:size_of_unit]:
+                if self._has_unit(queue, record, topic, phy_offset, size):
                     continue
                 if is_shown_elsewhere(self._log, queue, offset, phy_offset):
                     continue
             if self._is_of_queue(record, topic, phy_offset):
                 doubtful.add((topic, record.queue_id))
         return doubtful
+
+    def _is_shown(self, record: LogRecord, topic: str, phy_offset: int, size: int) -> bool:
+        """Whether a queue has the unit of a record, or ends before it."""
+        queue, offset = self._store.queues.get(topic, record.queue_id), record.queue_offset
+        return queue is not None and (
+            offset >= queue.max_offset or self._has_unit(queue, record, topic, phy_offset, size)
+        )
+
+    def _has_unit(
+        self, queue: ConsumeQueue, record: LogRecord, topic: str, phy_offset: int, size: int
+    ) -> bool:
+        """Whether a queue shows a record at its place."""
+        unit = queue_unit(record, topic, phy_offset, size, self._store.options.delay_levels_ms)
+        # A moment of a classic level stays what it was, whatever the level is by now.
+        compared = TAGS_CODE_AT if topic == SCHEDULE_TOPIC else UNIT.size
+        return unit[:compared] == self._blocks.packed(queue, record.queue_offset)[:compared]
 
     def _compared_from(self) -> int:
         """A record's position from which on records are compared, as far back as is cheap."""
@@ -218,11 +251,20 @@ class QueueCheck:
         out twice.
         """
         counts = {key: _Count() for key in doubtful}
-        for phy_offset, _, record in self._records(self._log.min_offset, self._end):
+        for phy_offset, size, record in self._records(self._log.min_offset, self._end):
             topic = record.topic.decode("utf-8", "replace")
-            count = counts.get((topic, record.queue_id))
+            key = (topic, record.queue_id)
+            count = counts.get(key)
             if count is not None and self._is_of_queue(record, topic, phy_offset):
-                self._take(count, record, topic)
+                self._keep_before(count, key, record.queue_offset, phy_offset)
+                if count.next is None or count.next == record.queue_offset:
+                    count.next, count.end = record.queue_offset + 1, phy_offset + size
+                    count.is_shown &= self._is_shown(record, topic, phy_offset, size)
+        for key, count in counts.items():
+            self._keep_units(count, key, self._end)
+            queue = self._store.queues.get(*key)
+            if queue is not None and not queue.is_empty and count.is_shown_by(queue.max_offset):
+                self.shown.add(key)
         known = {(topic, queue_id): end for topic, queue_id, end in self._store.register.queues()}
         return {
             key: max(known.get(key, 0), self._end_by_files(key, is_noted=key in known))
@@ -243,15 +285,42 @@ class QueueCheck:
         self.skipped[key] = queue.written_end
         return queue.written_end
 
-    def _take(self, count: _Count, record: LogRecord, topic: str) -> None:
-        offset = record.queue_offset
+    def _keep_before(self, count: _Count, key: QueueKey, offset: int, phy_offset: int) -> None:
+        """Count the damaged records between the last one and the next; raise if one is unknown."""
         if count.next is not None and offset > count.next:
-            directory = f"{self._store.root}/consumequeue/{topic}/{record.queue_id}"
-            raise StoreFormatError(
-                directory,
-                count.next * UNIT.size,
-                f"a record of the log for unit {count.next}, since the queue is to be made again",
-                f"one for unit {offset}",
-            )
-        if count.next is None or offset == count.next:
-            count.next = offset + 1
+            self._keep_units(count, key, phy_offset, first_after=offset)
+            if offset > count.next:
+                raise StoreFormatError(
+                    f"{self._store.root}/consumequeue/{key[0]}/{key[1]}",
+                    count.next * UNIT.size,
+                    f"a record of the log for unit {count.next}, or a unit that shows where it is "
+                    "damaged, since the queue is to be made again",
+                    f"one for unit {offset}",
+                )
+
+    def _keep_units(
+        self, count: _Count, key: QueueKey, limit: int, *, first_after: int = 1 << 62
+    ) -> None:
+        """Keep the next units of a queue, as far as their records are damaged, and count them.
+
+        Args:
+            count: The records up to there.
+            key: The queue.
+            limit: Where the next record of the log that is the queue's stands.
+            first_after: The queue offset that it states.
+        """
+        queue = self._store.queues.get(*key)
+        while queue is not None and count.next is not None and count.next < first_after:
+            packed = queue.packed(count.next, 1) or queue.last.unit(count.next)
+            if len(packed) < UNIT.size:
+                return
+            phy_offset, size, _ = UNIT.unpack(packed)
+            end = phy_offset + size
+            is_placed = size > 0 and count.end <= phy_offset and end <= limit
+            if not is_placed or not _is_damaged(self._store, phy_offset, size):
+                return
+            unit = PlacedUnit(*key, count.next, phy_offset, size, packed)
+            # What the log still has from there on is read: the size may be what is damaged.
+            hole = Hole(phy_offset, phy_offset, "a damaged record", False)
+            self.kept.append(LostRecords(hole, (unit,)))
+            count.next, count.end = count.next + 1, end

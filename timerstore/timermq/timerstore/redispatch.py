@@ -102,7 +102,7 @@ class Redispatch:
             self._run(first, one.hole.position, only, is_whole_log)
             for unit in one.units:
                 self._keep(unit, only, is_whole_log)
-            first = one.hole.end
+            first = max(first, one.hole.end)
         self._run(first, self._log.max_offset, only, is_whole_log)
         self._write()
 

@@ -47,7 +47,6 @@ from .log_walk import LogWalk
 from .lost_log import check_log_is_there
 from .lost_records import LostRecords, lost_records
 from .queue_check import LMQ_PREFIX, QueueCheck, ends_falsely
-from .queue_unit import UNIT
 from .record import BLANK_SIZE, MAGIC_V1, MAGIC_V2
 from .record_check import CheckKind
 from .redispatch import QueueKey, Redispatch
@@ -82,6 +81,10 @@ class RecoveryPlan:
     """The seals end where the log does."""
     again: dict[QueueKey, int]
     """Damaged queues that are made again from the start of the log, with their next offsets."""
+    kept: tuple[LostRecords, ...]
+    """Damaged records of theirs, which have their places still."""
+    shown: frozenset[QueueKey]
+    """Those of them whose readable units are right: they keep these."""
     skipped: dict[QueueKey, int]
     """Those of them of which nothing tells the end, and the offset at which they go on."""
     notes: tuple[str, ...]
@@ -150,6 +153,8 @@ def plan_recovery(store: StoreFiles) -> RecoveryPlan:
         lost=lost,
         is_sealed=scan.end == walk.reach.sealed_to,
         again=again,
+        kept=tuple(check.kept),
+        shown=frozenset(check.shown),
         skipped=check.skipped,
         notes=tuple(notes),
     )
@@ -188,7 +193,7 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
             # The process ended while it removed the topic.
             queues.remove(queue)
             continue
-        if (queue.topic, queue.queue_id) in plan.again:
+        if (queue.topic, queue.queue_id) in plan.again.keys() - plan.shown:
             queue.begin_again()
             continue
         queue.drop_behind()
@@ -206,16 +211,13 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
     missing = redispatch.incomplete | ends.keys()
     if missing:
         redispatch.notes.append(f"queues made again from the start of the log: {sorted(missing)}")
-        redispatch.run(log.min_offset, only=missing, lost=plan.lost)
+        lost = sorted((*plan.lost, *plan.kept), key=lambda one: one.hole.position)
+        redispatch.run(log.min_offset, only=missing, lost=lost)
     for key, end in ends.items():
         queue = queues.find_or_create(*key)
         if queue.is_empty and queue.max_offset < end:
             # All its records are cleaned: their numbers are not given out again.
             queue.begin_at(end)
-    for key in plan.again:
-        queue = queues.find_or_create(*key)
-        if _keep_places(log, queue):
-            queues.mark_dirty(queue)
     if not store.read_only:
         write_boot_note(store.disk, store.root, log.max_offset, durably=bool(plan.lost))
     notes = (*plan.notes, *redispatch.notes)
@@ -237,25 +239,6 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
         last_store_ms=plan.last_store_ms,
         notes=notes,
     )
-
-
-def _keep_places(log: CommitLog, queue: ConsumeQueue) -> bool:
-    """Give a queue that was made again the last units of its file whose records are damaged.
-
-    The log does not tell of them, and their offsets would be given out again. Whether there were.
-    """
-    before = queue.max_offset
-    while not queue.is_empty and len(unit := queue.last.unit(queue.max_offset)) == UNIT.size:
-        phy_offset, size, _ = UNIT.unpack(unit)
-        end = phy_offset + size
-        if not (size > 0 and queue.max_physic_offset <= phy_offset < end <= log.max_offset):
-            break
-        checked = log.check_at(phy_offset, check_crc=False)
-        is_record = checked is not None and checked.kind is CheckKind.RECORD
-        if is_record and log.old.compare(phy_offset, end):
-            break
-        queue.append(queue.max_offset, unit, end)
-    return queue.max_offset > before
 
 
 def _newest_store_ms(store: StoreFiles, newest: int | None) -> int:

@@ -7,7 +7,8 @@ of units that it had cut; or it is the rest of the queue, and the unit is damage
 ``queue_check``.
 
 A disk writes whole sectors, in any order. So a power cut may also have left a part of a unit in
-which a sector ends, and zeros for the rest.
+which a sector ends, and zeros for the rest. A process that is killed while it writes leaves the
+front of a unit, of any length.
 """
 
 from __future__ import annotations
@@ -70,6 +71,12 @@ class _Block:
         is_one_sided = (is_set & is_head).any(axis=1) != (is_set & ~is_head).any(axis=1)
         return np.asarray(is_one_sided & ~is_head.all(axis=1))
 
+    def begins_with_front(self) -> bool:
+        """Whether of the first unit nothing is there behind its position."""
+        return not any(self.data[UNIT.offset_of("size") : UNIT.size]) and any(
+            self.data[: UNIT.size]
+        )
+
 
 @attrs.define
 class _Behind:
@@ -92,6 +99,7 @@ class _Behind:
         """Take note of some units; the record of the last good one ends at ``phy_end``."""
         phy, size, is_written = block.units["phy_offset"], block.units["size"], block.are_written()
         is_part = block.are_parts()
+        is_part[0] |= is_end and block.begins_with_front()
         # Of a part that begins within the position less is there than was written.
         is_placed = np.where(is_part, phy >= max(phy_end, 1), (size > 0) & (phy >= 0))
         if is_end:
