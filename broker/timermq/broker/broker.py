@@ -120,6 +120,7 @@ class Broker:
         self.tls = Tls(options, endpoint.sockets)
         self.access = AccessControl.of(options, self.store, self.processors.served())
         self.processors.watch.source.access = self.access
+        self.processors.watch.source.open_doors = tuple(options.open_doors())
         self.processors.watch.source.tls = self.tls
         self.dispatcher = self.processors.dispatcher(self.tables, self.access)
         self._reactor = Reactor(endpoint.sockets, self.dispatcher, self.tables.durable)

@@ -273,6 +273,15 @@ class BrokerOptions:
                 f"found {self.advertised_host!r} with listen_host {self.listen_host!r}"
             )
 
+    def open_doors(self) -> list[str]:
+        """Addresses beyond loopback at which anybody may do everything: no access control asks."""
+        if self.acl_enable:
+            return []
+        doors = [(self.listen_host, self.listen_port)]
+        if self.serves_namesrv:
+            doors.append((self.namesrv_listen_host, self.namesrv_listen_port))
+        return [f"{host}:{port}" for host, port in doors if not _is_loopback(host)]
+
     def address_fault(self) -> str | None:
         """Why clients that are told this broker's address would not reach it; None if they may.
 

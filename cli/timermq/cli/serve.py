@@ -7,7 +7,9 @@ import functools
 import gc
 import os
 import signal
+import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 
 import attrs
 import shtab
@@ -16,6 +18,7 @@ import trio
 
 from timermq.broker import Broker
 from timermq.broker.open_files import within_open_files
+from timermq.broker.options import BrokerOptions
 from timermq.pipeline.clock import SystemClock, boot_time_ms
 from timermq.pipeline.held_up import HeldUp
 from timermq.timerstore.disk import is_full
@@ -80,9 +83,33 @@ def run(args: argparse.Namespace) -> int:
     configure_logs(configuration.serve.log_format)
     if configuration.ignored:
         log.warning("broker.conf has keys that are not known here", keys=configuration.ignored)
+    tell_of_others(configuration.serve.store_path_root_dir, configuration.broker)
     broker = within_open_files(configuration.broker)
     with logs_in_background():
         return trio.run(serve, attrs.evolve(configuration, broker=broker))
+
+
+def tell_of_others(root: str, options: BrokerOptions) -> None:
+    """Say who may look into the store beside its operator: other users, and the network.
+
+    Args:
+        root: The store's directory.
+        options: Of the broker.
+    """
+    if _is_open_to_others(root):
+        log.warning("store is open to others", path=root, mend=f"timermq store protect {root}")
+    rules = options.acl_file
+    if options.acl_enable and rules is not None and _is_open_to_others(rules):
+        log.warning("file of accounts is open to others", path=rules, mend=f"chmod o= {rules}")
+    if doors := options.open_doors():
+        log.error("open to all: no access control", addresses=doors, mend="acl_enable, acl_file")
+
+
+def _is_open_to_others(path: str) -> bool:
+    try:
+        return Path(path).stat().st_mode & stat.S_IRWXO != 0
+    except OSError:
+        return False
 
 
 async def serve(configuration: Configuration) -> int:

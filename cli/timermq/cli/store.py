@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import store_check, store_dump, store_plan, store_repair, store_stats
+from . import store_check, store_dump, store_plan, store_protect, store_repair, store_stats
 from .arguments import OneLineParser, Verb, add_sub_verbs
 from .arguments import run_sub_verb as run
 
@@ -14,6 +14,7 @@ VERBS: dict[str, Verb] = {
     "check": store_check,
     "plan": store_plan,
     "repair": store_repair,
+    "protect": store_protect,
 }
 
 

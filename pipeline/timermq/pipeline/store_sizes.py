@@ -36,6 +36,16 @@ class NoStoreError(StoreError):
     """There is no store in the directory; the caller names another one."""
 
 
+def expect_store(disk: Disk, root: str) -> None:
+    """Refuse a directory that holds no store.
+
+    Raises:
+        NoStoreError: There is no commit log, nor a store that has none yet.
+    """
+    if not disk.is_dir(f"{root}/commitlog") and not _is_unused(disk, root):
+        raise NoStoreError(f"{root}: expected a store, found no folder commitlog")
+
+
 def measure(
     disk: Disk, root: str, store: StoreOptions, timer: TimerOptions, configured: Iterable[str]
 ) -> tuple[StoreOptions, TimerOptions]:
@@ -51,8 +61,7 @@ def measure(
     Raises:
         NoStoreError: There is no commit log, nor a store that has none yet.
     """
-    if not disk.is_dir(f"{root}/commitlog") and not _is_unused(disk, root):
-        raise NoStoreError(f"{root}: expected a store, found no folder commitlog")
+    expect_store(disk, root)
     fixed = set(configured)
 
     def size(key: str, measured: int, otherwise: int) -> int:

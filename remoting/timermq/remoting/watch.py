@@ -179,6 +179,8 @@ class Snapshot:
     """Connections closed before their first request, since the start."""
     door_problem: str | None = None
     """Why changed rules or certificates are not in force; None while they are."""
+    open_doors: tuple[str, ...] = ()
+    """Addresses beyond loopback at which no access control asks who comes."""
     scrub_done_ratio: float | None = None
     """Part of the pass over the bytes at rest that is done, 0 to 1; None between two passes."""
     scrub_whole_ms: int = 0

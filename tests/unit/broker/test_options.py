@@ -1,5 +1,7 @@
 """Tests of the broker's settings."""
 
+from typing import Any
+
 import pytest
 
 from timermq.broker.options import BrokerOptions
@@ -87,3 +89,18 @@ def test_permission_bits() -> None:
     assert BrokerOptions(broker_permission=6).is_writeable
     assert not BrokerOptions(broker_permission=4).is_writeable
     assert not BrokerOptions(broker_permission=2).is_readable
+
+
+@pytest.mark.parametrize(
+    ("changes", "doors"),
+    [
+        ({}, []),
+        ({"listen_host": "0.0.0.0", "advertised_host": "10.0.0.1"}, ["0.0.0.0:10911"]),
+        ({"namesrv_listen_host": "::"}, [":::9876"]),
+        ({"namesrv_listen_host": "::", "namesrv_listen_enable": False}, []),
+        ({"listen_host": "10.0.0.1", "acl_enable": True, "acl_file": "a.yml"}, []),
+    ],
+)
+def test_doors_that_nobody_guards(changes: dict[str, Any], doors: list[str]) -> None:
+    """Beyond loopback without access control."""
+    assert doors == BrokerOptions(**changes).open_doors()

@@ -1,7 +1,9 @@
 """Tests of what the verb does before there is a broker."""
 
 import errno
+from pathlib import Path
 
+import attrs
 import pytest
 import trio
 from structlog.testing import capture_logs
@@ -10,7 +12,7 @@ from trio.testing import MockClock
 from broker_rig import BROKER, ROOT, STORE, TIMER
 from fakes import VirtualClock
 from timermq.broker.broker import Broker
-from timermq.cli.serve import open_with_room
+from timermq.cli.serve import open_with_room, tell_of_others
 from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
 from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.memory_disk import MemoryDisk
@@ -80,3 +82,24 @@ async def test_another_error_is_not_waited_for(autojump_clock: MockClock) -> Non
         await open_with_room(start.open, trio.open_memory_channel[int](1)[1])
 
     assert 1 == start.tries
+
+
+def test_it_is_said_who_else_may_look_in(tmp_path: Path) -> None:
+    """Other users of the machine, and everybody whom a door beyond loopback lets in."""
+    store, rules = tmp_path / "store", tmp_path / "plain_acl.yml"
+    store.mkdir(mode=0o755)
+    rules.touch(mode=0o644)
+    guarded = attrs.evolve(BROKER, acl_enable=True, acl_file=str(rules))
+    with capture_logs() as logs:
+        tell_of_others(str(store), guarded)
+        store.chmod(0o700)
+        rules.chmod(0o640)
+        tell_of_others(str(store), guarded)
+        tell_of_others(str(store), attrs.evolve(BROKER, namesrv_listen_host="10.0.0.1"))
+        tell_of_others(str(tmp_path / "none"), BROKER)
+
+    assert [one["event"] for one in logs] == [
+        "store is open to others",
+        "file of accounts is open to others",
+        "open to all: no access control",
+    ]

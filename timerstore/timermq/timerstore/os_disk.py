@@ -27,6 +27,8 @@ log = structlog.get_logger("timermq.timerstore.os_disk")
 
 SYNC_THREADS = 2
 """Syncs that run at a time: one of the commit log, one of everything else."""
+FILE_MODE, DIRECTORY_MODE = 0o600, 0o700
+"""Of what is made: the broker's user alone reads messages."""
 
 FILES_PAUSE = 0.1
 """Seconds between two tries to open a directory while too many files are open."""
@@ -233,7 +235,7 @@ class OsDisk:
         """Open a file, creating it if asked."""
         flags = os.O_RDONLY if read_only else os.O_RDWR
         return OsFile(
-            path, os.open(path, flags | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+            path, os.open(path, flags | os.O_CLOEXEC | (os.O_CREAT if create else 0), FILE_MODE)
         )
 
     def exists(self, path: str) -> bool:
@@ -259,7 +261,13 @@ class OsDisk:
         while at and not os.path.isdir(at):
             at = os.path.dirname(at)
             changed.append(at or ".")
-        os.makedirs(path, exist_ok=True)
+        # Not `makedirs`, which makes the upper ones for everybody.
+        for one in (path, *changed)[-2::-1]:
+            try:
+                os.mkdir(one, DIRECTORY_MODE)
+            except FileExistsError:
+                if not os.path.isdir(one):
+                    raise
         return changed
 
     def rename(self, source: str, target: str) -> None:
@@ -307,7 +315,7 @@ class OsDisk:
         does, but holds inside this process too, and does not vanish when some other descriptor of
         the file is closed.
         """
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, LOCK_FIRST_BYTE)
         except OSError as error:

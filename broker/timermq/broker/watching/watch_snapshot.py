@@ -38,6 +38,7 @@ class DoorFields(TypedDict, total=False):
     missing_rights: int
     tls_refused: int
     door_problem: str | None
+    open_doors: tuple[str, ...]
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -52,7 +53,8 @@ class SnapshotSource:
     long_polling: LongPolling
     access: AccessControl | None = attrs.field(default=None, init=False)
     tls: Tls | None = attrs.field(default=None, init=False)
-    """Both are set by the broker, which makes them of what it serves."""
+    open_doors: tuple[str, ...] = attrs.field(default=(), init=False)
+    """These are set by the broker, which makes them of what it serves."""
     _version: str = attrs.field(factory=lambda: importlib.metadata.version("timermq"), init=False)
     _process: psutil.Process = attrs.field(factory=psutil.Process, init=False)
     _started_at: float | None = attrs.field(default=None, init=False)
@@ -177,7 +179,9 @@ class Look:
         tls_problem, tls_refused = (
             (None, 0) if source.tls is None else (source.tls.problem, source.tls.refused)
         )
-        fields = DoorFields(tls_refused=tls_refused, door_problem=tls_problem)
+        fields = DoorFields(
+            tls_refused=tls_refused, door_problem=tls_problem, open_doors=source.open_doors
+        )
         if access is not None:
             fields["failed_logins"] = access.failed_logins
             fields["missing_rights"] = access.missing_rights

@@ -181,6 +181,13 @@ def test_why_the_clock_is_unsafe(fault: str, said: str) -> None:
     assert said == drawn(idle().with_snapshot(snapshot))[1][: len(said)]
 
 
+def test_a_door_that_nobody_guards() -> None:
+    """It is said where anybody may come in."""
+    lines = drawn(idle().with_snapshot(attrs.evolve(IDLE, open_doors=("0.0.0.0:10911",))))
+
+    assert "! OPEN TO ALL at 0.0.0.0:10911: no access control (acl_enable)" == lines[1].rstrip()
+
+
 def test_reconnecting() -> None:
     """The last picture stays, and the screen says that it is old."""
     lines = drawn(reconnecting())
