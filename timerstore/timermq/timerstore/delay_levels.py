@@ -4,6 +4,8 @@ RocketMQ keeps the deliver time of a message on ``SCHEDULE_TOPIC_XXXX`` where ot
 the hash of the tags, so whoever writes consume queues must know the levels.
 """
 
+from functools import lru_cache
+
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 
 LEVEL_COUNT_MAX = 64
@@ -22,8 +24,9 @@ class DelayLevelError(ValueError):
     """The level text of the configuration is not usable; the operator corrects it."""
 
 
+@lru_cache(16)
 def parse_delay_levels(text: str) -> tuple[int, ...]:
-    """Read a level table.
+    """Read a level table; of one that was read before the same is given.
 
     Args:
         text: 1 to `LEVEL_COUNT_MAX` items divided by spaces, each a whole number of at most
