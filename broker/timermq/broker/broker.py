@@ -275,6 +275,7 @@ class Broker:
         return HttpServer(
             Pages(metrics=self.metrics_page, unready=self.unready),
             connections_max=self.options.metrics_connections_max,
+            names=self.options.metrics_names,
         )
 
     def unready(self) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import ipaddress
+import platform
 import re
 
 import attrs
@@ -222,6 +223,9 @@ class BrokerOptions:
     metrics_listen_host: str = "127.0.0.1"
     metrics_listen_port: int = attrs.field(default=5_557, validator=_port)
     """0: a free one."""
+    metrics_hosts: str = ""
+    """Names with a dot by which that port is asked for, divided by ``;``: a name is not answered
+    that only a foreign page has lead here. Addresses, short names and this machine's are."""
     metrics_connections_max: int = attrs.field(default=16, validator=_positive)
     """Connections to that port; one more is closed at once."""
     metrics_series_max: int = attrs.field(default=500, validator=_positive)
@@ -318,6 +322,12 @@ class BrokerOptions:
         return (
             [] if self.namesrv_addr is None else list(dict.fromkeys(self.namesrv_addr.split(";")))
         )
+
+    @property
+    def metrics_names(self) -> frozenset[str]:
+        """The names with a dot by which the HTTP port is asked for, in small letters."""
+        named = (*self.metrics_hosts.split(";"), platform.node(), self.advertised_host or "")
+        return frozenset(name.strip().lower() for name in named) - {""}
 
     @property
     def is_writeable(self) -> bool:

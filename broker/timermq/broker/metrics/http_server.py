@@ -1,7 +1,8 @@
 """HTTP for the operator's programs: the page of metrics, and whether the broker lives and is ready.
 
 ``GET`` and ``HEAD`` of three paths, HTTP/1.1 with connections that stay open; everything else is
-refused. Nothing here changes anything, and there is no login: listen where only operators are.
+refused, and so is a foreign host (``asked_host``). Nothing here changes anything, and there is no
+login: listen where only operators are.
 
     /metrics    Prometheus text, `metrics_page`
     /healthz    200 while the process works: this answer came from the loop that moves messages
@@ -10,13 +11,14 @@ refused. Nothing here changes anything, and there is no login: listen where only
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 import attrs
 import h11
 import structlog
 import trio
 
+from .asked_host import is_asked_for
 from .metrics_page import CONTENT_TYPE, MetricsPage
 
 EVENT_SIZE_MAX = 16_384
@@ -86,10 +88,12 @@ class HttpServer:
     Args:
         pages: What there is to read.
         connections_max: Open connections; one more is closed at once.
+        names: Names with a dot that are answered for: ``asked_host``.
     """
 
-    def __init__(self, pages: Pages, *, connections_max: int) -> None:
+    def __init__(self, pages: Pages, *, connections_max: int, names: Collection[str]) -> None:
         self._pages = pages
+        self._names = names
         self._room = trio.CapacityLimiter(connections_max)
 
     async def run(
@@ -164,6 +168,11 @@ class HttpServer:
     async def _page(self, request: h11.Request) -> Page:
         if request.method not in (b"GET", b"HEAD"):
             return Page(status=405, body=b"expected GET or HEAD\n")
+        asked = next((value for name, value in request.headers if name == b"host"), None)
+        host = None if asked is None else asked.decode("latin-1")
+        if not is_asked_for(host, self._names):
+            text = f"no host of this broker's: {ascii(host)[:130]} (metrics_hosts)\n"
+            return Page(status=421, body=text.encode())
         path, _, _ = request.target.partition(b"?")
         return await self._pages.get(path.decode("ascii"))
 

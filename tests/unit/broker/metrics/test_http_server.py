@@ -145,3 +145,38 @@ async def test_one_more_connection_is_turned_away(autojump_clock: MockClock) -> 
         await holders[0].stream.aclose()
         await trio.testing.wait_all_tasks_blocked()
         assert (await connect(running).ask(get("/healthz")))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:5557", 200),
+        ("[::1]:5557", 200),
+        ("10.0.0.7", 200),
+        ("localhost", 200),
+        ("timermq:5557", 200),
+        ("Broker.Example.com.", 200),
+        ("evil.example.org", 421),
+        ("127.0.0.1.evil.example.org:5557", 421),
+        ("broker.example.com.evil.org", 421),
+    ],
+)
+async def test_a_foreign_host_is_not_answered(
+    autojump_clock: MockClock, host: str, status: int
+) -> None:
+    """A page whose name was made to lead here reads nothing; the connection goes on."""
+    options = attrs.evolve(BROKER, metrics_hosts="broker.example.com;other.example.com")
+    async with running_broker(options=options) as running:
+        client = connect(running)
+        asked = f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+
+        assert (await client.ask(asked))[0] == status
+        assert (await client.ask(get("/healthz"))) == (200, b"ok\n")
+
+
+async def test_any_host_is_answered_where_that_is_set(autojump_clock: MockClock) -> None:
+    """Behind something that checks it."""
+    async with running_broker(options=attrs.evolve(BROKER, metrics_hosts="*")) as running:
+        asked = b"GET /healthz HTTP/1.1\r\nHost: a.example.org\r\n\r\n"
+
+        assert (await connect(running).ask(asked))[0] == 200
