@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from broker_rig import Peer
+from signed import sign
 from timermq.remoting import Command, ResponseCode
 from timermq.remoting.bulk import (
     AskStatus,
@@ -109,3 +110,15 @@ class Driver:
         """BULK_DROP."""
         request = bulk_request(self.job, DropParts(parts=parts, prefix=prefix))
         return read(PartsDropped, await self.ask(request)).dropped
+
+
+class SignedDriver(Driver):
+    """One whose requests an account signs."""
+
+    def __init__(self, peer: Peer, account: str, job: str = "J") -> None:
+        super().__init__(peer, job)
+        self.account = account
+
+    async def ask(self, command: Command) -> Command:
+        """The answer to a signed request."""
+        return await super().ask(sign(command, self.account))

@@ -43,6 +43,8 @@ class Session:
     may_send: Callable[[str], bool] = lambda _: True
     """Whether who speaks here may send to a topic, and so may see what was sent to it in his
     group's name; set by access control."""
+    account: str = ""
+    """Who speaks here; empty without access control, and of who may everything. Set with it."""
     is_open: bool = True
     language: LanguageCode = LanguageCode.OTHER
     """As in the newest request."""

@@ -34,6 +34,8 @@ class BulkJob:
     directory: str
     job_ms: int
     owner: str = ""
+    account: str = ""
+    """Who has opened it, see ``JobNote``."""
     used_ms: int
     """When somebody last asked for it."""
     parts: dict[str, StagedPart] = attrs.Factory(dict[str, StagedPart])
@@ -62,6 +64,7 @@ class BulkJob:
             directory=directory,
             job_ms=note.job_ms,
             owner=note.owner,
+            account=note.account,
             used_ms=note.job_ms,
             was_found=True,
         )

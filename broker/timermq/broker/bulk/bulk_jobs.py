@@ -89,12 +89,13 @@ class BulkJobs:
 
     # -- opening ------------------------------------------------------------------------------
 
-    async def open(self, name: str, owner: str = "") -> BulkJob:
+    async def open(self, name: str, owner: str = "", account: str = "") -> BulkJob:
         """Begin a job, unless it is known; its moment is durable then.
 
         Args:
             name: Of the job.
             owner: Whose it is to be; empty: whoever it is.
+            account: Who opens it; see ``JobNote``.
 
         Raises:
             RefusedError: It belongs to another owner (29), there are too many (2), the disk refuses
@@ -110,24 +111,35 @@ class BulkJobs:
                         "BULK_OWNER", f"job {name} belongs to {job.owner!a}, found {owner!a}"
                     )
                 return job
-            active = sum(job.state is not JobState.DONE for job in self._jobs.values())
-            if active >= self._options.bulk_jobs_max:
-                raise _busy("BULK_JOBS_MAX", f"expected at most {active} jobs that are not done")
+            self._check_share(account)
             directory, now_ms = f"{self._root}/{name}", self._now_ms()
             try:
                 changed = self._disk.make_dirs(directory)
-                await save_note(
-                    self._disk, f"{directory}/{JOB}", JobNote(job_ms=now_ms, owner=owner)
-                )
+                note = JobNote(job_ms=now_ms, owner=owner, account=account)
+                await save_note(self._disk, f"{directory}/{JOB}", note)
                 for one in changed:
                     await self._disk.sync_dir(one)
             except OSError as error:
                 raise _no_room(error) from error
             job = BulkJob(
-                name=name, directory=directory, job_ms=now_ms, owner=owner, used_ms=now_ms
+                name=name,
+                directory=directory,
+                job_ms=now_ms,
+                owner=owner,
+                account=account,
+                used_ms=now_ms,
             )
             self._jobs[name] = job
             return job
+
+    def _check_share(self, account: str) -> None:
+        """Refuse a further job; an account may have as many as there is room left for others."""
+        active = [job for job in self._jobs.values() if job.state is not JobState.DONE]
+        room = self._options.bulk_jobs_max - len(active)
+        mine = sum(job.account == account for job in active)
+        if room <= 0 or (account and mine >= room):
+            text = f"expected at most {self._options.bulk_jobs_max} jobs that are not done"
+            raise _busy("BULK_JOBS_MAX", f"{text}, and half of what is left an account")
 
     # -- staging ------------------------------------------------------------------------------
 

@@ -63,10 +63,11 @@ class BulkProcessor:
 
     def open(self, session: Session, command: Command) -> None:
         """Begin a job, or say how it stands; told when its moment is durable."""
-        name, asked = job_of(command), OpenJob.decode(command.body)
+        name, asked, account = job_of(command), OpenJob.decode(command.body), session.account
 
         async def work() -> Command:
-            job = await self.jobs.open(name, asked.owner)
+            job = await self.jobs.open(name, asked.owner, account)
+            self._check_account(session, job, account)
             configs = {topic: self.topics.get(topic) for topic in asked.topics}
             opened = JobOpened(
                 state=job.state,
@@ -85,10 +86,10 @@ class BulkProcessor:
     def stage(self, session: Session, command: Command) -> Command | None:
         """Take a block; the last one is told when the part is durable."""
         stage = StageBlock.of(command)
+        job = self._job(session, stage.job)
         part = self.jobs.stage(stage, command.body)
         if not part.has_last:
             return _staged(command, part)
-        job = self.jobs.get(stage.job)
 
         async def work() -> Command:
             await self.jobs.finish(job, stage.part, part)
@@ -99,7 +100,7 @@ class BulkProcessor:
 
     def hand_over(self, session: Session, command: Command) -> None:
         """Decide a job; told when that is durable, whoever has decided it."""
-        job, wanted = self.jobs.get(job_of(command)), HandOver.decode(command.body)
+        job, wanted = self._job(session, job_of(command)), HandOver.decode(command.body)
         born_host, may_send = session.born_host, session.may_send
 
         async def work() -> Command:
@@ -110,7 +111,7 @@ class BulkProcessor:
 
     def status(self, session: Session, command: Command) -> Command:
         """How far a job is, and some of its refused rows."""
-        job, asked = self.jobs.get(job_of(command)), AskStatus.decode(command.body)
+        job, asked = self._job(session, job_of(command)), AskStatus.decode(command.body)
         self._check_right(session, job)
         job.check_fingerprint(asked.fingerprint)
         refused_rows = job.refused_rows(self.timer_store.store.disk)
@@ -121,7 +122,7 @@ class BulkProcessor:
 
     def drop(self, session: Session, command: Command) -> None:
         """Let parts of an open job go."""
-        job, asked = self.jobs.get(job_of(command)), DropParts.decode(command.body)
+        job, asked = self._job(session, job_of(command)), DropParts.decode(command.body)
 
         async def work() -> Command:
             dropped = await self.jobs.drop(job, asked.parts, asked.prefix)
@@ -159,6 +160,28 @@ class BulkProcessor:
                 if not self.gate.is_for_a_while(error):
                     found[topic] = error.remark
         return found
+
+    def _job(self, session: Session, name: str) -> BulkJob:
+        """A job that who speaks may work on.
+
+        Raises:
+            RefusedError: There is none of his; another's is not told from none.
+        """
+        job = self.jobs.get(name)
+        self._check_account(session, job, session.account)
+        return job
+
+    @staticmethod
+    def _check_account(session: Session, job: BulkJob, account: str) -> None:
+        """Refuse another account's job; one without an account is for who may send to all of it."""
+        if not account or job.account == account:
+            return
+        if job.account or not job.topics or not all(map(session.may_send, job.topics)):
+            raise RefusedError(
+                ResponseCode.INVALID_PARAMETER,
+                "BULK_JOB",
+                f"job {job.name} is not open: begin with BULK_OPEN, by a name of your own",
+            )
 
     @staticmethod
     def _check_right(session: Session, job: BulkJob) -> None:

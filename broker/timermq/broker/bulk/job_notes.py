@@ -29,6 +29,8 @@ class JobNote:
     """When it was opened first, epoch milliseconds: delays count from it."""
     owner: str = ""
     """Whom it belongs to; empty: whoever knows its name."""
+    account: str = ""
+    """Who has opened it; empty without access control, and of who may everything."""
 
 
 @attrs.frozen(kw_only=True)

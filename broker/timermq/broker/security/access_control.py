@@ -266,11 +266,13 @@ class AccessControl:
             self.failed_logins.add(session, _refusal(command), reason)
             return False
         if account.is_admin or command.code not in self._served:
+            session.account = ""
             return True
         try:
             if account.allows_all(self._rules.needs(command)):
                 if command.code in SPEAKER_CODES:
                     session.may_send = partial(self._may_send_now, access_key)
+                    session.account = access_key
                 return True
         except AdminOnly:
             pass

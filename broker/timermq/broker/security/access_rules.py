@@ -38,7 +38,7 @@ from ..topic_validator import (
     is_retry_topic,
     retry_topic,
 )
-from .plain_acl import ANY, PUB, SUB
+from .plain_acl import ANY, PUB, SOME_TOPIC, SUB
 
 Needs = Iterable[tuple[str, int]]
 """Topics and retry topics with the right that is needed to each."""
@@ -122,8 +122,9 @@ class AccessRules:
         return (_topic(command, ANY),)
 
     def bulk_open(self, command: Command) -> Needs:
-        """9020: either right to the topics whose queues are asked for."""
-        return [(topic, ANY) for topic in OpenJob.decode(command.body).topics]
+        """9020: either right to the topics whose queues are asked for; without one, to any."""
+        topics = OpenJob.decode(command.body).topics
+        return [(topic, ANY) for topic in topics] or [(SOME_TOPIC, PUB)]
 
     def bulk_stage(self, command: Command) -> Needs:
         """9021: as a send to the topic of the block, which the broker compares."""
@@ -267,7 +268,14 @@ _RULES: Mapping[int, Callable[[AccessRules, Command], Needs]] = {
 """Request code to what it needs; whatever is not here is for administrators."""
 
 SPEAKER_CODES = frozenset(
-    {RequestCode.HEART_BEAT, RequestCode.BULK_HAND_OVER, RequestCode.BULK_STATUS}
+    {
+        RequestCode.HEART_BEAT,
+        RequestCode.BULK_OPEN,
+        RequestCode.BULK_STAGE,
+        RequestCode.BULK_HAND_OVER,
+        RequestCode.BULK_STATUS,
+        RequestCode.BULK_DROP,
+    }
 )
 """Requests behind which it is asked what who sent them may send to; see ``Session.may_send``."""
 

@@ -10,7 +10,7 @@ Source: Java ``PlainPermissionManager``, ``PlainAccessConfig``, ``Permission``.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 import attrs
@@ -28,6 +28,8 @@ from .white_address import WhiteAddress, WhiteAddressError
 
 DENY, ANY, PUB, SUB = 1, 2, 4, 8
 """Bits of a right; ANY is asked for alone: PUB or SUB."""
+SOME_TOPIC = "\0"
+"""In place of a topic: any one will do. No topic has this name."""
 
 KEY_LENGTH_MIN = 7
 """Characters of an access key and of a secret, as in RocketMQ."""
@@ -78,6 +80,9 @@ class Account:
 
     def allows(self, resource: str, right: int) -> bool:
         """Whether the account has a right to a topic, or to a group by its retry topic."""
+        if resource == SOME_TOPIC:
+            topics = (self.default_topic_perm, *self._topic_perms())
+            return any(bool(owned & right) and not owned & DENY for owned in topics)
         owned = self.perms.get(resource)
         if owned is None:
             if resource.startswith(RETRY_GROUP_TOPIC_PREFIX):
@@ -87,6 +92,11 @@ class Account:
         if owned & DENY:
             return False
         return bool(owned & (PUB | SUB if right & ANY else right))
+
+    def _topic_perms(self) -> Iterator[int]:
+        for name, owned in self.perms.items():
+            if not name.startswith(RETRY_GROUP_TOPIC_PREFIX):
+                yield owned
 
     def allows_all(self, needs: Iterable[tuple[str, int]]) -> bool:
         """Whether it has every one of some rights."""

@@ -8,10 +8,9 @@ import attrs
 import trio
 from trio.testing import MockClock
 
-from broker_rig import BROKER, ROOT, STORE, TIMER, Peer, running_broker
-from bulk_driver import Driver, refusal_in, small_block
-from signed import sign, write_rules
-from timermq.remoting import Command
+from broker_rig import BROKER, ROOT, STORE, TIMER, running_broker
+from bulk_driver import Driver, SignedDriver, refusal_in, small_block
+from signed import write_rules
 from timermq.remoting.bulk import JobState, JobStatus
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
@@ -156,18 +155,6 @@ async def test_with_sync_flush_rows_come_to_their_queues(autojump_clock: MockClo
         assert (await done(driver)).adopted == 3
 
 
-class SignedDriver(Driver):
-    """A driver with an account."""
-
-    def __init__(self, peer: Peer, account: str) -> None:
-        super().__init__(peer)
-        self.account = account
-
-    async def ask(self, command: Command) -> Command:
-        """Signed."""
-        return await super().ask(sign(command, self.account))
-
-
 async def test_rights_to_send_are_asked_for(tmp_path: Path, autojump_clock: MockClock) -> None:
     """By each block, and by who hands over or looks at the job."""
     options = attrs.evolve(BROKER, acl_enable=True, acl_file=write_rules(tmp_path))
@@ -181,7 +168,7 @@ async def test_rights_to_send_are_asked_for(tmp_path: Path, autojump_clock: Mock
         other = small_block("a", topic="Other")
         assert (await producer.stage_block("p", 0, other)).code == 16
         await producer.stage("p", small_block("a"))
-        assert refusal_in(await powerless.hand_over(("p", 1))) == "NO_PERMISSION"
+        assert refusal_in(await powerless.hand_over(("p", 1))) == "BULK_JOB"
         assert (await producer.hand_over(("p", 1))).code == 0
         assert (await done(producer)).adopted == 1
         assert (await producer.open()).state is JobState.DONE
