@@ -31,10 +31,12 @@ PROMISES = frozenset(
         "OFFSETS",
         "ON_TIME",
         "BYTES",
+        "RIGHTS",
     }
 )
 """Those of docs/guarantees.md and of the rules in docs/testing.md. ON_TIME: at the millisecond that
-was asked for, when nothing holds it up. BYTES: as it was sent, and no more."""
+was asked for, when nothing holds it up. BYTES: as it was sent, and no more. RIGHTS: an account
+reads, changes and takes only what it has the right to."""
 
 
 @attrs.frozen(kw_only=True)
