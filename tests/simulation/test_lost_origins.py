@@ -11,6 +11,7 @@ from fakes import START_MS, VirtualClock
 from simulation.staged_service import (
     ROOT,
     SMALL_FILES,
+    Arrival,
     arrivals,
     arrivals_everywhere,
     running,
@@ -21,6 +22,18 @@ from timermq.pipeline.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.upkeep.store_repair import RepairReport
 from timermq.timerstore.disk_damage import read_image
 from timermq.timerstore.memory_disk import MemoryDisk
+
+
+async def records_of_a_move(
+    disk: MemoryDisk, clock: VirtualClock, waits_s: float, moment_ms: int
+) -> list[Arrival]:
+    """All records of a store in which two messages wait for a minute, and one is moved."""
+    async with running(disk, clock, store_options=SMALL_FILES, stop=False) as service:
+        service.put([timed("moved", START_MS + 60_000), timed("other", START_MS + 60_000)])
+        await trio.sleep(waits_s)
+        service.cancellation.reschedule(Wanted("T", "moved"), moment_ms)
+        await trio.sleep(1)
+        return arrivals_everywhere(service.store)
 
 
 async def repaired_behind(
@@ -109,11 +122,7 @@ async def test_a_moved_message_whose_delete_is_lost_in_a_hole(autojump_clock: Mo
     """Its old unit waits in the timer log: it goes, for a later start knows nothing of the move."""
     clock = clock_at(START_MS)
     disk = MemoryDisk(now_ms=clock.now_ms)
-    async with running(disk, clock, store_options=SMALL_FILES, stop=False) as service:
-        service.put([timed("moved", START_MS + 60_000), timed("other", START_MS + 60_000)])
-        await trio.sleep(3)
-        service.cancellation.reschedule(Wanted("T", "moved"), START_MS + 8_000)
-        everything = arrivals_everywhere(service.store)
+    everything = await records_of_a_move(disk, clock, 3, START_MS + 8_000)
     disk.process_kill()
     disk.power_cuts += 1
     (delete,) = (one for one in everything if one.body == "0")
@@ -138,12 +147,7 @@ async def test_a_moved_message_whose_delete_and_roll_are_lost_in_a_hole(
     """The message with its new moment is there alone: it does not arrive at the old one as well."""
     clock = clock_at(START_MS)
     disk = MemoryDisk(now_ms=clock.now_ms)
-    async with running(disk, clock, store_options=SMALL_FILES, stop=False) as service:
-        service.put([timed("moved", START_MS + 60_000), timed("other", START_MS + 60_000)])
-        await trio.sleep(30)
-        service.cancellation.reschedule(Wanted("T", "moved"), START_MS + 65_000)
-        await trio.sleep(1)
-        everything = arrivals_everywhere(service.store)
+    everything = await records_of_a_move(disk, clock, 30, START_MS + 65_000)
     waiting = [one for one in everything if one.body in ("moved", "0")]
     *_, delete, moved = waiting
     report, arrived = await repaired_behind(disk, clock, waiting[1].phy_offset, moved.phy_offset)

@@ -278,7 +278,7 @@ class BrokerOptions:
             )
 
     def open_doors(self) -> list[str]:
-        """Addresses beyond loopback at which anybody may do everything: no access control asks."""
+        """Addresses beyond loopback that are served without access control."""
         if self.acl_enable:
             return []
         doors = [(self.listen_host, self.listen_port)]

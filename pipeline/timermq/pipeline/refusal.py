@@ -1,4 +1,4 @@
-"""A message that admission does not let in: by which rule, and what is told of it."""
+"""Why admission refuses a message: the rule, and the remark that the sender gets."""
 
 from __future__ import annotations
 

@@ -76,13 +76,13 @@ async def save_sealed(disk: Disk, path: str, text: str) -> None:
 
     Cancellation: the file is the old or the new one, and whole.
     """
-    _unseal(disk, path)
+    disk.remove(f"{path}.sum")
     await save_json(disk, path, text, partial(save_seals, disk, path))
 
 
 def save_sealed_now(disk: Disk, path: str, text: str) -> None:
     """``save_sealed``, blocking."""
-    _unseal(disk, path)
+    disk.remove(f"{path}.sum")
     save_json_now(disk, path, text)
     save_seals(disk, path)
 
@@ -191,11 +191,6 @@ def backup_bytes(disk: Disk, path: str) -> bytes | None:
     if seal.modified_ms == disk.modified_ms(backup):
         raise StoreFormatError(backup, 0, f"the CRC {seal.crc:08x}", f"{crc32(data):08x}")
     return data
-
-
-def _unseal(disk: Disk, path: str) -> None:
-    if disk.exists(f"{path}.sum"):
-        disk.remove(f"{path}.sum")
 
 
 def _line(disk: Disk, path: str) -> str:

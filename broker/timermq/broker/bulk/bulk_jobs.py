@@ -139,7 +139,7 @@ class BulkJobs:
         mine = sum(job.account == account for job in active)
         if room <= 0 or (account and mine >= room):
             text = f"expected at most {self._options.bulk_jobs_max} jobs that are not done"
-            raise _busy("BULK_JOBS_MAX", f"{text}, and half of what is left an account")
+            raise _busy("BULK_JOBS_MAX", f"{text}, of an account as many as are left for others")
 
     # -- staging ------------------------------------------------------------------------------
 
