@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import attrs
 import numpy as np
 
+from .consume_queue_table import ConsumeQueueTable
 from .disk import Disk
 from .errors import StoreFailedError, StoreFormatError
 from .log_scan import LogScan
@@ -22,7 +23,8 @@ from .old_bytes import OldBytes
 from .record import decode_record
 from .record_block import Places, RecordBlock, joined_runs
 from .record_check import CheckKind, CheckResult, check_record
-from .record_layout import BLANK, BLANK_MAGIC, FIXED_SIZE_V1
+from .record_layout import BLANK, BLANK_MAGIC, FIXED_SIZE_V1, PHY_OFFSET_AT
+from .record_places import RecordPlaces
 from .seals import SealMoment
 
 ZERO_CHUNK_SIZE = 1 << 20
@@ -70,6 +72,8 @@ class CommitLog:
         )
         self.old = OldBytes(self._files)
         """What was there when the log was opened, once its seals are trusted."""
+        self.places = RecordPlaces(sealed_size=self._sealed_size)
+        """Where records begin behind damage; with queues it knows more (``ask_queues``)."""
 
     @property
     def min_offset(self) -> int:
@@ -111,6 +115,10 @@ class CommitLog:
     def trust_seals(self) -> None:
         """The log is as this program left it: what is read is compared with its seals first."""
         self.old.begin(self.max_offset)
+
+    def ask_queues(self, queues: ConsumeQueueTable) -> None:
+        """Let whoever reads behind damage ask the units of these queues."""
+        self.places = RecordPlaces(lambda: queues, self._sealed_size)
 
     def forget_seals(self) -> None:
         """Another program may have written the log since (blocking).
@@ -251,6 +259,15 @@ class CommitLog:
                 yield offset, size
                 offset += size
 
+    def _sealed_size(self, phy_offset: int) -> int:
+        """The size that an old record states whose head is as it was written; 0 of any other."""
+        end = phy_offset + PHY_OFFSET_AT + 8
+        if end > self.old.end or not self.old.compare(phy_offset, end):
+            return 0
+        data = self.read(phy_offset, end - phy_offset)
+        is_head = int.from_bytes(data[PHY_OFFSET_AT:]) == phy_offset
+        return int.from_bytes(data[:4]) if is_head and self.old.is_proved(phy_offset, end) else 0
+
     # -- writing ------------------------------------------------------------------------------
 
     def append(self, segment_starts: Sequence[int], writes: Sequence[LogWrite]) -> None:
@@ -306,6 +323,7 @@ class CommitLog:
         """Let the data end at a position, and the seals if they do not; see `OldBytes.cut`."""
         self._files.set_end(end)
         self.old.cut(end, is_sealed=is_sealed)
+        self.places.forget(end)
 
     def zero_tail(self) -> None:
         """Zero what stands behind the end of the data, up to `ZERO_RUN_SIZE` bytes of zeros.

@@ -1,9 +1,10 @@
 """Holes: bytes of the commit log between good records that are no record.
 
-Behind a bad sector stand good records, and they can be told from anything else: by their magic, by
-the position that they state, by lengths that add up, and by the checksum of their body. So whoever
-must not end at damage goes on at the next place where all four hold. What lies between is a hole.
-(RocketMQ ends at the first thing that is no record.)
+Behind a bad sector stand good records: each has its magic, states its position, has lengths that
+add up, and a body with the right checksum. So whoever must not end at damage goes on at the next
+one. The body of a message may hold what looks like one, so more than these four tell which it is
+(``record_places``). What lies between is a hole. (RocketMQ ends at the first thing that is no
+record.)
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from .log_record import is_cut_short, is_torn
 from .properties import PROPERTIES_SIZE_MAX
 from .record_check import CheckKind, check_record
 from .record_layout import (
-    BLANK_MAGIC,
     BLANK_SIZE,
     FIXED_SIZE_V1,
     HEAD,
@@ -27,10 +27,7 @@ from .record_layout import (
 )
 from .record_spans import RecordError, record_spans
 
-_MAGIC_START = MAGIC_V1.to_bytes(4, signed=True)[:3]
-"""What both versions of a record's magic begin with."""
 _ZEROS = bytes(1 << 20)
-_BLANK_MARK = BLANK_MAGIC.to_bytes(4, signed=True)
 
 
 @attrs.frozen
@@ -136,36 +133,6 @@ def mend_head(data: bytes, position: int) -> bytes | None:
         result = check_record(trial, 0, end, position, check_crc=True)
         if result.kind is CheckKind.RECORD and not is_torn(trial, position):
             return trial
-    return None
-
-
-def next_good(
-    view: mmap.mmap | bytes, first: int, limit: int, start: int, *, is_whole: bool
-) -> int | None:
-    """Where the next good record of the segment, or its blank, stands; None without one.
-
-    Args:
-        view: The segment.
-        first: Where to look from.
-        limit: End of what may be read.
-        start: Position of the segment in the log.
-        is_whole: The segment has its full size, so that a blank can be judged.
-    """
-    if is_zero(view, first, limit):
-        return None
-    at = first
-    while (found := view.find(_MAGIC_START, at + MAGIC_AT)) >= 0:
-        at = found - MAGIC_AT
-        reason, _ = look_at(view, at, limit, start, is_whole=is_whole)
-        if not reason:
-            return at
-        at += 1
-    at = first
-    while is_whole and (found := view.find(_BLANK_MARK, at + MAGIC_AT)) >= 0:
-        at = found - MAGIC_AT
-        if int.from_bytes(view[at : at + MAGIC_AT]) == limit - at:
-            return at
-        at += 1
     return None
 
 

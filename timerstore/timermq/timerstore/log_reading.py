@@ -14,8 +14,9 @@ import structlog
 
 from .commit_log import CommitLog
 from .filler_record import is_filler
-from .log_holes import Hole, mended_before_good, next_good
+from .log_holes import Hole, mended_before_good
 from .record_layout import BODY_AT
+from .record_places import LogPart
 
 log = structlog.get_logger("timermq.timerstore.log_reading")
 
@@ -71,10 +72,12 @@ class LogReading:
             view, start = segment.file.map(), segment.start
             limit = min(segment.size, self._log.max_offset - start)
             mended = mended_before_good(view, at - start, limit, start)
+            if mended is not None and not self._log.places.allow(at, len(mended)):
+                mended = None
             resumed = None
             if mended is None:
-                is_whole = limit == segment.size
-                resumed = next_good(view, at - start + 1, limit, start, is_whole=is_whole)
+                part = LogPart(view, limit, start, is_whole=limit == segment.size)
+                resumed = self._log.places.behind(part, at - start)
             if resumed is not None:
                 end, reaches_end = start + resumed, False
         log.warning(

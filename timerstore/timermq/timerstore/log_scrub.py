@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import structlog
 
-from .log_holes import next_good
 from .mapped_file import MappedFile
 from .record_check import CheckKind, check_record
 from .record_layout import BLANK, BLANK_MAGIC, BLANK_SIZE, FIXED_SIZE_V1
+from .record_places import LogPart
 from .seal_page import STRETCH_SIZE
 from .seal_scrub import BLOCK_SIZE, PIECE_SIZE, Scrubbed, SealScrub
 from .store_files import StoreFiles
@@ -151,9 +151,14 @@ class LogScrub:
 
     def _behind(self, segment: MappedFile, at: int) -> int:
         """Where the next good record stands, or the end of what has been compared."""
-        first, to = at + 1, self._to
+        places, to = self._log.places, self._to
+        size = places.size_at(at)
+        first = min(at + max(size, 1), to)
         while self._seals.is_unread(first, to):
             first = min(first - (first - segment.start) % BLOCK_SIZE + BLOCK_SIZE, to)
         data = segment.file.read(first - segment.start, to - first)
-        found = next_good(data, 0, len(data), first, is_whole=to == segment.end)
+        part = LogPart(data, len(data), first, is_whole=to == segment.end)
+        if size and first == at + size and part.has_record(0):
+            return first
+        found = places.next_from(part, 0)
         return to if found is None else first + found

@@ -15,12 +15,13 @@ import attrs
 
 from .commit_log import CommitLog
 from .filler_record import is_filler
-from .log_holes import Hole, mended_before_good, next_good
+from .log_holes import Hole, mended_before_good
 from .log_reach import LogReach
 from .log_record import is_cut_short, is_torn
 from .log_scan import LogScan
 from .record_check import CheckKind
 from .record_layout import BLANK_SIZE
+from .record_places import LogPart
 from .store_files import StoreFiles
 
 
@@ -113,7 +114,9 @@ class LogWalk:
         if segment is None or self.store.read_only:
             return None
         view = segment.file.map()
-        return mended_before_good(view, at - segment.start, segment.size, segment.start)
+        mended = mended_before_good(view, at - segment.start, segment.size, segment.start)
+        is_allowed = mended is not None and log.places.allow(at, len(mended))
+        return mended if is_allowed else None
 
     def _hole(self) -> Hole | None:
         """What is damaged where the walk has ended; None where the log may end there."""
@@ -124,7 +127,8 @@ class LogWalk:
             return None
         view, start = segment.file.map(), segment.start
         limit = segment.size if at >= known_to else min(segment.size, known_to - start)
-        resumed = next_good(view, at - start + 1, limit, start, is_whole=limit == segment.size)
+        part = LogPart(view, limit, start, is_whole=limit == segment.size)
+        resumed = log.places.behind(part, at - start)
         if resumed is not None:
             return Hole(at, start + resumed, self.scan.reason, False)
         if at >= known_to and not self._begins_with_record(segment.end):

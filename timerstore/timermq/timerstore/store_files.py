@@ -39,23 +39,23 @@ class StoreFiles:
         Raises:
             StoreFormatError: The checkpoint is none.
         """
+        log = CommitLog(
+            disk,
+            f"{root}/commitlog",
+            options.mapped_file_size_commit_log,
+            read_only=read_only,
+            # Answers wait for the flush: what was acknowledged is sealed.
+            sealed=SealMoment.FLUSH if options.is_sync_flush else SealMoment.APPEND,
+        )
+        queues = ConsumeQueueTable(
+            disk, root, segment_size=options.mapped_file_size_consume_queue, read_only=read_only
+        )
+        log.ask_queues(queues)
         return cls(
             disk=disk,
             root=root,
-            log=CommitLog(
-                disk,
-                f"{root}/commitlog",
-                options.mapped_file_size_commit_log,
-                read_only=read_only,
-                # Answers wait for the flush: what was acknowledged is sealed.
-                sealed=SealMoment.FLUSH if options.is_sync_flush else SealMoment.APPEND,
-            ),
-            queues=ConsumeQueueTable(
-                disk,
-                root,
-                segment_size=options.mapped_file_size_consume_queue,
-                read_only=read_only,
-            ),
+            log=log,
+            queues=queues,
             checkpoint=StoreCheckpoint.open(disk, checkpoint_path(root), read_only=True),
             register=QueueRegister(disk, root),
             options=options,

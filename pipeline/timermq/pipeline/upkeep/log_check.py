@@ -43,7 +43,7 @@ from .log_findings import (
 )
 from .log_survey import Found, LogSurvey
 from .queue_sequence import Gap, Misfit, QueueSequence
-from .queue_units import QueueUnits, RawUnit, queue_directory, queues_with_files
+from .queue_units import AskedQueues, QueueUnits, RawUnit, queue_directory, queues_with_files
 from .record_mends import RecordMend, pair
 from .segment_row import SegmentRow
 from .timer_ledger import DELIVERED, TimerLedger
@@ -77,6 +77,7 @@ class LogCheck:
     damaged: Collection[int] = ()
     """Positions of the sectors that are not as their seals say."""
     row: SegmentRow = attrs.field(init=False)
+    queues: AskedQueues = attrs.field(init=False)
     start: int = 0
     end: int = 0
     """End of the log: behind its last good record, or where more is known to have been."""
@@ -108,6 +109,7 @@ class LogCheck:
         )
         self.ledger = TimerLedger(self.row.segment_size)
         self._levels_ms = self.options.delay_levels_ms
+        self.queues = AskedQueues(self.disk, self.root, self.options.mapped_file_size_consume_queue)
 
     def run(self) -> Findings:
         """Walk over the log and yield what is wrong with it and with the queues."""
@@ -117,7 +119,7 @@ class LogCheck:
         self._index = IndexCheck(self.disk, self.root, self.options, self.start, self.last_exit_ok)
         # Before the walk, in case a broker goes on with the log meanwhile.
         self.reach = known_end(self.disk, self.root, row)
-        survey = LogSurvey(row, self.reach.known_to, self.damaged)
+        survey = LogSurvey(row, self.reach.known_to, self.damaged, self.queues.places)
         total, told = row.end - row.start, row.start
         for one in survey:
             if isinstance(one, Hole):
@@ -145,6 +147,7 @@ class LogCheck:
     def close(self) -> None:
         """Give the files back."""
         self.ledger.close()
+        self.queues.close()
 
     # -- one record -----------------------------------------------------------------------------
 

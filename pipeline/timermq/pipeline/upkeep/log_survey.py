@@ -1,7 +1,7 @@
 """A walk over the whole commit log that does not stop at damage.
 
 ``CommitLog.scan`` ends at the first thing that is no record. From damage the survey goes on at the
-next good record (``log_holes``). What lies between is a *hole*.
+next record (``record_places``). What lies between is a *hole*.
 
 A record that is good by itself may have lost its last bytes to a damaged sector that it shares with
 what stands behind it. Damage is taken for one run of bytes: it is a hole too, unless bytes right
@@ -19,8 +19,9 @@ from collections.abc import Collection, Iterator
 
 import attrs
 
-from timermq.timerstore.log_holes import Hole, is_zero, look_at, mended_at, next_good
+from timermq.timerstore.log_holes import Hole, is_zero, look_at, mended_at
 from timermq.timerstore.record_layout import PHY_OFFSET_AT
+from timermq.timerstore.record_places import LogPart, RecordPlaces
 from timermq.timerstore.seal_page import SECTOR_SIZE
 
 from .segment_row import SegmentRow
@@ -47,9 +48,16 @@ class LogSurvey:
         row: The segments.
         known_to: What stands before this position was there for certain.
         damaged: Positions of the sectors that are not as their seals say.
+        places: What is known of the places of records; None: what stands in the log alone.
     """
 
-    def __init__(self, row: SegmentRow, known_to: int = -1, damaged: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        row: SegmentRow,
+        known_to: int = -1,
+        damaged: Collection[int] = (),
+        places: RecordPlaces | None = None,
+    ) -> None:
         self.end = row.start
         """Behind the last good record, or the blank behind it; at least what is known."""
         self.tail_reason = ""
@@ -59,6 +67,7 @@ class LogSurvey:
         self._row = row
         self._known_to = known_to
         self._damaged = damaged
+        self._places = RecordPlaces() if places is None else places
         self._holes: list[Hole] = []
         """Holes since the last good record: a tail, unless another record follows."""
 
@@ -113,11 +122,13 @@ class LogSurvey:
                 at = end
                 continue
             mended = mended_at(view, at, limit, start)
-            if mended is not None:
+            if mended is not None and self._places.allow(start + at, len(mended)):
                 yield Found(start + at, len(mended), mended, reason)
                 at += len(mended)
                 continue
-            resumed = next_good(view, at + 1, limit, start, is_whole=is_whole)
+            is_tail = is_zero(view, at, limit)
+            part = LogPart(view, limit, start, is_whole)
+            resumed = None if is_tail else self._places.behind(part, at)
             end = segment_size if resumed is None else resumed
             yield Hole(start + at, start + end, reason, resumed is None)
             at = end

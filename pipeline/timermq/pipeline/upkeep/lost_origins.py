@@ -103,7 +103,7 @@ def _lost_origins(log: LogCheck) -> Iterator[tuple[Hole, int]]:
 
 
 def _records(log: LogCheck) -> Iterator[tuple[Found, LogRecord]]:
-    for one in LogSurvey(log.row, log.reach.known_to, log.damaged):
+    for one in LogSurvey(log.row, log.reach.known_to, log.damaged, log.queues.places):
         if isinstance(one, Found):
             yield one, read_log_record(one.data)
     log.row.close()

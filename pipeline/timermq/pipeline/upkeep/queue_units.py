@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import attrs
 import numpy as np
 
+from timermq.timerstore.consume_queue_table import ConsumeQueueTable
 from timermq.timerstore.disk import Disk
+from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.queue_check import LMQ_PREFIX
 from timermq.timerstore.queue_unit import FILLER_SIZE, UNIT
+from timermq.timerstore.record_places import RecordPlaces
 
 from .segment_row import SegmentRow
 
@@ -84,6 +88,34 @@ class QueueUnits:
             next_start = (first * UNIT.size // self.row.segment_size + 1) * self.row.segment_size
             first = first + len(units) if len(units) else next_start // UNIT.size
         self.row.close()
+
+
+class AskedQueues:
+    """The queues of a store that a walk over a damaged log asks: opened then, each as it is.
+
+    Args:
+        disk: Where the store is.
+        root: Its directory.
+        segment_size: Bytes of one file of a queue.
+    """
+
+    def __init__(self, disk: Disk, root: str, segment_size: int) -> None:
+        self.places = RecordPlaces(self._opened)
+        """What they tell of the places of records."""
+        self._queues = ConsumeQueueTable(disk, root, segment_size=segment_size, read_only=True)
+        self._is_opened = False
+
+    def _opened(self) -> ConsumeQueueTable:
+        """One whose files are damaged is empty."""
+        if not self._is_opened:
+            self._is_opened = True
+            with suppress(StoreFormatError):
+                self._queues.recover()
+        return self._queues
+
+    def close(self) -> None:
+        """Give the files back."""
+        self._queues.close()
 
 
 def queue_directory(topic: str, queue_id: int) -> str:

@@ -1,0 +1,313 @@
+"""Where the next record begins behind damage in the commit log.
+
+That something looks like a whole record is no proof: the body of a message may hold one, with its
+own position and a right checksum. While the record around it is sound nobody looks there. Where its
+head is damaged, these tell where it ends, in this order:
+
+- its size, if the head is as its seal says, or if the lengths inside add up to it;
+- its size as the unit of a queue says it, if behind it stands a record, a blank, what another unit
+  shows, or nothing.
+
+Where none of them does, reading goes on at the next place at which a unit shows a record and a good
+one stands. What looks like a record before that place is one only if its queue is not there to be
+asked. Where no unit shows anything behind the damage, the first thing that looks like a record
+counts, unless its queue shows another one under its number: that is so behind the newest units, and
+where the queues are lost. There a body can be taken for a record, and nothing can tell.
+
+The units of the timer log and the entries of the index are not asked: each of them is of a record
+that a queue shows too.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import attrs
+
+from .consume_queue import ConsumeQueue
+from .consume_queue_table import ConsumeQueueTable
+from .log_holes import is_zero, look_at
+from .queue_unit import FILLER_SIZE, UNIT
+from .record_check import CheckKind, check_record
+from .record_layout import (
+    BLANK_MAGIC,
+    BLANK_SIZE,
+    FIXED_SIZE_V1,
+    MAGIC_AT,
+    MAGIC_V1,
+    QUEUE_ID_AT,
+    QUEUE_OFFSET_AT,
+)
+from .record_spans import record_spans
+
+WINDOW_SIZE = 64 << 10
+"""Bytes of the log whose units are read at first; each time they are not enough, twice as many."""
+WINDOW_SIZE_MAX = 16 << 20
+UNIT_COUNT = 64
+"""Units of a queue that are read together."""
+
+_MAGIC_START = MAGIC_V1.to_bytes(4, signed=True)[:3]
+"""What both versions of a record's magic begin with."""
+_BLANK_MARK = BLANK_MAGIC.to_bytes(4, signed=True)
+
+
+@attrs.frozen
+class LogPart:
+    """What may be read of a segment; places in it are counted from the start of the view."""
+
+    view: mmap.mmap | bytes
+    limit: int
+    """End of it."""
+    start: int
+    """Position of the view in the log."""
+    is_whole: bool
+    """It ends with its segment, so that a blank can be judged."""
+
+    def has_record(self, at: int) -> bool:
+        """Whether a good record, or the blank, stands at a place."""
+        return not look_at(self.view, at, self.limit, self.start, is_whole=self.is_whole)[0]
+
+    def stated_size(self, at: int) -> int:
+        """The size that a record states, if the lengths inside add up to it; 0 otherwise."""
+        found = check_record(self.view, at, self.limit, self.start + at, check_crc=False)
+        return found.size if found.kind is CheckKind.RECORD else 0
+
+    def is_unwritten(self, at: int) -> bool:
+        """Whether nothing was written at a place."""
+        return not any(self.view[at : min(at + BLANK_SIZE, self.limit)])
+
+
+class RecordPlaces:
+    """What is known of the places of records, for those who read behind damage.
+
+    Args:
+        queues: Gives the queues of the store, when they are needed; None where there are none.
+        sealed_size: The size that the record at a position states, if its seal says that it is as
+            it was written; 0 otherwise.
+    """
+
+    def __init__(
+        self,
+        queues: Callable[[], ConsumeQueueTable | None] = lambda: None,
+        sealed_size: Callable[[int], int] = lambda _: 0,
+    ) -> None:
+        self._queues = queues
+        self._sealed_size = sealed_size
+        self._sizes: dict[int, int] = {}
+        """Position of a damaged record to its size: its queue may be made again, and tell it only
+        then when the log has been read."""
+
+    def allow(self, position: int, size: int) -> bool:
+        """Whether a damaged record can have this size: unless a unit shows another one.
+
+        A body may be made so that it has the same checksum with another length.
+
+        Raises:
+            OSError: The disk failed.
+        """
+        return self.size_at(position) in (0, size)
+
+    def size_at(self, position: int) -> int:
+        """Size of the record at a position, as a unit shows it; 0 where none does.
+
+        Raises:
+            OSError: The disk failed.
+        """
+        return self._size(_Shown(self._queues()), position)
+
+    def forget(self, end: int) -> None:
+        """The log ends there: what stood behind is no more."""
+        self._sizes = {at: size for at, size in self._sizes.items() if at < end}
+
+    def behind(self, part: LogPart, at: int) -> int | None:
+        """Where reading goes on behind a damaged record: at a good one, or at the blank.
+
+        Args:
+            part: The rest of the segment.
+            at: Where the damaged record begins.
+
+        Returns:
+            None where nothing follows in this part.
+
+        Raises:
+            OSError: The disk failed.
+        """
+        shown = _Shown(self._queues())
+        end = self._known_end(part, shown, at)
+        if end > at and (end == part.limit or part.has_record(end)):
+            return None if end == part.limit else end
+        size = self._size(shown, part.start + end)
+        # A unit that nothing bears out may be wrong: what other units show counts before it.
+        covered = end + size if size <= part.limit - end else end
+        return self._next(part, shown, max(end, at + 1), covered)
+
+    def next_from(self, part: LogPart, first: int) -> int | None:
+        """The same, from a place on at which no record is known to begin.
+
+        Raises:
+            OSError: The disk failed.
+        """
+        return self._next(part, _Shown(self._queues()), first, first)
+
+    def _size(self, shown: _Shown, position: int) -> int:
+        size = shown.size_at(position) or self._sizes.get(position, 0)
+        if size:
+            self._sizes[position] = size
+        return size
+
+    def _known_end(self, part: LogPart, shown: _Shown, at: int) -> int:
+        """Behind all damaged records from ``at`` on whose sizes are known."""
+        while at < part.limit:
+            size = part.stated_size(at) or self._sealed_size(part.start + at)
+            if not size:
+                size = self._size(shown, part.start + at)
+                if not self._leads_on(part, shown, at + size):
+                    return at
+            if not FIXED_SIZE_V1 <= size <= part.limit - at:
+                return at
+            at += size
+            if at == part.limit or part.has_record(at):
+                return at
+        return at
+
+    def _leads_on(self, part: LogPart, shown: _Shown, end: int) -> bool:
+        """Whether a record can have ended at a place, by what stands there."""
+        return end <= part.limit and (
+            end == part.limit
+            or part.is_unwritten(end)
+            or part.has_record(end)
+            or self._size(shown, part.start + end) > 0
+        )
+
+    def _next(self, part: LogPart, shown: _Shown, first: int, covered: int) -> int | None:
+        """The next good record that counts, or the blank.
+
+        Args:
+            part: The rest of the segment.
+            shown: Its units.
+            first: Where to look from.
+            covered: Where to look from for what no unit shows.
+        """
+        if is_zero(part.view, first, part.limit):
+            return None
+        covered = max(covered, first)
+        for position, size in shown.between(part.start + first, part.start + part.limit):
+            at = position - part.start
+            before = attrs.evolve(part, limit=at, is_whole=False)
+            unshown = next(_looking_good(before, covered, shown.lacks_queue_of), None)
+            if unshown is not None:
+                return unshown
+            if part.has_record(at):
+                return at
+            covered = max(covered, at + size if size <= part.limit - at else at + 1)
+        found = next(_looking_good(part, covered, shown.allows), None)
+        return _blank_from(part, covered) if found is None else found
+
+
+class _Place(NamedTuple):
+    """Which place in a queue a record states."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+
+
+class _Shown:
+    """The records that the queues show, read window by window: for one search."""
+
+    def __init__(self, queues: ConsumeQueueTable | None) -> None:
+        self._queues = queues
+        self._low = self._high = 0
+        self._size = WINDOW_SIZE
+        self._places: dict[int, int] = {}
+        """Position and size of those in the window, in order."""
+
+    def size_at(self, position: int) -> int:
+        """Size of the record at a position; 0 where none is shown."""
+        if self._queues is not None and not self._low <= position < self._high:
+            self._read(position)
+        return self._places.get(position, 0)
+
+    def between(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """Position and size of each record in [first, end)."""
+        while self._queues is not None and first < end:
+            if not self._low <= first < self._high:
+                self._read(first)
+            low, first = first, self._high
+            for position, size in tuple(self._places.items()):
+                if low <= position < end:
+                    yield position, size
+
+    def lacks_queue_of(self, place: _Place, position: int) -> bool:  # noqa: ARG002 - as `allows`
+        """Whether the queue that a record states is not there."""
+        queue = self._queue(place)
+        return queue is None or queue.is_empty
+
+    def allows(self, place: _Place, position: int) -> bool:
+        """Whether the queue that a record states does not show another one in its place."""
+        queue = self._queue(place)
+        if queue is None or place.queue_offset >= queue.max_offset:
+            return True
+        return [one[0] for one in queue.units(place.queue_offset, 1).tolist()] == [position]
+
+    def _queue(self, place: _Place) -> ConsumeQueue | None:
+        return None if self._queues is None else self._queues.get(place.topic, place.queue_id)
+
+    def _read(self, low: int) -> None:
+        self._low, self._high = low, low + self._size
+        self._size = min(2 * self._size, WINDOW_SIZE_MAX)
+        found = [place for queue in self._queues or () for place in _places(queue, low, self._high)]
+        self._places = dict(sorted(found))
+
+
+def _places(queue: ConsumeQueue, first: int, end: int) -> Iterator[tuple[int, int]]:
+    """Position and size of the records in [first, end) of the log that a queue shows."""
+    offset = queue.find_phy_offset(first, queue.min_offset, queue.max_offset)
+    while packed := queue.packed(offset, UNIT_COUNT):
+        for position, size, _ in UNIT.struct.iter_unpack(packed):
+            if position >= end:
+                return
+            if position >= first and 0 < size < FILLER_SIZE:
+                yield position, size
+        offset += len(packed) // UNIT.size
+
+
+def _looking_good(
+    part: LogPart, first: int, may_count: Callable[[_Place, int], bool]
+) -> Iterator[int]:
+    """Where from a place on something stands that looks like a record, and may be one."""
+    at = first
+    while (found := part.view.find(_MAGIC_START, at + MAGIC_AT, part.limit)) >= 0:
+        at = found - MAGIC_AT
+        place = _place_stated(part, at)
+        # Asked first: to compare the checksums of many large bodies takes long.
+        if place is not None and may_count(place, part.start + at) and part.has_record(at):
+            yield at
+        at += 1
+
+
+def _place_stated(part: LogPart, at: int) -> _Place | None:
+    """What a record whose lengths add up states; None where none stands."""
+    size = part.stated_size(at)
+    if not size:
+        return None
+    _, topic_at, topic_end, _ = record_spans(part.view, at, at + size)
+    topic = part.view[topic_at:topic_end].decode("utf-8", "replace")
+    return _Place(
+        topic,
+        int.from_bytes(part.view[at + QUEUE_ID_AT : at + QUEUE_ID_AT + 4], signed=True),
+        int.from_bytes(part.view[at + QUEUE_OFFSET_AT : at + QUEUE_OFFSET_AT + 8], signed=True),
+    )
+
+
+def _blank_from(part: LogPart, first: int) -> int | None:
+    """Where from a place on the blank of the segment stands."""
+    at = first
+    while part.is_whole and (found := part.view.find(_BLANK_MARK, at + MAGIC_AT)) >= 0:
+        at = found - MAGIC_AT
+        if int.from_bytes(part.view[at : at + MAGIC_AT]) == part.limit - at:
+            return at
+        at += 1
+    return None
