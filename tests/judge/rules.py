@@ -240,6 +240,8 @@ class Rules:
         for recall in recalls:
             if slot_of(recall.number("TIMER_DELIVER_MS") or 0, self.precision_ms) != slot:
                 continue
+            if recall.properties.get("REAL_TOPIC") != newest.properties.get("REAL_TOPIC"):
+                continue
             written = self.written.get(recall.position)
             in_time = written is not None and written.highest_ms + self.settle_ms <= slot
             if in_time and recall.position > newest.position:

@@ -10,6 +10,7 @@ import trio
 
 from fakes import VirtualClock
 from timermq.pipeline import TimerMessageStore, TimerOptions, WatchedClock
+from timermq.pipeline.timer_record import TIMER_TOPIC, timer_tail
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.file_family import FileFamily
 from timermq.timerstore.message import Message, pack_host
@@ -110,6 +111,14 @@ def delete_of(body: str, deliver_ms: int, *, topic: str = "T") -> Message:
     """What a recall stores: a delete for the same moment."""
     text = f"TIMER_DEL_UNIQKEY\x01{topic}+{body}\x02TIMER_DELIVER_MS\x01{deliver_ms}\x02"
     return Message(topic=topic, queue_id=0, body=b"0", properties=text.encode(), born_host=HOST)
+
+
+def stored_delete(topic: str, name: str, deliver_ms: int, unique_key: str = "") -> Message:
+    """A delete as it stands in the timer topic, without an order."""
+    out_ms = (deliver_ms - 1) // 1000 * 1000
+    text = f"TIMER_DEL_UNIQKEY\x01{name}\x02UNIQ_KEY\x01{unique_key or name}\x02".encode()
+    tail = timer_tail(deliver_ms=deliver_ms, out_ms=out_ms, topic=topic, queue_id=0)
+    return Message(TIMER_TOPIC, 0, b"0", text + tail)
 
 
 def arrivals_everywhere(store: MessageStore) -> list[Arrival]:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from fakes import VirtualClock
 from golden_stores import GoldenStores
-from simulation.staged_service import QUIET_FILES, ROOT, delete_of, running, timed
+from simulation.staged_service import QUIET_FILES, ROOT, delete_of, running, stored_delete, timed
 from spark.audited_stores import put, written
 from spark.planted_store import SEGMENT_UNITS, Plant
 from timermq.pipeline.already_done import origin_of
@@ -59,6 +59,14 @@ def test_rolls_cancels_order_units_and_queues(spark: SparkSession, tmp_path: Pat
                 put(service, name, 3_000, clock)
             at_ms = clock.now_ms() + 3_500
             service.put([timed("named", at_ms), delete_of("named", at_ms)])
+            # Such deletes are of another topic: they mean none of these.
+            service.put([timed(name, at_ms) for name in ("named elsewhere", "by its key")])
+            service.store.put(
+                [
+                    stored_delete("V", "T+named elsewhere", at_ms, "named elsewhere"),
+                    stored_delete("V", "by its key", at_ms),
+                ]
+            )
             for name in ("rolled", "rolled back"):
                 put(service, name, 30_000, clock)
             for name in ("taken back", "rolled back"):

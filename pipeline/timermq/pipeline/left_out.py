@@ -26,6 +26,7 @@ from .timer_record import (
     REAL_TOPIC,
     deleted_name,
     is_position,
+    key_names,
     name_in_slot,
     order_name,
     position_name,
@@ -84,8 +85,7 @@ def names_of(record: bytes, order_py: int) -> set[bytes]:
     if unique_key is None:
         return names
     topic = find(properties, REAL_TOPIC[:-1]) or b""
-    by_key = (unique_key, topic + b"+" + unique_key)
-    return names | {name_in_slot(properties, name) for name in by_key}
+    return names | {name_in_slot(properties, name) for name in key_names(topic, unique_key)}
 
 
 def names_in_delete(record: bytes) -> set[bytes]:

@@ -27,6 +27,7 @@ from .timer_record import (
     TimerRecordError,
     decode_timer,
     deleted_name,
+    key_names,
     order_name,
 )
 
@@ -51,13 +52,10 @@ class Cancelled:
         """Whether the timer of this slot, order, topic and key is cancelled."""
         if not len(self._targets):
             return False
+        names = (order_name(order_py), *key_names(topic, unique_key))
         return any(
             self._targets[np.searchsorted(self._targets, wanted) % len(self._targets)] == wanted
-            for wanted in (
-                hash((out_ms, order_name(order_py))),
-                hash((out_ms, unique_key)),
-                hash((out_ms, topic + b"+" + unique_key)),
-            )
+            for wanted in [hash((out_ms, name)) for name in names]
         )
 
 

@@ -233,10 +233,31 @@ def name_in_slot(properties: bytes, name: bytes) -> bytes:
     return b"\x03%b\x03%b" % (find(properties, OUT[:-1]) or b"", name)
 
 
+KEY_MARK = b"\x03"
+"""Between the topic of a delete and the key that it names."""
+
+
 def deleted_name(properties: bytes) -> bytes | None:
-    """What a delete names: an order as ours do, else the key (Java's); None for no delete."""
+    """What a delete names: an order as ours do, else a key of its own topic; None for no delete.
+
+    A delete without an order takes back messages of the topic that it was sent to, as each that
+    RocketMQ's recall has stored does. Java looks at the key alone.
+    """
     order = find(properties, DELETE_ORDER[:-1])
-    return find(properties, DELETE[:-1]) if order is None else b"\x01" + order
+    if order is not None:
+        return b"\x01" + order
+    name = find(properties, DELETE[:-1])
+    topic = find(properties, REAL_TOPIC[:-1]) or b""
+    return None if name is None else topic + KEY_MARK + name
+
+
+def key_names(topic: bytes, unique_key: bytes) -> tuple[bytes, bytes]:
+    """How a delete without an order names a message, as ``deleted_name`` gives it.
+
+    By its unique key, with the topic before it (RocketMQ 5.3) or without (5.4, and before 5.3).
+    """
+    named = topic + KEY_MARK
+    return named + unique_key, named + topic + b"+" + unique_key
 
 
 INTERNAL = (

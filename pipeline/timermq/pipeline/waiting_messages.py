@@ -37,6 +37,7 @@ from .timer_record import (
     decode_timer,
     deleted_name,
     is_position,
+    key_names,
     order_name,
 )
 
@@ -261,8 +262,8 @@ def asked_for(record: bytes) -> str | None:
 def names_of(one: Waiting) -> set[bytes | tuple[int, bytes]]:
     """How a delete names a message: ours by its order, RocketMQ's by slot and key."""
     facts = one.facts
-    full = facts.destination.topic.encode() + b"+" + one.unique_key
-    return {order_name(facts.order_py), (facts.out_ms, one.unique_key), (facts.out_ms, full)}
+    by_key = key_names(facts.destination.topic.encode(), one.unique_key)
+    return {order_name(facts.order_py), *((facts.out_ms, name) for name in by_key)}
 
 
 def _came_later(arrived: Sequence[bytes], one: Waiting) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from timermq.pipeline.already_done import AlreadyDone, ForeignKey, contains
-from timermq.pipeline.timer_record import OUT, REAL_TOPIC, ROLL_TIMES, order_name
+from timermq.pipeline.timer_record import KEY_MARK, OUT, REAL_TOPIC, ROLL_TIMES, order_name
 from timermq.timerstore.properties import UNIQ_KEY_NAME
 
 from .byte_arrays import Flags, Places, Values, are_in, joined
@@ -100,7 +100,7 @@ class Deletes:
         return contains(self.key_slots, out_ms)
 
     def cover_keys(self, chunk: RecordChunk, timers: TimerArrays) -> Flags:
-        """Which messages are taken back by their key, with the topic before it or without."""
+        """Which messages are taken back by their key: as ``key_names``."""
         found = np.zeros(len(chunk), np.bool_)
         among = self.may_cover_keys(timers.out_ms)
         if among.any():
@@ -108,8 +108,9 @@ class Deletes:
             slots = pa.array(timers.out_ms[among]).cast(pa.string()).cast(pa.binary())
             keys = _value(rows, UNIQ_KEY_NAME)
             topics = timers.topics().cast(pa.binary()).filter(pa.array(among)).fill_null(b"")
-            named = are_in(joined(slots, _MARK, keys), self.keys)
-            found[among] = named | are_in(joined(slots, _MARK, topics, b"+", keys), self.keys)
+            named = joined(slots, _MARK, topics, KEY_MARK)
+            found[among] = are_in(joined(named, keys), self.keys)
+            found[among] |= are_in(joined(named, topics, b"+", keys), self.keys)
         return found
 
 

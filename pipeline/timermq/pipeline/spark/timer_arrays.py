@@ -19,6 +19,7 @@ from timermq.pipeline.timer_record import (
     DELETE_ORDER,
     DELIVER,
     DELIVER_SIZE,
+    KEY_MARK,
     MS_DIGITS,
     ORDER,
     OUT,
@@ -223,7 +224,10 @@ def _read_one(made: TimerArrays, chunk: RecordChunk, row: int, precision_ms: int
 def deleted_names(chunk: RecordChunk) -> Values:
     """What deletes name, null for others: as ``deleted_name``."""
     orders = chunk.found.value(DELETE_ORDER[:-1])
-    return first_of(joined(b"\x01", orders), chunk.found.value(DELETE[:-1]))
+    topics = chunk.found.value(REAL_TOPIC[:-1]).fill_null(b"")
+    return first_of(
+        joined(b"\x01", orders), joined(topics, KEY_MARK, chunk.found.value(DELETE[:-1]))
+    )
 
 
 def deleted_orders(chunk: RecordChunk) -> tuple[Places, Flags]:

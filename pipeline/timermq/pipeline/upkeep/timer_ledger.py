@@ -28,6 +28,7 @@ from timermq.pipeline.timer_record import (
     REAL_TOPIC,
     ROLL_TIMES,
     deleted_name,
+    key_names,
     order_name,
 )
 from timermq.pipeline.torn_move import makes_way_for, takes_the_place
@@ -179,7 +180,7 @@ def _effect(record: LogRecord, *, is_timer: bool, is_delete: bool) -> int:
         return ROLLED
     if is_delete:
         # The delete of no message takes the place of what was lost: see lost_origins.
-        return ROLLED if deleted_name(record.properties) == NO_NAME else CANCELLED
+        return ROLLED if find(record.properties, DELETE[:-1]) == NO_NAME else CANCELLED
     return MOVED
 
 
@@ -191,7 +192,7 @@ def foreign_name(data: bytes) -> int:
 def delete_names(properties: bytes, topic: bytes, order_py: int) -> list[int]:
     """The hashes of all names by which a delete may name a waiting record."""
     unique_key = find(properties, UNIQ_KEY_NAME) or b""
-    return [_hash(one) for one in (order_name(order_py), unique_key, topic + b"+" + unique_key)]
+    return [_hash(one) for one in (order_name(order_py), *key_names(topic, unique_key))]
 
 
 def bucket_of(name: int) -> int:

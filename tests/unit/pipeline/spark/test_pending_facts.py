@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from timermq.pipeline.already_done import AlreadyDone, foreign_key_in, pending_key
 from timermq.pipeline.spark.pending_facts import Bounds, Deletes, Handled, fires
 from timermq.pipeline.spark.timer_arrays import read_timers
-from timermq.pipeline.timer_record import order_name, timer_tail
+from timermq.pipeline.timer_record import KEY_MARK, order_name, timer_tail
 from timermq.timerstore.message import Message
 from timermq.timerstore.record import encode_record
 from unit.pipeline.spark.drawn_records import SLOT_MS, V4
@@ -19,7 +19,10 @@ from unit.pipeline.spark.test_timer_arrays import chunk_of, of_timers
 _SLOTS = st.sampled_from((SLOT_MS, SLOT_MS + 1000))
 _NAMES = st.one_of(
     st.integers(0, 5).map(order_name),
-    st.sampled_from((b"u", b"T+u", b"T+", b"\x01007", b"\x01" + b"9" * 20, b"\x01", b"x")),
+    st.sampled_from((b"\x01007", b"\x01" + b"9" * 20, b"\x01", b"x", b"u", b"T+u")),
+    st.tuples(
+        st.sampled_from((b"T", b"V")), st.sampled_from((b"u", b"T+u", b"T+", b"V+u", b"x"))
+    ).map(KEY_MARK.join),
 )
 
 
@@ -30,7 +33,7 @@ _NAMES = st.one_of(
     ),
 )
 def test_cover(deletes: list[tuple[int, bytes]], timers: list[tuple[int, int, str]]) -> None:
-    """A delete takes out, in its slot, the order that it names, the key, or topic and key."""
+    """A delete takes out, in its slot, the order that it names, or a key of its topic."""
     found = Deletes.of(np.array([one[0] for one in deletes], np.int64), [one[1] for one in deletes])
     records = of_timers(
         *(
@@ -52,8 +55,8 @@ def test_cover(deletes: list[tuple[int, bytes]], timers: list[tuple[int, int, st
     assert [
         not {
             (slot_ms, order_name(order)),
-            (slot_ms, key.encode()),
-            (slot_ms, b"T+" + key.encode()),
+            (slot_ms, b"T\x03" + key.encode()),
+            (slot_ms, b"T\x03T+" + key.encode()),
         }
         & named
         for slot_ms, order, key in timers

@@ -2,7 +2,8 @@ r"""What is known by names: RocketMQ's deliveries and rolls, and deletes as its 
 
 They name no position. RocketMQ's record of a message keeps the keys of the waiting one: real topic,
 unique key, slot and number of rolls tell which it was, and where several have the same keys, how
-many of them. A delete names a unique key, with or without its topic, of a message in its slot.
+many of them. A delete names a unique key, with or without the topic, of a message in its slot
+and of its topic.
 
 Names cost a reading of the log with its properties, so they are asked for only when there is
 something to ask: a message that nothing else explains, a delete by name, a unit of RocketMQ's.
@@ -100,14 +101,20 @@ def named_timers(
     known = positions.join(named, "key").persist(StorageLevel.DISK_ONLY)
     # One whose own record could not be read took nothing back.
     deletes = known.where("delete_key IS NOT NULL AND set_aside = 0")
-    by_name = deletes.groupBy("out_ms", "delete_key").agg(F.min("named_ms").alias("delete_ms"))
+    by_name = deletes.groupBy("out_ms", "real_topic", "delete_key").agg(
+        F.min("named_ms").alias("delete_ms")
+    )
     waiting = known.where(f"record_kind <= {Kind.NAMED_DELETE:d}").drop("delete_key")
     for column, name in (
         ("by_key_ms", "unique_id"),
         ("by_topic_ms", "concat(real_topic, '+', unique_id)"),
     ):
-        deleted = by_name.selectExpr("out_ms", "delete_key AS name", f"delete_ms AS {column}")
-        waiting = waiting.withColumn("name", F.expr(name)).join(deleted, ["out_ms", "name"], "left")
+        deleted = by_name.selectExpr(
+            "out_ms", "real_topic", "delete_key AS name", f"delete_ms AS {column}"
+        )
+        waiting = waiting.withColumn("name", F.expr(name)).join(
+            deleted, ["out_ms", "real_topic", "name"], "left"
+        )
     waiting = waiting.join(taken_back.withColumn("is_taken_back", F.lit(True)), "order_py", "left")
     same = Window.partitionBy(*_KEY)
     return waiting.join(foreign, _KEY, "left").withColumns(
