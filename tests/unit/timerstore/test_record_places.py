@@ -9,12 +9,14 @@ import pytest
 
 from forged_stores import FORGERY_OPTIONS, Forgery, forged
 from small_store import ROOT, message, open_store, put_bodies, read_bodies
+from timermq.timerstore import redispatch
 from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.log_scrub import LogScrub
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.record import decode_record
 from timermq.timerstore.record_layout import BODY_AT, BODY_LENGTH_AT, FIXED_SIZE_V1
+from timermq.timerstore.record_spans import record_spans
 from timermq.timerstore.seal_reader import remove_seals
 
 
@@ -76,9 +78,10 @@ def test_behind_the_newest_record() -> None:
     assert store.put([message()])[0].queue_offset == 2
 
 
-def test_without_the_unit_of_the_damaged_message() -> None:
-    """The next unit of the queue that the body names is of another record."""
-    case = Forgery()
+@pytest.mark.parametrize(("topic", "queue_id"), [("T", 0), ("U", 7)])
+def test_without_the_unit_of_the_damaged_message(topic: str, queue_id: int) -> None:
+    """The queue that the body names has another record in that place, or never was."""
+    case = Forgery(topic=topic, queue_id=queue_id)
     case.stop()
     case.damage()
     case.remove("P")
@@ -101,9 +104,13 @@ def test_a_wrong_unit_of_the_damaged_message() -> None:
     assert [*bodies(store)][-3:] == BEHIND
 
 
-def test_records_of_lost_queues_are_found() -> None:
-    """Nothing shows where the damaged message ends, and the next unit is of a later record."""
-    case = Forgery(holder_count=0)
+def test_records_of_lost_queues_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing shows where the damaged message ends, and the next unit is of a later record.
+
+    Units that were made again before they are met are not all of their queue.
+    """
+    monkeypatch.setattr(redispatch, "GATHER_COUNT", 1)
+    case = Forgery(holder_count=0, is_last=True)
     case.put(b"x" * 900)
     put_bodies(case.store, *"cd")
     put_bodies(case.store, "q", topic="Q")
@@ -115,6 +122,36 @@ def test_records_of_lost_queues_are_found() -> None:
     store = case.open()
     assert [*bodies(store)][-3:] == BEHIND
     assert read_bodies(store)[-2:] == ["c", "d"]
+
+
+def test_a_sealed_head_tells_where_its_record_ends() -> None:
+    """No unit shows the damaged message; the length of its topic is what is damaged."""
+    case = Forgery()
+    at = case.holders[0]
+    _, topic_at, _, size = record_spans(case.store.commit_log.read(at, 2_000))
+    case.stop()
+    case.write(at + topic_at - 1, bytes(size - topic_at + 1))
+    case.remove("P")
+    case.remove("T")
+    log = open_store(case.disk, case.clock, FORGERY_OPTIONS, read_only=True).commit_log
+    reading = LogReading(log, log.min_offset, purpose="a test")
+
+    assert "forged" not in [decode_record(data).body.decode() for _, data in reading]
+    assert (reading.holes[0].position, reading.holes[0].end) == (at, at + size)
+
+
+def test_the_end_of_a_queue_before_the_end_of_the_log() -> None:
+    """Newer records are in their queues, so what the body holds would be too."""
+    case = Forgery(is_last=True)
+    filled = case.store.commit_log.segment_size - case.store.commit_log.max_offset
+    put_bodies(case.store, "z" * filled, topic="Q")
+    case.stop()
+    case.damage()
+    case.remove("P")
+    store = open_store(case.disk, case.clock, FORGERY_OPTIONS, read_only=True)
+
+    assert store.commit_log.min_offset < store.commit_log.max_offset // 2
+    assert "forged" not in [*bodies(store)]
 
 
 def test_the_scrub_puts_no_unit_right_by_what_a_body_holds() -> None:

@@ -20,6 +20,7 @@ from .log_scan import LogScan
 from .mapped_file import MappedFile
 from .mapped_file_queue import MappedFileQueue
 from .old_bytes import OldBytes
+from .queue_register import QueueRegister
 from .record import decode_record
 from .record_block import Places, RecordBlock, joined_runs
 from .record_check import CheckKind, CheckResult, check_record
@@ -116,9 +117,9 @@ class CommitLog:
         """The log is as this program left it: what is read is compared with its seals first."""
         self.old.begin(self.max_offset)
 
-    def ask_queues(self, queues: ConsumeQueueTable) -> None:
-        """Let whoever reads behind damage ask the units of these queues."""
-        self.places = RecordPlaces(lambda: queues, self._sealed_size)
+    def ask_queues(self, queues: ConsumeQueueTable, register: QueueRegister) -> None:
+        """Let whoever reads behind damage ask the units of these queues, and which there were."""
+        self.places = RecordPlaces(lambda: queues, register, self._sealed_size)
 
     def forget_seals(self) -> None:
         """Another program may have written the log since (blocking).
@@ -262,11 +263,11 @@ class CommitLog:
     def _sealed_size(self, phy_offset: int) -> int:
         """The size that an old record states whose head is as it was written; 0 of any other."""
         end = phy_offset + PHY_OFFSET_AT + 8
-        if end > self.old.end or not self.old.compare(phy_offset, end):
+        if not self.old.is_sealed(phy_offset, end):
             return 0
         data = self.read(phy_offset, end - phy_offset)
         is_head = int.from_bytes(data[PHY_OFFSET_AT:]) == phy_offset
-        return int.from_bytes(data[:4]) if is_head and self.old.is_proved(phy_offset, end) else 0
+        return int.from_bytes(data[:4]) if is_head else 0
 
     # -- writing ------------------------------------------------------------------------------
 

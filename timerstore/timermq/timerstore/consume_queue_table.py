@@ -12,6 +12,9 @@ from .disk import Disk, is_out_of_files
 from .errors import StoreFormatError
 from .unit_scan import has_file_of
 
+QueueKey = tuple[str, int]
+"""Topic and queue id."""
+
 CLEANED_COUNT = 64
 """Queues that are cleaned between two checkpoints: two milliseconds without files that go."""
 

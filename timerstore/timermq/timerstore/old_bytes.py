@@ -93,6 +93,21 @@ class OldBytes:
         parts = self._stretches(first, min(end, self._end))
         return all(start in self._proved for _, start, _ in parts)
 
+    def is_sealed(self, first: int, end: int) -> bool:
+        """Whether all of [first, end), in one segment, is as it was sealed when it was written.
+
+        Raises:
+            OSError: The disk failed.
+        """
+        segment, seals = self.files.segment_at(first), self.files.seals
+        return (
+            segment is not None
+            and seals is not None
+            and end <= self._end
+            and self.compare(first, end)
+            and seals.prove(segment.start, first, end)
+        )
+
     def _stretches(self, first: int, end: int) -> Iterator[tuple[MappedFile, int, int]]:
         """The stretches that hold [first, end): their segment, where they begin and end."""
         while first < end:

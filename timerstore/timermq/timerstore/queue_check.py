@@ -22,6 +22,7 @@ import attrs
 
 from .commit_log import CommitLog
 from .consume_queue import ConsumeQueue
+from .consume_queue_table import QueueKey
 from .delay_levels import SCHEDULE_TOPIC
 from .errors import StoreFormatError
 from .log_holes import Hole
@@ -30,7 +31,7 @@ from .log_record import LogRecord, read_log_record
 from .lost_records import LostRecords, PlacedUnit
 from .queue_unit import UNIT
 from .record_check import CheckKind
-from .redispatch import QueueKey, queue_unit
+from .redispatch import queue_unit
 from .store_files import StoreFiles
 from .topic_queue import queue_refusal
 from .unit_blocks import UnitBlocks

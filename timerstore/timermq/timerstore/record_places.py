@@ -9,10 +9,10 @@ head is damaged, these tell where it ends, in this order:
   shows, or nothing.
 
 Where none of them does, reading goes on at the next place at which a unit shows a record and a good
-one stands. What looks like a record before that place is one only if its queue is not there to be
-asked. Where no unit shows anything behind the damage, the first thing that looks like a record
-counts, unless its queue shows another one under its number: that is so behind the newest units, and
-where the queues are lost. There a body can be taken for a record, and nothing can tell.
+one stands. What no unit shows, but looks like a record, is one only if there is a reason that no
+unit shows it: its queue is lost, or it is behind all that queues show. There a body can be taken
+for a record, and nothing can tell. A queue is lost if the list of queues has it (where there is
+one, see ``queue_register``), and there are no units.
 
 The units of the timer log and the entries of the index are not asked: each of them is of a record
 that a queue shows too.
@@ -21,14 +21,16 @@ that a queue shows too.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
+from functools import cached_property
 from typing import NamedTuple
 
 import attrs
 
 from .consume_queue import ConsumeQueue
-from .consume_queue_table import ConsumeQueueTable
+from .consume_queue_table import ConsumeQueueTable, QueueKey
 from .log_holes import is_zero, look_at
+from .queue_register import QueueRegister
 from .queue_unit import FILLER_SIZE, UNIT
 from .record_check import CheckKind, check_record
 from .record_layout import (
@@ -84,6 +86,7 @@ class RecordPlaces:
 
     Args:
         queues: Gives the queues of the store, when they are needed; None where there are none.
+        register: The list of the queues that there were; None where there is none.
         sealed_size: The size that the record at a position states, if its seal says that it is as
             it was written; 0 otherwise.
     """
@@ -91,9 +94,13 @@ class RecordPlaces:
     def __init__(
         self,
         queues: Callable[[], ConsumeQueueTable | None] = lambda: None,
+        register: QueueRegister | None = None,
         sealed_size: Callable[[int], int] = lambda _: 0,
     ) -> None:
+        self.unasked: Set[QueueKey] = frozenset()
+        """Queues that are being made again: they tell nothing yet."""
         self._queues = queues
+        self._register = register
         self._sealed_size = sealed_size
         self._sizes: dict[int, int] = {}
         """Position of a damaged record to its size: its queue may be made again, and tell it only
@@ -115,7 +122,7 @@ class RecordPlaces:
         Raises:
             OSError: The disk failed.
         """
-        return self._size(_Shown(self._queues()), position)
+        return self._size(self._shown(), position)
 
     def forget(self, end: int) -> None:
         """The log ends there: what stood behind is no more."""
@@ -134,7 +141,7 @@ class RecordPlaces:
         Raises:
             OSError: The disk failed.
         """
-        shown = _Shown(self._queues())
+        shown = self._shown()
         end = self._known_end(part, shown, at)
         if end > at and (end == part.limit or part.has_record(end)):
             return None if end == part.limit else end
@@ -149,7 +156,10 @@ class RecordPlaces:
         Raises:
             OSError: The disk failed.
         """
-        return self._next(part, _Shown(self._queues()), first, first)
+        return self._next(part, self._shown(), first, first)
+
+    def _shown(self) -> _Shown:
+        return _Shown(self._queues(), self.unasked, self._register)
 
     def _size(self, shown: _Shown, position: int) -> int:
         size = shown.size_at(position) or self._sizes.get(position, 0)
@@ -196,13 +206,13 @@ class RecordPlaces:
         for position, size in shown.between(part.start + first, part.start + part.limit):
             at = position - part.start
             before = attrs.evolve(part, limit=at, is_whole=False)
-            unshown = next(_looking_good(before, covered, shown.lacks_queue_of), None)
+            unshown = next(_looking_good(before, covered, shown), None)
             if unshown is not None:
                 return unshown
             if part.has_record(at):
                 return at
             covered = max(covered, at + size if size <= part.limit - at else at + 1)
-        found = next(_looking_good(part, covered, shown.allows), None)
+        found = next(_looking_good(part, covered, shown), None)
         return _blank_from(part, covered) if found is None else found
 
 
@@ -217,8 +227,15 @@ class _Place(NamedTuple):
 class _Shown:
     """The records that the queues show, read window by window: for one search."""
 
-    def __init__(self, queues: ConsumeQueueTable | None) -> None:
-        self._queues = queues
+    def __init__(
+        self,
+        queues: ConsumeQueueTable | None,
+        unasked: Set[QueueKey],
+        register: QueueRegister | None,
+    ) -> None:
+        asked = {(one.topic, one.queue_id): one for one in queues or () if not one.is_empty}
+        self._queues = {key: queue for key, queue in asked.items() if key not in unasked}
+        self._register = register
         self._low = self._high = 0
         self._size = WINDOW_SIZE
         self._places: dict[int, int] = {}
@@ -226,13 +243,13 @@ class _Shown:
 
     def size_at(self, position: int) -> int:
         """Size of the record at a position; 0 where none is shown."""
-        if self._queues is not None and not self._low <= position < self._high:
+        if self._queues and not self._low <= position < self._high:
             self._read(position)
         return self._places.get(position, 0)
 
     def between(self, first: int, end: int) -> Iterator[tuple[int, int]]:
         """Position and size of each record in [first, end)."""
-        while self._queues is not None and first < end:
+        while self._queues and first < end:
             if not self._low <= first < self._high:
                 self._read(first)
             low, first = first, self._high
@@ -240,25 +257,32 @@ class _Shown:
                 if low <= position < end:
                     yield position, size
 
-    def lacks_queue_of(self, place: _Place, position: int) -> bool:  # noqa: ARG002 - as `allows`
-        """Whether the queue that a record states is not there."""
-        queue = self._queue(place)
-        return queue is None or queue.is_empty
-
-    def allows(self, place: _Place, position: int) -> bool:
-        """Whether the queue that a record states does not show another one in its place."""
-        queue = self._queue(place)
-        if queue is None or place.queue_offset >= queue.max_offset:
-            return True
+    def allow(self, place: _Place, position: int) -> bool:
+        """Whether a record may be the one of its place that no unit shows, or is shown."""
+        key = (place.topic, place.queue_id)
+        queue = self._queues.get(key)
+        if queue is None:
+            return not self._listed or key in self._listed
+        if place.queue_offset >= queue.max_offset:
+            return position >= self._end
         return [one[0] for one in queue.units(place.queue_offset, 1).tolist()] == [position]
 
-    def _queue(self, place: _Place) -> ConsumeQueue | None:
-        return None if self._queues is None else self._queues.get(place.topic, place.queue_id)
+    @cached_property
+    def _listed(self) -> Set[QueueKey]:
+        """Queues that there were; none where that is not known, as of RocketMQ's stores."""
+        listed = () if self._register is None else self._register.queues()
+        return {(topic, queue_id) for topic, queue_id, _ in listed}
+
+    @cached_property
+    def _end(self) -> int:
+        """Where the newest record ends that any queue shows: all before it are in theirs."""
+        return max(queue.max_physic_offset for queue in self._queues.values())
 
     def _read(self, low: int) -> None:
         self._low, self._high = low, low + self._size
         self._size = min(2 * self._size, WINDOW_SIZE_MAX)
-        found = [place for queue in self._queues or () for place in _places(queue, low, self._high)]
+        queues = self._queues.values()
+        found = [place for queue in queues for place in _places(queue, low, self._high)]
         self._places = dict(sorted(found))
 
 
@@ -274,16 +298,14 @@ def _places(queue: ConsumeQueue, first: int, end: int) -> Iterator[tuple[int, in
         offset += len(packed) // UNIT.size
 
 
-def _looking_good(
-    part: LogPart, first: int, may_count: Callable[[_Place, int], bool]
-) -> Iterator[int]:
+def _looking_good(part: LogPart, first: int, shown: _Shown) -> Iterator[int]:
     """Where from a place on something stands that looks like a record, and may be one."""
     at = first
     while (found := part.view.find(_MAGIC_START, at + MAGIC_AT, part.limit)) >= 0:
         at = found - MAGIC_AT
         place = _place_stated(part, at)
         # Asked first: to compare the checksums of many large bodies takes long.
-        if place is not None and may_count(place, part.start + at) and part.has_record(at):
+        if place is not None and shown.allow(place, part.start + at) and part.has_record(at):
             yield at
         at += 1
 

@@ -11,7 +11,7 @@ import attrs
 
 from .commit_log import CommitLog
 from .consume_queue import ConsumeQueue
-from .consume_queue_table import ConsumeQueueTable
+from .consume_queue_table import ConsumeQueueTable, QueueKey
 from .delay_levels import SCHEDULE_TOPIC
 from .dispatch import unit_tags_code
 from .log_reading import LogReading
@@ -25,9 +25,6 @@ GATHER_COUNT = 4096
 
 NOTES_MAX = 100
 """Records passed over that are told one by one."""
-
-QueueKey = tuple[str, int]
-"""Topic and queue id."""
 
 
 def queue_unit(
@@ -98,6 +95,7 @@ class Redispatch:
             StoreFormatError: The log has changed since it was scanned.
         """
         is_whole_log = first <= self._log.min_offset
+        self._log.places.unasked = frozenset(only or ())
         for one in lost:
             self._run(first, one.hole.position, only, is_whole_log)
             for unit in one.units:
@@ -105,6 +103,7 @@ class Redispatch:
             first = max(first, one.hole.end)
         self._run(first, self._log.max_offset, only, is_whole_log)
         self._write()
+        self._log.places.unasked = frozenset()
 
     def _run(self, first: int, end: int, only: Set[QueueKey] | None, is_whole_log: bool) -> None:
         for phy_offset, data in self._records(first, end, is_scanned=only is None):

@@ -50,14 +50,15 @@ class StoreFiles:
         queues = ConsumeQueueTable(
             disk, root, segment_size=options.mapped_file_size_consume_queue, read_only=read_only
         )
-        log.ask_queues(queues)
+        register = QueueRegister(disk, root)
+        log.ask_queues(queues, register)
         return cls(
             disk=disk,
             root=root,
             log=log,
             queues=queues,
             checkpoint=StoreCheckpoint.open(disk, checkpoint_path(root), read_only=True),
-            register=QueueRegister(disk, root),
+            register=register,
             options=options,
             last_exit_ok=last_exit_ok,
             read_only=read_only,

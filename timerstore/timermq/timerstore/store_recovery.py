@@ -38,7 +38,7 @@ import structlog
 from .boot_note import write_boot_note
 from .commit_log import CommitLog
 from .consume_queue import ConsumeQueue
-from .consume_queue_table import ConsumeQueueTable
+from .consume_queue_table import ConsumeQueueTable, QueueKey
 from .errors import StoreFormatError
 from .filler_record import leave_damaged_sector
 from .log_record import STORE_MS_END, store_ms_of
@@ -49,7 +49,7 @@ from .lost_records import LostRecords, lost_records
 from .queue_check import LMQ_PREFIX, QueueCheck, ends_falsely
 from .record import BLANK_SIZE, MAGIC_V1, MAGIC_V2
 from .record_check import CheckKind
-from .redispatch import QueueKey, Redispatch
+from .redispatch import Redispatch
 from .store_files import StoreFiles
 from .unit_scan import SCAN_COUNT
 

@@ -109,7 +109,7 @@ class LogCheck:
         )
         self.ledger = TimerLedger(self.row.segment_size)
         self._levels_ms = self.options.delay_levels_ms
-        self.queues = AskedQueues(self.disk, self.root, self.options.mapped_file_size_consume_queue)
+        self.queues = AskedQueues(self.disk, self.root, self.options, self.register)
 
     def run(self) -> Findings:
         """Walk over the log and yield what is wrong with it and with the queues."""

@@ -12,8 +12,10 @@ from timermq.timerstore.consume_queue_table import ConsumeQueueTable
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.queue_check import LMQ_PREFIX
+from timermq.timerstore.queue_register import QueueRegister
 from timermq.timerstore.queue_unit import FILLER_SIZE, UNIT
 from timermq.timerstore.record_places import RecordPlaces
+from timermq.timerstore.store_options import StoreOptions
 
 from .segment_row import SegmentRow
 
@@ -96,12 +98,16 @@ class AskedQueues:
     Args:
         disk: Where the store is.
         root: Its directory.
-        segment_size: Bytes of one file of a queue.
+        options: Its settings.
+        register: The list of its queues.
     """
 
-    def __init__(self, disk: Disk, root: str, segment_size: int) -> None:
-        self.places = RecordPlaces(self._opened)
+    def __init__(
+        self, disk: Disk, root: str, options: StoreOptions, register: QueueRegister
+    ) -> None:
+        self.places = RecordPlaces(self._opened, register)
         """What they tell of the places of records."""
+        segment_size = options.mapped_file_size_consume_queue
         self._queues = ConsumeQueueTable(disk, root, segment_size=segment_size, read_only=True)
         self._is_opened = False
 
