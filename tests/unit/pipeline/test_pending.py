@@ -7,7 +7,7 @@ import pytest
 from trio.testing import MockClock
 
 from fakes import START_MS
-from simulation.staged_service import delete_of, timed
+from simulation.staged_service import delete_of, stored_delete, timed
 from timermq.pipeline import PendingTimer, TimerOptions
 from timermq.pipeline.admission import Admitted, TimerAdmission
 from timermq.pipeline.pending import PendingTimers
@@ -201,6 +201,24 @@ async def test_a_new_delete(autojump_clock: MockClock, is_enqueued: bool) -> Non
     rows = [row for row, _ in pending.walk(pending.start, deletes) if row is not None]
 
     assert sorted(set(crash.waiting) - {"m20"}) == names(rows)
+
+
+@pytest.mark.parametrize("is_enqueued", [True, False])
+async def test_a_stored_delete_of_another_topic(
+    autojump_clock: MockClock, is_enqueued: bool
+) -> None:
+    """It takes nothing back, by the key alone or behind the topic; one of the topic does."""
+    crash = await crashed()
+    store = reopen(crash)
+    end = store.enqueue()
+    due_ms = START_MS + 9_000
+    put(store, *(timed(name, due_ms) for name in ("a", "b", "c")))
+    names_of_deletes = (("V", "T+a", "a"), ("V", "b", "b"), ("T", "c", "c"))
+    store.store.put([stored_delete(*one[:2], due_ms, one[2]) for one in names_of_deletes])
+    pending = pending_of(store, store.enqueue(from_offset=end) if is_enqueued else end)
+    rows = list(pending.rows())
+
+    assert sorted([*crash.waiting, "a", "b"]) == names(rows)
 
 
 async def test_what_is_no_timer(autojump_clock: MockClock) -> None:

@@ -11,6 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from broker_rig import BROKER, STORE, TIMER, Peer, Rig, pull_ext, running_broker, send_ext
+from simulation.staged_service import stored_delete
 from timermq.broker.options import TransactionDelay
 from timermq.broker.waiting import message_life
 from timermq.broker.waiting.explain_processor import life_row
@@ -102,6 +103,17 @@ async def test_a_move_that_a_power_cut_cut_short() -> None:
 
     life = explain(rig, "K1")
     assert (life["now"], words(life)) == ("waiting", ["stored", "torn"])
+
+
+async def test_stored_deletes_take_back_what_is_of_their_topic() -> None:
+    """The slot takes it out, and no delete of another topic does."""
+    rig = Rig()
+    rig.send("T", properties=later(5))
+    rig.broker.store.put([stored_delete("V", "T+K1", NOW_MS + 5000, "K1")])
+    assert explain(rig, "K1")["now"] == "waiting"
+
+    rig.broker.store.put([stored_delete("T", "T+K1", NOW_MS + 5000, "K1")])
+    assert explain(rig, "K1")["now"] == "cancelled"
 
 
 async def test_what_was_sent_without_a_delay_is_found_by_its_topic() -> None:
