@@ -34,6 +34,8 @@ INPUTS_PER_BROKER = 300
 """Then a new one: V's timers are over, and the tables fill."""
 STEPS_MAX = 6
 TIME_MAX_MS = 256
+RUN = 12
+"""Times that a request is repeated in one piece."""
 PLACES_MAX = 16
 """Positions of forged records that are remembered."""
 RULES = f"""accounts:
@@ -96,13 +98,14 @@ def seeds() -> list[bytes]:
 def fuzz_one(data: bytes) -> None:
     """Any program: V has not noticed."""
     global _life
-    if _life is None or len(_life.inputs) >= INPUTS_PER_BROKER:
-        if _life is not None:
-            _life.run.end()
-        _life = Life()
+    _life = _life or Life()
     try:
         _life.attack(data)
+        if len(_life.inputs) == INPUTS_PER_BROKER:
+            _life.end()
+            _life = None
     except BaseException as error:
+        assert _life is not None
         life, _life = _life, None
         life.run.end()
         error.add_note(f"{len(life.inputs)} inputs of this broker so far: {life.inputs!r}")
@@ -140,6 +143,8 @@ class Life:
         self.inputs: list[bytes] = []
         self._victim = Victim(self.run)
         self._peer = RecordingSession()
+        self._piece = b""
+        """What is to be sent with what comes next."""
         self._sent = b""
         """All that the intruder has sent: names in it come back to him."""
         self._forged: list[int] = []
@@ -154,6 +159,11 @@ class Life:
             await self._attack(Program(data))
 
         self.run.call(work)
+
+    def end(self) -> None:
+        """See to it that V is still served, and end the broker."""
+        self.run.call(self._victim.use)
+        self.run.end()
 
     async def _begin(self) -> None:
         self._connect()
@@ -175,6 +185,7 @@ class Life:
             else:
                 self._request(program)
             await trio.testing.wait_all_tasks_blocked()
+        self._send_piece()
         await self.run.pass_time(time_ms)
         self._check_told()
         self._victim.check()
@@ -206,10 +217,12 @@ class Life:
             body=body,
             coding=program.pick((Coding.JSON, Coding.ROCKETMQ, Coding.CBOR)),
         )
-        self._ask(command, who)
+        times = RUN if program.number(8) == 1 else 1
+        self._ask(command, who, times=times, waits=program.number(4) == 1)
 
     def _forge(self, program: Program) -> None:
         """Send a body that is shaped like a record where it will stand."""
+        self._send_piece()
         topic = program.pick(loot.FORGED_TOPICS)
         at = self.run.broker.store.commit_log.max_offset + HEAD.size
         properties = loot.forged_properties(
@@ -231,15 +244,28 @@ class Life:
         self._forged.append(at)
         del self._forged[:-PLACES_MAX]
 
-    def _ask(self, command: Command, who: str) -> None:
+    def _ask(self, command: Command, who: str, *, times: int = 1, waits: bool = False) -> None:
+        """Send it, perhaps so many times, perhaps with what comes next, as one piece."""
         try:
-            data = encode_frame(sign(command, who))
-            frames = FrameConnection(frame_size_max=1 << 16, decode_send=decode_signed_send)
-            frames.receive_data(data)
-            requests = frames.requests()
-        except (LocalProtocolError, RemoteProtocolError, UnicodeError):
-            return
+            self._piece += encode_frame(sign(command, who)) * times
+        except (LocalProtocolError, UnicodeError):
+            return  # no client can write that
+        if not waits:
+            self._send_piece()
+
+    def _send_piece(self) -> None:
+        data, self._piece = self._piece, b""
         self._sent += data
+        # Sends that are alike are read as one, however few they are.
+        frames = FrameConnection(
+            frame_size_max=1 << 16, run_count_min=2, decode_send=decode_signed_send
+        )
+        frames.receive_data(data)
+        try:
+            requests = frames.requests()
+        except RemoteProtocolError as error:
+            assert error.close
+            return
         session = self._peer.session
         for answer in self.run.broker.dispatcher.handle(session, requests):
             session.send(answer)

@@ -74,8 +74,11 @@ class VirtualRun:
         await trio.testing.wait_all_tasks_blocked()
 
     def _run(self) -> None:
-        with capture_logs():
-            trio.run(self._serve, clock=self._clock)
+        try:
+            with capture_logs():
+                trio.run(self._serve, clock=self._clock)
+        finally:
+            self._ready.set()
 
     async def _serve(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
