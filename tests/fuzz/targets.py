@@ -15,6 +15,7 @@ from fuzz import (
     frames,
     headers,
     histories,
+    intruder,
     json_bodies,
     json_files,
     packed_bodies,
@@ -58,6 +59,7 @@ TARGETS = {
         access_files,
         histories,
         requests,
+        intruder,
     )
 }
 
