@@ -21,6 +21,7 @@ from timermq.remoting.codes import LanguageCode
 
 from .group_notices import GroupNotices
 from .session import Session
+from .speaker import Speaker
 
 log = structlog.get_logger("timermq.broker.client_registry")
 
@@ -63,6 +64,8 @@ class ClientChannelInfo:
     version: int
     last_update: float
     """trio's time of the newest heartbeat."""
+    speaker: Speaker
+    """Who spoke in it."""
 
 
 @attrs.define(kw_only=True)
@@ -276,6 +279,7 @@ class ClientRegistry:
             language=session.language,
             version=session.version,
             last_update=self._current_time(),
+            speaker=session.speaker,
         )
 
     def _sharing(self, group: str) -> list[Session]:

@@ -8,7 +8,8 @@ does every mistake of ours: a request is always answered unless it is one-way.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 
 import structlog
 
@@ -28,6 +29,7 @@ from .refusal import RefusedError
 from .security.access_control import AccessControl
 from .sending.send_processor import SEND_CODES, SendProcessor, SessionReceived
 from .session import Session
+from .speaker import UNLIMITED, Speaker
 
 Handler = Callable[[Session, Command], Command | None]
 """A processor's entrance: the answer, or None when it comes later through the session."""
@@ -87,7 +89,7 @@ class Dispatcher:
             The answers that can go now, each with its session; sends first.
         """
         sends: list[SessionReceived] = []
-        others: list[tuple[Session, Command]] = []
+        others: list[tuple[Session, Speaker, Command]] = []
         for session, requests in chunks:
             try:
                 self._sort(session, requests, sends, others)
@@ -96,7 +98,8 @@ class Dispatcher:
                 # through those of one ends that one; what came before it is done.
                 _give_up(session)
         answers = self._handle_sends(sends) if sends else []
-        for session, command in others:
+        for session, speaker, command in others:
+            session.speaker = speaker
             answer = self._handle_one(session, command)
             if answer is not None and not command.is_oneway:
                 answers.append((session, answer))
@@ -117,20 +120,22 @@ class Dispatcher:
         session: Session,
         requests: Sequence[Received],
         sends: list[SessionReceived],
-        others: list[tuple[Session, Command]],
+        others: list[tuple[Session, Speaker, Command]],
     ) -> None:
-        """Put what a session has brought and may ask for where it belongs."""
+        """Put what a session has brought and may ask for where it belongs, with its speaker."""
+        speakers: Iterable[Speaker] = repeat(UNLIMITED)
         if self._access is not None:
-            requests = self._access.admit(session, requests)
-        for request in requests:
+            requests, speakers = self._access.admit(session, requests)
+        for request, speaker in zip(requests, speakers, strict=False):
             if request.flag & FLAG_RESPONSE:
                 if isinstance(request, Command):
                     self._calls.answered(session, request)
                 continue
             if not isinstance(request, Command) or request.code in SEND_CODES:
+                session.speaker = speaker
                 sends.append((session, request))
             else:
-                others.append((session, request))
+                others.append((session, speaker, request))
         if requests:
             session.language, session.version = requests[-1].language, requests[-1].version
 

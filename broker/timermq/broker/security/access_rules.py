@@ -267,17 +267,5 @@ _RULES: Mapping[int, Callable[[AccessRules, Command], Needs]] = {
 }
 """Request code to what it needs; whatever is not here is for administrators."""
 
-SPEAKER_CODES = frozenset(
-    {
-        RequestCode.HEART_BEAT,
-        RequestCode.BULK_OPEN,
-        RequestCode.BULK_STAGE,
-        RequestCode.BULK_HAND_OVER,
-        RequestCode.BULK_STATUS,
-        RequestCode.BULK_DROP,
-    }
-)
-"""Requests behind which it is asked what who sent them may send to; see ``Session.may_send``."""
-
 FREE_CODES = frozenset(_RULES)
 """The codes that are for others than administrators."""
