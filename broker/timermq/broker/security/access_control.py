@@ -25,7 +25,7 @@ import attrs
 import structlog
 import trio
 
-from timermq.remoting.codes import FLAG_RESPONSE, RequestCode, ResponseCode
+from timermq.remoting.codes import FLAG_RESPONSE, RequestCode
 from timermq.remoting.command import Command
 from timermq.remoting.connection import Received, Request
 from timermq.remoting.errors import RemoteProtocolError
@@ -41,6 +41,7 @@ from timermq.timerstore.record import decode_record
 
 from ..answers import refusal_answer
 from ..options import BrokerOptions
+from ..refusal import missing_right
 from ..session import Session
 from ..speaker import NOBODY, UNLIMITED, Speaker
 from .access_rules import AccessRules, AdminOnly, TopicAt, send_needs
@@ -56,9 +57,6 @@ WHITE_MAX = 16_384
 SENDERS_MAX = 65_536
 """Peers whose white addresses, and pairs of account and topic whose rights are remembered; more,
 and remembering begins anew."""
-
-REMARK = "NO_PERMISSION: the request is not signed by an account that may do this"
-"""The whole answer, whatever was wrong."""
 
 _NOBODY = SigningKey("")
 _PULLS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
@@ -345,7 +343,7 @@ def _refusal(command: Command) -> Command | None:
     """The one answer to whatever is not allowed; None for a one-way request."""
     if command.is_oneway:
         return None
-    return command.answer(ResponseCode.NO_PERMISSION, remark=REMARK)
+    return refusal_answer(command, missing_right())
 
 
 def topic_at(store: MessageStore, offset: int) -> str | None:

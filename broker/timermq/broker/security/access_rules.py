@@ -233,6 +233,7 @@ _RULES: Mapping[int, Callable[[AccessRules, Command], Needs]] = {
     RequestCode.SEND_MESSAGE_V2: AccessRules.send_v2,
     RequestCode.SEND_BATCH_MESSAGE: AccessRules.send_v2,
     RequestCode.SEND_MESSAGES: AccessRules.send_items,
+    # Whether it may go to its client is asked where that is looked up.
     RequestCode.SEND_REPLY_MESSAGE: AccessRules.free,
     RequestCode.SEND_REPLY_MESSAGE_V2: AccessRules.free,
     RequestCode.PULL_MESSAGE: AccessRules.pull,

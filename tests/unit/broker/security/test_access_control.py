@@ -14,7 +14,7 @@ from trio.testing import MockClock
 from broker_rig import BROKER, PROPERTIES, RecordingSession, Rig, commands_in, pull_ext, send_ext
 from signed import RULES, SECRET, sign, write_rules
 from timermq.broker.security import access_control
-from timermq.broker.security.access_control import REMARK, AccessStatistics
+from timermq.broker.security.access_control import AccessStatistics
 from timermq.broker.security.plain_acl import PlainAcl, PlainAclError
 from timermq.broker.security.watched_files import AclFiles, Stamp
 from timermq.remoting import (
@@ -31,7 +31,7 @@ from timermq.remoting.send_form import SendRun
 from timermq.remoting.signature import signed_content
 from timermq.remoting.signed_send import SignedSend, decode_signed_send
 
-REFUSED = (16, REMARK)
+REFUSED = (16, "NO_PERMISSION: the request is not signed by an account that may do this")
 SEND_V2 = SendHeader(topic="T", queue_id=0, properties=PROPERTIES.encode()).to_v2()
 
 
