@@ -20,7 +20,7 @@ from timermq.broker.options import BrokerOptions
 from timermq.broker.security.access_control import AccessControl
 from timermq.remoting import Command, FrameConnection, encode_frame
 from timermq.remoting.bodies import HeartbeatData
-from timermq.remoting.bulk import DropParts, HandOver, JobStatus, OpenJob, bulk_request
+from timermq.remoting.bulk import DropParts, HandOver, JobOpened, JobStatus, OpenJob, bulk_request
 from timermq.remoting.connection import Received
 from timermq.remoting.send_form import SendRun
 from timermq.remoting.send_header import SendHeader
@@ -65,11 +65,13 @@ def heartbeat(client_id: str, *groups: str) -> bytes:
 async def test_two_that_open_jobs_at_once(tmp_path: Path, autojump_clock: MockClock) -> None:
     """Jobs are opened later, in tasks: each is of the account that asked for it."""
     async with guarded(tmp_path) as running:
-        await answers_in_one_piece(
+        answers = await answers_in_one_piece(
             running.connect(),
             sign(bulk_request("JV", OpenJob(topics=("V",))), "victimV"),
             sign(bulk_request("JA", OpenJob(topics=("A",))), "accountA"),
         )
+        opened = [read(JobOpened, answers[number]) for number in (0, 1)]
+        assert not any("NO_PERMISSION" in str(one.refused_topics) for one in opened)
         other = SignedDriver(running.connect(), "accountA", "JV")
         assert refusal_in(await other.hand_over()) == "BULK_JOB"
 
