@@ -8,8 +8,7 @@ does every mistake of ours: a request is always answered unless it is one-way.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import repeat
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
@@ -123,21 +122,22 @@ class Dispatcher:
         others: list[tuple[Session, Speaker, Command]],
     ) -> None:
         """Put what a session has brought and may ask for where it belongs, with its speaker."""
-        speakers: Iterable[Speaker] = repeat(UNLIMITED)
+        spoken: Sequence[tuple[Speaker, Sequence[Received]]] = [(UNLIMITED, requests)]
         if self._access is not None:
-            requests, speakers = self._access.admit(session, requests)
-        for request, speaker in zip(requests, speakers, strict=False):
-            if request.flag & FLAG_RESPONSE:
-                if isinstance(request, Command):
-                    self._calls.answered(session, request)
-                continue
-            if not isinstance(request, Command) or request.code in SEND_CODES:
-                session.speaker = speaker
-                sends.append((session, request))
-            else:
-                others.append((session, speaker, request))
-        if requests:
-            session.language, session.version = requests[-1].language, requests[-1].version
+            spoken = self._access.admit(session, requests)
+        for speaker, part in spoken:
+            session.speaker = speaker
+            for request in part:
+                if request.flag & FLAG_RESPONSE:
+                    if isinstance(request, Command):
+                        self._calls.answered(session, request)
+                    continue
+                if not isinstance(request, Command) or request.code in SEND_CODES:
+                    sends.append((session, request))
+                else:
+                    others.append((session, speaker, request))
+            if part:
+                session.language, session.version = part[-1].language, part[-1].version
 
     def _handle_sends(self, sends: list[SessionReceived]) -> list[tuple[Session, Answer]]:
         self.requests.update([send.code for _, send in sends])

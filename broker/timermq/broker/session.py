@@ -42,8 +42,8 @@ class Session:
     unread: Callable[[], int] = lambda: 0
     """Bytes that are queued or being written: what the peer has not made room for."""
     speaker: Speaker = UNLIMITED
-    """Who speaks in the request that is handled now; of sends, which are put together, in the last
-    of them. Set before each: what is done later keeps the one that it began with."""
+    """Who speaks in the request that is handled now; while sends are put, which go together, in
+    what came last. Set before each: what is done later keeps the one that it began with."""
     is_open: bool = True
     language: LanguageCode = LanguageCode.OTHER
     """As in the newest request."""

@@ -61,6 +61,9 @@ and remembering begins anew."""
 _NOBODY = SigningKey("")
 _PULLS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 
+Spoken = tuple[Speaker, list[Received]]
+"""Requests that came one after the other, and who speaks in all of them."""
+
 log = structlog.get_logger("timermq.broker.security.access_control")
 
 
@@ -151,28 +154,23 @@ class AccessControl:
             problem=self._problem,
         )
 
-    def admit(
-        self, session: Session, received: Sequence[Received]
-    ) -> tuple[list[Received], list[Speaker]]:
-        """The requests that may be done, and who speaks in each; a run of sends has one speaker.
-
-        The others are answered by and by.
-        """
-        admitted: list[Received] = []
-        speakers: list[Speaker] = []
+    def admit(self, session: Session, received: Sequence[Received]) -> list[Spoken]:
+        """The requests that may be done, in order; the others are answered by and by."""
+        admitted: list[Spoken] = []
         for one in received:
             if isinstance(one, SendRun):
                 speaker = self._run_speaker(session, one)
+                if speaker is None:
+                    admitted += self.admit(session, requests_of(one))
             else:
                 speaker = self._speaker(session, one)
-            if speaker is not None:
-                admitted.append(one)
-                speakers.append(speaker)
-            elif isinstance(one, SendRun):
-                some, who = self.admit(session, requests_of(one))
-                admitted += some
-                speakers += who
-        return admitted, speakers
+            if speaker is None:
+                continue
+            if admitted and admitted[-1][0] is speaker:
+                admitted[-1][1].append(one)
+            else:
+                admitted.append((speaker, [one]))
+        return admitted
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Answer what is late and read changed files, until cancelled."""
