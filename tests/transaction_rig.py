@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker_rig import RecordingSession, Rig
 from timermq.broker.broker import Broker
 from timermq.broker.client_registry import ClientRegistry
+from timermq.broker.speaker import UNLIMITED, Speaker
 from timermq.remoting import Command
 from timermq.timerstore.record import Record, decode_record
 
@@ -64,9 +65,12 @@ def reply_ext(check: Command, decision: int) -> dict[str, str]:
     }
 
 
-def joined(clients: ClientRegistry, *, group: str = GROUP) -> RecordingSession:
+def joined(
+    clients: ClientRegistry, *, group: str = GROUP, speaker: Speaker = UNLIMITED
+) -> RecordingSession:
     """A producer whose heartbeat has come."""
     peer = RecordingSession()
+    peer.session.speaker = speaker
     clients.register_producer(peer.session, "client", group)
     return peer
 

@@ -19,8 +19,10 @@ import structlog
 from timermq.remoting.bodies import consumer_list
 from timermq.remoting.codes import LanguageCode
 
+from .client_ids import ClientIds
 from .group_notices import GroupNotices
 from .session import Session
+from .speaker import Speaker
 
 log = structlog.get_logger("timermq.broker.client_registry")
 
@@ -63,6 +65,8 @@ class ClientChannelInfo:
     version: int
     last_update: float
     """trio's time of the newest heartbeat."""
+    speaker: Speaker
+    """Who spoke in it."""
 
 
 @attrs.define(kw_only=True)
@@ -111,8 +115,6 @@ class _Memberships:
 
     producer_groups: set[str] = attrs.Factory(set[str])
     consumer_groups: set[str] = attrs.Factory(set[str])
-    client_ids: set[str] = attrs.Factory(set[str])
-    """Of producers: one, of all clients in use."""
 
 
 class ClientRegistry:
@@ -129,8 +131,8 @@ class ClientRegistry:
         self._consumers: dict[str, ConsumerGroupInfo] = {}
         self._producers: dict[str, dict[Session, ClientChannelInfo]] = {}
         self._memberships: dict[Session, _Memberships] = {}
-        self._producer_sessions: dict[str, Session] = {}
-        """Client id to the connection of its newest heartbeat as a producer."""
+        self.ids = ClientIds()
+        """Whose the ids are; to be asked before anything is registered."""
         self.notices = GroupNotices(self._sharing, current_time=current_time)
         """Tells the members of a group that it has changed."""
 
@@ -150,10 +152,6 @@ class ClientRegistry:
         """The connected producers of a group."""
         return dict(self._producers.get(group, {}))
 
-    def producer(self, client_id: str) -> Session | None:
-        """The connection of a client that produces; None when it is not connected."""
-        return self._producer_sessions.get(client_id)
-
     def groups_with(
         self, session: Session, producer_groups: Iterable[str], consumer_groups: Iterable[str]
     ) -> int:
@@ -163,18 +161,15 @@ class ClientRegistry:
             now.consumer_groups.union(consumer_groups)
         )
 
-    def client_ids_with(self, session: Session, client_id: str) -> int:
-        """How many ids a connection has as a producer once it has used this one too."""
-        now = self._memberships.get(session, _Memberships())
-        return len(now.client_ids | {client_id})
-
     def register_producer(self, session: Session, client_id: str, group: str) -> None:
         """A heartbeat named ``group`` among its producer groups."""
-        self._producers.setdefault(group, {})[session] = self._channel_info(session, client_id)
-        memberships = self._memberships.setdefault(session, _Memberships())
-        memberships.producer_groups.add(group)
-        memberships.client_ids.add(client_id)
-        self._producer_sessions[client_id] = session
+        members = self._producers.setdefault(group, {})
+        before, place = members.get(session), (session, group)
+        if before is not None:
+            self.ids.leave(before.client_id, before.speaker, place)
+        members[session] = member = self._channel_info(session, client_id)
+        self.ids.join(client_id, member.speaker, place)
+        self._memberships.setdefault(session, _Memberships()).producer_groups.add(group)
 
     def register_consumer(
         self, session: Session, client_id: str, heartbeat: ConsumerHeartbeat
@@ -193,7 +188,11 @@ class ClientRegistry:
                 consume_from_where=heartbeat.consume_from_where,
                 notify=heartbeat.notify,
             )
-        is_new = info.join(session, self._channel_info(session, client_id))
+        before, member = info.members.get(session), self._channel_info(session, client_id)
+        if before is not None:
+            self.ids.leave(before.client_id, before.speaker)
+        self.ids.join(client_id, member.speaker)
+        is_new = info.join(session, member)
         self._memberships.setdefault(session, _Memberships()).consumer_groups.add(heartbeat.group)
         changed = is_new
         if not heartbeat.without_sub:
@@ -220,7 +219,9 @@ class ClientRegistry:
             memberships.producer_groups.discard(group)
         members = self._producers.get(group)
         if members is not None:
-            members.pop(session, None)
+            member = members.pop(session, None)
+            if member is not None:
+                self.ids.leave(member.client_id, member.speaker, (session, group))
             if not members:
                 del self._producers[group]
 
@@ -235,6 +236,7 @@ class ClientRegistry:
         member = info.leave(session)
         if member is None:
             return
+        self.ids.leave(member.client_id, member.speaker)
         log.info(
             "consumer left",
             group=group,
@@ -250,9 +252,6 @@ class ClientRegistry:
         """The connection is closed: forget everything that it had registered."""
         memberships = self._memberships.pop(session, None)
         if memberships is not None:
-            for client_id in memberships.client_ids:
-                if self._producer_sessions.get(client_id) is session:
-                    del self._producer_sessions[client_id]
             for group in sorted(memberships.producer_groups):
                 self.unregister_producer(session, group)
             for group in sorted(memberships.consumer_groups):
@@ -276,6 +275,7 @@ class ClientRegistry:
             language=session.language,
             version=session.version,
             last_update=self._current_time(),
+            speaker=session.speaker,
         )
 
     def _sharing(self, group: str) -> list[Session]:

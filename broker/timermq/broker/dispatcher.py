@@ -28,6 +28,7 @@ from .refusal import RefusedError
 from .security.access_control import AccessControl
 from .sending.send_processor import SEND_CODES, SendProcessor, SessionReceived
 from .session import Session
+from .speaker import UNLIMITED, Speaker
 
 Handler = Callable[[Session, Command], Command | None]
 """A processor's entrance: the answer, or None when it comes later through the session."""
@@ -87,7 +88,7 @@ class Dispatcher:
             The answers that can go now, each with its session; sends first.
         """
         sends: list[SessionReceived] = []
-        others: list[tuple[Session, Command]] = []
+        others: list[tuple[Session, Speaker, Command]] = []
         for session, requests in chunks:
             try:
                 self._sort(session, requests, sends, others)
@@ -96,7 +97,8 @@ class Dispatcher:
                 # through those of one ends that one; what came before it is done.
                 _give_up(session)
         answers = self._handle_sends(sends) if sends else []
-        for session, command in others:
+        for session, speaker, command in others:
+            session.speaker = speaker
             answer = self._handle_one(session, command)
             if answer is not None and not command.is_oneway:
                 answers.append((session, answer))
@@ -117,22 +119,25 @@ class Dispatcher:
         session: Session,
         requests: Sequence[Received],
         sends: list[SessionReceived],
-        others: list[tuple[Session, Command]],
+        others: list[tuple[Session, Speaker, Command]],
     ) -> None:
-        """Put what a session has brought and may ask for where it belongs."""
+        """Put what a session has brought and may ask for where it belongs, with its speaker."""
+        spoken: Sequence[tuple[Speaker, Sequence[Received]]] = [(UNLIMITED, requests)]
         if self._access is not None:
-            requests = self._access.admit(session, requests)
-        for request in requests:
-            if request.flag & FLAG_RESPONSE:
-                if isinstance(request, Command):
-                    self._calls.answered(session, request)
-                continue
-            if not isinstance(request, Command) or request.code in SEND_CODES:
-                sends.append((session, request))
-            else:
-                others.append((session, request))
-        if requests:
-            session.language, session.version = requests[-1].language, requests[-1].version
+            spoken = self._access.admit(session, requests)
+        for speaker, part in spoken:
+            session.speaker = speaker
+            for request in part:
+                if request.flag & FLAG_RESPONSE:
+                    if isinstance(request, Command):
+                        self._calls.answered(session, request)
+                    continue
+                if not isinstance(request, Command) or request.code in SEND_CODES:
+                    sends.append((session, request))
+                else:
+                    others.append((session, speaker, request))
+            if part:
+                session.language, session.version = part[-1].language, part[-1].version
 
     def _handle_sends(self, sends: list[SessionReceived]) -> list[tuple[Session, Answer]]:
         self.requests.update([send.code for _, send in sends])

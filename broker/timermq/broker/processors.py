@@ -151,7 +151,11 @@ class Processors:
                 resets=tables.resets,
             ),
             lock=LockProcessor(
-                broker_name=options.broker_name, topics=topics, groups=groups, locks=tables.locks
+                broker_name=options.broker_name,
+                topics=topics,
+                groups=groups,
+                locks=tables.locks,
+                ids=tables.clients.ids,
             ),
             send_back=SendBackProcessor(
                 options=options,
@@ -187,7 +191,7 @@ class Processors:
             ),
             reply=ReplyProcessor(
                 options=options,
-                clients=tables.clients,
+                ids=tables.clients.ids,
                 calls=tables.calls,
                 address=address,
                 message_size_max=store.options.max_message_size,

@@ -19,3 +19,12 @@ class RefusedError(Exception):
         self.rule = rule
         self.remark = f"{rule}: {text}"
         super().__init__(self.remark)
+
+
+def missing_right() -> RefusedError:
+    """The one refusal of whatever somebody may not do, whichever right he lacks (16)."""
+    return RefusedError(
+        ResponseCode.NO_PERMISSION,
+        "NO_PERMISSION",
+        "the request is not signed by an account that may do this",
+    )

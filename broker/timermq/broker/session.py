@@ -15,6 +15,7 @@ from timermq.remoting.codes import LanguageCode
 from timermq.timerstore.message import pack_host
 
 from .answers import Answer
+from .speaker import UNLIMITED, Speaker
 
 OPAQUE_MAX = 2**31 - 1
 """The highest number of a request that we send ourselves."""
@@ -40,11 +41,9 @@ class Session:
     """Close the connection soon, for the reason given."""
     unread: Callable[[], int] = lambda: 0
     """Bytes that are queued or being written: what the peer has not made room for."""
-    may_send: Callable[[str], bool] = lambda _: True
-    """Whether who speaks here may send to a topic, and so may see what was sent to it in his
-    group's name; set by access control."""
-    account: str = ""
-    """Who speaks here; empty without access control, and of who may everything. Set with it."""
+    speaker: Speaker = UNLIMITED
+    """Who speaks in the request that is handled now; while sends are put, which go together, in
+    what came last. Set before each: what is done later keeps the one that it began with."""
     is_open: bool = True
     language: LanguageCode = LanguageCode.OTHER
     """As in the newest request."""

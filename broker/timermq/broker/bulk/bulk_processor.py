@@ -32,6 +32,7 @@ from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..sending.message_stamp import MessageStamp
 from ..session import Session
+from ..speaker import Speaker
 from ..topic_config import TopicConfigTable
 from .block_rows import own_size
 from .bulk_job import BulkJob
@@ -63,11 +64,11 @@ class BulkProcessor:
 
     def open(self, session: Session, command: Command) -> None:
         """Begin a job, or say how it stands; told when its moment is durable."""
-        name, asked, account = job_of(command), OpenJob.decode(command.body), session.account
+        name, asked, speaker = job_of(command), OpenJob.decode(command.body), session.speaker
 
         async def work() -> Command:
-            job = await self.jobs.open(name, asked.owner, account)
-            self._check_account(session, job, account)
+            job = await self.jobs.open(name, asked.owner, speaker.account)
+            self._check_account(speaker, job)
             configs = {topic: self.topics.get(topic) for topic in asked.topics}
             opened = JobOpened(
                 state=job.state,
@@ -77,7 +78,7 @@ class BulkProcessor:
                     topic: 0 if config is None else config.queue_nums
                     for topic, config in configs.items()
                 },
-                refused_topics=self._refused_topics(session, asked.topics),
+                refused_topics=self._refused_topics(speaker, asked.topics),
             )
             return command.answer(ResponseCode.SUCCESS, body=opened.encode())
 
@@ -101,7 +102,7 @@ class BulkProcessor:
     def hand_over(self, session: Session, command: Command) -> None:
         """Decide a job; told when that is durable, whoever has decided it."""
         job, wanted = self._job(session, job_of(command)), HandOver.decode(command.body)
-        born_host, may_send = session.born_host, session.may_send
+        born_host, may_send = session.born_host, session.speaker.may_send
 
         async def work() -> Command:
             taken = await self.jobs.hand_over(job, wanted, born_host=born_host, may_send=may_send)
@@ -112,7 +113,7 @@ class BulkProcessor:
     def status(self, session: Session, command: Command) -> Command:
         """How far a job is, and some of its refused rows."""
         job, asked = self._job(session, job_of(command)), AskStatus.decode(command.body)
-        self._check_right(session, job)
+        self._check_right(session.speaker, job)
         job.check_fingerprint(asked.fingerprint)
         refused_rows = job.refused_rows(self.timer_store.store.disk)
         rows, following = refused_rows.page(asked.after, asked.limit)
@@ -146,12 +147,12 @@ class BulkProcessor:
             parts_max=PARTS_MAX,
         )
 
-    def _refused_topics(self, session: Session, topics: Iterable[str]) -> dict[str, str]:
+    def _refused_topics(self, speaker: Speaker, topics: Iterable[str]) -> dict[str, str]:
         """The topics that no row can go to, whenever it is adopted."""
         found: dict[str, str] = {}
         for topic in topics:
             try:
-                if not session.may_send(topic):
+                if not speaker.may_send(topic):
                     raise RefusedError(
                         ResponseCode.NO_PERMISSION, "NO_PERMISSION", f"no right to send to {topic}"
                     )
@@ -168,15 +169,16 @@ class BulkProcessor:
             RefusedError: There is none of his; another's is not told from none.
         """
         job = self.jobs.get(name)
-        self._check_account(session, job, session.account)
+        self._check_account(session.speaker, job)
         return job
 
     @staticmethod
-    def _check_account(session: Session, job: BulkJob, account: str) -> None:
+    def _check_account(speaker: Speaker, job: BulkJob) -> None:
         """Refuse another account's job; one without an account is for who may send to all of it."""
+        account = speaker.account
         if not account or job.account == account:
             return
-        if job.account or not job.topics or not all(map(session.may_send, job.topics)):
+        if job.account or not job.topics or not all(map(speaker.may_send, job.topics)):
             raise RefusedError(
                 ResponseCode.INVALID_PARAMETER,
                 "BULK_JOB",
@@ -184,8 +186,8 @@ class BulkProcessor:
             )
 
     @staticmethod
-    def _check_right(session: Session, job: BulkJob) -> None:
-        if not all(map(session.may_send, job.topics)):
+    def _check_right(speaker: Speaker, job: BulkJob) -> None:
+        if not all(map(speaker.may_send, job.topics)):
             raise RefusedError(
                 ResponseCode.NO_PERMISSION, "NO_PERMISSION", "no right to send to a topic of it"
             )

@@ -34,11 +34,9 @@ class ClientProcessor:
     def heartbeat(self, session: Session, command: Command) -> Command:
         """Register what the client says it is; its consumer groups get their retry topics."""
         data = HeartbeatData.decode(command.body)
+        self.clients.ids.check(data.client_id, session.speaker)
         consumer_groups = [one.group_name for one in data.consumers]
-        self._check_count(
-            "groups", self.clients.groups_with(session, data.producer_groups, consumer_groups)
-        )
-        self._check_count("client ids", self.clients.client_ids_with(session, data.client_id))
+        self._check_count(self.clients.groups_with(session, data.producer_groups, consumer_groups))
         for name in (*data.producer_groups, *consumer_groups):
             fault = group_fault(name)
             if fault is not None:
@@ -49,14 +47,14 @@ class ClientProcessor:
             self._register(session, data, consumer)
         return command.answer(ResponseCode.SUCCESS)
 
-    def _check_count(self, what: str, found: int) -> None:
-        """Refuse a heartbeat that would give its connection too many of something."""
+    def _check_count(self, found: int) -> None:
+        """Refuse a heartbeat that would give its connection too many groups."""
         most = self.options.client_groups_max
         if found > most:
             raise RefusedError(
                 ResponseCode.INVALID_PARAMETER,
                 "CLIENT_GROUPS_MAX",
-                f"expected at most {most} {what}, found {found}",
+                f"expected at most {most} groups, found {found}",
             )
 
     def unregister(self, session: Session, command: Command) -> Command:

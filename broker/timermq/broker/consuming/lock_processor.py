@@ -11,6 +11,7 @@ from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.lock_body import LockBatch, MessageQueue, lock_answer
 
+from ..client_ids import ClientIds
 from ..session import Session
 from ..subscription_group import SubscriptionGroupTable
 from ..topic_config import TopicConfigTable
@@ -25,22 +26,25 @@ class LockProcessor:
     topics: TopicConfigTable
     groups: SubscriptionGroupTable
     locks: QueueLockTable
+    ids: ClientIds
 
-    def lock(self, _session: Session, command: Command) -> Command:
+    def lock(self, session: Session, command: Command) -> Command:
         """Lock queues for a client; the answer lists those that it holds.
 
         Queues that are not of this broker are nobody's here. Java locks whatever it is asked to,
         and lets one queue be locked twice under two names.
         """
         batch = LockBatch.decode(command.body)
+        self.ids.check(batch.client_id, session.speaker)
         group = self.groups.find(batch.consumer_group)
         wanted = [queue for queue in dict.fromkeys(batch.mq_set) if self._is_ours(queue)]
         held = self.locks.lock(group.group_name, wanted, batch.client_id)
         return command.answer(ResponseCode.SUCCESS, body=lock_answer(held))
 
-    def unlock(self, _session: Session, command: Command) -> Command:
+    def unlock(self, session: Session, command: Command) -> Command:
         """Give back those of the queues that the client holds."""
         batch = LockBatch.decode(command.body)
+        self.ids.check(batch.client_id, session.speaker)
         self.locks.unlock(batch.consumer_group, batch.mq_set, batch.client_id)
         return command.answer(ResponseCode.SUCCESS)
 

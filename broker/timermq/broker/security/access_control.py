@@ -25,7 +25,7 @@ import attrs
 import structlog
 import trio
 
-from timermq.remoting.codes import FLAG_RESPONSE, RequestCode, ResponseCode
+from timermq.remoting.codes import FLAG_RESPONSE, RequestCode
 from timermq.remoting.command import Command
 from timermq.remoting.connection import Received, Request
 from timermq.remoting.errors import RemoteProtocolError
@@ -41,8 +41,10 @@ from timermq.timerstore.record import decode_record
 
 from ..answers import refusal_answer
 from ..options import BrokerOptions
+from ..refusal import missing_right
 from ..session import Session
-from .access_rules import SPEAKER_CODES, AccessRules, AdminOnly, TopicAt, send_needs
+from ..speaker import NOBODY, UNLIMITED, Speaker
+from .access_rules import AccessRules, AdminOnly, TopicAt, send_needs
 from .failed_logins import FailedLogins, host_of
 from .late_answers import LateAnswers
 from .plain_acl import FILE_SIZE_MAX, Account, PlainAcl, PlainAclError, is_own_topic
@@ -56,11 +58,11 @@ SENDERS_MAX = 65_536
 """Peers whose white addresses, and pairs of account and topic whose rights are remembered; more,
 and remembering begins anew."""
 
-REMARK = "NO_PERMISSION: the request is not signed by an account that may do this"
-"""The whole answer, whatever was wrong."""
-
 _NOBODY = SigningKey("")
 _PULLS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+
+Spoken = tuple[Speaker, list[Received]]
+"""Requests that came one after the other, and who speaks in all of them."""
 
 log = structlog.get_logger("timermq.broker.security.access_control")
 
@@ -118,6 +120,8 @@ class AccessControl:
         """Accounts and the topics that they have sent to."""
         self._stamp = files.stamp()
         self._acl = PlainAcl.parse(files.read(FILE_SIZE_MAX))
+        self._speakers = self._speakers_of(self._acl)
+        """By access key."""
         log.info(
             "access control", accounts=len(self._acl.accounts), white_addresses=len(self._acl.white)
         )
@@ -150,17 +154,22 @@ class AccessControl:
             problem=self._problem,
         )
 
-    def admit(self, session: Session, received: Sequence[Received]) -> list[Received]:
-        """The requests that may be done; the others are answered by and by."""
-        admitted: list[Received] = []
+    def admit(self, session: Session, received: Sequence[Received]) -> list[Spoken]:
+        """The requests that may be done, in order; the others are answered by and by."""
+        admitted: list[Spoken] = []
         for one in received:
-            if not isinstance(one, SendRun):
-                if self._allows(session, one):
-                    admitted.append(one)
-            elif self._allows_run(session, one):
-                admitted.append(one)
+            if isinstance(one, SendRun):
+                speaker = self._run_speaker(session, one)
+                if speaker is None:
+                    admitted += self.admit(session, requests_of(one))
             else:
-                admitted += [each for each in requests_of(one) if self._allows(session, each)]
+                speaker = self._speaker(session, one)
+            if speaker is None:
+                continue
+            if admitted and admitted[-1][0] is speaker:
+                admitted[-1][1].append(one)
+            else:
+                admitted.append((speaker, [one]))
         return admitted
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -196,6 +205,7 @@ class AccessControl:
             self._keep_old(f"reading them failed with {type(error).__name__}")
             return
         self._acl, self._problem = acl, None
+        self._speakers = self._speakers_of(acl)
         self._white.clear()
         self._senders.clear()
         self._untold.clear()
@@ -205,12 +215,19 @@ class AccessControl:
         self._problem = problem
         log.error("access rules not read, the old ones stay in force", reason=problem)
 
-    def _allows(self, session: Session, request: Request) -> bool:
+    def _speakers_of(self, acl: PlainAcl) -> dict[str, Speaker]:
+        return {
+            key: UNLIMITED if account.is_admin else Speaker(key, partial(self._may_send_now, key))
+            for key, account in acl.accounts.items()
+        }
+
+    def _speaker(self, session: Session, request: Request) -> Speaker | None:
+        """Who speaks in a request; None when it may not be done, and is answered otherwise."""
         if request.flag & FLAG_RESPONSE:
-            return True
+            return NOBODY
         acl = self._acl
         if acl.white and self._is_white(session):
-            return True
+            return UNLIMITED
         # The way of nearly all requests, without a dictionary of their parameters.
         if type(request) is SignedSend:
             fields = request.fields
@@ -220,24 +237,29 @@ class AccessControl:
                 and account.signing.is_signature(request.content(), fields.signature)
                 and self._may_send(account, fields.topic)
             ):
-                return True
+                return self._speakers[fields.access_key]
         command = request.to_command() if isinstance(request, PlainSend) else request
         return self._decide(session, command)
 
-    def _allows_run(self, session: Session, run: SendRun) -> bool:
-        """Whether every send of a run may be done; what is wrong with one is found one by one."""
+    def _run_speaker(self, session: Session, run: SendRun) -> Speaker | None:
+        """Who speaks in all sends of a run; None when something is wrong with one of them.
+
+        What that is, is found one by one.
+        """
         if self._acl.white and self._is_white(session):
-            return True
+            return UNLIMITED
         if run.form not in self._signed_forms:
             self._signed_forms[run.form] = SignedForm.of(run.form)
         signed = self._signed_forms[run.form]
         if signed is None:
-            return False
+            return None
         fields = signed.send.fields
         account = self._acl.accounts.get(fields.access_key)
         if account is None or not self._may_send(account, fields.topic):
-            return False
-        return account.signing.are_signatures(signed.contents(run), signed.signatures(run))
+            return None
+        if not account.signing.are_signatures(signed.contents(run), signed.signatures(run)):
+            return None
+        return self._speakers[fields.access_key]
 
     def _may_send(self, account: Account, topic: str) -> bool:
         """Whether an account may send to a topic; remembered where it may."""
@@ -251,11 +273,11 @@ class AccessControl:
         self._senders[key] = None
         return True
 
-    def _decide(self, session: Session, command: Command) -> bool:
+    def _decide(self, session: Session, command: Command) -> Speaker | None:
         access_key = command.ext.get(ACCESS_KEY, "")
         account = self._acl.accounts.get(access_key)
         if account is not None and account.white.matches(host_of(session.remote_address)):
-            return True
+            return UNLIMITED
         # An unknown key takes as long as a wrong signature.
         signing = _NOBODY if account is None else account.signing
         content = signed_content(command.ext, command.body, command.version)
@@ -264,24 +286,22 @@ class AccessControl:
             known = "wrong signature" if account is not None else "unknown key"
             reason = known if access_key else "not signed"
             self.failed_logins.add(session, _refusal(command), reason)
-            return False
-        if account.is_admin or command.code not in self._served:
-            session.account = ""
-            return True
+            return None
         try:
-            if account.allows_all(self._rules.needs(command)):
-                if command.code in SPEAKER_CODES:
-                    session.may_send = partial(self._may_send_now, access_key)
-                    session.account = access_key
-                return True
+            if (
+                account.is_admin
+                or command.code not in self._served
+                or account.allows_all(self._rules.needs(command))
+            ):
+                return self._speakers[access_key]
         except AdminOnly:
             pass
         except RemoteProtocolError as error:
             if not command.is_oneway:
                 session.send(refusal_answer(command, error))
-            return False
+            return None
         self._refuse(session, command, account)
-        return False
+        return None
 
     def _may_send_now(self, access_key: str, topic: str) -> bool:
         """Whether an account may send to a topic by the rules of this moment."""
@@ -321,7 +341,7 @@ def _refusal(command: Command) -> Command | None:
     """The one answer to whatever is not allowed; None for a one-way request."""
     if command.is_oneway:
         return None
-    return command.answer(ResponseCode.NO_PERMISSION, remark=REMARK)
+    return refusal_answer(command, missing_right())
 
 
 def topic_at(store: MessageStore, offset: int) -> str | None:

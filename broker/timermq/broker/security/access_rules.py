@@ -233,6 +233,7 @@ _RULES: Mapping[int, Callable[[AccessRules, Command], Needs]] = {
     RequestCode.SEND_MESSAGE_V2: AccessRules.send_v2,
     RequestCode.SEND_BATCH_MESSAGE: AccessRules.send_v2,
     RequestCode.SEND_MESSAGES: AccessRules.send_items,
+    # Whether it may go to its client is asked where that is looked up.
     RequestCode.SEND_REPLY_MESSAGE: AccessRules.free,
     RequestCode.SEND_REPLY_MESSAGE_V2: AccessRules.free,
     RequestCode.PULL_MESSAGE: AccessRules.pull,
@@ -266,18 +267,6 @@ _RULES: Mapping[int, Callable[[AccessRules, Command], Needs]] = {
     RequestCode.BULK_DROP: AccessRules.free,
 }
 """Request code to what it needs; whatever is not here is for administrators."""
-
-SPEAKER_CODES = frozenset(
-    {
-        RequestCode.HEART_BEAT,
-        RequestCode.BULK_OPEN,
-        RequestCode.BULK_STAGE,
-        RequestCode.BULK_HAND_OVER,
-        RequestCode.BULK_STATUS,
-        RequestCode.BULK_DROP,
-    }
-)
-"""Requests behind which it is asked what who sent them may send to; see ``Session.may_send``."""
 
 FREE_CODES = frozenset(_RULES)
 """The codes that are for others than administrators."""

@@ -5,6 +5,9 @@ sends it to the reply topic of the cluster; it is not stored, but pushed to the 
 confirms it; then the consumer gets its answer. RocketMQ also keeps a copy in the reply topic, which
 nobody reads.
 
+With access control a reply reaches a client of the same account, and with the right to send to the
+reply topic every client. Who lacks it does not learn which clients are there.
+
 Source: Java ``ReplyMessageProcessor``.
 """
 
@@ -25,10 +28,11 @@ from timermq.timerstore.properties import find
 
 from ..admin.client_calls import ClientCalls
 from ..answers import refusal_answer
-from ..client_registry import ClientRegistry
+from ..client_ids import ClientIds
 from ..options import BrokerOptions
-from ..refusal import RefusedError
+from ..refusal import RefusedError, missing_right
 from ..session import Session
+from ..speaker import Speaker
 from ..topic_validator import REPLY_TOPIC_SUFFIX
 
 REPLY_TO_CLIENT = b"REPLY_TO_CLIENT"
@@ -44,7 +48,7 @@ class ReplyProcessor:
     """The processor, and the task that its replies belong to."""
 
     options: BrokerOptions
-    clients: ClientRegistry
+    ids: ClientIds
     calls: ClientCalls
     address: str
     message_size_max: int
@@ -63,21 +67,15 @@ class ReplyProcessor:
         """Hand a reply to the client that waits for it; the answer follows.
 
         Raises:
-            RefusedError: It is no reply, nobody waits for it (1), or too many are under way (2).
+            RefusedError: It is no reply, nobody waits for it (1), it may not be sent to the client
+                (16), or too many are under way (2).
         """
         if command.code == RequestCode.SEND_REPLY_MESSAGE:
             header = SendHeader.from_v1(command)
         else:
             header = SendHeader.from_v2(command)
         self._check(header, command.body)
-        client_id = (find(header.properties, REPLY_TO_CLIENT) or b"").decode()
-        requester = self.clients.producer(client_id)
-        if requester is None:
-            raise RefusedError(
-                ResponseCode.SYSTEM_ERROR,
-                "REPLY_TO_CLIENT",
-                f"no client {ascii(client_id)[:130]} is connected that could wait for a reply",
-            )
+        requester = self._requester(session.speaker, header)
         if self._tasks is None or self._under_way >= REPLIES_MAX:
             raise RefusedError(
                 ResponseCode.SYSTEM_BUSY,
@@ -86,6 +84,21 @@ class ReplyProcessor:
             )
         self._under_way += 1
         self._tasks.start_soon(self._push, session, command, header, requester)
+
+    def _requester(self, speaker: Speaker, header: SendHeader) -> Session:
+        """The connection of the client that a reply is for."""
+        client_id = (find(header.properties, REPLY_TO_CLIENT) or b"").decode()
+        session, owner = self.ids.producer(client_id) or (None, None)
+        is_own = owner is not None and owner.account == speaker.account
+        if not is_own and not speaker.may_send(header.topic):
+            raise missing_right()
+        if session is None:
+            raise RefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                "REPLY_TO_CLIENT",
+                f"no client {ascii(client_id)[:130]} is connected that could wait for a reply",
+            )
+        return session
 
     async def _push(
         self, session: Session, command: Command, header: SendHeader, requester: Session

@@ -192,8 +192,8 @@ class TransactionCheck:
         """The producers of its group that may see it: anybody can register for any group."""
         return [
             session
-            for session in self._clients.producers(half.group)
-            if session.may_send(half.topic)
+            for session, producer in self._clients.producers(half.group).items()
+            if producer.speaker.may_send(half.topic)
         ]
 
     def _ready(self, producers: Sequence[Session]) -> Session | None:

@@ -14,7 +14,7 @@ from trio.testing import MockClock
 from broker_rig import BROKER, PROPERTIES, RecordingSession, Rig, commands_in, pull_ext, send_ext
 from signed import RULES, SECRET, sign, write_rules
 from timermq.broker.security import access_control
-from timermq.broker.security.access_control import REMARK, AccessStatistics
+from timermq.broker.security.access_control import AccessStatistics
 from timermq.broker.security.plain_acl import PlainAcl, PlainAclError
 from timermq.broker.security.watched_files import AclFiles, Stamp
 from timermq.remoting import (
@@ -31,7 +31,7 @@ from timermq.remoting.send_form import SendRun
 from timermq.remoting.signature import signed_content
 from timermq.remoting.signed_send import SignedSend, decode_signed_send
 
-REFUSED = (16, REMARK)
+REFUSED = (16, "NO_PERMISSION: the request is not signed by an account that may do this")
 SEND_V2 = SendHeader(topic="T", queue_id=0, properties=PROPERTIES.encode()).to_v2()
 
 
@@ -638,8 +638,9 @@ async def test_who_registers_as_a_producer_may_see_what_he_may_send(tmp_path: Pa
     for access_key in ("the-admin", "producer", "powerless"):
         peer = RecordingSession()
         rig.handle(sign(rig.command(34, body=body), access_key), peer=peer)
-        seen[access_key] = [peer.session.may_send(topic) for topic in ("T", "U")]
-        last = peer.session
+        last = rig.broker.tables.clients.producers("P")[peer.session].speaker
+        seen[access_key] = [last.may_send(topic) for topic in ("T", "U")]
+        rig.broker.dispatcher.close(peer.session)
     assert seen == {
         "the-admin": [True, True],
         "producer": [True, False],

@@ -9,6 +9,7 @@ from trio.testing import MockClock
 
 from broker_rig import BROKER, STORE, RecordingSession, Rig, running_broker, send_ext
 from timermq.broker.options import BrokerOptions
+from timermq.broker.speaker import UNLIMITED, Speaker
 from timermq.broker.transactions.half_message import decode_half
 from timermq.broker.transactions.transaction_check import Step, next_step
 from timermq.remoting import Command, LanguageCode
@@ -186,8 +187,9 @@ async def test_producers_take_turns() -> None:
 async def test_a_producer_without_the_right_to_the_topic_is_not_asked() -> None:
     """Anybody can register for a group; he does not stand for a producer either."""
     rig = Rig(options=attrs.evolve(BROKER, transaction_check_max=2))
-    stranger = joined(rig.broker.tables.clients)
-    stranger.session.may_send = lambda topic: topic != "T"
+    speaker = Speaker("stranger", lambda topic: topic != "T")
+    stranger = joined(rig.broker.tables.clients, speaker=speaker)
+    stranger.session.speaker = UNLIMITED  # of a later request on its connection
     send_half(rig, "K0")
     for _ in range(3):
         await check(rig)
