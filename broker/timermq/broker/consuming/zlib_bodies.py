@@ -1,13 +1,14 @@
-"""Bodies for clients that know zlib alone: LZ4 and Zstandard are packed anew as they are pulled.
+"""Bodies for clients that know zlib alone: LZ4 and Zstandard are unpacked as they are pulled.
 
 RocketMQ's broker hands bodies out as they came. Its C++ client takes every packed body for zlib and
 ends the whole process on another, or on a damaged one; the Go client hands the packed bytes to the
 program. So a Java producer that is set to LZ4, or anybody who sends nonsense with the flag, kills
-the C++ consumers of its topic. For these two a packed body of another algorithm becomes a zlib one;
-one that does not unpack loses the flag, and the program gets its bytes as they are. For C++ zlib
-bodies are tried as well. The store keeps what the producer sent.
+the C++ consumers of its topic. These two get a body of another algorithm unpacked; of one that does
+not unpack, the program gets the bytes as they are. For C++ zlib bodies are tried as well. The store
+keeps what the producer sent.
 
-Packing takes time that other clients wait for, so an answer ends once it has cost enough.
+Unpacking takes time that other clients wait for, so an answer ends once it has cost enough; packing
+anew would take ten times as long.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from timermq.timerstore.record import QUEUE_OFFSET_AT, SYS_FLAG_AT, decode_recor
 from timermq.timerstore.record_layout import BODY_CRC_MASK, HEAD
 from timermq.timerstore.record_spans import RecordError, head_size, record_spans
 
-UNPACKED_SIZE_MAX = 16 << 20
-"""Bytes that one body may unpack to; with more it counts as one that does not."""
-ANSWER_SIZE_MAX = 4 << 20
-"""Bytes unpacked for one answer; the message that reaches it is the last one. About 50 ms."""
+UNPACKED_SIZE_MAX = 8 << 20
+"""Bytes that one body may unpack to; with more it counts as one that does not. Producers send at
+most 4 MiB, unpacked, unless they are told otherwise. About 20 ms."""
+ANSWER_SIZE_MAX = 1 << 20
+"""Bytes unpacked for one answer; the message that reaches it is the last one."""
 
 _ZLIB_KINDS = (0, SysFlag.COMPRESSION_ZLIB)
-_LEVEL = 1
 _BODY_CRC_AT = HEAD.offset_of("body_crc")
 
 
@@ -58,7 +59,7 @@ def with_zlib_bodies(runs: Sequence[bytes], *, checks_zlib: bool = False) -> Zli
             if is_zlib and not checks_zlib:
                 continue
             records.append(run[done:at])
-            record, size = _repacked(run[at:end], is_zlib=is_zlib)
+            record, size = _readable(run[at:end], is_zlib=is_zlib)
             records.append(record)
             done = end
             unpacked_size += size
@@ -80,17 +81,15 @@ def _packed(run: bytes) -> Iterator[tuple[int, int, bool]]:
         at = end
 
 
-def _repacked(data: bytes, *, is_zlib: bool) -> tuple[bytes, int]:
+def _readable(data: bytes, *, is_zlib: bool) -> tuple[bytes, int]:
     """The record with a body that is readable, and how many bytes were unpacked for it."""
     record = decode_record(data)
-    flags = record.sys_flag & ~COMPRESSION_MASK
+    flags = record.sys_flag & ~COMPRESSION_MASK & ~SysFlag.COMPRESSED
     try:
         unpacked = decompress_body(record, size_max=UNPACKED_SIZE_MAX)
     except RecordError:
-        return _with_body(data, flags & ~SysFlag.COMPRESSED, record.body), UNPACKED_SIZE_MAX
-    if is_zlib:
-        return data, len(unpacked)
-    return _with_body(data, flags, zlib.compress(unpacked, _LEVEL)), len(unpacked)
+        return _with_body(data, flags, record.body), UNPACKED_SIZE_MAX
+    return data if is_zlib else _with_body(data, flags, unpacked), len(unpacked)
 
 
 def _with_body(data: bytes, sys_flag: int, body: bytes) -> bytes:
