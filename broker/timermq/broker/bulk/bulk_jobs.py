@@ -23,6 +23,7 @@ from ..refusal import RefusedError
 from .bulk_job import BulkJob
 from .durable_note import save_note
 from .job_notes import HANDED_OVER, JOB, HandedOverNote, JobNote
+from .job_shares import check_jobs, check_staged
 from .staged_part import StagedPart, blocks_in
 
 DIRECTORY = "timermq-bulk"
@@ -111,7 +112,7 @@ class BulkJobs:
                         "BULK_OWNER", f"job {name} belongs to {job.owner!a}, found {owner!a}"
                     )
                 return job
-            self._check_share(account)
+            check_jobs(self, self._options.bulk_jobs_max, account)
             directory, now_ms = f"{self._root}/{name}", self._now_ms()
             try:
                 changed = self._disk.make_dirs(directory)
@@ -131,15 +132,6 @@ class BulkJobs:
             )
             self._jobs[name] = job
             return job
-
-    def _check_share(self, account: str) -> None:
-        """Refuse a further job; an account may have as many as there is room left for others."""
-        active = [job for job in self._jobs.values() if job.state is not JobState.DONE]
-        room = self._options.bulk_jobs_max - len(active)
-        mine = sum(job.account == account for job in active)
-        if room <= 0 or (account and mine >= room):
-            text = f"expected at most {self._options.bulk_jobs_max} jobs that are not done"
-            raise _busy("BULK_JOBS_MAX", f"{text}, of an account as many as are left for others")
 
     # -- staging ------------------------------------------------------------------------------
 
@@ -206,9 +198,7 @@ class BulkJobs:
     def _check_room(self, job: BulkJob, size: int) -> None:
         if len(job.parts) >= STAGING_PARTS_MAX:
             raise _busy("BULK_PARTS_MAX", f"expected at most {STAGING_PARTS_MAX} parts of a job")
-        size_max = self._options.bulk_staged_size_max
-        if self.staged_size + size > size_max:
-            raise _busy("BULK_STAGED_MAX", f"expected at most {size_max} bytes in all parts")
+        check_staged(self, self._options.bulk_staged_size_max, job.account, size)
         refusal = self._store.writeable()
         if refusal is not None:
             raise _busy("BULK_DISK", refusal)
