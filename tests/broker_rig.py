@@ -48,12 +48,19 @@ PROPERTIES = "UNIQ_KEY\x01K1\x02WAIT\x01true\x02"
 class RecordingSession:
     """A session that keeps what is sent to it."""
 
-    def __init__(self, *, language: LanguageCode = LanguageCode.JAVA) -> None:
+    def __init__(
+        self, *, language: LanguageCode = LanguageCode.JAVA, peer: str = "127.0.0.1"
+    ) -> None:
         self.sent: list[Command] = []
         self._kept = trio.Event()
         self.closed_for: str | None = None
+        self.has_room = True
+        self._waiting: list[Callable[[], None]] = []
         self.session = Session(
-            remote_address="127.0.0.1:40000",
+            remote_address=f"{peer}:40000",
+            has_room=lambda: self.has_room,
+            when_room=self._waiting.append,
+            peer=peer,
             born_host=pack_born_host("127.0.0.1", 40_000),
             queue=self._keep,
             flush=lambda: None,
@@ -67,6 +74,13 @@ class RecordingSession:
         self.sent += commands_in([answer])
         self._kept.set()
         self._kept = trio.Event()
+
+    def tell_room(self) -> None:
+        """The peer has read: what waits for that is called."""
+        self.has_room = True
+        calls, self._waiting[:] = list(self._waiting), []
+        for call in calls:
+            call()
 
     async def wait_sent(self, count: int = 1) -> None:
         """Wait until so much was sent."""
@@ -115,6 +129,7 @@ def open_broker(
         timer_store=TimerMessageStore(store, timer_options, watched),
         options=options,
         clock=watched,
+        work_seconds=trio.current_time,
     )
 
 
@@ -318,16 +333,16 @@ class RunningBroker:
     clock: VirtualClock
     nursery: trio.Nursery
 
-    def connect(self) -> Peer:
+    def connect(self, host: str = "127.0.0.1") -> Peer:
         """A new connection."""
         ours, theirs = trio.testing.memory_stream_pair()
-        self.nursery.start_soon(self.broker.server.serve, ours, ("127.0.0.1", 40_000))
+        self.nursery.start_soon(self.broker.server.serve, ours, (host, 40_000))
         return Peer(theirs)
 
-    def connect_lockstep(self) -> Peer:
+    def connect_lockstep(self, host: str = "127.0.0.1") -> Peer:
         """A new connection without any buffer: what the peer does not read, the broker keeps."""
         ours, theirs = trio.testing.lockstep_stream_pair()
-        self.nursery.start_soon(self.broker.server.serve, ours, ("127.0.0.1", 40_001))
+        self.nursery.start_soon(self.broker.server.serve, ours, (host, 40_001))
         return Peer(theirs)
 
 

@@ -14,6 +14,7 @@ Source: Java ``BrokerController``.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import cached_property
@@ -27,8 +28,6 @@ from timermq.pipeline.clock import Clock, WatchedClock, trio_time_ms
 from timermq.pipeline.system_topics import OWN_TOPICS
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.timer_options import TimerOptions
-from timermq.remoting.plain_send import decode_plain_send
-from timermq.remoting.signed_send import decode_signed_send
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.message_store import MessageStore
@@ -36,17 +35,14 @@ from timermq.timerstore.store_options import StoreOptions
 
 from .broker_statistics import BrokerStatistics
 from .config_table import ConfigSaver
-from .connection import Connection
 from .endpoint import Endpoint
 from .failure import failure_told
+from .front_door import FrontDoor
 from .names.name_server_link import NameServerLinks, open_tcp
 from .names.name_server_tls import over_tls
 from .options import BrokerOptions
 from .processors import Processors
-from .reactor import Reactor
 from .security.access_control import AccessControl
-from .security.tls import Tls
-from .server import Server
 from .tables import make_tables
 from .transactions.transaction_check import TransactionCheck
 from .transactions.transactions import Transactions
@@ -74,6 +70,7 @@ class Broker:
         options: Settings of the broker.
         clock: The wall clock.
         stop_timeout_ms: Bound of a graceful stop.
+        work_seconds: How long this thread has worked so far.
     """
 
     def __init__(
@@ -84,6 +81,7 @@ class Broker:
         options: BrokerOptions,
         clock: WatchedClock,
         stop_timeout_ms: int = STOP_TIMEOUT_MS,
+        work_seconds: Callable[[], float] = time.thread_time,
     ) -> None:
         # A copy: what an operator changes while this broker serves concerns this one alone.
         self.options = options = attrs.evolve(options)
@@ -96,7 +94,7 @@ class Broker:
         self._stop_requested = trio.Event()
         self._timers_done = trio.Event()
         self._adopting = trio.CancelScope()
-        self.tables = make_tables(options, timer_store, clock, endpoint.address)
+        self.tables = make_tables(options, timer_store, clock, endpoint.address, work_seconds)
         self.name_servers = NameServerLinks(
             options.namesrv_addresses, self.tables.own, over_tls(options, open_tcp)
         )
@@ -117,16 +115,19 @@ class Broker:
             store_host=endpoint.store_host,
             saved=self._saver.saved,
         )
-        self.tls = Tls(options, endpoint.sockets)
         self.access = AccessControl.of(options, self.store, self.processors.served())
         self.processors.watch.source.access = self.access
         self.processors.watch.source.open_doors = tuple(options.open_doors())
-        self.processors.watch.source.tls = self.tls
         self.dispatcher = self.processors.dispatcher(self.tables, self.access)
-        self._reactor = Reactor(endpoint.sockets, self.dispatcher, self.tables.durable)
-        self.server = Server(
-            options, self._connect, self.tables.clients, endpoint.sockets, self.tables.rates.look
+        self._front_door = FrontDoor(
+            options,
+            endpoint.sockets,
+            self.tables,
+            self.dispatcher,
+            message_size_max=self.store.options.max_message_size,
         )
+        self.tls, self.server = self._front_door.tls, self._front_door.server
+        self.processors.watch.source.tls = self.tls
         self.store.on_arrival(self.tables.long_polling.notify_message_arriving)
         self.store.on_arrival(self._let_read)
 
@@ -302,12 +303,12 @@ class Broker:
                 services.start_soon(self.tables.clients.notices.run, name="group notices")
                 await services.start(self._saver.run, name="config saver")
                 services.start_soon(self.processors.watch.run, name="watchers")
-                services.start_soon(self.tls.run, name="certificates")
                 if self.access is not None:
                     await services.start(self.access.run, name="access control")
                 await services.start(self.transaction_check.run, name="transaction check")
-                await services.start(self._reactor.run, name="reactor")
-                await services.start(self.server.run, self.endpoint.listeners, name="server")
+                await services.start(
+                    self._front_door.run, self.endpoint.listeners, name="front door"
+                )
                 services.start_soon(self.processors.name_server.run, name="name server")
                 await services.start(self.processors.reply.run, name="replies")
                 services.start_soon(self.name_servers.run, name="registrations")
@@ -348,18 +349,6 @@ class Broker:
                 requests_left=requests.cancelled_caught,
                 timers_left=timers.cancelled_caught,
             )
-
-    def _connect(self, stream: trio.abc.Stream, remote: tuple[str, int]) -> Connection:
-        return Connection(
-            stream,
-            remote,
-            options=self.options,
-            dispatcher=self.dispatcher,
-            durable=self.tables.durable,
-            reactor=self._reactor,
-            tls=self.tls,
-            decode_send=decode_plain_send if self.access is None else decode_signed_send,
-        )
 
     def _topics_changed(self) -> None:
         self._saver.changed()

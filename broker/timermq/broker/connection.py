@@ -1,12 +1,10 @@
 """One client connection: bytes in, requests to the dispatcher, answers out.
 
 From a socket the reactor receives, together with all others. Other streams are received from by a
-task of the connection: it takes all complete frames of what came, hands them to the dispatcher
-together and sends the answers, joined. A second task sends what is queued from elsewhere (held
-pulls, flushed sends, notifications) and what a socket did not take at once. Only one of them sends
-at a time, and whoever does takes what the other has queued along. Queuing is plain code: what a
-peer leaves unread is bounded, and a peer that goes beyond is cut off. A peer that is only slow is
-not read from meanwhile, so it cannot cause more.
+task of the connection. Complete frames go to ``turns``, which have them worked on and queue the
+answers. Another task sends those that did not go at once. Queuing is plain code: what a peer leaves
+unread is bounded, and a peer that goes beyond is cut off. A peer that is only slow is not read from
+meanwhile, nor is one whose requests wait for their turn, so it cannot cause more.
 
 A peer that has closed its sending side still gets the answers that are under way, for a short time.
 """
@@ -28,19 +26,20 @@ from .answers import Answer
 from .dispatcher import Dispatcher
 from .durable_answers import DurableAnswers
 from .options import BrokerOptions
+from .pools import Pools
 from .reactor import Reactor
+from .security.failed_logins import peer_of
 from .security.tls import Tls
 from .session import Session, pack_born_host
+from .turns import Turns
+from .unread_answers import UnreadAnswers
 
 READS_MAX = 8
 """Times that a ready socket is read in one round."""
-
-JOIN_SIZE_MAX = 131_072
-"""Bytes of small answers joined for one write; above, allocating costs more than it saves."""
+FREE_SIZE = 65_536
+"""Bytes of received frames that a connection may have without a share of what all may have."""
 LINGER = 5.0
 """Seconds that a peer has to take the last answers after it closed its sending side."""
-REST_DIVISOR = 16
-"""A connection rests when its peer leaves this part of the limit unread."""
 
 log = structlog.get_logger("timermq.broker.connection")
 
@@ -52,9 +51,12 @@ class Connection:
         stream: The bytes.
         remote: Host and port of the peer.
         options: Limits.
-        dispatcher: Does the work.
+        pools: What all connections share.
+        dispatcher: Is told of the end.
+        turns: Have the requests worked on.
         durable: Answers that wait for the disk; while there are too many, nothing is received.
         reactor: Receives from its sockets; from other streams the connection does.
+        first_frame_size_max: Bytes of a frame before the first request that may be done.
         tls: Makes of the stream what its first byte says; None: it stays plain.
         decode_send: Reads the header of a plain send, with its signature where that is checked.
     """
@@ -65,28 +67,36 @@ class Connection:
         remote: tuple[str, int],
         *,
         options: BrokerOptions,
+        pools: Pools,
         dispatcher: Dispatcher,
+        turns: Turns,
         durable: DurableAnswers,
         reactor: Reactor,
+        first_frame_size_max: int,
         decode_send: DecodeSend = decode_plain_send,
         tls: Tls | None = None,
     ) -> None:
         self._tls = tls
         self._stream = stream
         self._options = options
+        self._pools = pools
         self._dispatcher = dispatcher
+        self._turns = turns
         self._durable = durable
         self._frames = FrameConnection(
-            frame_size_max=options.frame_size_max, decode_send=decode_send
+            frame_size_max=min(first_frame_size_max, options.frame_size_max),
+            decode_send=decode_send,
         )
-        self._output: list[bytes] = []
-        self._output_size = 0
+        self._frames_share = 0
+        """Bytes of received frames that count in the pool."""
+        peer = peer_of(f"{remote[0]}:{remote[1]}")
+        self._output = UnreadAnswers(pools.unread, peer, options.unread_output_size_max)
         self._output_added = trio.Event()
-        self._output_sent = trio.Event()
+        self._progress = trio.Event()
+        """Something was sent or worked on."""
         self._task_count = 0
         self._tasks: trio.Nursery | None = None
         self._is_sending = False
-        self._is_stopping = False
         self._sockets = reactor.sockets
         self._reactor = reactor
         self._file_number: int | None = None
@@ -94,14 +104,11 @@ class Connection:
         self._ended = trio.Event()
         self._rests = False
         """The reactor does not receive from this connection just now."""
-        self._rest_size = options.unread_output_size_max // REST_DIVISOR
-        self._sends_itself = False
-        """The receiving task is sending: to cancel it now would cut a frame in two."""
         self._receiving = trio.CancelScope()
         self._whole = trio.CancelScope()
         self._reason = ""
-        self.active_at = trio.current_time()
-        """trio's time of the last byte received or sent."""
+        self.active_at = self._whole_at = trio.current_time()
+        """trio's time of the last byte received or sent, and of the last whole request."""
         self.session = Session(
             remote_address=f"{remote[0]}:{remote[1]}",
             born_host=pack_born_host(*remote),
@@ -109,7 +116,14 @@ class Connection:
             flush=self._flush,
             start_soon=self._start_soon,
             close=self.close,
-            unread=lambda: self._output_size,
+            unread=lambda: self._output.size,
+            has_room=lambda: self._output.has_room,
+            when_room=self._output.when_room,
+            peer=peer,
+            opened_at=self.active_at,
+            has_more=lambda: self._frames.has_more,
+            more=self._read_requests,
+            waits=self._tell_progress,
         )
 
     async def run(self) -> None:
@@ -132,7 +146,11 @@ class Connection:
             log.exception("connection failed", remote=self.session.remote_address)
         finally:
             self._dispatcher.close(self.session)
+            self._turns.drop(self.session)
             self._file_number = None
+            self._pools.frames.give_back(self.session.peer, self._frames_share)
+            self._frames_share = 0
+            self._output.drop()
             await trio.aclose_forcefully(self._stream)
             log.debug("closed", remote=self.session.remote_address, reason=self._reason)
 
@@ -154,10 +172,8 @@ class Connection:
     def stop(self) -> None:
         """Receive nothing more; what is under way is still sent, for a short time."""
         self._reason = self._reason or "broker stops"
-        self._is_stopping = True
         self._whole.deadline = trio.current_time() + LINGER
-        if not self._sends_itself:
-            self._receiving.cancel()
+        self._receiving.cancel()
 
     def close(self, reason: str) -> None:
         """End the connection at once."""
@@ -186,29 +202,53 @@ class Connection:
             self._end("closed by peer")
             return (), 0
         self.active_at = trio.current_time()
-        requests: Sequence[Received] = ()
-        if self._frames.failure is None:
-            self._frames.receive_data(data)
-            requests = self._read_requests()
-        failure = self._frames.failure
-        if failure is not None:
-            log.warning("broken frame", remote=self.session.remote_address, reason=failure.remark)
-            self._end(failure.remark)
-        return requests, len(data)
+        self._frames.receive_data(data)
+        return self._read_requests(), len(data)
+
+    def is_overdue(self, oldest: float) -> bool:
+        """Whether nothing was received or sent since, or no request has become whole."""
+        if self.active_at < oldest:
+            return True
+        waits = self._rests or self._frames.has_more
+        return bool(self._frames.size) and not waits and self._whole_at < oldest
 
     def _read_requests(self) -> Sequence[Received]:
-        """What has come as requests. The task that reads this connection reads all others, too.
+        """The next requests that have come; what is no frame ends the connection behind them.
 
-        So a mistake of ours in reading ends the connection alone.
+        The task that reads this connection reads all others, too. So a mistake of ours in reading
+        ends the connection alone.
         """
+        frames = self._frames
+        if self.session.is_known:
+            frames.frame_size_max = self._options.frame_size_max
+        requests: Sequence[Received] = ()
         try:
-            return self._frames.requests()
+            if frames.failure is None:
+                requests = frames.requests()
         except RemoteProtocolError:
-            return ()
+            pass  # it stays as the failure
         except Exception:
             log.exception("connection failed", remote=self.session.remote_address)
             self._end("failed")
-            return ()
+        if frames.failure is not None:
+            reason = frames.failure.remark
+            log.warning("broken frame", remote=self.session.remote_address, reason=reason)
+            self._end(reason)
+        if requests or not frames.size:
+            self._whole_at = self.active_at
+        if frames.size > FREE_SIZE or self._frames_share:
+            self._count_frames()
+        return requests
+
+    def _count_frames(self) -> None:
+        """Count what was received and is not worked on, beyond what is free."""
+        now = self._frames.size if self._frames.size > FREE_SIZE else 0
+        pool, peer = self._pools.frames, self.session.peer
+        if now > self._frames_share and not pool.has_room(peer):
+            pool.refused += 1
+            self.close(f"{pool.of(peer)} bytes of frames from {peer}, no room for more")
+        pool.add(peer, now - self._frames_share)
+        self._frames_share = now
 
     def _read_ready(self, file_number: int) -> bytes:
         """At most ``READS_MAX`` reads, as long as each fills its buffer.
@@ -244,55 +284,46 @@ class Connection:
 
     async def _receive(self) -> None:
         receive_size = self._options.receive_size
-        rest_size = self._rest_size
-        while not self._is_stopping:
+        while not self._ended.is_set():
             data = await self._stream.receive_some(receive_size)
             if not data:
-                self._reason = self._reason or "closed by peer"
+                self._end("closed by peer")
                 return
             self.active_at = trio.current_time()
-            try:
-                self._frames.receive_data(bytes(data))
-                # Once more after the last frame: what follows it may be broken.
-                while requests := self._frames.requests():
-                    for answer in self._dispatcher.handle(self.session, requests):
-                        self._queue(answer)
-            except RemoteProtocolError as error:
-                self._reason = error.remark
-                log.warning("broken frame", remote=self.session.remote_address, reason=error.remark)
-                return
-            if self._output and not self._is_sending:
-                self._sends_itself = True
-                await self._send_queued()
-                self._sends_itself = False
+            self._frames.receive_data(bytes(data))
+            self._turns.receive([(self.session, self._read_requests())])
             await self._durable.wait_room()
-            while self._output_size > rest_size:
-                await self._output_sent.wait()
+            while self._must_rest():
+                await self._progress.wait()
+
+    def _must_rest(self) -> bool:
+        """Whether nothing more is to be received now."""
+        return bool(self.session.backlog) or self._frames.has_more or not self._output.has_room
 
     def _flush(self) -> None:
         """Let go what is queued: at once as far as the socket takes it, else by the output task."""
-        if self._is_sending or not self._output:
+        if not self._output:
             return
-        if self._file_number is None:
+        if self._file_number is None or self._is_sending:
+            self._output.count()
             self._output_added.set()
         else:
             self._write_now(self._file_number)
 
     def _write_now(self, file_number: int) -> None:
         while self._output:
-            data = self._take_output()
+            data = self._output.take()
             try:
                 size = self._sockets.write(file_number, data)
             except OSError:
                 # It takes no more now, or never: the output task waits, or finds out.
                 size = 0
-            self._output_size -= size
+            self._output.written(size, data[size:])
             if size < len(data):
-                self._output.insert(0, data[size:])
                 self._output_added.set()
                 break
         self.active_at = trio.current_time()
-        self._tell_sent()
+        self._tell_progress()
 
     def _queue(self, answer: Answer) -> None:
         if self._whole.cancel_called:
@@ -305,11 +336,8 @@ class Connection:
             log.exception("answer not encoded", remote=self.session.remote_address)
             self.close("an answer could not be encoded")
             return
-        if self._output_size >= self._options.unread_output_size_max:
-            self.close(f"{self._output_size} bytes unread, no room for {len(data)} more")
-            return
-        self._output.append(data)
-        self._output_size += len(data)
+        if not self._output.add(data):
+            self.close(f"{self._output.size} bytes unread, no room for {len(data)} more")
 
     async def _send_output(self) -> None:
         while True:
@@ -321,39 +349,30 @@ class Connection:
     async def _send_queued(self) -> None:
         self._is_sending = True
         while self._output:
-            data = self._take_output()
+            data = self._output.take()
             await self._stream.send_all(data)
-            self._output_size -= len(data)
+            self._output.written(len(data))
             self.active_at = trio.current_time()
-            self._tell_sent()
+            self._tell_progress()
         self._is_sending = False
 
-    def _tell_sent(self) -> None:
-        self._output_sent.set()
-        self._output_sent = trio.Event()
-        rests = self._output_size > self._rest_size
-        if rests is not self._rests and self._file_number is not None:
+    def _tell_progress(self) -> None:
+        """Something was sent or worked on: see what may go on."""
+        self._progress.set()
+        self._progress = trio.Event()
+        rests = self._must_rest()
+        if rests is not self._rests:
             self._rests = rests
-            self._reactor.rest(self._file_number, rests=rests)
-
-    def _take_output(self) -> bytes:
-        """The next answers, joined; a large one goes alone."""
-        size = 0
-        for count, data in enumerate(self._output):
-            size += len(data)
-            if size > JOIN_SIZE_MAX:
-                taken = max(count, 1)
-                break
-        else:
-            taken = len(self._output)
-        first, self._output = self._output[:taken], self._output[taken:]
-        return first[0] if taken == 1 else b"".join(first)
+            if self._file_number is not None:
+                self._reactor.rest(self._file_number, rests=rests)
+        self._output.tell_room()
 
     async def _wait_sent(self) -> None:
         """Wait for the answers under way: queued, awaiting their flush, or being worked out."""
+        session = self.session
         self._output_added.set()
-        while self._output_size or self.session.unflushed or self._task_count:
-            await self._output_sent.wait()
+        while self._output.size or session.unflushed or self._task_count or session.backlog:
+            await self._progress.wait()
 
     def _start_soon(self, work: Callable[[], Awaitable[None]]) -> bool:
         if self._tasks is None or self._task_count >= self._options.connection_tasks_max:
@@ -367,4 +386,4 @@ class Connection:
             await work()
         finally:
             self._task_count -= 1
-            self._tell_sent()
+            self._tell_progress()

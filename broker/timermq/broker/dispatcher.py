@@ -1,8 +1,8 @@
 """Brings requests to the processors: the whole chunk that a connection has read, as one batch.
 
-All sends of a chunk become one put. Everything else is looked up by its code in a table; a code
-that is not there is answered with 3. Every processor's refusal becomes an answer here, and so
-does every mistake of ours: a request is always answered unless it is one-way.
+All small sends of a chunk become one put. All else is done one by one, and looked up by its code in
+a table; a code that is not there is answered with 3. Every processor's refusal becomes an answer
+here, and so does every mistake of ours: a request is always answered unless it is one-way.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
-from timermq.remoting.codes import FLAG_RESPONSE
+from timermq.remoting.codes import FLAG_RESPONSE, RequestCode
 from timermq.remoting.command import Command
 from timermq.remoting.connection import Received, Request, one_by_one
 from timermq.remoting.errors import RemoteProtocolError
@@ -28,10 +28,21 @@ from .refusal import RefusedError
 from .security.access_control import AccessControl
 from .sending.send_processor import SEND_CODES, SendProcessor, SessionReceived
 from .session import Session
-from .speaker import UNLIMITED, Speaker
+from .speaker import NOBODY, UNLIMITED, Speaker
 
 Handler = Callable[[Session, Command], Command | None]
 """A processor's entrance: the answer, or None when it comes later through the session."""
+
+MESSAGE_SIZE_MAX = 65_536
+"""Bytes of a message that is stored together with those of others, at once. Larger ones wait for
+their turn."""
+SMALL_SIZE_MAX = 4_096
+"""The same for a batch, which may hold two hundred messages; the largest takes forty
+milliseconds."""
+_BATCH_CODES = frozenset({RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGES})
+
+SessionCommand = tuple[Session, Speaker, Command]
+"""A request, where it came from and who speaks in it."""
 
 log = structlog.get_logger("timermq.broker.dispatcher")
 
@@ -61,6 +72,8 @@ class Dispatcher:
         access: AccessControl | None = None,
     ) -> None:
         self._access = access
+        self.checks_access = access is not None
+        """Whether requests need a signature."""
         self._send = send
         self.handlers = dict(handlers)
         """Request code to processor."""
@@ -78,7 +91,7 @@ class Dispatcher:
     def handle_all(
         self, chunks: Sequence[tuple[Session, Sequence[Received]]]
     ) -> list[tuple[Session, Answer]]:
-        """Work on what several sessions have brought.
+        """Work at once on what several sessions have brought; connections do it in ``turns``.
 
         Args:
             chunks: Sessions, each with what was read from it at once, in order, answers to our own
@@ -87,8 +100,20 @@ class Dispatcher:
         Returns:
             The answers that can go now, each with its session; sends first.
         """
+        sends, others = self.sort(chunks)
+        answers = self.handle_sends(sends)
+        for session, speaker, command in others:
+            answer = self.handle_one(session, speaker, command)
+            if answer is not None:
+                answers.append((session, answer))
+        return answers
+
+    def sort(
+        self, chunks: Sequence[tuple[Session, Sequence[Received]]]
+    ) -> tuple[list[SessionReceived], list[SessionCommand]]:
+        """Of what several sessions have brought and may do, the small sends and all others."""
         sends: list[SessionReceived] = []
-        others: list[tuple[Session, Speaker, Command]] = []
+        others: list[SessionCommand] = []
         for session, requests in chunks:
             try:
                 self._sort(session, requests, sends, others)
@@ -96,13 +121,7 @@ class Dispatcher:
                 # One task brings the requests of all connections: a mistake of ours in looking
                 # through those of one ends that one; what came before it is done.
                 _give_up(session)
-        answers = self._handle_sends(sends) if sends else []
-        for session, speaker, command in others:
-            session.speaker = speaker
-            answer = self._handle_one(session, command)
-            if answer is not None and not command.is_oneway:
-                answers.append((session, answer))
-        return answers
+        return sends, others
 
     def close(self, session: Session) -> None:
         """The connection has ended: nobody is there any more."""
@@ -119,27 +138,47 @@ class Dispatcher:
         session: Session,
         requests: Sequence[Received],
         sends: list[SessionReceived],
-        others: list[tuple[Session, Speaker, Command]],
+        others: list[SessionCommand],
     ) -> None:
         """Put what a session has brought and may ask for where it belongs, with its speaker."""
         spoken: Sequence[tuple[Speaker, Sequence[Received]]] = [(UNLIMITED, requests)]
         if self._access is not None:
             spoken = self._access.admit(session, requests)
         for speaker, part in spoken:
-            session.speaker = speaker
+            if part and speaker is not NOBODY:
+                session.speaker, session.is_known = speaker, True
             for request in part:
-                if request.flag & FLAG_RESPONSE:
-                    if isinstance(request, Command):
-                        self._calls.answered(session, request)
-                    continue
-                if not isinstance(request, Command) or request.code in SEND_CODES:
-                    sends.append((session, request))
-                else:
-                    others.append((session, speaker, request))
+                self._sort_one(session, speaker, request, sends, others)
             if part:
                 session.language, session.version = part[-1].language, part[-1].version
 
-    def _handle_sends(self, sends: list[SessionReceived]) -> list[tuple[Session, Answer]]:
+    def _sort_one(
+        self,
+        session: Session,
+        speaker: Speaker,
+        request: Received,
+        sends: list[SessionReceived],
+        others: list[SessionCommand],
+    ) -> None:
+        if request.flag & FLAG_RESPONSE:
+            if isinstance(request, Command):
+                self._calls.answered(session, request)
+        elif isinstance(request, SendRun):
+            sends.append((session, request))
+        elif isinstance(request, PlainSend):
+            if _is_large(request):
+                others.append((session, speaker, request.to_command()))
+            else:
+                sends.append((session, request))
+        elif request.code in SEND_CODES and not _is_large(request):
+            sends.append((session, request))
+        else:
+            others.append((session, speaker, request))
+
+    def handle_sends(self, sends: list[SessionReceived]) -> list[tuple[Session, Answer]]:
+        """Store sends together; the answers that can go now, each with its session."""
+        if not sends:
+            return []
         self.requests.update([send.code for _, send in sends])
         for _, send in sends:
             if isinstance(send, SendRun):
@@ -150,6 +189,15 @@ class Dispatcher:
             count = sum(len(send) if isinstance(send, SendRun) else 1 for _, send in sends)
             log.exception("sends failed", count=count)
             return [answer for session, send in sends for answer in _failed_sends(session, send)]
+
+    def handle_one(self, session: Session, speaker: Speaker, command: Command) -> Answer | None:
+        """Work on a request that is no small send; None without an answer, or if it comes later."""
+        session.speaker = speaker
+        if command.code in SEND_CODES:
+            answers = self.handle_sends([(session, command)])
+            return answers[0][1] if answers else None
+        answer = self._handle_one(session, command)
+        return None if command.is_oneway else answer
 
     def _handle_one(self, session: Session, command: Command) -> Command | None:
         handler = self.handlers.get(command.code)
@@ -164,6 +212,19 @@ class Dispatcher:
         except Exception:
             log.exception("request failed", remote=session.remote_address, code=command.code)
             return _failed(command)
+
+
+def _is_large(send: Request) -> bool:
+    """Whether a send takes much longer than others."""
+    size = len(send.body)
+    if size <= SMALL_SIZE_MAX:
+        return False
+    if isinstance(send, PlainSend):
+        is_batch = send.fields.batch != "false"
+    else:
+        ext = send.ext
+        is_batch = send.code in _BATCH_CODES or ext.get("m", ext.get("batch", "false")) != "false"
+    return is_batch or size > MESSAGE_SIZE_MAX
 
 
 def _failed_sends(session: Session, send: Received) -> list[tuple[Session, Answer]]:

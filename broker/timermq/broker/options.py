@@ -179,19 +179,30 @@ class BrokerOptions:
     """PEM, without a password; None: it stands in the file of the certificate."""
 
     connections_max: int = attrs.field(default=8_192, validator=_positive)
-    """Open connections on all ports; one more is closed at once."""
+    """Open connections on all ports; one more is closed at once. An address may have as many as are
+    left, so half of them when it is alone."""
+    first_request_timeout_seconds: int = attrs.field(default=30, validator=_positive)
+    """A new connection that has brought no request that may be done is closed after this."""
     frame_size_max: int = attrs.field(default=16 << 20, validator=ge(1024))
     """Bytes of one frame."""
     receive_size: int = attrs.field(default=65_536, validator=_positive)
     """Bytes read from a socket at a time; above 128 KiB each read maps and unmaps memory."""
+    unfinished_frames_size_max: int = attrs.field(default=256 << 20, validator=ge(1 << 20))
+    """Bytes received of frames that are not whole or not worked on, of all connections, beyond
+    64 KiB of each. An address may have as much as is left; its connection that wants more is
+    closed."""
     unread_output_size_max: int = attrs.field(default=64 << 20, validator=ge(1024))
     """Bytes a connection's peer may leave unread before one answer more closes it; a single answer
     may be larger. Requests of a connection rest from a sixteenth of it on, so that only what was
     held for the peer can reach it."""
+    unread_outputs_size_max: int = attrs.field(default=256 << 20, validator=ge(1 << 20))
+    """Bytes that all peers together may leave unread. An address may have as much as is left;
+    connections of it that have left something unread rest meanwhile."""
     unflushed_answers_max: int = attrs.field(default=65_536, validator=_positive)
     """With SYNC_FLUSH: requests that may await their flush before connections rest."""
     held_pulls_max: int = attrs.field(default=131_072, validator=_positive)
-    """Pulls held for later; one more is answered with SYSTEM_BUSY."""
+    """Pulls held for later; one more is answered with SYSTEM_BUSY. An account, without one an
+    address, may have as many as are left."""
     held_pulls_per_connection_max: int = attrs.field(default=16_384, validator=_positive)
     pull_suspend_ms_max: int = attrs.field(default=20_000, validator=_positive, on_setattr=LIVE)
     """Longest time that a pull is held, whatever the client allows: clients give up after 30 s."""

@@ -2,12 +2,13 @@
 
 A task of trio's for each connection that waits for data costs more than the work itself when many
 clients send one message at a time. Here a single task waits until any socket is readable, reads
-what is there from all of them, and hands it to the dispatcher together; so fifty clients that each
+what is there from all of them, and hands it on together; so fifty clients that each
 wait for their answer still make batches, in the store and on the way to the disk. The form is that
 of an epoll inside trio's own: trio waits for the inner one (`sockets`).
 
 What a connection may cost is bounded: a few reads a round, and so many bytes for all of them in
-turns; a connection whose peer leaves answers unread is not read from (``rest``).
+turns; a connection whose peer leaves answers unread, or whose requests wait, is not read from
+(``rest``).
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ import trio
 from timermq.remoting.command import Command
 from timermq.remoting.connection import Received
 
-from .dispatcher import Dispatcher
 from .durable_answers import DurableAnswers
 from .session import Session
 from .sockets import Sockets
+from .turns import Turns
 
 READY_MAX = 256
 """Connections that one round reads from."""
 ROUND_SIZE_MAX = 262_144
 """Bytes after which a round reads no further: the other tasks wait for about ten milliseconds."""
 REQUEST_SIZE = ROUND_SIZE_MAX // 64
-"""What a request that is no plain send counts for, in bytes: it takes ten times as long as one."""
+"""What a request that is no plain send counts for, in bytes: to read it and its signature takes ten
+times as long as one; the work itself is done in ``turns``."""
 
 
 class Receiver(Protocol):
@@ -48,13 +50,13 @@ class Reactor:
 
     Args:
         sockets: Read from by their numbers; whose poll is closed when no connection is left.
-        dispatcher: Does the work.
+        turns: Have the work done.
         durable: Answers that wait for the disk; while there are too many, nothing is received.
     """
 
-    def __init__(self, sockets: Sockets, dispatcher: Dispatcher, durable: DurableAnswers) -> None:
+    def __init__(self, sockets: Sockets, turns: Turns, durable: DurableAnswers) -> None:
         self.sockets = sockets
-        self._dispatcher = dispatcher
+        self._turns = turns
         self._durable = durable
         self._receivers: dict[int, Receiver] = {}
         self.rounds = 0
@@ -105,9 +107,4 @@ class Reactor:
                     break
         if chunks:
             self.rounds += 1
-            answered: dict[Session, None] = {}
-            for session, answer in self._dispatcher.handle_all(chunks):
-                session.queue(answer)
-                answered[session] = None
-            for session in answered:
-                session.flush()
+            self._turns.receive(chunks)

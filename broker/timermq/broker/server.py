@@ -1,9 +1,10 @@
 """The listening sockets and the connections that come in through them.
 
 Broker port and name-server port speak the same protocol and are served by the same dispatcher: the
-request codes of the two roles do not collide. Connections above the limit are closed at once; when
-the process runs out of file descriptors, accepting rests for a moment and goes on. Connections that
-have been silent for too long are closed by one task that looks through all of them.
+request codes of the two roles do not collide. Connections above the limit, or above the share of
+their address, are closed at once; when the process runs out of file descriptors, accepting rests
+for a moment and goes on. Connections that have been silent for too long, or have brought no request
+that may be done soon enough, are closed by one task that looks through all of them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from .client_registry import ClientRegistry
 from .connection import Connection
 from .open_files import room_for_connections
 from .options import BrokerOptions
+from .pool import Pool
+from .security.untold import Untold
 from .sockets import Sockets
 
 SWEEP_INTERVAL = 10.0
@@ -60,6 +63,9 @@ class Server:
         self._at_sweep = at_sweep
         self._connections: set[Connection] = set()
         self._connections_max = options.connections_max
+        self._shares = Pool(lambda: self._connections_max)
+        """Connections by address."""
+        self._untold = Untold()
         self._accepting = trio.CancelScope()
         self._all_closed = trio.Event()
         self._first_connected = trio.Event()
@@ -136,19 +142,28 @@ class Server:
             # Accepted in the turn before.
             await trio.aclose_forcefully(stream)
             return
-        if len(self._connections) >= self._connections_max:
+        connection = self._connect(stream, remote)
+        peer = connection.session.peer
+        if not self._shares.take(peer):
             self.turned_away += 1
-            log.warning("connection turned away", remote=remote[0], open=len(self._connections))
+            if count := self._untold.take():
+                log.warning(
+                    "connections turned away",
+                    remote=peer,
+                    count=count,
+                    of_this_address=self._shares.of(peer),
+                    open=len(self._connections),
+                )
             await trio.aclose_forcefully(stream)
             return
         self.accepted += 1
-        connection = self._connect(stream, remote)
         self._connections.add(connection)
         self._first_connected.set()
         try:
             await connection.run()
         finally:
             self._connections.discard(connection)
+            self._shares.give_back(peer)
             if not self._connections:
                 self._all_closed.set()
                 self._first_connected = trio.Event()
@@ -163,14 +178,17 @@ class Server:
 
     async def _sweep(self) -> None:
         idle = self._options.server_channel_max_idle_time_seconds
+        first = self._options.first_request_timeout_seconds
         while True:
             while not self._connections:
                 await self._first_connected.wait()
             await trio.sleep(SWEEP_INTERVAL)
-            oldest = trio.current_time() - idle
+            now = trio.current_time()
             for connection in list(self._connections):
-                if connection.active_at < oldest:
-                    connection.close(f"silent for {idle} s")
+                if connection.is_overdue(now - idle):
+                    connection.close(f"silent, or no whole request, for {idle} s")
+                elif not connection.session.is_known and connection.session.opened_at < now - first:
+                    connection.close(f"no request that may be done within {first} s")
             self._clients.close_expired()
             self._at_sweep()
 

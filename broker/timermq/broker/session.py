@@ -7,11 +7,14 @@ through the session. What carries the bytes is the business of ``connection``.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 
 import attrs
 
 from timermq.remoting.codes import LanguageCode
+from timermq.remoting.command import Command
+from timermq.remoting.connection import Received
 from timermq.timerstore.message import pack_host
 
 from .answers import Answer
@@ -44,6 +47,27 @@ class Session:
     speaker: Speaker = UNLIMITED
     """Who speaks in the request that is handled now; while sends are put, which go together, in
     what came last. Set before each: what is done later keeps the one that it began with."""
+    has_room: Callable[[], bool] = lambda: True
+    """Whether the peer has read enough to be given more: otherwise nothing more is worked out."""
+    when_room: Callable[[Callable[[], None]], None] = lambda _: None
+    """Have something called once, as soon as the peer has room; never if the connection ends. It
+    is called by who sends, so it only notes what there is to do."""
+    peer: str = ""
+    """What the connection's share of a pool goes by: its address, of IPv6 the network."""
+    backlog: deque[tuple[Speaker, Command]] = attrs.field(factory=deque[tuple[Speaker, Command]])
+    """Requests that have come and wait for their turn (``turns``), with who speaks in each."""
+    has_more: Callable[[], bool] = lambda: False
+    """Whether more have come that are not looked at yet."""
+    more: Callable[[], Sequence[Received]] = lambda: ()
+    """The next of these."""
+    waits: Callable[[], None] = lambda: None
+    """Requests wait for their turn, or none does any more: look whether to receive."""
+    opened_at: float = 0.0
+    """trio's time of its beginning."""
+    costly_until: float = 0.0
+    """trio's time until which its requests count as costly (``costly_requests``)."""
+    is_known: bool = False
+    """Whether a request of this connection was one that may be done."""
     is_open: bool = True
     language: LanguageCode = LanguageCode.OTHER
     """As in the newest request."""
@@ -58,6 +82,11 @@ class Session:
         """Queue one answer and let it go."""
         self.queue(answer)
         self.flush()
+
+    @property
+    def owner(self) -> str:
+        """Whose share it is what this session takes: the account's, without one the peer's."""
+        return self.speaker.account or self.peer
 
     @property
     def is_cpp(self) -> bool:

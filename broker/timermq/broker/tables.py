@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 import trio
 
@@ -16,12 +18,14 @@ from .client_registry import ClientRegistry
 from .consumer_offset import ConsumerOffsetTable
 from .consuming.long_polling import LongPolling
 from .consuming.queue_lock import QueueLockTable
+from .costly_requests import CostlyRequests
 from .durable_answers import DurableAnswers
 from .durations import Durations
 from .names.kv_config import KvConfigTable
 from .names.own_broker import OwnBroker
 from .names.route_table import RouteTable
 from .options import BrokerOptions
+from .pools import Pools
 from .subscription_group import SubscriptionGroupTable
 from .topic_config import TopicConfigTable
 
@@ -41,6 +45,8 @@ class Tables:
     routes: RouteTable
     own: OwnBroker
     texts: KvConfigTable
+    pools: Pools
+    costly: CostlyRequests
     topics_made: Durations[bool]
     """Told apart by whether a topic is one of the broker's own."""
     groups_made: Durations[None]
@@ -49,9 +55,14 @@ class Tables:
 
 
 def make_tables(
-    options: BrokerOptions, timer_store: TimerMessageStore, clock: WatchedClock, address: str
+    options: BrokerOptions,
+    timer_store: TimerMessageStore,
+    clock: WatchedClock,
+    address: str,
+    work_seconds: Callable[[], float],
 ) -> Tables:
     """Make the tables of a broker that clients connect to at ``address``; nothing is read yet."""
+    pools, costly = Pools.of(options), CostlyRequests(work_seconds)
     levels = DelayLevels.parse(timer_store.options.message_delay_level)
     topics = TopicConfigTable(options, now_ms=clock.now_ms, level_max=levels.level_max)
     return Tables(
@@ -64,8 +75,11 @@ def make_tables(
             current_time=trio.current_time,
             expired_after=options.channel_expired_timeout_ms / 1000,
         ),
+        pools=pools,
+        costly=costly,
         long_polling=LongPolling(
-            held_max=options.held_pulls_max,
+            pools.held_pulls,
+            costly,
             held_per_session_max=options.held_pulls_per_connection_max,
         ),
         durable=DurableAnswers(timer_store.store, options.unflushed_answers_max),

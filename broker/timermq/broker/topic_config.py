@@ -23,6 +23,7 @@ from .config_fields import ConfigFields
 from .config_table import in_order, next_version, read_version, version_json
 from .options import BrokerOptions
 from .refusal import RefusedError
+from .topic_shares import TopicShares
 from .topic_validator import (
     AUTO_CREATE_TOPIC_KEY_TOPIC,
     BENCHMARK_TOPIC,
@@ -140,6 +141,7 @@ class TopicConfigTable:
         self._system = dict(self._topics)
         self._queue_count = 0
         """Queues of all topics but the broker's own."""
+        self._shares = TopicShares()
 
     def load(self, data: object) -> None:
         """Take a file over; system topics that it lacks stay as they are made at start."""
@@ -207,7 +209,7 @@ class TopicConfigTable:
         return True
 
     def create_in_send(
-        self, topic: str, *, default_topic: str, default_topic_queue_nums: int
+        self, topic: str, *, default_topic: str, default_topic_queue_nums: int, owner: str = ""
     ) -> TopicConfig | None:
         """Make the topic that a producer sends to after its template.
 
@@ -215,6 +217,7 @@ class TopicConfigTable:
             topic: A legal name that is not in the table.
             default_topic: The template the producer names, usually ``TBW102``.
             default_topic_queue_nums: Number of queues the producer would like.
+            owner: Whose share of the table it takes.
 
         Returns:
             The new topic; None when the template is unknown or does not allow it.
@@ -236,13 +239,17 @@ class TopicConfigTable:
             perm=template.perm & ~PERM_INHERIT,
             topic_filter_type=template.topic_filter_type,
         )
-        self.check_room([config])
+        self._make(config, owner)
         log.info("topic created", topic=topic, queues=nums, template=default_topic)
-        self.put(config)
         return config
 
-    def create_in_send_back(self, topic: str, queue_nums: int) -> TopicConfig:
+    def create_in_send_back(self, topic: str, queue_nums: int, owner: str = "") -> TopicConfig:
         """Make a group's retry or dead-letter topic unless it is there.
+
+        Args:
+            topic: A legal name.
+            queue_nums: Number of its queues.
+            owner: Whose share of the table it takes.
 
         Source: Java ``TopicConfigManager.createTopicInSendMessageBackMethod``.
         """
@@ -251,8 +258,7 @@ class TopicConfigTable:
             config = TopicConfig(
                 topic_name=topic, read_queue_nums=queue_nums, write_queue_nums=queue_nums
             )
-            self.check_room([config])
-            self.put(config)
+            self._make(config, owner)
         return config
 
     def adopt(self, topic: str, queue_nums: int) -> None:
@@ -309,6 +315,19 @@ class TopicConfigTable:
         raise RefusedError(
             ResponseCode.SYSTEM_ERROR, rule, f"no room for {next(iter(wanted))}: {holds}"
         )
+
+    def _make(self, config: TopicConfig, owner: str) -> None:
+        """Make a topic on the way of another request, if the table and the owner's share allow."""
+        self.check_room([config])
+        queues = self._queues_of(config)
+        self._shares.take(
+            owner,
+            config.topic_name,
+            queues,
+            topics_left=self._options.topics_max - len(self._topics),
+            queues_left=self._options.queues_max - self._queue_count,
+        )
+        self.put(config)
 
     def _set(self, config: TopicConfig) -> None:
         before = self._topics.get(config.topic_name)

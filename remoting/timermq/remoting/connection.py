@@ -31,6 +31,9 @@ HEADER_SIZE_MAX = 1 << 20
 
 _FRONT = struct.Struct(">iI")
 
+COMMANDS_MAX = 32
+"""Requests but plain sends that are given out at once: to read one with its signature takes a tenth
+of a millisecond, and it takes a kilobyte until it is done."""
 RUN_COUNT_MIN = 32
 """Frames of one form that are worth being received as one; fewer cost less one by one."""
 RUN_COUNT_MAX = 256
@@ -84,18 +87,29 @@ class FrameConnection:
         decode_send: DecodeSend = decode_plain_send,
         run_count_min: int = RUN_COUNT_MIN,
     ) -> None:
+        self.frame_size_max = frame_size_max
+        """Bytes of a frame; may be changed between two reads."""
         self._decode_send = decode_send
         self._run_count_min = run_count_min
-        self._frame_size_max = frame_size_max
         self._header_size_max = header_size_max
         self._buffer = bytearray()
         self._at = 0
-        self._awaited = 0
+        self._awaited = _FRONT.size
         """Bytes without which ``requests`` would find no whole frame."""
         self._forms: dict[int, SendForm] = {}
         """By the size of the header: the newest ones."""
         self._ended = False
         self._failed: RemoteProtocolError | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes that were received and not given out."""
+        return len(self._buffer) - self._at
+
+    @property
+    def has_more(self) -> bool:
+        """Whether ``requests`` has left a whole one behind."""
+        return self._failed is None and self.size >= self._awaited
 
     @property
     def failure(self) -> RemoteProtocolError | None:
@@ -154,25 +168,27 @@ class FrameConnection:
         return commands
 
     def requests(self) -> list[Received]:
-        """All requests that are complete now: ``events`` for a server, which gets plain sends.
+        """The requests that are complete now: ``events`` for a server, which gets plain sends.
 
-        The hot loop of receiving: about a third of the cost of ``events`` for each plain send.
+        The hot loop of receiving: about a third of the cost of ``events`` for each plain send. Of
+        other requests it gives ``COMMANDS_MAX`` at most; then it ``has_more``.
 
         Raises:
             RemoteProtocolError: As ``next_event``, once the requests before it were given out.
         """
         if self._failed is not None:
             raise self._failed
-        if len(self._buffer) - self._at < self._awaited:
+        if self.size < self._awaited:
             return []
         data = bytes(self._buffer)
         requests: list[Received] = []
         at, end, front, unpack = self._at, len(data), _FRONT.size, _FRONT.unpack_from
-        frame_max, header_max = self._frame_size_max, self._header_size_max
+        frame_max, header_max = self.frame_size_max, self._header_size_max
         decode_send = self._decode_send
         run_count_min, no_run_before = self._run_count_min, at
+        room = COMMANDS_MAX
         try:
-            while end - at >= front:
+            while room and end - at >= front:
                 size, word = unpack(data, at)
                 header_size = word & 0xFFFFFF
                 header_end = at + front + header_size
@@ -192,6 +208,7 @@ class FrameConnection:
                 request: Request | None = None if word >> 24 else decode_send(header)
                 if request is None:
                     request = decode_header(word >> 24, header)
+                    room -= 1
                 request.body = data[header_end:frame_end]
                 requests.append(request)
                 at = frame_end
@@ -199,7 +216,8 @@ class FrameConnection:
             self._failed = error
             if not requests:
                 raise
-        self._awaited = 4 + unpack(data, at)[0] if end - at >= front else front
+        # Without room the size of the next frame has not been looked at yet.
+        self._awaited = 4 + unpack(data, at)[0] if room and end - at >= front else front
         self._at = at
         self._compact()
         return requests
@@ -250,7 +268,7 @@ class FrameConnection:
             len(data),
             _FRONT.unpack_from,
             _FRONT.size,
-            self._frame_size_max,
+            self.frame_size_max,
         )
         size_min, limit = (word & 0xFFFFFF) + 4, at + RUN_SIZE_MAX
         while end - at >= front and len(starts) <= RUN_COUNT_MAX:
@@ -290,10 +308,10 @@ class FrameConnection:
         return command
 
     def _check(self, size: int, header_size: int) -> None:
-        if not 4 <= size <= self._frame_size_max:
+        if not 4 <= size <= self.frame_size_max:
             raise RemoteProtocolError(
                 ResponseCode.SYSTEM_ERROR,
-                f"FRAME_SIZE: expected 4 to {self._frame_size_max} bytes, found {size}",
+                f"FRAME_SIZE: expected 4 to {self.frame_size_max} bytes, found {size}",
                 close=True,
             )
         if header_size > min(size - 4, self._header_size_max):

@@ -1,6 +1,7 @@
 """Tests of connections: chunks, broken frames, slow peers, half-closed peers, silence."""
 
 import contextlib
+from functools import partial
 
 import attrs
 import pytest
@@ -8,7 +9,8 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker_rig import BROKER, STORE, RunningBroker, pull_ext, running_broker, send_ext
+from broker_rig import BROKER, STORE, Peer, RunningBroker, pull_ext, running_broker, send_ext
+from timermq.broker.unread_answers import REST_DIVISOR
 from timermq.remoting import Coding, Command, FrameConnection, encode_frame
 from timermq.timerstore.store_options import FlushDiskType
 
@@ -245,3 +247,128 @@ async def test_a_silent_client_is_forgotten_though_its_connection_lives(
         closed_at = trio.current_time()
 
     assert 120 <= closed_at <= 135
+
+
+async def test_a_connection_has_a_short_time_for_its_first_request(
+    autojump_clock: MockClock,
+) -> None:
+    """Who connects and says nothing, or nothing whole, keeps no place for long."""
+    async with running_broker() as running:
+        silent, slow, known = (running.connect() for _ in range(3))
+        await known.call(105, {"topic": "TBW102"})
+        frame = encode_frame(Command(105, ext={"topic": "TBW102"}))
+        for at in range(4):
+            await slow.stream.send_all(frame[at : at + 1])
+            await trio.sleep(12)
+        assert await silent.receive() is None
+        assert await slow.receive() is None
+
+        assert trio.current_time() < 50
+        assert running.broker.statistics().connections == 1
+        assert (await known.call(105, {"topic": "TBW102"})).code == 0
+
+
+async def test_a_frame_has_to_be_whole_in_time(autojump_clock: MockClock) -> None:
+    """Also one of a client that is known: a byte now and then keeps no memory for ever."""
+    async with running_broker() as running:
+        peer = running.connect()
+        await peer.call(105, {"topic": "TBW102"})
+        frame = encode_frame(Command(105, ext={"topic": "TBW102"}))
+        for at in range(20):
+            try:
+                await peer.stream.send_all(frame[at : at + 1])
+            except trio.BrokenResourceError:
+                break
+            await trio.sleep(10)
+
+        assert 120 <= trio.current_time() <= 150
+
+
+async def test_the_first_frame_is_no_larger_than_a_message(autojump_clock: MockClock) -> None:
+    """Nothing is kept for a length that only a client that is known may name."""
+    large = (BROKER.frame_size_max - 4).to_bytes(4, "big") + bytes(4)
+    async with running_broker() as running:
+        new, known = running.connect(), running.connect()
+        await known.call(105, {"topic": "TBW102"})
+        await new.stream.send_all(large)
+        await known.stream.send_all(large)
+        assert await new.receive() is None
+        await wait_all_tasks_blocked()
+
+        assert running.broker.statistics().connections == 1
+
+
+async def test_unfinished_frames_of_one_address_leave_room_for_others(
+    autojump_clock: MockClock,
+) -> None:
+    """Connections that begin large frames and do not finish them have half of the room."""
+    options = attrs.evolve(BROKER, unfinished_frames_size_max=1 << 20)
+    part = (1 << 20).to_bytes(4, "big") + bytes(200_000)
+    async with running_broker(options=options) as running:
+        many = [running.connect("10.0.0.1") for _ in range(5)]
+        other = running.connect("10.0.0.2")
+        for peer in (*many, other):
+            await peer.call(105, {"topic": "TBW102"})
+        for peer in many:
+            await peer.stream.send_all(part)
+            await wait_all_tasks_blocked()
+        await other.stream.send_all(part)
+        await wait_all_tasks_blocked()
+        pools = running.broker.tables.pools
+
+        assert running.broker.statistics().connections == 3
+        assert pools.frames.of("10.0.0.1") == 2 * len(part)
+        assert pools.frames.of("10.0.0.2") == len(part)
+        for peer in (*many, other):
+            await peer.stream.aclose()
+        await wait_all_tasks_blocked()
+        assert pools.frames.used == 0
+
+
+async def test_answers_that_one_address_does_not_read_leave_room_for_others(
+    autojump_clock: MockClock,
+) -> None:
+    """Forty slow readers ask again and again: what is worked out for them has a bound together."""
+    options = attrs.evolve(BROKER, unread_outputs_size_max=1 << 20)
+    async with running_broker(options=options) as running:
+        reader = running.connect("10.0.0.2")
+        await reader.call(10, send_ext("T"), bytes(60_000))
+        slow = [running.connect_lockstep("10.0.0.1") for _ in range(40)]
+        asked = [Command(11, opaque=at, ext=pull_ext("T")) for at in range(20)]
+        for peer in slow:
+            await peer.send(*asked)
+        await wait_all_tasks_blocked()
+        unread = running.broker.tables.pools.unread
+
+        assert 1 << 19 < unread.of("10.0.0.1") < (1 << 20) + 200_000
+        assert len((await reader.call(11, pull_ext("T"))).body) > 60_000
+        async with trio.open_nursery() as nursery:
+            for peer in slow:
+                nursery.start_soon(_read_all, peer, len(asked))
+        await wait_all_tasks_blocked()
+        assert unread.used == 0
+
+
+async def _read_all(peer: Peer, count: int) -> None:
+    for opaque in range(count):
+        answer = await peer.receive()
+        assert answer is not None
+        assert answer.opaque == opaque
+
+
+async def test_a_chunk_of_costly_requests_is_not_worked_off_at_once(
+    autojump_clock: MockClock,
+) -> None:
+    """A peer that pipelines a thousand large answers has those that fit its room, no more."""
+    async with running_broker() as running:
+        peer = running.connect_lockstep()
+        producer = running.connect()
+        await producer.call(10, send_ext("T"), bytes(60_000))
+        asked = [Command(11, opaque=at, ext=pull_ext("T")) for at in range(1_000)]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(peer.send, *asked))
+            await wait_all_tasks_blocked()
+            rest = BROKER.unread_output_size_max // REST_DIVISOR
+
+            assert rest < running.broker.tables.pools.unread.used < rest + 200_000
+            await _read_all(peer, 1_000)

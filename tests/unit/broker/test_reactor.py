@@ -14,6 +14,7 @@ import trio
 from broker_rig import RecordingSession, Rig
 from timermq.broker.reactor import REQUEST_SIZE, ROUND_SIZE_MAX, Reactor
 from timermq.broker.session import Session
+from timermq.broker.turns import Turns
 from timermq.remoting import Command
 from timermq.remoting.connection import Request
 
@@ -51,7 +52,11 @@ class BusyPeer:
 async def test_busy_sockets_take_turns(size: int, requests: int) -> None:
     """A round has a limit; whoever was not read in one is read in a later one."""
     rig = Rig()
-    reactor = Reactor(rig.broker.endpoint.sockets, rig.broker.dispatcher, rig.broker.tables.durable)
+    reactor = Reactor(
+        rig.broker.endpoint.sockets,
+        Turns(rig.broker.dispatcher, rig.broker.tables.costly),
+        rig.broker.tables.durable,
+    )
     peers: list[BusyPeer] = []
     with contextlib.ExitStack() as sockets:
         for _ in range(BUSY_COUNT):

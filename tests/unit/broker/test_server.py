@@ -35,11 +35,11 @@ async def listening_broker(options: BrokerOptions = BROKER) -> AsyncGenerator[Br
         broker.request_stop()
 
 
-async def connect(address: str | None) -> Peer:
+async def connect(address: str | None, from_host: str | None = None) -> Peer:
     """A connection to ``host:port``."""
     assert address is not None
     host, _, port = address.rpartition(":")
-    return Peer(await trio.open_tcp_stream(host, int(port)))
+    return Peer(await trio.open_tcp_stream(host, int(port), local_address=from_host))
 
 
 async def test_both_ports_speak_for_both_roles() -> None:
@@ -106,7 +106,7 @@ async def test_an_end_at_once_is_no_mistake_of_any_connection() -> None:
 
 async def test_one_connection_too_many_is_turned_away() -> None:
     """It is closed at once; the others go on, and room that is free again is used."""
-    async with listening_broker(attrs.evolve(BROKER, connections_max=2)) as broker:
+    async with listening_broker(attrs.evolve(BROKER, connections_max=4)) as broker:
         peers = [await connect(broker.endpoint.listen) for _ in range(2)]
         for peer in peers:
             await peer.call(105, {"topic": "TBW102"})
@@ -122,6 +122,23 @@ async def test_one_connection_too_many_is_turned_away() -> None:
         assert (await again.call(105, {"topic": "TBW102"})).code == 0
         await again.stream.aclose()
         await peers[1].stream.aclose()
+
+
+async def test_connections_of_one_address_leave_room_for_others() -> None:
+    """It has half of them; another one has a half of the rest."""
+    async with listening_broker(attrs.evolve(BROKER, connections_max=8)) as broker:
+        peers: list[Peer] = []
+        for host, room in (("127.0.0.1", 4), ("127.0.0.2", 2)):
+            for _ in range(room):
+                peers.append(await connect(broker.endpoint.listen, host))
+                assert (await peers[-1].call(105, {"topic": "TBW102"})).code == 0
+            extra = await connect(broker.endpoint.listen, host)
+            assert await extra.receive() is None
+            await extra.stream.aclose()
+        assert broker.statistics().connections == 6
+        assert broker.statistics().connections_turned_away == 2
+        for peer in peers:
+            await peer.stream.aclose()
 
 
 async def test_a_port_in_use_is_named() -> None:

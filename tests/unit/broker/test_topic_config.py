@@ -76,6 +76,30 @@ def test_queues_of_all_topics_are_bounded() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [(BrokerOptions(topics_max=20), 1), (BrokerOptions(queues_max=8), 2)],
+    ids=["topics", "queues"],
+)
+def test_a_flood_of_one_leaves_room_for_others(options: BrokerOptions, left: int) -> None:
+    """Who sends to ever new topics gets half of the room; an operator gets what is there."""
+    table = make_table(options)
+
+    def make_all(name: str, owner: str) -> tuple[int, str]:
+        for made in range(100):
+            try:
+                table.create_in_send(
+                    f"{name}{made}", default_topic="TBW102", default_topic_queue_nums=1, owner=owner
+                )
+            except RefusedError as error:
+                return made, error.rule
+        return 100, ""
+
+    assert make_all("A", "10.0.0.1") == (4, "TOPICS_SHARE")
+    assert make_all("B", "10.0.0.2") == (2, "TOPICS_SHARE")
+    assert make_all("C", "")[0] == left
+
+
 def test_changes_count_by_what_they_add() -> None:
     """A topic that gets fewer queues always may; several are refused together."""
     table = make_table(BrokerOptions(queues_max=9))

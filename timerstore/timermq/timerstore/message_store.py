@@ -322,8 +322,9 @@ class MessageStore:
         bytes_max: int,
         matches: TagsFilter | None = None,
         matches_record: RecordFilter | None = None,
+        is_enough: Callable[[], bool] = lambda: False,
     ) -> GetResult:
-        """Read messages of a queue from a queue offset on.
+        """Read messages of a queue from a queue offset on. Source: DefaultMessageStore.getMessage.
 
         Args:
             topic: Topic.
@@ -333,8 +334,7 @@ class MessageStore:
             bytes_max: Most bytes, but for the first message, which comes whatever its size.
             matches: Filter on the tags code, asked first.
             matches_record: Filter on the record.
-
-        Source: DefaultMessageStore.getMessage.
+            is_enough: Whether that has taken long enough; asked before each record but the first.
         """
         queue = self._queues.get(topic, queue_id)
         if queue is None:
@@ -346,6 +346,7 @@ class MessageStore:
             bytes_max=bytes_max,
             matches=matches,
             matches_record=matches_record,
+            is_enough=is_enough,
         )
 
     def query(

@@ -74,6 +74,7 @@ class QueueReader:
         bytes_max: int,
         matches: TagsFilter | None,
         matches_record: RecordFilter | None,
+        is_enough: Callable[[], bool],
     ) -> GetResult:
         """Read matching records from a queue offset on; see `MessageStore.get`."""
         status, next_offset = _position(queue, offset)
@@ -105,6 +106,9 @@ class QueueReader:
             if not self._is_sound(queue, next_offset - 1, phy_offset, size):
                 continue
             if matches_record is not None:
+                if next_offset - 1 > offset and is_enough():
+                    next_offset -= 1
+                    break
                 record = self._log.record_at(phy_offset, size)
                 if record is None or not matches_record(record):
                     continue

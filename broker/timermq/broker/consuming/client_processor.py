@@ -92,7 +92,7 @@ class ClientProcessor:
     def _register(self, session: Session, data: HeartbeatData, consumer: ConsumerData) -> None:
         group = self.groups.find(consumer.group_name)
         self.topics.create_in_send_back(
-            retry_topic(group.group_name), max(group.retry_queue_nums, 1)
+            retry_topic(group.group_name), max(group.retry_queue_nums, 1), session.owner
         )
         self.clients.register_consumer(
             session,

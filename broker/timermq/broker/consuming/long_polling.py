@@ -15,7 +15,8 @@ Source: Java ``PullRequestHoldService``, which looks at timeouts every 5 s.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import attrs
@@ -29,12 +30,17 @@ from timermq.timerstore.consume_queue import ConsumeQueue
 
 from ..answers import failed_answer
 from ..client_registry import Subscription
+from ..costly_requests import ROUND_SECONDS, CostlyRequests
+from ..pool import Pool
+from ..security.untold import Untold
 from ..session import Session
 from .filter import MessageFilter
 
 BUCKETS_A_SECOND = 10
 RUN_COUNT = 32
-"""Pulls run again between two looks at the other tasks: some milliseconds."""
+"""Pulls answered between two looks at the other tasks."""
+RUN_SIZE = 1 << 20
+"""Bytes of their bodies, and one more."""
 
 _Key = TypeVar("_Key")
 
@@ -59,6 +65,8 @@ class HeldPull:
     message_filter: MessageFilter
     subscription: Subscription | None = None
     """What the filter was made of; None: of the request itself."""
+    owner: str = ""
+    """Set by ``hold``: whose share of the pool it takes."""
     bucket: int = 0
     """Set by ``hold``: when it is answered at the latest."""
     has_more: bool = False
@@ -71,12 +79,14 @@ class LongPolling:
     """The held pulls of all connections.
 
     Args:
-        held_max: Pulls held at a time.
+        pool: Of pulls held at a time.
+        costly: Knows whose requests take long.
         held_per_session_max: Of these, pulls of one connection.
     """
 
-    def __init__(self, *, held_max: int, held_per_session_max: int) -> None:
-        self._held_max = held_max
+    def __init__(self, pool: Pool, costly: CostlyRequests, *, held_per_session_max: int) -> None:
+        self._pool = pool
+        self._costly = costly
         self._held_per_session_max = held_per_session_max
         # Dicts in place of sets: in order of arrival, whatever the hash of an object.
         self._by_queue: dict[tuple[str, int], dict[HeldPull, None]] = {}
@@ -85,15 +95,23 @@ class LongPolling:
         self._first_bucket: float = math.inf
         """No bucket is before it."""
         self._arrived: dict[tuple[str, int], None] = {}
+        self._costly_queues: dict[tuple[str, int], None] = {}
+        """Queues with pulls that wait for the rest behind a costly one."""
         self._changed = Signal()
-        self.held = 0
+        self._untold = Untold()
+
+    @property
+    def held(self) -> int:
         """Pulls held now."""
+        return self._pool.used
 
     def hold(self, pull: HeldPull, seconds: float) -> bool:
         """Hold a pull for at most ``seconds``; False when there is no room for it."""
         session = pull.session
-        if self.held >= self._held_max or session.held_pulls >= self._held_per_session_max:
-            log.warning("pull not held", held=self.held, remote=session.remote_address)
+        pull.owner = session.owner
+        if session.held_pulls >= self._held_per_session_max or not self._pool.take(pull.owner):
+            if count := self._untold.take():
+                log.warning("pulls not held", count=count, held=self.held, remote=session.peer)
             return False
         # Rounded down: a client must not wait longer than it asked for.
         pull.bucket = math.floor((trio.current_time() + seconds) * BUCKETS_A_SECOND)
@@ -105,7 +123,6 @@ class LongPolling:
         self._by_bucket.setdefault(pull.bucket, {})[pull] = None
         self._by_session.setdefault(session, {})[pull] = None
         session.held_pulls += 1
-        self.held += 1
         return True
 
     def notify_message_arriving(self, queue: ConsumeQueue) -> None:
@@ -153,82 +170,137 @@ class LongPolling:
 
     async def _wait(self) -> None:
         self._first_bucket = min(self._by_bucket, default=math.inf)
-        if self._first_bucket == math.inf:
+        due_at = self._first_bucket / BUCKETS_A_SECOND
+        if self._costly_queues:
+            due_at = min(due_at, self._costly.rest_until)
+        if due_at == math.inf:
             await self._changed.wait()
         else:
-            due_at = self._first_bucket / BUCKETS_A_SECOND
             await self._changed.wait_at_most(max(due_at - trio.current_time(), 0))
 
     async def _run_arrived(self, run_again: Callable[[HeldPull], Command]) -> None:
         """Answer the pulls of queues in which something has arrived."""
+        if self._costly_queues and trio.current_time() >= self._costly.rest_until:
+            self._arrived |= self._costly_queues
+            self._costly_queues = {}
         while self._arrived:
             pulls = [pull for key in self._arrived for pull in self._by_queue.get(key, ())]
             self._arrived.clear()
-            for chunk in _chunks(pulls):
-                answers = [
-                    (pull, _answer(pull, run_again)) for pull in chunk if self._is_held(pull)
-                ]
-                self._finish(
-                    (pull, answer)
-                    for pull, answer in answers
-                    if answer.code not in _NOTHING_YET or pull.has_more
-                )
-                await trio.lowlevel.checkpoint()
+            chunk = _Chunk()
+            for pull in pulls:
+                if self._may_run(pull):
+                    answer = self._answer(pull, run_again)
+                    if answer.code not in _NOTHING_YET or pull.has_more:
+                        chunk.add(pull, answer)
+                if chunk.is_full:
+                    await self._finish(chunk)
+                    chunk = _Chunk()
+            await self._finish(chunk)
 
     async def _run_due(self, run_again: Callable[[HeldPull], Command]) -> None:
         """Answer the pulls whose time is up; what arrives meanwhile does not wait for them all."""
         now = trio.current_time()
         due = sorted(bucket for bucket in self._by_bucket if bucket / BUCKETS_A_SECOND <= now)
-        for chunk in _chunks([pull for bucket in due for pull in self._by_bucket[bucket]]):
-            self._finish(
-                (pull, pull.answer if pull.answer is not None else _answer(pull, run_again))
-                for pull in chunk
-                if self._is_held(pull)
+        chunk = _Chunk()
+        for pull in [pull for bucket in due for pull in self._by_bucket[bucket]]:
+            if not self._is_held(pull):
+                continue
+            if pull.answer is not None:
+                chunk.add(pull, pull.answer)
+            elif self._may_run(pull):
+                chunk.add(pull, self._answer(pull, run_again))
+            else:
+                self._put_off(pull)
+            if chunk.is_full:
+                await self._finish(chunk)
+                await self._run_arrived(run_again)
+                chunk = _Chunk()
+        await self._finish(chunk)
+
+    def _may_run(self, pull: HeldPull) -> bool:
+        """Whether a pull is held and may be run now; one that may not is run again later."""
+        session, key = pull.session, (pull.topic, pull.queue_id)
+        if not self._is_held(pull):
+            return False
+        if not session.has_room():
+            # What is read for a peer that takes nothing would pile up.
+            session.when_room(partial(self.wake, *key))
+            return False
+        if trio.current_time() < self._costly.rest_until and self._costly.is_costly(session):
+            self._costly_queues[key] = None
+            return False
+        return True
+
+    def _answer(self, pull: HeldPull, run_again: Callable[[HeldPull], Command]) -> Command:
+        began = self._costly.work_seconds()
+        try:
+            return run_again(pull)
+        except Exception:
+            # One task answers all held pulls: a mistake of ours with one must not take the others.
+            log.exception(
+                "held pull failed",
+                remote=pull.session.remote_address,
+                topic=pull.topic,
+                queue_id=pull.queue_id,
+                offset=pull.offset,
             )
-            await trio.lowlevel.checkpoint()
-            await self._run_arrived(run_again)
+            return failed_answer(pull.command)
+        finally:
+            self._costly.worked(pull.session, self._costly.work_seconds() - began)
+
+    def _put_off(self, pull: HeldPull) -> None:
+        """Its time is up, but it may not be run now: look again in a second."""
+        _discard(self._by_bucket, pull.bucket, pull)
+        pull.bucket += BUCKETS_A_SECOND
+        self._by_bucket.setdefault(pull.bucket, {})[pull] = None
 
     def _is_held(self, pull: HeldPull) -> bool:
         return pull in self._by_session.get(pull.session, ())
 
-    def _finish(self, answers: Iterable[tuple[HeldPull, Command]]) -> None:
-        """Answer some pulls; those of one connection go with one write."""
+    async def _finish(self, chunk: _Chunk) -> None:
+        """Answer some pulls, those of one connection with one write, and let others go on."""
         answered: dict[Session, None] = {}
-        for pull, answer in answers:
+        for pull, answer in chunk.answers:
             self._forget(pull)
             pull.session.queue(answer)
             answered[pull.session] = None
         for session in answered:
             session.flush()
+        await trio.lowlevel.checkpoint()
 
     def _forget(self, pull: HeldPull) -> None:
         _discard(self._by_queue, (pull.topic, pull.queue_id), pull)
         _discard(self._by_bucket, pull.bucket, pull)
         _discard(self._by_session, pull.session, pull)
         pull.session.held_pulls -= 1
-        self.held -= 1
+        self._pool.give_back(pull.owner)
+
+
+@attrs.define
+class _Chunk:
+    """Pulls that are answered between two looks at the other tasks."""
+
+    answers: list[tuple[HeldPull, Command]] = attrs.Factory(list[tuple[HeldPull, Command]])
+    size: int = 0
+    """Bytes of their bodies."""
+    began: float = attrs.Factory(trio.current_time)
+
+    def add(self, pull: HeldPull, answer: Command) -> None:
+        """One more is answered."""
+        self.answers.append((pull, answer))
+        self.size += len(answer.body)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether they are many or large, or have taken long enough."""
+        return (
+            len(self.answers) >= RUN_COUNT
+            or self.size >= RUN_SIZE
+            or trio.current_time() - self.began >= ROUND_SECONDS
+        )
 
 
 _NOTHING_YET = frozenset({ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY})
-
-
-def _answer(pull: HeldPull, run_again: Callable[[HeldPull], Command]) -> Command:
-    try:
-        return run_again(pull)
-    except Exception:
-        # One task answers all held pulls: a mistake of ours with one must not take the others.
-        log.exception(
-            "held pull failed",
-            remote=pull.session.remote_address,
-            topic=pull.topic,
-            queue_id=pull.queue_id,
-            offset=pull.offset,
-        )
-        return failed_answer(pull.command)
-
-
-def _chunks(pulls: Sequence[HeldPull]) -> Iterator[Sequence[HeldPull]]:
-    return (pulls[at : at + RUN_COUNT] for at in range(0, len(pulls), RUN_COUNT))
 
 
 def _discard(table: dict[_Key, dict[HeldPull, None]], key: _Key, pull: HeldPull) -> None:

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
+import trio
 
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
@@ -45,6 +46,9 @@ from ..topic_config import TopicConfigTable
 from .filter import ALL, TAG_TYPE, MessageFilter, parse_filter
 from .long_polling import HeldPull, LongPolling
 from .zlib_bodies import with_zlib_bodies
+
+FILTER_SECONDS = 0.002
+"""How long one pull tries a filter on messages: with the longest, one message takes as long."""
 
 FLAG_COMMIT_OFFSET = 1
 FLAG_SUSPEND = 2
@@ -269,6 +273,7 @@ class PullProcessor:
                 max_offset=0 if queue is None else queue.max_offset,
             )
         store_options = self.store.options
+        until = trio.current_time() + FILTER_SECONDS
         return self.store.get(
             pull.topic,
             pull.queue_id,
@@ -277,6 +282,7 @@ class PullProcessor:
             bytes_max=store_options.max_transfer_bytes_on_message_in_memory,
             matches=pull.message_filter.matches_tags,
             matches_record=pull.message_filter.matches_record,
+            is_enough=lambda: trio.current_time() >= until,
         )
 
     def _refuse(

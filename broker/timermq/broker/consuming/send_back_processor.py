@@ -70,20 +70,20 @@ class SendBackProcessor:
             )
         if group.retry_queue_nums <= 0:
             return command.answer(ResponseCode.SUCCESS)
-        retry = self._retry_topic(group)
+        retry = self._retry_topic(group, session.owner)
         record = self._find(integer(command, "offset"))
         times = decode_record(record).reconsume_times
         level = integer(command, "delayLevel", default=0)
         if level < 0 or times >= self._times_max(session, command, group):
-            end = self._give_up(record, group)
+            end = self._give_up(record, group, session.owner)
         else:
             end = self._try_again(record, group, retry, self._delay(group, level, times))
         answer = command.answer(ResponseCode.SUCCESS)
         return answer if command.is_oneway else self.durable.answer(session, answer, end)
 
-    def _retry_topic(self, group: SubscriptionGroupConfig) -> TopicConfig:
+    def _retry_topic(self, group: SubscriptionGroupConfig, owner: str) -> TopicConfig:
         topic = retry_topic(group.group_name)
-        config = self.topics.create_in_send_back(topic, group.retry_queue_nums)
+        config = self.topics.create_in_send_back(topic, group.retry_queue_nums, owner)
         if not config.is_writeable:
             raise RefusedError(
                 ResponseCode.NO_PERMISSION, "TOPIC_NOT_WRITEABLE", f"topic {topic} is not writeable"
@@ -120,9 +120,9 @@ class SendBackProcessor:
             session, group, integer(command, "maxReconsumeTimes") if stated else None
         )
 
-    def _give_up(self, record: bytes, group: SubscriptionGroupConfig) -> int:
+    def _give_up(self, record: bytes, group: SubscriptionGroupConfig, owner: str) -> int:
         topic = dlq_topic(group.group_name)
-        self.topics.create_in_send_back(topic, DLQ_QUEUE_NUMS)
+        self.topics.create_in_send_back(topic, DLQ_QUEUE_NUMS, owner)
         return self._put(retry_message(record, topic=topic, queue_id=0, delay=b""))
 
     def _try_again(

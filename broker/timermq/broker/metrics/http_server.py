@@ -18,6 +18,9 @@ import h11
 import structlog
 import trio
 
+from ..pool import Pool
+from ..security.failed_logins import peer_of
+from ..security.untold import Untold
 from .asked_host import is_asked_for
 from .metrics_page import CONTENT_TYPE, MetricsPage
 
@@ -29,6 +32,8 @@ RECEIVE_SIZE = 16_384
 REQUEST_TIMEOUT = 90.0
 """Seconds from one answer of a connection until the next has been taken: Prometheus asks once a
 minute, and what trickles is cut off."""
+FIRST_REQUEST_TIMEOUT = 10.0
+"""Seconds until the first answer has been taken: who connects here has something to ask."""
 TEXT = "text/plain; charset=utf-8"
 
 log = structlog.get_logger("timermq.broker.metrics.http_server")
@@ -87,14 +92,16 @@ class HttpServer:
 
     Args:
         pages: What there is to read.
-        connections_max: Open connections; one more is closed at once.
+        connections_max: Open connections; one more is closed at once. An address may have as many
+            as are left for others.
         names: Names with a dot that are answered for: ``asked_host``.
     """
 
     def __init__(self, pages: Pages, *, connections_max: int, names: Collection[str]) -> None:
         self._pages = pages
         self._names = names
-        self._room = trio.CapacityLimiter(connections_max)
+        self._shares = Pool(lambda: connections_max)
+        self._untold = Untold()
 
     async def run(
         self,
@@ -110,9 +117,13 @@ class HttpServer:
     async def serve(self, stream: trio.abc.Stream) -> None:
         """Serve one connection until it ends, whatever its peer does."""
         try:
-            self._room.acquire_on_behalf_of_nowait(stream)
-        except trio.WouldBlock:
-            log.warning("connection turned away", port="metrics", open=self._room.borrowed_tokens)
+            peer = _peer_of(stream)
+        except OSError:  # reset before it was accepted
+            await trio.aclose_forcefully(stream)
+            return
+        if not self._shares.take(peer):
+            if count := self._untold.take():
+                log.warning("connections turned away", port="metrics", remote=peer, count=count)
             await trio.aclose_forcefully(stream)
             return
         try:
@@ -123,13 +134,14 @@ class HttpServer:
             # Looking on must not end the broker.
             log.exception("page not given")
         finally:
-            self._room.release_on_behalf_of(stream)
+            self._shares.give_back(peer)
             await trio.aclose_forcefully(stream)
 
     async def _serve(self, stream: trio.abc.Stream) -> None:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=EVENT_SIZE_MAX)
+        timeout = FIRST_REQUEST_TIMEOUT
         while True:
-            with trio.move_on_after(REQUEST_TIMEOUT) as waiting:
+            with trio.move_on_after(timeout) as waiting:
                 try:
                     page, is_head = await self._request(connection, stream)
                 except h11.RemoteProtocolError as error:
@@ -140,6 +152,7 @@ class HttpServer:
                 if {connection.our_state, connection.their_state} != {h11.DONE}:
                     return
                 connection.start_next_cycle()
+                timeout = REQUEST_TIMEOUT
             if waiting.cancelled_caught:
                 return
 
@@ -175,6 +188,18 @@ class HttpServer:
             return Page(status=421, body=text.encode())
         path, _, _ = request.target.partition(b"?")
         return await self._pages.get(path.decode("ascii"))
+
+
+def _peer_of(stream: trio.abc.Stream) -> str:
+    """What a connection's share goes by; nothing for one that is no socket.
+
+    Raises:
+        OSError: The connection is gone already.
+    """
+    if not isinstance(stream, trio.SocketStream):
+        return ""
+    host, port = stream.socket.getpeername()[:2]
+    return peer_of(f"{host}:{port}")
 
 
 async def _send(

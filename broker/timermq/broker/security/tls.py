@@ -15,12 +15,14 @@ from __future__ import annotations
 import enum
 import ssl
 from collections.abc import Callable
+from weakref import WeakValueDictionary
 
 import structlog
 import trio
 
 from ..options import BrokerOptions, TlsClientAuth, TlsMode
 from ..sockets import Sockets
+from .failed_logins import peer_of
 from .untold import Untold
 from .watched_files import read_bounded, stamp_of
 
@@ -28,6 +30,8 @@ HANDSHAKE_TIMEOUT = 10.0
 """Seconds from the first byte until both sides are sure of each other."""
 HANDSHAKES_MAX = 64
 """Handshakes at a time, a millisecond of computing each; further ones wait, within their time."""
+HANDSHAKES_OF_ONE_MAX = HANDSHAKES_MAX // 2
+"""Of these, handshakes with one address."""
 RELOAD_INTERVAL = 1.0
 """Seconds between two looks at the files."""
 PASSWORD_SIZE_MAX = 1024
@@ -80,6 +84,8 @@ class Tls:
         self._stamp = stamp_of(self._paths)
         self._context = _load_context(options)
         self._handshakes = trio.CapacityLimiter(HANDSHAKES_MAX)
+        self._of_one: WeakValueDictionary[str, trio.CapacityLimiter] = WeakValueDictionary()
+        """By address, while a handshake with it is under way or waits."""
         self._untold = {refusal: Untold() for refusal in Refusal}
         self.problem: str | None = None
         """Why changed files are not in force; None while they are."""
@@ -142,7 +148,7 @@ class Tls:
         secure = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
         try:
             with trio.fail_after(HANDSHAKE_TIMEOUT):
-                async with self._handshakes:
+                async with self._limiter_of(peer_of(remote_address)), self._handshakes:
                     await secure.do_handshake()
         except trio.TooSlowError:
             self._refuse(Refusal.TIMEOUT, remote_address)
@@ -151,6 +157,12 @@ class Tls:
             self._refuse(Refusal.HANDSHAKE, remote_address, reason_of(error))
             return None
         return secure
+
+    def _limiter_of(self, peer: str) -> trio.CapacityLimiter:
+        limiter = self._of_one.get(peer)
+        if limiter is None:
+            limiter = self._of_one[peer] = trio.CapacityLimiter(HANDSHAKES_OF_ONE_MAX)
+        return limiter
 
     def _refusal(self, first: bytes) -> Refusal | None:
         """Why a connection with this first byte is not taken; an end is no reason to say one."""

@@ -125,7 +125,7 @@ class SendChecks:
         Raises:
             RefusedError: With the code of the first check that fails.
         """
-        config = self.topic(target)
+        config = self.topic(target, session.owner)
         if target.queue_id >= config.queue_nums:
             raise RefusedError(
                 ResponseCode.INVALID_PARAMETER,
@@ -170,8 +170,12 @@ class SendChecks:
         else:
             target.is_half = True
 
-    def topic(self, target: SendTarget) -> TopicConfig:
+    def topic(self, target: SendTarget, owner: str = "") -> TopicConfig:
         """The topic of a send, made on the way if it may be.
+
+        Args:
+            target: What the sender says of it.
+            owner: Whose share of the table it takes if it is made.
 
         Raises:
             RefusedError: It takes no messages, or may not be made.
@@ -195,18 +199,19 @@ class SendChecks:
                 f"{topic} takes no messages from outside",
             )
         if config is None:
-            config = self._create(target)
+            config = self._create(target, owner)
         return config
 
-    def _create(self, target: SendTarget) -> TopicConfig:
+    def _create(self, target: SendTarget, owner: str) -> TopicConfig:
         topic = target.topic
         if is_retry_topic(topic):
             group = self._groups.find(group_of(topic))
-            return self._topics.create_in_send_back(topic, max(group.retry_queue_nums, 1))
+            return self._topics.create_in_send_back(topic, max(group.retry_queue_nums, 1), owner)
         config = self._topics.create_in_send(
             topic,
             default_topic=target.default_topic,
             default_topic_queue_nums=target.default_topic_queue_nums,
+            owner=owner,
         )
         if config is None:
             raise RefusedError(
@@ -238,7 +243,7 @@ class SendChecks:
         for key in (*DELAY_KEYS, PREPARED):
             target.properties = remove(target.properties, key)
         target.sys_flag &= ~SYS_FLAG_TRANSACTION
-        return self._topics.create_in_send_back(target.topic, DLQ_QUEUE_NUMS)
+        return self._topics.create_in_send_back(target.topic, DLQ_QUEUE_NUMS, session.owner)
 
 
 def retry_times_max(session: Session, group: SubscriptionGroupConfig, stated: int | None) -> int:

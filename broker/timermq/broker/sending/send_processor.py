@@ -56,6 +56,11 @@ class _Sends:
     """Each with the number of its messages."""
     messages: list[Message] = attrs.Factory(list[Message])
 
+    @property
+    def owners(self) -> list[str]:
+        """Of each message, whose share of a pool it takes."""
+        return [session.owner for session, _, count in self.requests for _ in range(count)]
+
     def add(self, session: Session, send: SendRequest) -> None:
         brought = send.messages
         self.requests.append((session, send, len(brought)))
@@ -185,7 +190,9 @@ class SendProcessor:
         if read.requests:
             answers += self._answers(read, self.timer_store.put(read.messages))
         if halves.requests:
-            answers += self._answers(halves, self.transactions.put_halves(halves.messages))
+            answers += self._answers(
+                halves, self.transactions.put_halves(halves.messages, halves.owners)
+            )
         return answers
 
     def _answers(

@@ -26,6 +26,7 @@ from timermq.timerstore.message_id import offset_message_id
 from ..client_registry import ClientRegistry
 from ..consuming.zlib_bodies import with_zlib_bodies
 from ..options import BrokerOptions
+from ..security.untold import Untold
 from ..session import OPAQUE_MAX, Session
 from ..topic_config import TopicConfig, TopicConfigTable
 from ..topic_validator import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC
@@ -38,8 +39,6 @@ CHECK_SIZE = 1 << 20
 """Bytes of their records; one is taken whatever its size."""
 RENEW_ROUNDS = 10
 """A half message that is not to be asked about yet is renewed when it is so many rounds old."""
-UNREAD_PART = 16
-"""A producer is asked nothing while this part of the bytes that it may leave unread waits."""
 
 log = structlog.get_logger("timermq.broker.transaction_check")
 
@@ -98,6 +97,7 @@ class TransactionCheck:
         self._options = options
         self._now_ms = now_ms
         self._turn = itertools.count()
+        self._unasked = Untold()
         self._opaque = itertools.cycle(range(1, OPAQUE_MAX))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -169,12 +169,14 @@ class TransactionCheck:
         asked = self._transactions.renew([half for half, _ in checks], is_check=True)
         for half, (_, session) in zip(asked, checks, strict=False):
             if session is None:
-                log.warning(
-                    "nobody to ask about a transaction",
-                    group=half.group,
-                    unique_key=half.unique_key,
-                    checks=half.check_times,
-                )
+                if count := self._unasked.take():
+                    log.warning(
+                        "nobody to ask about transactions",
+                        count=count,
+                        group=half.group,
+                        unique_key=half.unique_key,
+                        checks=half.check_times,
+                    )
             else:
                 session.send(self._request(half, session))
         return len(asked) == len(checks)
@@ -198,10 +200,7 @@ class TransactionCheck:
 
     def _ready(self, producers: Sequence[Session]) -> Session | None:
         """One of them that has read what it was asked before; they take turns."""
-        unread_max = self._options.unread_output_size_max // UNREAD_PART
-        sessions = [
-            session for session in producers if session.is_open and session.unread() < unread_max
-        ]
+        sessions = [session for session in producers if session.is_open and session.has_room()]
         return sessions[next(self._turn) % len(sessions)] if sessions else None
 
     def _request(self, half: HalfMessage, session: Session) -> Command:

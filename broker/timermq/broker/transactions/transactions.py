@@ -22,7 +22,7 @@ from timermq.pipeline.timer_put_result import TimerPutResult, accepted, refused
 from timermq.pipeline.undeliverable import Reason, Undeliverable
 from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.message import Message
-from timermq.timerstore.put_status import PutResult, PutStatus
+from timermq.timerstore.put_status import PutResult
 
 from ..consumer_offset import ConsumerOffsetTable
 from ..histogram import Histogram
@@ -36,6 +36,7 @@ from .half_message import HalfMessage, HalfMessageError, committed, discarded
 from .op_message import OP_QUEUE_ID, Ending, Mark, how_ended, op_message
 from .recovery import half_place, read_half, recover
 from .renewals import Renewals, log_stuck
+from .transaction_shares import TransactionShares
 
 COMMIT_BOUNDS_S = (5, 60, 600, 3_600, 43_200, 86_400)
 """Of ``finish_message_latency``, as in Java's ``BrokerMetricsManager.registerMetricsView``."""
@@ -103,30 +104,43 @@ class Transactions:
         self.commit_latency = Histogram(COMMIT_BOUNDS_S)
         """Seconds from the birth of half messages to their commit."""
         self._renewals = Renewals(self._store, self.open, self._put)
+        self._shares = TransactionShares(lambda: options.transactions_max, self.open.names())
 
     # -- half messages ------------------------------------------------------------------------
 
-    def put_halves(self, messages: Sequence[Message]) -> list[TimerPutResult]:
+    def put_halves(
+        self, messages: Sequence[Message], owners: Sequence[str]
+    ) -> list[TimerPutResult]:
         """Store half messages; one result each, in order.
 
         Args:
             messages: What `half_message.parked` made, checked already.
+            owners: Whose share of the open transactions each of them takes.
         """
-        room = max(self._options.transactions_max - len(self.open), 0)
-        refusals = [size_refusal(message) for message in messages]
-        taken = [one for one, refusal in zip(messages, refusals, strict=True) if refusal is None]
-        results = self._store.put(taken[:room])
-        for result in results:
+        refusals = [
+            size_refusal(message) or self._shares.take(owner)
+            for message, owner in zip(messages, owners, strict=True)
+        ]
+        taken = [
+            (message, owner)
+            for message, owner, refusal in zip(messages, owners, refusals, strict=True)
+            if refusal is None
+        ]
+        results = self._store.put([message for message, _ in taken])
+        for result, (_, owner) in zip(results, taken, strict=True):
             if result.status.is_stored:
                 self.open.put(result.phy_offset, result.queue_offset)
-        full = Refusal(
-            status=PutStatus.OS_PAGE_CACHE_BUSY,
-            rule="TRANSACTIONS_MAX",
-            remark=f"TRANSACTIONS_MAX: {len(self.open)} transactions are open, "
-            f"expected at most {self._options.transactions_max}",
-        )
+                self._shares.opened(result.phy_offset, owner)
+            else:
+                self._shares.give_back(owner)
         stored = iter(results)
-        return [self._half_result(refusal or next(stored, full)) for refusal in refusals]
+        return [self._half_result(refusal or next(stored)) for refusal in refusals]
+
+    def _forget(self, name: int) -> None:
+        """A transaction has ended."""
+        self.open.end(name)
+        self._renewals.end(name)
+        self._shares.ended(name)
 
     def _half_result(self, one: PutResult | Refusal) -> TimerPutResult:
         """What is told of a half message."""
@@ -245,8 +259,7 @@ class Transactions:
             mark = Mark(ending=Ending.DISCARD, offsets=(offset,), name=name)
             results = self._put([], mark, even_when_full=True)
             if results[-1].status.is_stored:
-                self.open.end(name)
-                self._renewals.end(name)
+                self._forget(name)
                 return True
             refusal = results[-1].remark
         log.warning("damaged transaction not set aside yet", name=name, reason=refusal)
@@ -297,8 +310,7 @@ class Transactions:
         """End a transaction; the last result, which is of all."""
         results = self._put(messages, Mark.of(ending, half), even_when_full=True)
         if results[-1].status.is_stored:
-            self.open.end(half.name)
-            self._renewals.end(half.name)
+            self._forget(half.name)
             self._counts[ending] += 1
         return results[-1]
 

@@ -352,6 +352,7 @@ class Process:
                 unread_output_size_max=network.unread_output_size_max,
             ),
             clock=clock,
+            work_seconds=trio.current_time,
         )
 
     def _check_offsets(self, broker: Broker) -> None:

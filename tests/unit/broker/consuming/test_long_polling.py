@@ -11,6 +11,8 @@ from trio.testing import MockClock
 from broker_rig import RecordingSession
 from timermq.broker.consuming.filter import ALL
 from timermq.broker.consuming.long_polling import RUN_COUNT, HeldPull, LongPolling
+from timermq.broker.costly_requests import CostlyRequests
+from timermq.broker.pool import Pool
 from timermq.remoting import Command, ResponseCode
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.memory_disk import MemoryDisk
@@ -28,6 +30,13 @@ def make_pull(peer: RecordingSession, opaque: int = 1, topic: str = "T") -> Held
         offset=0,
         count_max=32,
         message_filter=ALL,
+    )
+
+
+def polling_of(held_max: int, *, of_one: int) -> LongPolling:
+    """Room for so many pulls, and so many of one connection."""
+    return LongPolling(
+        Pool(lambda: held_max), CostlyRequests(trio.current_time), held_per_session_max=of_one
     )
 
 
@@ -49,7 +58,7 @@ async def run_for(polling: LongPolling, run_again: Callable[[HeldPull], Command]
 
 async def test_an_arrival_wakes_the_pulls_of_its_queue(autojump_clock: MockClock) -> None:
     """Pulls of the queue run again and are answered at once; those of others rest."""
-    polling, peer = LongPolling(held_max=10, held_per_session_max=10), RecordingSession()
+    polling, peer = polling_of(20, of_one=10), RecordingSession()
     assert polling.hold(make_pull(peer, 1), 15)
     assert polling.hold(make_pull(peer, 2, "U"), 15)
     polling.notify_message_arriving(queue())
@@ -62,7 +71,7 @@ async def test_an_arrival_wakes_the_pulls_of_its_queue(autojump_clock: MockClock
 
 async def test_an_arrival_wakes_a_pull_that_is_waited_with(autojump_clock: MockClock) -> None:
     """It is answered as soon as something arrives, not when its time is up."""
-    polling, peer = LongPolling(held_max=10, held_per_session_max=10), RecordingSession()
+    polling, peer = polling_of(20, of_one=10), RecordingSession()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(polling.run, answers(ResponseCode.SUCCESS))
         polling.hold(make_pull(peer), 15)
@@ -76,7 +85,7 @@ async def test_an_arrival_wakes_a_pull_that_is_waited_with(autojump_clock: MockC
 
 async def test_time_up_is_answered_in_time(autojump_clock: MockClock) -> None:
     """A pull that nothing arrives for is answered within the time it allowed, not before."""
-    polling, peer = LongPolling(held_max=10, held_per_session_max=10), RecordingSession()
+    polling, peer = polling_of(20, of_one=10), RecordingSession()
     polling.hold(make_pull(peer), 15)
     await run_for(polling, answers(ResponseCode.PULL_NOT_FOUND), 14.8)
     assert peer.sent == []
@@ -91,7 +100,7 @@ async def test_what_does_not_match_leaves_a_pull_held(
     autojump_clock: MockClock, code: ResponseCode
 ) -> None:
     """An arrival that the filter holds back is no answer."""
-    polling, peer = LongPolling(held_max=10, held_per_session_max=10), RecordingSession()
+    polling, peer = polling_of(20, of_one=10), RecordingSession()
     polling.hold(make_pull(peer), 15)
     polling.notify_message_arriving(queue())
     await run_for(polling, answers(code), 10)
@@ -102,7 +111,7 @@ async def test_what_does_not_match_leaves_a_pull_held(
 
 async def test_an_earlier_deadline_counts(autojump_clock: MockClock) -> None:
     """A pull that may wait less than the one before is answered first."""
-    polling, peer = LongPolling(held_max=10, held_per_session_max=10), RecordingSession()
+    polling, peer = polling_of(20, of_one=10), RecordingSession()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(polling.run, answers(ResponseCode.PULL_NOT_FOUND))
         polling.hold(make_pull(peer, 1), 15)
@@ -118,7 +127,7 @@ async def test_an_earlier_deadline_counts(autojump_clock: MockClock) -> None:
 
 async def test_a_delayed_answer_is_sent_as_it_is(autojump_clock: MockClock) -> None:
     """An answer that is held back runs nothing again."""
-    polling, peer = LongPolling(held_max=10, held_per_session_max=10), RecordingSession()
+    polling, peer = polling_of(20, of_one=10), RecordingSession()
     pull = make_pull(peer)
     pull.answer = pull.command.answer(ResponseCode.TOPIC_NOT_EXIST)
     polling.hold(pull, 1)
@@ -132,7 +141,7 @@ async def test_a_delayed_answer_is_sent_as_it_is(autojump_clock: MockClock) -> N
 
 async def test_the_end_of_a_connection_takes_its_pulls_away(autojump_clock: MockClock) -> None:
     """Nobody is there to answer, and the room is free again."""
-    polling, peer = LongPolling(held_max=10, held_per_session_max=10), RecordingSession()
+    polling, peer = polling_of(20, of_one=10), RecordingSession()
     other = RecordingSession()
     polling.hold(make_pull(peer, 1), 15)
     polling.hold(make_pull(other, 2), 15)
@@ -146,21 +155,54 @@ async def test_the_end_of_a_connection_takes_its_pulls_away(autojump_clock: Mock
 
 async def test_held_pulls_are_bounded(autojump_clock: MockClock) -> None:
     """One connection cannot take all the room, and all together cannot take more than there is."""
-    polling, first, second = (
-        LongPolling(held_max=3, held_per_session_max=2),
-        RecordingSession(),
-        RecordingSession(),
+    polling, first, second, third = (
+        polling_of(5, of_one=2),
+        RecordingSession(peer="10.0.0.1"),
+        RecordingSession(peer="10.0.0.2"),
+        RecordingSession(peer="10.0.0.3"),
     )
 
     assert [polling.hold(make_pull(first), 15) for _ in range(3)] == [True, True, False]
-    assert [polling.hold(make_pull(second), 15) for _ in range(2)] == [True, False]
+    assert [polling.hold(make_pull(second), 15) for _ in range(3)] == [True, True, False]
+    assert [polling.hold(make_pull(third), 15) for _ in range(2)] == [True, False]
     polling.drop(first.session)
-    assert polling.hold(make_pull(second), 15)
+    assert polling.hold(make_pull(third), 15)
+
+
+async def test_who_is_there_leaves_room_for_others(autojump_clock: MockClock) -> None:
+    """Connections of one address have half of the room together; then comes another."""
+    polling = polling_of(8, of_one=8)
+    many = [RecordingSession(peer="10.0.0.1") for _ in range(4)]
+    other = RecordingSession(peer="10.0.0.2")
+
+    held = [polling.hold(make_pull(one), 15) for one in many for _ in range(2)]
+    assert held == [True] * 4 + [False] * 4
+    assert [polling.hold(make_pull(other), 15) for _ in range(3)] == [True, True, False]
+
+
+async def test_nothing_is_read_for_a_peer_that_takes_nothing(autojump_clock: MockClock) -> None:
+    """Its pull stays held, also when its time is up, and is answered once the peer has read."""
+    polling, peer, reads = polling_of(20, of_one=10), RecordingSession(), 0
+    peer.has_room = False
+
+    def run_again(pull: HeldPull) -> Command:
+        nonlocal reads
+        reads += 1
+        return pull.command.answer(ResponseCode.SUCCESS)
+
+    assert polling.hold(make_pull(peer), 2)
+    polling.notify_message_arriving(queue())
+    await run_for(polling, run_again, 5)
+    assert (reads, peer.sent, polling.held) == (0, [], 1)
+
+    peer.tell_room()
+    await run_for(polling, run_again, 0.001)
+    assert (reads, len(peer.sent), polling.held) == (1, 1, 0)
 
 
 async def test_a_pull_answered_early_leaves_nothing_behind(autojump_clock: MockClock) -> None:
     """Thousands of pulls a second are held and answered; memory is that of those held now."""
-    polling, peer = LongPolling(held_max=10, held_per_session_max=10), RecordingSession()
+    polling, peer = polling_of(20, of_one=10), RecordingSession()
     for _ in range(100):
         polling.hold(make_pull(peer), 15)
         polling.notify_message_arriving(queue())
@@ -168,14 +210,14 @@ async def test_a_pull_answered_early_leaves_nothing_behind(autojump_clock: MockC
 
     assert len(peer.sent) == 100
     tables = cast("list[dict[object, object]]", [v for v in vars(polling).values() if v == {}])
-    assert len(tables) == 4
+    assert len(tables) == 5
 
 
 async def test_an_arrival_does_not_wait_for_all_whose_time_is_up(
     autojump_clock: MockClock,
 ) -> None:
     """A thousand pulls are due together; what arrives meanwhile is answered after a few of them."""
-    polling, peer = LongPolling(held_max=1_000, held_per_session_max=1_000), RecordingSession()
+    polling, peer = polling_of(2_000, of_one=1_000), RecordingSession()
     late = make_pull(peer, 999)
     assert polling.hold(late, 60)
     for opaque in range(10 * RUN_COUNT):
@@ -195,7 +237,7 @@ async def test_pulls_of_one_connection_are_answered_in_one_write(
     autojump_clock: MockClock,
 ) -> None:
     """A client's sixteen queues time out together: sixteen answers, one system call."""
-    polling, peer = LongPolling(held_max=100, held_per_session_max=100), RecordingSession()
+    polling, peer = polling_of(200, of_one=100), RecordingSession()
     flushed: list[int] = []
     peer.session.flush = lambda: flushed.append(len(peer.sent))
     for opaque in range(16):
@@ -210,7 +252,7 @@ async def test_a_mistake_with_a_held_pull_is_its_answer(
     autojump_clock: MockClock, arrives: bool
 ) -> None:
     """None is known, so one is made: the pull is answered and logged, the others as ever."""
-    polling, peer = LongPolling(held_max=10, held_per_session_max=10), RecordingSession()
+    polling, peer = polling_of(20, of_one=10), RecordingSession()
     for opaque in (1, 2, 3):
         assert polling.hold(make_pull(peer, opaque), 1)
 

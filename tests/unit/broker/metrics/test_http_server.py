@@ -12,7 +12,11 @@ import trio.testing
 from trio.testing import MockClock
 
 from broker_rig import BROKER, RunningBroker, running_broker
-from timermq.broker.metrics.http_server import BODY_SIZE_MAX, EVENT_SIZE_MAX, REQUEST_TIMEOUT
+from timermq.broker.metrics.http_server import (
+    BODY_SIZE_MAX,
+    EVENT_SIZE_MAX,
+    FIRST_REQUEST_TIMEOUT,
+)
 
 
 @attrs.frozen(eq=False)
@@ -62,7 +66,7 @@ def get(path: str, method: str = "GET") -> bytes:
 @asynccontextmanager
 async def serving() -> AsyncGenerator[RunningBroker]:
     """A broker that runs on the staged clock."""
-    async with running_broker(options=attrs.evolve(BROKER, metrics_connections_max=2)) as running:
+    async with running_broker(options=attrs.evolve(BROKER, metrics_connections_max=4)) as running:
         yield running
 
 
@@ -132,7 +136,7 @@ async def test_what_trickles_is_cut_off(autojump_clock: MockClock) -> None:
         begun = trio.current_time()
         await client.stream.send_all(b"GET /met")
         assert await client.is_closed()
-        assert trio.current_time() - begun == pytest.approx(REQUEST_TIMEOUT)
+        assert trio.current_time() - begun == pytest.approx(FIRST_REQUEST_TIMEOUT)
 
 
 async def test_one_more_connection_is_turned_away(autojump_clock: MockClock) -> None:

@@ -205,6 +205,10 @@ def _account(_: Name) -> Iterator[Need]:
     yield from ()
 
 
+def _reply(_: Name) -> Iterator[Need]:
+    yield Need(PUB, REPLY_TOPIC)
+
+
 def _administrator(_: Name) -> None:
     return None
 
@@ -214,8 +218,8 @@ _FOR_ACCOUNTS: Mapping[int, Needs] = {
     RequestCode.SEND_MESSAGE_V2: _send,
     RequestCode.SEND_BATCH_MESSAGE: _send,
     RequestCode.SEND_MESSAGES: _send,
-    RequestCode.SEND_REPLY_MESSAGE: _account,
-    RequestCode.SEND_REPLY_MESSAGE_V2: _account,
+    RequestCode.SEND_REPLY_MESSAGE: _reply,
+    RequestCode.SEND_REPLY_MESSAGE_V2: _reply,
     RequestCode.PULL_MESSAGE: _topic_and_group,
     RequestCode.LITE_PULL_MESSAGE: _topic_and_group,
     RequestCode.QUERY_CONSUMER_OFFSET: _topic_and_group,
@@ -307,11 +311,29 @@ JOB_CODES = frozenset(
 """Requests about a job, which is its account's alone."""
 
 
+REPLY_CODES = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
+"""Replies, which reach clients of one's own account without a right."""
+
+CLIENT_CODES = (
+    *REPLY_CODES,
+    RequestCode.GET_CONSUMER_RUNNING_INFO,
+    RequestCode.CONSUME_MESSAGE_DIRECTLY,
+)
+"""Requests that name a client which is connected; in others clients name themselves."""
+
+
+def client_of(name: Name) -> str:
+    """The account whose client a reply of this name is for."""
+    return "account-V" if name.job == "job-of-V" else "account-A"
+
+
 def is_let_through(code: int, name: Name, who: str) -> bool:
     """Whether a request is to be done, as far as rights go."""
     account = ACCOUNTS.get(who)
     if account is None or account.is_admin or code in NOT_SERVED:
         return account is not None
+    if code in REPLY_CODES and who == client_of(name):
+        return True
     needs = NEEDS[code](name)
     return needs is not None and all(_has(account, need) for need in needs)
 

@@ -32,16 +32,19 @@ from timermq.timerstore.message import Message
 from timermq.timerstore.record import decode_record
 from unit.broker.security.access_table import (
     ACCOUNTS,
+    CLIENT_CODES,
     FOREIGN,
     JOB_CODES,
     NAMES,
     NEEDS,
     NOT_SERVED,
     OWN,
+    REPLY_CODES,
     STRANGERS,
     UNDECIDED,
     WAITING,
     Name,
+    client_of,
     is_let_through,
     rules,
 )
@@ -149,7 +152,7 @@ class Room:
         self, who: str, code: int, one: Subject, *, sys_flag: int = 0, answers: int = 1
     ) -> None:
         """Ask for something that is answered with 0."""
-        ext, body = MAKERS[code](one)
+        ext, body = MAKERS[code](attrs.evolve(one, client_id=f"client-of-{who}"))
         if sys_flag:
             ext["sysFlag"] = str(sys_flag)
         command = sign(Command(code, opaque=0, ext=ext, body=body), who)
@@ -181,7 +184,6 @@ class Room:
             unique_key={OWN: "M", UNDECIDED: "VH"}.get(name, "VT"),
             slot_ms=self.now_ms + 80_000_000,
             job=name.job,
-            client_id="c",
         )
 
     def request(self, code: int, name: Name, who: str, form: Form) -> tuple[Asked, bytes]:
@@ -192,7 +194,9 @@ class Room:
         # An address of its own: failures of one are answered later and later.
         host = ".".join(map(str, (10, *number.to_bytes(3, "big"))))
         peer.session.remote_address = f"{host}:40000"
-        ext, body = MAKERS[code](self.subject(name)) if code in MAKERS else ({}, b"")
+        client = client_of(name) if code in CLIENT_CODES else who
+        subject = attrs.evolve(self.subject(name), client_id=f"client-of-{client}")
+        ext, body = MAKERS[code](subject) if code in MAKERS else ({}, b"")
         command = Command(
             code,
             opaque=number,
@@ -270,7 +274,7 @@ async def test_what_is_refused_leaves_no_trace(
                 for one in told:
                     assert (one.code, one.remark, one.ext, one.body) == (*REFUSED, {}, b""), asked
                 assert asked.peer.closed_for is None
-                assert asked.peer.session.account == ""
+                assert code in REPLY_CODES or asked.peer.session.speaker.account == ""
             assert [peer.sent for peer in made.told.values()] == [[], []]
     assert all_asked
 

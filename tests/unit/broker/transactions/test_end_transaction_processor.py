@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from broker_rig import BROKER, STORE, Rig, send_ext
+from broker_rig import BROKER, STORE, RecordingSession, Rig, send_ext
 from timermq.timerstore.store_options import FlushDiskType
 from transaction_rig import (
     COMMIT,
@@ -220,8 +220,8 @@ async def test_with_sync_flush_an_ending_is_answered_when_it_is_durable() -> Non
 
 
 async def test_the_number_of_open_transactions_is_limited() -> None:
-    """One more is refused as busy (2) until one has ended."""
-    rig = Rig(options=attrs.evolve(BROKER, transactions_max=2))
+    """One more of a client is refused as busy (2) until one has ended; there is room for others."""
+    rig = Rig(options=attrs.evolve(BROKER, transactions_max=4))
     first, _ = send_half(rig, "K0"), send_half(rig, "K1")
     full = rig.call(10, _half_ext("K2"), b"K2")
     end(rig, first, ROLLBACK)
@@ -229,9 +229,21 @@ async def test_the_number_of_open_transactions_is_limited() -> None:
 
     assert (full.code, full.remark) == (
         2,
-        "TRANSACTIONS_MAX: 2 transactions are open, expected at most 2",
+        "TRANSACTIONS_MAX: 2 transactions are open, 2 of them of 127.0.0.1, expected at most 4, "
+        "and of one no more than are left",
     )
     assert again.code == 0
+
+
+async def test_transactions_of_one_leave_room_for_others() -> None:
+    """What was open before the start is nobody's; each new one takes a share until it ends."""
+    rig = Rig(options=attrs.evolve(BROKER, transactions_max=6))
+    other = RecordingSession(peer="10.0.0.2")
+    codes = [rig.call(10, _half_ext(f"K{at}"), b"x").code for at in range(4)]
+    others = [rig.call(10, _half_ext(f"L{at}"), b"x", peer=other).code for at in range(3)]
+
+    assert codes == [0, 0, 0, 2]
+    assert others == [0, 0, 2]
 
 
 def _half_ext(key: str) -> dict[str, str]:

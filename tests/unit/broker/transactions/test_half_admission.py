@@ -100,10 +100,10 @@ async def test_the_largest_with_a_moment() -> None:
 
 async def test_one_that_is_too_large_leaves_the_others() -> None:
     """Each has its own result, in order, and takes no place among those that may be open."""
-    rig = Rig(options=attrs.evolve(BROKER, transactions_max=2))
+    rig = Rig(options=attrs.evolve(BROKER, transactions_max=4))
     sizes = [100, SIZE_MAX + 1, 100, 100]
     halves = [Message(HALF_TOPIC, 0, b"x", bytes(size)) for size in sizes]
-    results: list[TimerPutResult] = rig.broker.transactions.put_halves(halves)
+    results: list[TimerPutResult] = rig.broker.transactions.put_halves(halves, [""] * len(halves))
 
     assert [(one.result.status, one.result.queue_offset, one.rule) for one in results] == [
         (PutStatus.PUT_OK, 0, None),

@@ -202,12 +202,11 @@ async def test_a_producer_that_does_not_read_is_not_asked() -> None:
     """Nor does that count: it is asked when it has read."""
     rig = Rig()
     producer = joined(rig.broker.tables.clients)
-    unread = BROKER.unread_output_size_max
-    producer.session.unread = lambda: unread
+    producer.has_room = False
     send_half(rig, "K0")
     await check(rig)
     halves = len(rig.records(HALF_TOPIC))
-    unread = 0
+    producer.has_room = True
     await check(rig)
 
     assert halves == 1

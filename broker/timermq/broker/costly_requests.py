@@ -1,0 +1,73 @@
+"""Requests that take the event loop for long, and who asks for them.
+
+A timer passes through several tasks on its way, and each step of another task delays each of its
+steps. So behind a request that took long no other such request is worked on for as long as it
+took: what is on its way gets through meanwhile. Which request will take long shows only when it is
+done. So it goes by who asks: a connection whose request took long waits for that rest with all its
+requests for a while, and so do connections that its address or account makes meanwhile. The others
+do not wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import trio
+
+from .session import Session
+
+ROUND_SECONDS = 0.002
+"""How long a task works on requests before the others have their turn; what takes twice as long is
+costly."""
+REST_SECONDS_MAX = 0.2
+"""How long one request is made up for, at most."""
+COSTLY_SECONDS = 2.0
+"""How long somebody counts as costly behind the last such request."""
+OWNERS_MAX = 4_096
+"""Addresses and accounts that are remembered; the ones that were costly first are forgotten."""
+
+
+@attrs.define
+class _Costly:
+    since: float
+    until: float
+
+
+class CostlyRequests:
+    """Who has asked for what took long, and until when nobody else may.
+
+    Args:
+        work_seconds: What this thread has worked so far: its time on the processor, not that for
+            which others had it.
+    """
+
+    def __init__(self, work_seconds: Callable[[], float]) -> None:
+        self.work_seconds = work_seconds
+        self._owners: dict[str, _Costly] = {}
+        self.rest_until = 0.0
+        """trio's time until which no costly request is worked on."""
+
+    def is_costly(self, session: Session) -> bool:
+        """Whether requests of a connection wait for the rest."""
+        now = trio.current_time()
+        if now < session.costly_until:
+            return True
+        owner = self._owners.get(session.owner)
+        return owner is not None and owner.since <= session.opened_at and now < owner.until
+
+    def worked(self, session: Session, seconds: float) -> None:
+        """A request of a connection took so long, without a break."""
+        if seconds <= 2 * ROUND_SECONDS:
+            return
+        now = trio.current_time()
+        session.costly_until = now + COSTLY_SECONDS
+        owner = self._owners.get(session.owner)
+        if owner is not None and now < owner.until:
+            owner.until = session.costly_until
+        else:
+            self._owners.pop(session.owner, None)
+            self._owners[session.owner] = _Costly(now, session.costly_until)
+            if len(self._owners) > OWNERS_MAX:
+                del self._owners[next(iter(self._owners))]
+        self.rest_until = now + min(seconds, REST_SECONDS_MAX)

@@ -1,0 +1,77 @@
+"""What all peers use together: none may take more of it than is left.
+
+One peer alone gets half of a pool, of two each a third, of nine each a tenth; so there is room for
+whoever comes next, without a limit that is too small for one or too large for many.
+
+Source: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches",
+1998, with a factor of 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Pool:
+    """So many of something, and who has how many.
+
+    Args:
+        size: How many there are; asked each time, since an operator may change it.
+    """
+
+    def __init__(self, size: Callable[[], int]) -> None:
+        self._size = size
+        self._taken: dict[str, int] = {}
+        self._waiting: dict[Callable[[], None], None] = {}
+        self.used = 0
+        """Taken by all."""
+        self.refused = 0
+        """Times that there was no more for somebody."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing is left for anybody."""
+        return self.used >= self._size()
+
+    def of(self, owner: str) -> int:
+        """How many a peer has."""
+        return self._taken.get(owner, 0)
+
+    def has_room(self, owner: str) -> bool:
+        """Whether a peer may take one more: it has less than is left."""
+        return self.of(owner) < self._size() - self.used
+
+    def take(self, owner: str, count: int = 1) -> bool:
+        """Take some, for a peer that has less than is left; False when it may not.
+
+        A peer that may take takes as many as are there, so what is large may be more than half.
+        """
+        left = self._size() - self.used
+        if count > left or self.of(owner) >= left:
+            self.refused += 1
+            return False
+        self.add(owner, count)
+        return True
+
+    def add(self, owner: str, count: int) -> None:
+        """Note what a peer has taken, or with a negative number given back, without asking."""
+        if not count:
+            return
+        self.used += count
+        now = self.of(owner) + count
+        if now:
+            self._taken[owner] = now
+        else:
+            del self._taken[owner]
+        if self._waiting and not self.is_full:
+            calls, self._waiting = self._waiting, {}
+            for call in calls:
+                call()
+
+    def when_left(self, call: Callable[[], None]) -> None:
+        """Have something called once, as soon as something is left again."""
+        self._waiting[call] = None
+
+    def give_back(self, owner: str, count: int = 1) -> None:
+        """Give some back."""
+        self.add(owner, -count)

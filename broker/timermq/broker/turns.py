@@ -1,0 +1,160 @@
+"""Requests take turns: of each connection one at a time, for a short while, then all else goes on.
+
+Small sends are small work, and are stored together at once. Any other request may cost a
+thousand times what it took to ask: an answer of megabytes, a filter that is tried on each message.
+So what a connection has brought waits in its backlog. A round takes one request of each connection
+after the other and ends after two milliseconds. Costly requests have a line of their own, with a
+rest behind each (``costly_requests``). A connection whose peer has not read what it was given
+already is passed over until it has, and one with a backlog is not received from: what one asks for
+delays that one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+
+import trio
+
+from timermq.pipeline.signal import Signal
+from timermq.remoting.connection import Received
+
+from .costly_requests import ROUND_SECONDS, CostlyRequests
+from .dispatcher import Dispatcher
+from .session import Session
+
+
+class Turns:
+    """The requests of all connections that are not worked on yet.
+
+    Args:
+        dispatcher: Does the work.
+        costly: Knows whose requests take long.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, costly: CostlyRequests) -> None:
+        self._dispatcher = dispatcher
+        self._costly = costly
+        self._line: deque[Session] = deque()
+        """Sessions in the order of their turns."""
+        self._costly_lines: dict[str, deque[Session]] = {}
+        """The same, of those whose requests took long, by owner: owners take turns too."""
+        self._in_line: set[Session] = set()
+        """Those of both lines, and those that come back to one when their peers have room."""
+        self._is_behind = False
+        """The task is about to begin the next round."""
+        self._left = Signal()
+        """There is something for the task."""
+
+    def receive(self, chunks: Sequence[tuple[Session, Sequence[Received]]]) -> None:
+        """Store the sends of what several sessions have brought; all else is to wait for its turn.
+
+        Args:
+            chunks: Sessions, each with what was read from it at once, in order.
+        """
+        self._take(chunks)
+        if self._line and not self._is_behind:
+            self._work()
+        if self._line or self._costly_lines:
+            self._left.set()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Work on what is left over from a round, and on what is costly, until cancelled.
+
+        Cancellation: requests that wait are not answered, as when the process stops.
+        """
+        task_status.started()
+        while True:
+            await self._left.wait()
+            self._is_behind = True
+            while self._line or self._costly_lines:
+                if self._line:
+                    self._work()
+                elif trio.current_time() >= self._costly.rest_until:
+                    self._work_costly()
+                if self._line or not self._costly_lines:
+                    await trio.lowlevel.checkpoint()
+                else:
+                    rest = self._costly.rest_until - trio.current_time()
+                    await self._left.wait_at_most(max(rest, 0))
+            self._is_behind = False
+
+    def drop(self, session: Session) -> None:
+        """The connection has ended: nobody waits for these answers any more."""
+        session.backlog.clear()
+        self._in_line.discard(session)
+
+    def _take(self, chunks: Sequence[tuple[Session, Sequence[Received]]]) -> None:
+        sends, others = self._dispatcher.sort(chunks)
+        answered: dict[Session, None] = {}
+        for session, answer in self._dispatcher.handle_sends(sends):
+            session.queue(answer)
+            answered[session] = None
+        for session in answered:
+            session.flush()
+        for session, speaker, command in others:
+            session.backlog.append((speaker, command))
+        for session, _ in chunks:
+            if session not in self._in_line and (session.backlog or session.has_more()):
+                self._in_line.add(session)
+                self._line_up(session)
+
+    def _line_up(self, session: Session) -> None:
+        """A session waits for its turn; behind those that are there."""
+        if self._costly.is_costly(session):
+            self._costly_lines.setdefault(session.owner, deque()).append(session)
+        else:
+            self._line.append(session)
+
+    def _work(self) -> None:
+        """Work for one round on what is not costly, as far as is known."""
+        began = trio.current_time()
+        answered: dict[Session, None] = {}
+        while self._line and trio.current_time() - began < ROUND_SECONDS:
+            self._work_for(self._line.popleft(), answered)
+        for session in answered:
+            session.flush()
+        for session in self._line:
+            session.waits()
+
+    def _work_costly(self) -> None:
+        """Work on one request of those who ask for costly ones."""
+        answered: dict[Session, None] = {}
+        owner, line = next(iter(self._costly_lines.items()))
+        del self._costly_lines[owner]
+        session = line.popleft()
+        if line:
+            self._costly_lines[owner] = line
+        self._work_for(session, answered)
+        for session in answered:
+            session.flush()
+
+    def _work_for(self, session: Session, answered: dict[Session, None]) -> None:
+        """Do a session's next request; ``answered`` gets it if there is an answer to flush."""
+        if session not in self._in_line:
+            return
+        if not session.has_room():
+            session.when_room(partial(self._come_back, session))
+            session.waits()
+            return
+        began = self._costly.work_seconds()
+        if session.backlog:
+            answer = self._dispatcher.handle_one(session, *session.backlog.popleft())
+            if answer is not None:
+                session.queue(answer)
+                answered[session] = None
+        else:
+            self._take([(session, session.more())])
+        self._costly.worked(session, self._costly.work_seconds() - began)
+        if session.backlog or session.has_more():
+            self._line_up(session)
+        else:
+            self._in_line.discard(session)
+        session.waits()
+
+    def _come_back(self, session: Session) -> None:
+        """The peer has read what it was given."""
+        if session in self._in_line:
+            self._line_up(session)
+            self._left.set()

@@ -1,0 +1,167 @@
+"""Tests of the turns that requests take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from broker_rig import RecordingSession, Rig
+from timermq.broker.costly_requests import COSTLY_SECONDS, ROUND_SECONDS, CostlyRequests
+from timermq.broker.session import Session
+from timermq.broker.turns import Turns
+from timermq.remoting import Command
+from timermq.remoting.connection import Received
+
+COSTLY = 9_990
+
+
+class Bench:
+    """Turns over a dispatcher whose one request takes its time."""
+
+    def __init__(self, clock: MockClock, seconds: float) -> None:
+        rig = Rig()
+        self.seconds = seconds
+        self.worked: list[tuple[str, int]] = []
+        self.turns = Turns(rig.broker.dispatcher, CostlyRequests(trio.current_time))
+
+        def work(session: Session, command: Command) -> Command:
+            clock.jump(self.seconds)
+            self.worked.append((session.peer, command.opaque))
+            return command.answer(0)
+
+        rig.broker.dispatcher.handlers[COSTLY] = work
+
+    async def run(self, ticks: int) -> None:
+        """Let the task go on for so many turns of the event loop."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.turns.run)
+            for _ in range(ticks):
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+
+
+def commands(count: int) -> list[Command]:
+    """Costly requests."""
+    return [Command(COSTLY, opaque=at) for at in range(count)]
+
+
+async def test_connections_are_worked_for_in_turn(mock_clock: MockClock) -> None:
+    """Thirty requests of one do not come before the first of another."""
+    bench = Bench(mock_clock, ROUND_SECONDS / 4)
+    many, one = RecordingSession(peer="many"), RecordingSession(peer="one")
+    bench.turns.receive([(many.session, commands(30)), (one.session, commands(1))])
+    await bench.run(100)
+
+    assert bench.worked[:3] == [("many", 0), ("one", 0), ("many", 1)]
+    assert bench.worked[3:] == [("many", at) for at in range(2, 30)]
+    assert [len(many.sent), len(one.sent)] == [30, 1]
+
+
+async def test_a_round_ends_and_others_go_on(mock_clock: MockClock) -> None:
+    """A chunk of requests is not worked off at once: a round is two milliseconds."""
+    bench = Bench(mock_clock, ROUND_SECONDS / 2)
+    peer = RecordingSession()
+    bench.turns.receive([(peer.session, commands(30))])
+    assert len(bench.worked) == 2
+    waits: list[int] = []
+    peer.session.waits = lambda: waits.append(len(peer.session.backlog))
+    await bench.run(3)
+
+    assert 4 <= len(bench.worked) < 20
+    assert waits[0] == 27
+
+
+async def test_behind_what_took_long_there_is_a_rest(autojump_clock: MockClock) -> None:
+    """Of one that asks for costly things; who does not is served meanwhile."""
+    bench = Bench(autojump_clock, 10 * ROUND_SECONDS)
+    costly, quick = RecordingSession(peer="costly"), RecordingSession(peer="quick")
+    bench.turns.receive([(costly.session, commands(3))])
+    assert len(bench.worked) == 1
+    bench.seconds = 0
+    bench.turns.receive([(quick.session, commands(2))])
+    assert bench.worked[1:] == [("quick", 0), ("quick", 1)]
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(bench.turns.run)
+        await trio.sleep(9 * ROUND_SECONDS)
+        assert len(bench.worked) == 3
+        await trio.sleep(2 * ROUND_SECONDS)
+        assert bench.worked[3:] == [("costly", 1), ("costly", 2)]
+        nursery.cancel_scope.cancel()
+
+
+async def test_new_connections_of_who_asks_for_costly_things_wait_too(
+    mock_clock: MockClock,
+) -> None:
+    """A connection for each costly request helps nobody; older ones of the address are served."""
+    bench = Bench(mock_clock, 10 * ROUND_SECONDS)
+    old, costly = RecordingSession(peer="address"), RecordingSession(peer="address")
+    bench.turns.receive([(costly.session, commands(1))])
+    new = RecordingSession(peer="address")
+    new.session.opened_at = trio.current_time()
+    bench.seconds = 0
+    bench.turns.receive([(old.session, commands(1)), (new.session, commands(1))])
+
+    assert len(bench.worked) == 2
+    mock_clock.jump(COSTLY_SECONDS)
+    later = RecordingSession(peer="address")
+    later.session.opened_at = trio.current_time()
+    bench.turns.receive([(later.session, commands(1))])
+    assert len(bench.worked) == 3
+
+
+async def test_nothing_is_worked_out_for_a_peer_that_does_not_read(mock_clock: MockClock) -> None:
+    """Its requests wait until it has room; those of others do not."""
+    bench = Bench(mock_clock, 0)
+    deaf, other = RecordingSession(peer="deaf"), RecordingSession(peer="other")
+    deaf.has_room = False
+    bench.turns.receive([(deaf.session, commands(3)), (other.session, commands(2))])
+    assert bench.worked == [("other", 0), ("other", 1)]
+    bench.turns.receive([(other.session, commands(1))])
+    assert len(bench.worked) == 3
+    deaf.tell_room()
+    await bench.run(3)
+
+    assert bench.worked[3:] == [("deaf", 0), ("deaf", 1), ("deaf", 2)]
+
+
+async def test_the_end_of_a_connection_ends_its_turns(mock_clock: MockClock) -> None:
+    """What it asked for is not worked out any more, whether it waits for room or in the line."""
+    bench = Bench(mock_clock, ROUND_SECONDS)
+    one, deaf = RecordingSession(peer="one"), RecordingSession(peer="deaf")
+    deaf.has_room = False
+    bench.turns.receive([(deaf.session, commands(3)), (one.session, commands(3))])
+    for peer in (one, deaf):
+        bench.turns.drop(peer.session)
+        peer.tell_room()
+    await bench.run(5)
+
+    assert bench.worked == [("one", 0)]
+
+
+async def test_frames_are_read_on_when_the_first_are_done(mock_clock: MockClock) -> None:
+    """A connection gives out some requests at a time; access control may let none of them by."""
+    bench = Bench(mock_clock, 0)
+    peer = RecordingSession()
+    rest: list[Sequence[Received]] = [commands(2), [], commands(1)]
+    peer.session.has_more = lambda: bool(rest)
+    peer.session.more = lambda: rest.pop(0)
+    bench.turns.receive([(peer.session, commands(1))])
+
+    assert len(bench.worked) == 4
+    assert rest == []
+
+
+@pytest.mark.parametrize("opaque", [1, 2])
+async def test_one_way_requests_are_done_and_not_answered(
+    mock_clock: MockClock, opaque: int
+) -> None:
+    """Nothing goes back."""
+    bench = Bench(mock_clock, 0)
+    peer = RecordingSession()
+    bench.turns.receive([(peer.session, [Command(COSTLY, opaque=opaque, flag=2)])])
+
+    assert (bench.worked, peer.sent) == ([("127.0.0.1", opaque)], [])
