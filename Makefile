@@ -62,8 +62,9 @@ bench: $(STAMP)  ## send → pulled and burst on this machine
 	$(BIN)/timermq bench
 
 SEED ?= 1
-overload: $(STAMP)  ## idle, slow and deaf connections, a flood of topics, a slot of a million: figures, 1 beyond a bound
+overload: $(STAMP)  ## bad peers, floods, a slot of a million, and attacks on each pool: figures, 1 beyond a bound
 	$(BIN)/python perf/overload.py
+	$(BIN)/python perf/besieged.py
 
 crowds: $(STAMP)  ## 10,000 held pulls, and 2,000 clients that come back at once: figures, 1 beyond a bound
 	$(BIN)/python perf/front_door.py
