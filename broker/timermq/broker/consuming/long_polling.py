@@ -71,6 +71,8 @@ class HeldPull:
     """Set by ``hold``: when it is answered at the latest."""
     has_more: bool = False
     """More has arrived than one run looks at: the client is to ask again at once."""
+    is_put_off: bool = False
+    """Its time is up: it is answered as soon as it has been run, whatever that finds."""
     answer: Command | None = None
     """Set for an answer that is only held back; nothing is read for it."""
 
@@ -97,6 +99,8 @@ class LongPolling:
         self._arrived: dict[tuple[str, int], None] = {}
         self._costly_queues: dict[tuple[str, int], None] = {}
         """Queues with pulls that wait for the rest behind a costly one."""
+        self._roomless: dict[Session, dict[tuple[str, int], None]] = {}
+        """Queues with pulls that wait until their peer has read; it is asked to tell once."""
         self._changed = Signal()
         self._untold = Untold()
 
@@ -143,6 +147,7 @@ class LongPolling:
 
     def drop(self, session: Session) -> None:
         """The connection is closed: nobody waits for these answers any more."""
+        self._roomless.pop(session, None)
         for pull in list(self._by_session.get(session, ())):
             self._forget(pull)
 
@@ -179,23 +184,24 @@ class LongPolling:
             await self._changed.wait_at_most(max(due_at - trio.current_time(), 0))
 
     async def _run_arrived(self, run_again: Callable[[HeldPull], Command]) -> None:
-        """Answer the pulls of queues in which something has arrived."""
+        """Answer the pulls of queues in which something has arrived so far."""
         if self._costly_queues and trio.current_time() >= self._costly.rest_until:
             self._arrived |= self._costly_queues
             self._costly_queues = {}
-        while self._arrived:
-            pulls = [pull for key in self._arrived for pull in self._by_queue.get(key, ())]
-            self._arrived.clear()
-            chunk = _Chunk()
-            for pull in pulls:
-                if self._may_run(pull):
-                    answer = self._answer(pull, run_again)
-                    if answer.code not in _NOTHING_YET or pull.has_more:
-                        chunk.add(pull, answer)
-                if chunk.is_full:
-                    await self._finish(chunk)
-                    chunk = _Chunk()
-            await self._finish(chunk)
+        if not self._arrived:
+            return
+        pulls = [pull for key in self._arrived for pull in self._by_queue.get(key, ())]
+        self._arrived.clear()
+        chunk = _Chunk()
+        for pull in pulls:
+            if self._may_run(pull):
+                answer = self._answer(pull, run_again)
+                if answer.code not in _NOTHING_YET or pull.has_more or pull.is_put_off:
+                    chunk.add(pull, answer)
+            if chunk.is_full:
+                await self._finish(chunk)
+                chunk = _Chunk()
+        await self._finish(chunk)
 
     async def _run_due(self, run_again: Callable[[HeldPull], Command]) -> None:
         """Answer the pulls whose time is up; what arrives meanwhile does not wait for them all."""
@@ -224,12 +230,20 @@ class LongPolling:
             return False
         if not session.has_room():
             # What is read for a peer that takes nothing would pile up.
-            session.when_room(partial(self.wake, *key))
+            if session not in self._roomless:
+                self._roomless[session] = {}
+                session.when_room(partial(self._wake_all, session))
+            self._roomless[session][key] = None
             return False
         if trio.current_time() < self._costly.rest_until and self._costly.is_costly(session):
             self._costly_queues[key] = None
             return False
         return True
+
+    def _wake_all(self, session: Session) -> None:
+        """A peer has read: run the pulls again that have waited for that."""
+        for key in self._roomless.pop(session, ()):
+            self.wake(*key)
 
     def _answer(self, pull: HeldPull, run_again: Callable[[HeldPull], Command]) -> Command:
         began = self._costly.work_seconds()
@@ -249,7 +263,8 @@ class LongPolling:
             self._costly.worked(pull.session, self._costly.work_seconds() - began)
 
     def _put_off(self, pull: HeldPull) -> None:
-        """Its time is up, but it may not be run now: look again in a second."""
+        """Its time is up, but it may not be run now: as soon as it may, or in a second."""
+        pull.is_put_off = True
         _discard(self._by_bucket, pull.bucket, pull)
         pull.bucket += BUCKETS_A_SECOND
         self._by_bucket.setdefault(pull.bucket, {})[pull] = None

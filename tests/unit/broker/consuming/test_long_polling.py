@@ -11,7 +11,7 @@ from trio.testing import MockClock
 from broker_rig import RecordingSession
 from timermq.broker.consuming.filter import ALL
 from timermq.broker.consuming.long_polling import RUN_COUNT, HeldPull, LongPolling
-from timermq.broker.costly_requests import CostlyRequests
+from timermq.broker.costly_requests import REST_SECONDS_MAX, CostlyRequests
 from timermq.broker.pool import Pool
 from timermq.remoting import Command, ResponseCode
 from timermq.timerstore.consume_queue import ConsumeQueue
@@ -200,6 +200,70 @@ async def test_nothing_is_read_for_a_peer_that_takes_nothing(autojump_clock: Moc
     assert (reads, len(peer.sent), polling.held) == (1, 1, 0)
 
 
+async def test_what_arrives_for_a_peer_that_takes_nothing_adds_nothing(
+    autojump_clock: MockClock,
+) -> None:
+    """One word to be told of its room, whatever arrives meanwhile and for how many pulls."""
+    polling, peer = polling_of(20, of_one=10), RecordingSession()
+    waiting: list[Callable[[], None]] = []
+    peer.has_room, peer.session.when_room = False, waiting.append
+    pulls = [make_pull(peer, 1), make_pull(peer, 2), make_pull(peer, 3, "U")]
+    assert all(polling.hold(pull, 15) for pull in pulls)
+    for _ in range(20):
+        polling.wake("T", 0)
+        polling.wake("U", 0)
+        await run_for(polling, answers(ResponseCode.SUCCESS), 0.001)
+    assert len(waiting) == 1
+
+    peer.has_room = True
+    waiting[0]()
+    await run_for(polling, answers(ResponseCode.SUCCESS), 0.001)
+    assert sorted(one.opaque for one in peer.sent) == [1, 2, 3]
+
+
+async def test_a_pull_that_waits_for_a_rest_is_answered_behind_it(
+    autojump_clock: MockClock,
+) -> None:
+    """Its time is up during a rest, and there is one at each later look: it has its turn, too."""
+    costly, peer = CostlyRequests(trio.current_time), RecordingSession()
+    polling = LongPolling(Pool(lambda: 20), costly, held_per_session_max=10)
+    assert polling.hold(make_pull(peer), 2)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(polling.run, answers(ResponseCode.PULL_NOT_FOUND))
+        await trio.sleep(1.95)
+        for _ in range(10):
+            costly.worked(peer.session, REST_SECONDS_MAX)
+            await trio.sleep(REST_SECONDS_MAX + 0.001)
+        nursery.cancel_scope.cancel()
+
+    assert [one.code for one in peer.sent] == [19]
+
+
+async def test_arrivals_without_a_break_hold_up_no_other_pull(autojump_clock: MockClock) -> None:
+    """A pull whose time is up is answered though something arrives at each look."""
+    polling, peer = polling_of(20, of_one=10), RecordingSession()
+    assert polling.hold(make_pull(peer, 1, "U"), 1)
+    assert polling.hold(make_pull(peer, 2), 15)
+    await trio.sleep(2)
+    looks = 0
+
+    def run_again(pull: HeldPull) -> Command:
+        nonlocal looks
+        looks += 1
+        if pull.topic == "T" and looks < 1_000:
+            polling.wake("T", 0)
+        return pull.command.answer(ResponseCode.PULL_NOT_FOUND)
+
+    polling.wake("T", 0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(polling.run, run_again)
+        await peer.wait_sent()
+        nursery.cancel_scope.cancel()
+
+    assert [one.opaque for one in peer.sent] == [1]
+    assert looks < 10
+
+
 async def test_a_pull_answered_early_leaves_nothing_behind(autojump_clock: MockClock) -> None:
     """Thousands of pulls a second are held and answered; memory is that of those held now."""
     polling, peer = polling_of(20, of_one=10), RecordingSession()
@@ -210,7 +274,7 @@ async def test_a_pull_answered_early_leaves_nothing_behind(autojump_clock: MockC
 
     assert len(peer.sent) == 100
     tables = cast("list[dict[object, object]]", [v for v in vars(polling).values() if v == {}])
-    assert len(tables) == 5
+    assert len(tables) == 6
 
 
 async def test_an_arrival_does_not_wait_for_all_whose_time_is_up(
