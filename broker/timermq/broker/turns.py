@@ -37,13 +37,13 @@ class Turns:
         self._dispatcher = dispatcher
         self._costly = costly
         self._line: deque[Session] = deque()
-        """Sessions in the order of their turns."""
+        """Sessions in the order of their turns; those that have ended are passed over."""
         self._costly_lines: dict[str, deque[Session]] = {}
         """The same, of those whose requests took long, by owner: owners take turns too."""
         self._in_line: set[Session] = set()
         """Those of both lines, and those that come back to one when their peers have room."""
         self._is_behind = False
-        """The task is about to begin the next round."""
+        """The task has not worked off both lines yet, so the next round is its own."""
         self._left = Signal()
         """There is something for the task."""
 
@@ -58,6 +58,9 @@ class Turns:
             self._work()
         if self._line or self._costly_lines:
             self._left.set()
+            for session, _ in chunks:
+                if session in self._in_line:
+                    session.waits()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Work on what is left over from a round, and on what is costly, until cancelled.
@@ -71,13 +74,13 @@ class Turns:
             while self._line or self._costly_lines:
                 if self._line:
                     self._work()
-                elif trio.current_time() >= self._costly.rest_until:
-                    self._work_costly()
-                if self._line or not self._costly_lines:
                     await trio.lowlevel.checkpoint()
-                else:
-                    rest = self._costly.rest_until - trio.current_time()
-                    await self._left.wait_at_most(max(rest, 0))
+                rest = self._costly.rest_until - trio.current_time()
+                if self._costly_lines and rest <= 0:
+                    self._work_costly()
+                    await trio.lowlevel.checkpoint()
+                elif self._costly_lines and not self._line:
+                    await self._left.wait_at_most(rest)
             self._is_behind = False
 
     def drop(self, session: Session) -> None:
@@ -115,8 +118,6 @@ class Turns:
             self._work_for(self._line.popleft(), answered)
         for session in answered:
             session.flush()
-        for session in self._line:
-            session.waits()
 
     def _work_costly(self) -> None:
         """Work on one request of those who ask for costly ones."""

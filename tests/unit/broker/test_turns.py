@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 import trio
@@ -153,6 +154,40 @@ async def test_frames_are_read_on_when_the_first_are_done(mock_clock: MockClock)
 
     assert len(bench.worked) == 4
     assert rest == []
+
+
+async def test_costly_requests_have_their_turns_beside_others(autojump_clock: MockClock) -> None:
+    """However much others ask for without a break: who waits for a rest is served behind it."""
+    bench = Bench(autojump_clock, 10 * ROUND_SECONDS)
+    costly, busy = RecordingSession(peer="costly"), RecordingSession(peer="busy")
+    bench.turns.receive([(costly.session, commands(2))])
+    bench.seconds = ROUND_SECONDS
+    busy.session.has_more = lambda: True
+    busy.session.more = lambda: commands(1)
+    bench.turns.receive([(busy.session, commands(1))])
+    await bench.run(30)
+
+    assert ("costly", 1) in bench.worked
+    assert bench.worked.count(("busy", 0)) > 10
+
+
+async def test_a_connection_whose_requests_wait_is_told(mock_clock: MockClock) -> None:
+    """At once, so that nothing more is received from it; whichever line it waits in."""
+    bench = Bench(mock_clock, 10 * ROUND_SECONDS)
+    costly, first, second = (RecordingSession(peer=name) for name in ("costly", "1", "2"))
+    bench.turns.receive([(costly.session, commands(1))])
+    told: list[tuple[str, int]] = []
+
+    def tell(session: Session) -> None:
+        told.append((session.peer, len(session.backlog)))
+
+    for peer in (costly, first, second):
+        peer.session.waits = partial(tell, peer.session)
+    bench.turns.receive([(costly.session, commands(2))])
+    assert told == [("costly", 2)]
+    bench.turns.receive([(first.session, commands(1)), (second.session, commands(3))])
+
+    assert told[-1] == ("2", 3)
 
 
 @pytest.mark.parametrize("opaque", [1, 2])
