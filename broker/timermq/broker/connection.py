@@ -87,6 +87,8 @@ class Connection:
             frame_size_max=min(first_frame_size_max, options.frame_size_max),
             decode_send=decode_send,
         )
+        self._is_unreadable = False
+        """A mistake of ours has come up in reading frames: no more is read."""
         self._frames_share = 0
         """Bytes of received frames that count in the pool."""
         peer = peer_of(f"{remote[0]}:{remote[1]}")
@@ -103,7 +105,7 @@ class Connection:
         """The socket, while the reactor receives from it."""
         self._ended = trio.Event()
         self._rests = False
-        """The reactor does not receive from this connection just now."""
+        """Nothing is received from this connection just now."""
         self._receiving = trio.CancelScope()
         self._whole = trio.CancelScope()
         self._reason = ""
@@ -121,7 +123,7 @@ class Connection:
             when_room=self._output.when_room,
             peer=peer,
             opened_at=self.active_at,
-            has_more=lambda: self._frames.has_more,
+            has_more=lambda: self._has_more,
             more=self._read_requests,
             waits=self._tell_progress,
         )
@@ -145,6 +147,8 @@ class Connection:
             self._reason = self._reason or "failed"
             log.exception("connection failed", remote=self.session.remote_address)
         finally:
+            # Answers that come from elsewhere behind the end are not queued.
+            self._whole.cancel()
             self._dispatcher.close(self.session)
             self._turns.drop(self.session)
             self._file_number = None
@@ -209,8 +213,7 @@ class Connection:
         """Whether nothing was received or sent since, or no request has become whole."""
         if self.active_at < oldest:
             return True
-        waits = self._rests or self._frames.has_more
-        return bool(self._frames.size) and not waits and self._whole_at < oldest
+        return bool(self._frames.size) and not self._rests and self._whole_at < oldest
 
     def _read_requests(self) -> Sequence[Received]:
         """The next requests that have come; what is no frame ends the connection behind them.
@@ -223,12 +226,13 @@ class Connection:
             frames.frame_size_max = self._options.frame_size_max
         requests: Sequence[Received] = ()
         try:
-            if frames.failure is None:
+            if frames.failure is None and not self._is_unreadable:
                 requests = frames.requests()
         except RemoteProtocolError:
             pass  # it stays as the failure
         except Exception:
             log.exception("connection failed", remote=self.session.remote_address)
+            self._is_unreadable = True
             self._end("failed")
         if frames.failure is not None:
             reason = frames.failure.remark
@@ -293,12 +297,14 @@ class Connection:
             self._frames.receive_data(bytes(data))
             self._turns.receive([(self.session, self._read_requests())])
             await self._durable.wait_room()
-            while self._must_rest():
+            self._tell_progress()
+            while self._rests:
                 await self._progress.wait()
 
-    def _must_rest(self) -> bool:
-        """Whether nothing more is to be received now."""
-        return bool(self.session.backlog) or self._frames.has_more or not self._output.has_room
+    @property
+    def _has_more(self) -> bool:
+        """Whether whole requests have come that were not given out, and can be."""
+        return self._frames.has_more and not self._is_unreadable
 
     def _flush(self) -> None:
         """Let go what is queued: at once as far as the socket takes it, else by the output task."""
@@ -360,18 +366,31 @@ class Connection:
         """Something was sent or worked on: see what may go on."""
         self._progress.set()
         self._progress = trio.Event()
-        rests = self._must_rest()
+        has_room = self._output.has_room
+        rests = bool(self.session.backlog) or self._has_more or not has_room
         if rests is not self._rests:
             self._rests = rests
             if self._file_number is not None:
                 self._reactor.rest(self._file_number, rests=rests)
+            if not rests:
+                # It could not send the rest of a frame meanwhile.
+                self._whole_at = trio.current_time()
         self._output.tell_room()
+        if not has_room:
+            # It may be others of its address who have to read: then nothing else tells of it.
+            self._output.when_room(self._tell_progress)
 
     async def _wait_sent(self) -> None:
         """Wait for the answers under way: queued, awaiting their flush, or being worked out."""
         session = self.session
         self._output_added.set()
-        while self._output.size or session.unflushed or self._task_count or session.backlog:
+        while (
+            self._output.size
+            or session.unflushed
+            or self._task_count
+            or session.backlog
+            or self._has_more
+        ):
             await self._progress.wait()
 
     def _start_soon(self, work: Callable[[], Awaitable[None]]) -> bool:

@@ -22,7 +22,8 @@ class Pool:
     def __init__(self, size: Callable[[], int]) -> None:
         self._size = size
         self._taken: dict[str, int] = {}
-        self._waiting: dict[Callable[[], None], None] = {}
+        self._waiting: dict[Callable[[], None], str] = {}
+        """What is to be called, each for an owner."""
         self.used = 0
         """Taken by all."""
         self.refused = 0
@@ -63,14 +64,23 @@ class Pool:
             self._taken[owner] = now
         else:
             del self._taken[owner]
-        if self._waiting and not self.is_full:
-            calls, self._waiting = self._waiting, {}
-            for call in calls:
+        if self._waiting and not (now and self.is_full):
+            self._tell(owner if self.is_full else None)
+
+    def _tell(self, owner: str | None) -> None:
+        """Call what waits for an owner; None: for anybody."""
+        for call, waiting in list(self._waiting.items()):
+            if owner in (None, waiting):
+                del self._waiting[call]
                 call()
 
-    def when_left(self, call: Callable[[], None]) -> None:
-        """Have something called once, as soon as something is left again."""
-        self._waiting[call] = None
+    def when_left(self, owner: str, call: Callable[[], None]) -> None:
+        """Have something called once, as soon as anything is left, or its owner has nothing."""
+        self._waiting[call] = owner
+
+    def forget(self, call: Callable[[], None]) -> None:
+        """Nobody waits with this any more."""
+        self._waiting.pop(call, None)
 
     def give_back(self, owner: str, count: int = 1) -> None:
         """Give some back."""

@@ -8,6 +8,8 @@ from .pool import Pool
 
 JOIN_SIZE_MAX = 131_072
 """Bytes of small answers joined for one write; above, allocating costs more than it saves."""
+FREE_SIZE = 65_536
+"""Bytes that a peer may leave unread though all others together leave no room."""
 REST_DIVISOR = 16
 """A peer that leaves this part of the limit unread is given nothing more to read."""
 
@@ -55,7 +57,7 @@ class UnreadAnswers:
         """Have something called once, as soon as there is room."""
         self._calls[call] = None
         if not self.size:
-            self._pool.when_left(self.tell_room)
+            self._pool.when_left(self._peer, self.tell_room)
 
     def tell_room(self) -> None:
         """Something was read: if there is room now, call what waits for it."""
@@ -66,11 +68,11 @@ class UnreadAnswers:
             for call in calls:
                 call()
         elif not self.size:
-            self._pool.when_left(self.tell_room)
+            self._pool.when_left(self._peer, self.tell_room)
 
     def add(self, frame: bytes) -> bool:
         """Queue a frame; False if the peer leaves too much unread for one more."""
-        if self.size >= self._size_max or (self._share and self._pool.is_full):
+        if self.size >= self._size_max or (self._share > FREE_SIZE and self._pool.is_full):
             return False
         self._frames.append(frame)
         self.size += len(frame)
@@ -106,5 +108,6 @@ class UnreadAnswers:
         """The connection has ended."""
         self._frames.clear()
         self._calls.clear()
+        self._pool.forget(self.tell_room)
         self.size = 0
         self.count()
