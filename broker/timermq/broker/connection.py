@@ -18,8 +18,7 @@ from functools import partial
 import structlog
 import trio
 
-from timermq.remoting.connection import DecodeSend, FrameConnection, Received
-from timermq.remoting.errors import RemoteProtocolError
+from timermq.remoting.connection import DecodeSend, FrameConnection, Received, encode_frame
 from timermq.remoting.plain_send import decode_plain_send
 
 from .answers import Answer
@@ -28,6 +27,7 @@ from .durable_answers import DurableAnswers
 from .options import BrokerOptions
 from .pools import Pools
 from .reactor import Reactor
+from .received_frames import ReceivedFrames
 from .security.failed_logins import peer_of
 from .security.tls import Tls
 from .session import Session, pack_born_host
@@ -36,8 +36,6 @@ from .unread_answers import UnreadAnswers
 
 READS_MAX = 8
 """Times that a ready socket is read in one round."""
-FREE_SIZE = 65_536
-"""Bytes of received frames that a connection may have without a share of what all may have."""
 LINGER = 5.0
 """Seconds that a peer has to take the last answers after it closed its sending side."""
 
@@ -79,19 +77,16 @@ class Connection:
         self._tls = tls
         self._stream = stream
         self._options = options
-        self._pools = pools
         self._dispatcher = dispatcher
         self._turns = turns
         self._durable = durable
-        self._frames = FrameConnection(
+        remote_address = f"{remote[0]}:{remote[1]}"
+        peer = peer_of(remote_address)
+        frames = FrameConnection(
             frame_size_max=min(first_frame_size_max, options.frame_size_max),
             decode_send=decode_send,
         )
-        self._is_unreadable = False
-        """A mistake of ours has come up in reading frames: no more is read."""
-        self._frames_share = 0
-        """Bytes of received frames that count in the pool."""
-        peer = peer_of(f"{remote[0]}:{remote[1]}")
+        self._received = ReceivedFrames(frames, pools.frames, peer, remote_address)
         self._output = UnreadAnswers(pools.unread, peer, options.unread_output_size_max)
         self._output_added = trio.Event()
         self._progress = trio.Event()
@@ -112,7 +107,7 @@ class Connection:
         self.active_at = self._whole_at = trio.current_time()
         """trio's time of the last byte received or sent, and of the last whole request."""
         self.session = Session(
-            remote_address=f"{remote[0]}:{remote[1]}",
+            remote_address=remote_address,
             born_host=pack_born_host(*remote),
             queue=self._queue,
             flush=self._flush,
@@ -123,7 +118,7 @@ class Connection:
             when_room=self._output.when_room,
             peer=peer,
             opened_at=self.active_at,
-            has_more=lambda: self._has_more,
+            has_more=lambda: self._received.has_more,
             more=self._read_requests,
             waits=self._tell_progress,
         )
@@ -152,8 +147,7 @@ class Connection:
             self._dispatcher.close(self.session)
             self._turns.drop(self.session)
             self._file_number = None
-            self._pools.frames.give_back(self.session.peer, self._frames_share)
-            self._frames_share = 0
+            self._received.drop()
             self._output.drop()
             await trio.aclose_forcefully(self._stream)
             log.debug("closed", remote=self.session.remote_address, reason=self._reason)
@@ -206,53 +200,29 @@ class Connection:
             self._end("closed by peer")
             return (), 0
         self.active_at = trio.current_time()
-        self._frames.receive_data(data)
+        self._received.add(data)
         return self._read_requests(), len(data)
 
     def is_overdue(self, oldest: float) -> bool:
         """Whether nothing was received or sent since, or no request has become whole."""
         if self.active_at < oldest:
             return True
-        return bool(self._frames.size) and not self._rests and self._whole_at < oldest
+        return bool(self._received.size) and not self._rests and self._whole_at < oldest
 
     def _read_requests(self) -> Sequence[Received]:
-        """The next requests that have come; what is no frame ends the connection behind them.
-
-        The task that reads this connection reads all others, too. So a mistake of ours in reading
-        ends the connection alone.
-        """
-        frames = self._frames
-        if self.session.is_known:
-            frames.frame_size_max = self._options.frame_size_max
-        requests: Sequence[Received] = ()
-        try:
-            if frames.failure is None and not self._is_unreadable:
-                requests = frames.requests()
-        except RemoteProtocolError:
-            pass  # it stays as the failure
-        except Exception:
-            log.exception("connection failed", remote=self.session.remote_address)
-            self._is_unreadable = True
-            self._end("failed")
-        if frames.failure is not None:
-            reason = frames.failure.remark
-            log.warning("broken frame", remote=self.session.remote_address, reason=reason)
-            self._end(reason)
-        if requests or not frames.size:
+        """The next requests that have come; what is no frame ends the connection behind them."""
+        received = self._received
+        requests = received.requests(
+            self._options.frame_size_max if self.session.is_known else None
+        )
+        if received.failure is not None:
+            self._end(received.failure)
+        if requests or not received.size:
             self._whole_at = self.active_at
-        if frames.size > FREE_SIZE or self._frames_share:
-            self._count_frames()
+        refusal = received.count()
+        if refusal is not None:
+            self.close(refusal)
         return requests
-
-    def _count_frames(self) -> None:
-        """Count what was received and is not worked on, beyond what is free."""
-        now = self._frames.size if self._frames.size > FREE_SIZE else 0
-        pool, peer = self._pools.frames, self.session.peer
-        if now > self._frames_share and not pool.has_room(peer):
-            pool.refused += 1
-            self.close(f"{pool.of(peer)} bytes of frames from {peer}, no room for more")
-        pool.add(peer, now - self._frames_share)
-        self._frames_share = now
 
     def _read_ready(self, file_number: int) -> bytes:
         """At most ``READS_MAX`` reads, as long as each fills its buffer.
@@ -294,17 +264,12 @@ class Connection:
                 self._end("closed by peer")
                 return
             self.active_at = trio.current_time()
-            self._frames.receive_data(bytes(data))
+            self._received.add(bytes(data))
             self._turns.receive([(self.session, self._read_requests())])
             await self._durable.wait_room()
             self._tell_progress()
             while self._rests:
                 await self._progress.wait()
-
-    @property
-    def _has_more(self) -> bool:
-        """Whether whole requests have come that were not given out, and can be."""
-        return self._frames.has_more and not self._is_unreadable
 
     def _flush(self) -> None:
         """Let go what is queued: at once as far as the socket takes it, else by the output task."""
@@ -335,7 +300,7 @@ class Connection:
         if self._whole.cancel_called:
             return
         try:
-            data = answer if isinstance(answer, bytes) else self._frames.encode(answer)
+            data = answer if isinstance(answer, bytes) else encode_frame(answer)
         except Exception:
             # Whatever it is: who sends from another connection's task, or from that of all
             # connections, must not fall over it.
@@ -367,7 +332,7 @@ class Connection:
         self._progress.set()
         self._progress = trio.Event()
         has_room = self._output.has_room
-        rests = bool(self.session.backlog) or self._has_more or not has_room
+        rests = bool(self.session.backlog) or self._received.has_more or not has_room
         if rests is not self._rests:
             self._rests = rests
             if self._file_number is not None:
@@ -389,7 +354,7 @@ class Connection:
             or session.unflushed
             or self._task_count
             or session.backlog
-            or self._has_more
+            or self._received.has_more
         ):
             await self._progress.wait()
 

@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker_rig import BROKER, STORE, Peer, RunningBroker, pull_ext, running_broker, send_ext
 from timermq.broker.unread_answers import REST_DIVISOR
-from timermq.remoting import Coding, Command, FrameConnection, encode_frame
+from timermq.remoting import Coding, Command, encode_frame
 from timermq.timerstore.store_options import FlushDiskType
 
 
@@ -180,14 +180,13 @@ async def test_a_mistake_in_writing_an_answer_ends_its_connection_alone(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None is known, so one is made, where the one task for all held pulls answers two of them."""
-    encode = FrameConnection.encode
 
-    def fail(frames: FrameConnection, command: Command) -> bytes:
+    def fail(command: Command) -> bytes:
         if command.is_response and command.opaque == 666:
             raise ZeroDivisionError
-        return encode(frames, command)
+        return encode_frame(command)
 
-    monkeypatch.setattr(FrameConnection, "encode", fail)
+    monkeypatch.setattr("timermq.broker.connection.encode_frame", fail)
     async with running_broker() as running:
         bad, good, producer = running.connect(), running.connect(), running.connect()
         await producer.call(10, send_ext("T"), b"x")
