@@ -70,4 +70,4 @@ class CostlyRequests:
             self._owners[session.owner] = _Costly(now, session.costly_until)
             if len(self._owners) > OWNERS_MAX:
                 del self._owners[next(iter(self._owners))]
-        self.rest_until = now + min(seconds, REST_SECONDS_MAX)
+        self.rest_until = max(self.rest_until, now + min(seconds, REST_SECONDS_MAX))

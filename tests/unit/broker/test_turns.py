@@ -94,6 +94,16 @@ async def test_behind_what_took_long_there_is_a_rest(autojump_clock: MockClock) 
         nursery.cancel_scope.cancel()
 
 
+async def test_a_short_rest_cuts_no_long_one_short(mock_clock: MockClock) -> None:
+    """Somebody who is new asks for something costly meanwhile: that takes nothing from the rest."""
+    costly = CostlyRequests(trio.current_time)
+    costly.worked(RecordingSession(peer="1").session, 50 * ROUND_SECONDS)
+    mock_clock.jump(ROUND_SECONDS)
+    costly.worked(RecordingSession(peer="2").session, 3 * ROUND_SECONDS)
+
+    assert costly.rest_until == pytest.approx(50 * ROUND_SECONDS)
+
+
 async def test_new_connections_of_who_asks_for_costly_things_wait_too(
     mock_clock: MockClock,
 ) -> None:
