@@ -126,7 +126,12 @@ class Transactions:
             for message, owner, refusal in zip(messages, owners, refusals, strict=True)
             if refusal is None
         ]
-        results = self._store.put([message for message, _ in taken])
+        try:
+            results = self._store.put([message for message, _ in taken])
+        except BaseException:
+            for _, owner in taken:
+                self._shares.give_back(owner)
+            raise
         for result, (_, owner) in zip(results, taken, strict=True):
             if result.status.is_stored:
                 self.open.put(result.phy_offset, result.queue_offset)

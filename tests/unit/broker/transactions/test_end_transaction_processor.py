@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
 import pytest
 
 from broker_rig import BROKER, STORE, RecordingSession, Rig, send_ext
+from timermq.broker.topic_validator import TRANS_HALF_TOPIC
+from timermq.timerstore.message import Message
+from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.put_status import PutResult
 from timermq.timerstore.store_options import FlushDiskType
 from transaction_rig import (
     COMMIT,
@@ -244,6 +250,23 @@ async def test_transactions_of_one_leave_room_for_others() -> None:
 
     assert codes == [0, 0, 0, 2]
     assert others == [0, 0, 2]
+
+
+async def test_a_put_that_fails_takes_no_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistake of ours in storing: the transactions were not opened, so there is room."""
+    rig = Rig(options=attrs.evolve(BROKER, transactions_max=2))
+    put = MessageStore.put
+
+    def fail(store: MessageStore, messages: Sequence[Message], **how: bool) -> list[PutResult]:
+        if messages and messages[0].topic == TRANS_HALF_TOPIC:
+            raise ZeroDivisionError
+        return put(store, messages, **how)
+
+    with monkeypatch.context() as failing:
+        failing.setattr(MessageStore, "put", fail)
+        assert [rig.call(10, _half_ext("K0"), b"x").code for _ in range(3)] == [1, 1, 1]
+
+    assert rig.call(10, _half_ext("K1"), b"x").code == 0
 
 
 def _half_ext(key: str) -> dict[str, str]:
