@@ -101,6 +101,9 @@ def tell_of_others(root: str, options: BrokerOptions) -> None:
     rules = options.acl_file
     if options.acl_enable and rules is not None and _is_open_to_others(rules):
         log.warning("file of accounts is open to others", path=rules, mend=f"chmod o= {rules}")
+    for key in (options.tls_server_key_path, options.tls_client_key_path):
+        if key is not None and _is_open_to_others(key):
+            log.warning("key of a certificate is open to others", path=key, mend=f"chmod o= {key}")
     if doors := options.open_doors():
         log.error("open to all: no access control", addresses=doors, mend="acl_enable, acl_file")
 
