@@ -167,6 +167,18 @@ def silent(target: Target, stop: Event) -> None:
             connections.pop(0).close()
 
 
+def handshakes(target: Target, stop: Event) -> None:
+    """Handshakes of TLS that begin and do not go on, made anew as they are given up."""
+    connections: list[socket.socket] = []
+    while not stop.is_set():
+        with contextlib.suppress(OSError):
+            connections.append(target.connect())
+            connections[-1].sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+        if len(connections) > 1_000:
+            connections.pop(0).close()
+        time.sleep(0.002)
+
+
 def pulls(target: Target, stop: Event) -> None:
     """All the held pulls that there are."""
     target.fill(target.send(TOPIC, b"x"))
@@ -262,6 +274,8 @@ def _ready(selector: selectors.BaseSelector) -> Iterator[tuple[socket.socket, in
             yield key.fileobj, events
 
 
+HANDSHAKES = "handshakes"
+"""Needs a broker with a certificate."""
 ATTACKS: dict[str, Attack] = {
     "slow readers": slow_readers,
     "held answers": held_answers,
@@ -269,6 +283,7 @@ ATTACKS: dict[str, Attack] = {
     "bombs": bombs,
     "unfinished frames": unfinished,
     "silent connections": silent,
+    HANDSHAKES: handshakes,
     "held pulls": pulls,
     "open transactions": transactions,
     "topics": topics,

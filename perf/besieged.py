@@ -12,17 +12,20 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import socket
 import sys
 import tempfile
 import threading
 import time
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from urllib.request import urlopen
 
 import attrs
 import kept
-from attacks import ACCOUNT, ATTACKS, SECRET, TOPIC, Target
+import trustme
+from attacks import ACCOUNT, ATTACKS, HANDSHAKES, SECRET, TOPIC, Target
 from served import Figure, Server, kept_answer, raise_file_limit, report, serving
 
 from timermq.remoting import Command, RequestCode
@@ -129,6 +132,15 @@ def besiege(name: str, seconds: float, *, signs: bool) -> list[Figure]:
             rules.touch(mode=0o600)
             rules.write_text(RULES)
             flags += ["--set=acl_enable=true", f"--set=acl_file={rules}"]
+        if name == HANDSHAKES:
+            key, certificate = Path(folder) / "key.pem", Path(folder) / "cert.pem"
+            issued = trustme.CA().issue_cert("127.0.0.1")
+            issued.private_key_pem.write_to_path(str(key))
+            issued.cert_chain_pems[0].write_to_path(str(certificate))
+            flags += [
+                f"--set=tls_server_key_path={key}",
+                f"--set=tls_server_cert_path={certificate}",
+            ]
         with serving(*flags) as server:
             return _under(name, server, Target(server.port, metrics_port, signs), seconds)
 
@@ -143,7 +155,7 @@ def _under(name: str, server: Server, target: Target, seconds: float) -> list[Fi
     client.answers_ms.clear()
     client.late_ms.clear()
     stop = multiprocessing.Event()
-    attacker = multiprocessing.Process(target=ATTACKS[name], args=(target, stop), daemon=True)
+    attacker = multiprocessing.Process(target=_attack, args=(name, target, stop), daemon=True)
     attacker.start()
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -159,18 +171,21 @@ def _under(name: str, server: Server, target: Target, seconds: float) -> list[Fi
     attacker.kill()
     rules = "signed" if target.signs else "without access control"
     late, answers = sorted(client.late_ms), sorted(client.answers_ms)
-    print(
-        f"# {name}, {rules}: {len(late)} timers, half of them within {late[len(late) // 2]:.0f} ms, "
-        f"{len(answers)} sends, half of them within {answers[len(answers) // 2]:.0f} ms",
-        file=sys.stderr,
-    )
+    print(f"# {name}, {rules}: {len(late)} timers, {len(answers)} sends", file=sys.stderr)
     return [
         Figure(f"{name}: latest timer", late[-1], "ms", LATE_MS_MAX, rules),
+        Figure(f"{name}: half of the timers", late[len(late) // 2], "ms", None, rules),
         Figure(f"{name}: 99 of 100 timers", late[len(late) * 99 // 100], "ms", None, rules),
         Figure(f"{name}: slowest send", answers[-1], "ms", ANSWER_MS_MAX, rules),
         Figure(f"{name}: slowest page", page_ms, "ms", None, rules),
         Figure(f"{name}: memory", (peak - before) / 1e6, "MB", MEMORY_MB_MAX, rules),
     ]
+
+
+def _attack(name: str, target: Target, stop: Event) -> None:
+    # Attackers are on other machines: here they have what broker and client leave of this one.
+    os.nice(19)
+    ATTACKS[name](target, stop)
 
 
 def main() -> int:

@@ -115,7 +115,7 @@ async def _transactions(process: Process, pause: Pause) -> None:
     assert process.saver is not None
     halves: list[HalfMessage] = []
     for number in range(4):
-        (one,) = process.transactions.put_halves([half(number)])
+        (one,) = process.transactions.put_halves([half(number)], [""])
         data = process.service.store.commit_log.record_at(one.result.phy_offset, one.result.size)
         assert data is not None
         halves.append(decode_half(data))

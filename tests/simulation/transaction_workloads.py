@@ -76,7 +76,8 @@ class Desk:
 
     async def open(self, *numbers: int) -> None:
         """Send half messages together."""
-        results = self.transactions.put_halves([half(number) for number in numbers])
+        halves = [half(number) for number in numbers]
+        results = self.transactions.put_halves(halves, [""] * len(halves))
         await self._durable(max(one.result.end for one in results))
         for number, one in zip(numbers, results, strict=True):
             data = self.store.commit_log.record_at(one.result.phy_offset, one.result.size)

@@ -136,7 +136,7 @@ def test_transactions(spark: SparkSession, tmp_path: Path) -> None:
                 *(half(f"delayed{at}", delay) for at, delay in enumerate(delays)),
                 half("open, delayed", delays[0]),
             ]
-            stored = [one.result for one in transactions.put_halves(messages)]
+            stored = [one.result for one in transactions.put_halves(messages, [""] * len(messages))]
             log = service.store.commit_log
             halves = [decode_half(log.read(one.phy_offset, one.size)) for one in stored]
             for number in (0, 3, 4):

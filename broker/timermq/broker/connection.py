@@ -142,13 +142,12 @@ class Connection:
             self._reason = self._reason or "failed"
             log.exception("connection failed", remote=self.session.remote_address)
         finally:
-            # Answers that come from elsewhere behind the end are not queued.
-            self._whole.cancel()
             self._dispatcher.close(self.session)
             self._turns.drop(self.session)
             self._file_number = None
             self._received.drop()
             self._output.drop()
+            self.session.end()
             await trio.aclose_forcefully(self._stream)
             log.debug("closed", remote=self.session.remote_address, reason=self._reason)
 
@@ -180,7 +179,7 @@ class Connection:
             log.info("closing connection", remote=self.session.remote_address, reason=reason)
         self._whole.cancel()
 
-    def receive_ready(self) -> tuple[Sequence[Received], int]:
+    def receive_ready(self, size_max: int) -> tuple[Sequence[Received], int]:
         """Read what is there, for the reactor; an end or an error ends the connection.
 
         A busy producer's socket is read a few times: what a chunk costs is shared by more messages.
@@ -190,7 +189,7 @@ class Connection:
         """
         assert self._file_number is not None
         try:
-            data = self._read_ready(self._file_number)
+            data = self._read_ready(self._file_number, size_max)
         except BlockingIOError:
             return (), 0
         except OSError:
@@ -224,12 +223,12 @@ class Connection:
             self.close(refusal)
         return requests
 
-    def _read_ready(self, file_number: int) -> bytes:
-        """At most ``READS_MAX`` reads, as long as each fills its buffer.
+    def _read_ready(self, file_number: int, size_max: int) -> bytes:
+        """At most ``READS_MAX`` reads and so many bytes, as long as each fills its buffer.
 
         Buffers stay small, because memory for large ones is mapped and unmapped each time.
         """
-        size = self._options.receive_size
+        size = min(self._options.receive_size, size_max)
         read = self._sockets.read
         data = read(file_number, size)
         if len(data) < size:
@@ -237,7 +236,7 @@ class Connection:
         parts = [data]
         # What ends the connection is met again in the next round, when this is answered.
         with contextlib.suppress(OSError):
-            while len(data) == size and len(parts) < READS_MAX:
+            while len(data) == size and len(parts) < min(READS_MAX, size_max // size):
                 data = read(file_number, size)
                 parts.append(data)
         return b"".join(parts)

@@ -7,13 +7,13 @@ wait for their answer still make batches, in the store and on the way to the dis
 of an epoll inside trio's own: trio waits for the inner one (`sockets`).
 
 What a connection may cost is bounded: a few reads a round, and so many bytes for all of them in
-turns; a connection whose peer leaves answers unread, or whose requests wait, is not read from
-(``rest``).
+turns, fewer when they take long. A connection whose peer leaves answers unread, or whose requests
+wait, is not read from (``rest``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import trio
@@ -30,6 +30,10 @@ READY_MAX = 256
 """Connections that one round reads from."""
 ROUND_SIZE_MAX = 262_144
 """Bytes after which a round reads no further: the other tasks wait for about ten milliseconds."""
+ROUND_SIZE_MIN = 16_384
+"""The same when what comes takes longer for its bytes than plain sends."""
+ROUND_SECONDS = 0.01
+"""How long a round may work; behind a longer one the next reads half as much."""
 REQUEST_SIZE = ROUND_SIZE_MAX // 64
 """What a request that is no plain send counts for, in bytes: to read it and its signature takes ten
 times as long as one; the work itself is done in ``turns``."""
@@ -40,8 +44,8 @@ class Receiver(Protocol):
 
     session: Session
 
-    def receive_ready(self) -> tuple[Sequence[Received], int]:
-        """Read once: the requests that are complete now, and the bytes read."""
+    def receive_ready(self, size_max: int) -> tuple[Sequence[Received], int]:
+        """Read so much at most: the requests that are complete now, and the bytes read."""
         ...
 
 
@@ -52,10 +56,19 @@ class Reactor:
         sockets: Read from by their numbers; whose poll is closed when no connection is left.
         turns: Have the work done.
         durable: Answers that wait for the disk; while there are too many, nothing is received.
+        work_seconds: How long this thread has worked so far.
     """
 
-    def __init__(self, sockets: Sockets, turns: Turns, durable: DurableAnswers) -> None:
+    def __init__(
+        self,
+        sockets: Sockets,
+        turns: Turns,
+        durable: DurableAnswers,
+        work_seconds: Callable[[], float],
+    ) -> None:
         self.sockets = sockets
+        self._work_seconds = work_seconds
+        self._round_size = ROUND_SIZE_MAX
         self._turns = turns
         self._durable = durable
         self._receivers: dict[int, Receiver] = {}
@@ -90,14 +103,15 @@ class Reactor:
 
     def _round(self) -> None:
         chunks: list[tuple[Session, Sequence[Received]]] = []
-        room = ROUND_SIZE_MAX
+        began = self._work_seconds()
+        room = self._round_size
         ready = self.sockets.poll(READY_MAX)
         # The poll keeps its order: without turns, few busy sockets would use up every round.
         turn = self.rounds % max(len(ready), 1)
         for file_number, _ in (*ready[turn:], *ready[:turn]):
             receiver = self._receivers.get(file_number)
             if receiver is not None:
-                requests, size = receiver.receive_ready()
+                requests, size = receiver.receive_ready(2 * self._round_size)
                 room -= size
                 if requests:
                     chunks.append((receiver.session, requests))
@@ -108,3 +122,11 @@ class Reactor:
         if chunks:
             self.rounds += 1
             self._turns.receive(chunks)
+            self._pace(self._work_seconds() - began)
+
+    def _pace(self, seconds: float) -> None:
+        """Read less in the next round if this one took too long, and more again if it did not."""
+        if seconds > ROUND_SECONDS:
+            self._round_size = max(self._round_size // 2, ROUND_SIZE_MIN)
+        elif seconds < ROUND_SECONDS / 2:
+            self._round_size = min(self._round_size * 2, ROUND_SIZE_MAX)

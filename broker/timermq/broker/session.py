@@ -88,6 +88,17 @@ class Session:
         """Whose share it is what this session takes: the account's, without one the peer's."""
         return self.speaker.account or self.peer
 
+    def end(self) -> None:
+        """The connection has ended, and nothing leads back to it: it goes without the collector.
+
+        What is sent from now on goes nowhere.
+        """
+        self.queue, self.close = _ignore, _ignore
+        self.flush, self.waits = _nothing, _nothing
+        self.start_soon = lambda _: False
+        self.unread, self.has_room, self.when_room = lambda: 0, lambda: False, _ignore
+        self.has_more, self.more = lambda: False, lambda: ()
+
     @property
     def is_cpp(self) -> bool:
         """Whether the peer is RocketMQ's C++ client, which needs special care."""
@@ -102,6 +113,14 @@ class Session:
     def knows_zlib_alone(self) -> bool:
         """Whether the peer takes every packed body for zlib, whatever its flags say."""
         return self.language in (LanguageCode.CPP, LanguageCode.GO)
+
+
+def _ignore(_: object) -> None:
+    """For nobody."""
+
+
+def _nothing() -> None:
+    """For nobody."""
 
 
 def pack_born_host(host: str, port: int) -> bytes:

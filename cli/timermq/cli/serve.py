@@ -32,9 +32,12 @@ from .settings import ConfigurationError
 
 log = structlog.get_logger("timermq.cli.serve")
 
-COLLECT_THRESHOLD = 50_000
-"""New objects between two collections. A batch makes some thousands and drops them again without a
-cycle; Python's 700 would look through them ten times a batch, for a fifth of the broker's time."""
+COLLECT_THRESHOLDS = (20_000, 2, 10)
+"""New objects between two collections, and how many of these between two of what they left. A batch
+makes some thousands and drops them again without a cycle; Python's 700 would look through them ten
+times a batch, for a fifth of the broker's time. With more, and Python's 10 for the others, the
+collector looks through half a million at once, for tenths of a second, when thousands of
+connections come or go."""
 
 FIRST_PAUSE_MS = 500
 """Between the first two tries to open a store on a full disk; then twice as long, up to a limit."""
@@ -101,6 +104,9 @@ def tell_of_others(root: str, options: BrokerOptions) -> None:
     rules = options.acl_file
     if options.acl_enable and rules is not None and _is_open_to_others(rules):
         log.warning("file of accounts is open to others", path=rules, mend=f"chmod o= {rules}")
+    for key in (options.tls_server_key_path, options.tls_client_key_path):
+        if key is not None and _is_open_to_others(key):
+            log.warning("key of a certificate is open to others", path=key, mend=f"chmod o= {key}")
     if doors := options.open_doors():
         log.error("open to all: no access control", addresses=doors, mend="acl_enable, acl_file")
 
@@ -190,7 +196,7 @@ def _calm_collector() -> None:
     """Collect cycles rarely, and never look at what was made while starting."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(COLLECT_THRESHOLD)
+    gc.set_threshold(*COLLECT_THRESHOLDS)
 
 
 async def _stop_on_signal(

@@ -10,13 +10,20 @@ from collections.abc import Sequence
 import attrs
 import pytest
 import trio
+from trio.testing import MockClock
 
 from broker_rig import RecordingSession, Rig
-from timermq.broker.reactor import REQUEST_SIZE, ROUND_SIZE_MAX, Reactor
+from timermq.broker.reactor import (
+    REQUEST_SIZE,
+    ROUND_SECONDS,
+    ROUND_SIZE_MAX,
+    ROUND_SIZE_MIN,
+    Reactor,
+)
 from timermq.broker.session import Session
 from timermq.broker.turns import Turns
 from timermq.remoting import Command
-from timermq.remoting.connection import Request
+from timermq.remoting.connection import Received, Request
 
 pytestmark = pytest.mark.skipif(not hasattr(select, "epoll"), reason="needs epoll")
 
@@ -34,10 +41,13 @@ class BusyPeer:
     requests: int
     """Requests in them."""
     served: int = 0
+    size_max: int = 0
+    """What it may bring at most."""
 
-    def receive_ready(self) -> tuple[Sequence[Request], int]:
+    def receive_ready(self, size_max: int) -> tuple[Sequence[Request], int]:
         """Never the end."""
         self.served += 1
+        self.size_max = size_max
         return [Command(9_999, opaque=self.served)] * self.requests, self.size
 
 
@@ -56,6 +66,7 @@ async def test_busy_sockets_take_turns(size: int, requests: int) -> None:
         rig.broker.endpoint.sockets,
         Turns(rig.broker.dispatcher, rig.broker.tables.costly),
         rig.broker.tables.durable,
+        lambda: 0.0,
     )
     peers: list[BusyPeer] = []
     with contextlib.ExitStack() as sockets:
@@ -75,3 +86,43 @@ async def test_busy_sockets_take_turns(size: int, requests: int) -> None:
     served = [peer.served for peer in peers]
     assert sum(served) == SERVED_PER_ROUND * reactor.rounds
     assert max(served) - min(served) <= SERVED_PER_ROUND
+
+
+class SlowTurns(Turns):
+    """Takes some time for each chunk."""
+
+    clock: MockClock
+    seconds: float = 0
+
+    def receive(self, chunks: Sequence[tuple[Session, Sequence[Received]]]) -> None:
+        """So long."""
+        self.clock.jump(self.seconds)
+        super().receive(chunks)
+
+
+async def test_what_takes_long_is_read_in_smaller_pieces(mock_clock: MockClock) -> None:
+    """Sends that take ten times as long as plain ones do not hold up timers; then it goes on."""
+    rig = Rig()
+    turns = SlowTurns(rig.broker.dispatcher, rig.broker.tables.costly)
+    turns.clock, turns.seconds = mock_clock, 3 * ROUND_SECONDS
+    reactor = Reactor(
+        rig.broker.endpoint.sockets, turns, rig.broker.tables.durable, trio.current_time
+    )
+    sizes: list[int] = []
+    with contextlib.ExitStack() as sockets:
+        ours, theirs = socket.socketpair()
+        sockets.enter_context(ours)
+        sockets.enter_context(theirs)
+        theirs.send(b"x")
+        peer = BusyPeer(RecordingSession().session, 100, 1)
+        reactor.add(ours.fileno(), peer)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(reactor.run)
+            for taken in (10, 20):
+                while reactor.rounds < taken:
+                    await trio.lowlevel.checkpoint()
+                sizes.append(peer.size_max)
+                turns.seconds = 0
+            nursery.cancel_scope.cancel()
+
+    assert sizes == [2 * ROUND_SIZE_MIN, 2 * ROUND_SIZE_MAX]

@@ -89,11 +89,20 @@ def test_it_is_said_who_else_may_look_in(tmp_path: Path) -> None:
     store, rules = tmp_path / "store", tmp_path / "plain_acl.yml"
     store.mkdir(mode=0o755)
     rules.touch(mode=0o644)
-    guarded = attrs.evolve(BROKER, acl_enable=True, acl_file=str(rules))
+    key = tmp_path / "key.pem"
+    key.touch(mode=0o644)
+    guarded = attrs.evolve(
+        BROKER,
+        acl_enable=True,
+        acl_file=str(rules),
+        tls_server_cert_path="cert.pem",
+        tls_server_key_path=str(key),
+    )
     with capture_logs() as logs:
         tell_of_others(str(store), guarded)
         store.chmod(0o700)
         rules.chmod(0o640)
+        key.chmod(0o600)
         tell_of_others(str(store), guarded)
         tell_of_others(str(store), attrs.evolve(BROKER, namesrv_listen_host="10.0.0.1"))
         tell_of_others(str(tmp_path / "none"), BROKER)
@@ -101,5 +110,6 @@ def test_it_is_said_who_else_may_look_in(tmp_path: Path) -> None:
     assert [one["event"] for one in logs] == [
         "store is open to others",
         "file of accounts is open to others",
+        "key of a certificate is open to others",
         "open to all: no access control",
     ]

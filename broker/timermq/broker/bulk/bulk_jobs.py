@@ -84,7 +84,7 @@ class BulkJobs:
                 raise RefusedError(
                     ResponseCode.SYSTEM_ERROR, "BULK_DAMAGED", f"job {name}: {self._damaged[name]}"
                 )
-            raise _unknown("BULK_JOB", f"job {name} is not open: begin with BULK_OPEN")
+            raise not_open(name)
         job.used_ms = self._now_ms()
         return job
 
@@ -375,6 +375,13 @@ def _order(stage: StageBlock, part: StagedPart) -> RefusedError:
     expected = "no more blocks" if part.has_last else f"block {part.blocks}"
     return _unknown(
         "BULK_ORDER", f"part {stage.part}: expected {expected}, found block {stage.block}"
+    )
+
+
+def not_open(name: str) -> RefusedError:
+    """What is told of a job that is not there, or is another account's."""
+    return _unknown(
+        "BULK_JOB", f"job {name} is not open: begin with BULK_OPEN, by a name of your own"
     )
 
 

@@ -36,7 +36,7 @@ from ..speaker import Speaker
 from ..topic_config import TopicConfigTable
 from .block_rows import own_size
 from .bulk_job import BulkJob
-from .bulk_jobs import BulkJobs
+from .bulk_jobs import BulkJobs, not_open
 from .staged_part import StagedPart
 from .topic_gate import TopicGate
 
@@ -179,11 +179,7 @@ class BulkProcessor:
         if not account or job.account == account:
             return
         if job.account or not job.topics or not all(map(speaker.may_send, job.topics)):
-            raise RefusedError(
-                ResponseCode.INVALID_PARAMETER,
-                "BULK_JOB",
-                f"job {job.name} is not open: begin with BULK_OPEN, by a name of your own",
-            )
+            raise not_open(job.name)
 
     @staticmethod
     def _check_right(speaker: Speaker, job: BulkJob) -> None:

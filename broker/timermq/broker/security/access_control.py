@@ -44,6 +44,7 @@ from ..options import BrokerOptions
 from ..refusal import missing_right
 from ..session import Session
 from ..speaker import NOBODY, UNLIMITED, Speaker
+from ..topic_validator import REPLY_TOPIC_SUFFIX
 from .access_rules import AccessRules, AdminOnly, TopicAt, send_needs
 from .failed_logins import FailedLogins, host_of
 from .late_answers import LateAnswers
@@ -104,7 +105,7 @@ class AccessControl:
     ) -> None:
         self._files = files
         self._served = served
-        self._rules = AccessRules(topic_at)
+        self._rules = AccessRules(topic_at, options.broker_cluster_name + REPLY_TOPIC_SUFFIX)
         self._options = options
         self._late = LateAnswers()
         self.failed_logins = FailedLogins(self._late)

@@ -34,7 +34,6 @@ from timermq.remoting.send_batch import decode_items
 
 from ..topic_validator import (
     AUTO_CREATE_TOPIC_KEY_TOPIC,
-    REPLY_TOPIC_SUFFIX,
     is_retry_topic,
     retry_topic,
 )
@@ -60,9 +59,11 @@ class AccessRules:
 
     Args:
         topic_at: Looks a message up.
+        reply_topic: That of this cluster.
     """
 
     topic_at: TopicAt
+    reply_topic: str
 
     def needs(self, command: Command) -> Needs:
         """What a request needs; nothing: any account is enough.
@@ -175,9 +176,7 @@ class AccessRules:
     def route(self, command: Command) -> Needs:
         """105: either right; topics that every client asks for are free."""
         topic = command.ext.get("topic", "")
-        if topic in (AUTO_CREATE_TOPIC_KEY_TOPIC, TRACE_TOPIC) or topic.endswith(
-            REPLY_TOPIC_SUFFIX
-        ):
+        if topic in (AUTO_CREATE_TOPIC_KEY_TOPIC, TRACE_TOPIC, self.reply_topic):
             return ()
         return ((topic, ANY),)
 

@@ -30,6 +30,7 @@ from ..admin.client_calls import ClientCalls
 from ..answers import refusal_answer
 from ..client_ids import ClientIds
 from ..options import BrokerOptions
+from ..pool import Pool
 from ..refusal import RefusedError, missing_right
 from ..session import Session
 from ..speaker import Speaker
@@ -54,7 +55,7 @@ class ReplyProcessor:
     message_size_max: int
     now_ms: Callable[[], int]
     _tasks: trio.Nursery | None = attrs.field(default=None, init=False)
-    _under_way: int = attrs.field(default=0, init=False)
+    _pool: Pool = attrs.field(factory=lambda: Pool(lambda: REPLIES_MAX), init=False)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Carry replies over until cancelled; those under way are dropped then."""
@@ -76,14 +77,15 @@ class ReplyProcessor:
             header = SendHeader.from_v2(command)
         self._check(header, command.body)
         requester = self._requester(session.speaker, header)
-        if self._tasks is None or self._under_way >= REPLIES_MAX:
+        owner = session.owner
+        if self._tasks is None or not requester.has_room() or not self._pool.take(owner):
             raise RefusedError(
                 ResponseCode.SYSTEM_BUSY,
                 "REPLIES_MAX",
-                f"[OVERLOAD] {self._under_way} replies wait for their clients",
+                f"[OVERLOAD] {self._pool.used} replies wait for their clients, "
+                f"{self._pool.of(owner)} of them of {owner}, or this one does not read",
             )
-        self._under_way += 1
-        self._tasks.start_soon(self._push, session, command, header, requester)
+        self._tasks.start_soon(self._push, session, owner, command, header, requester)
 
     def _requester(self, speaker: Speaker, header: SendHeader) -> Session:
         """The connection of the client that a reply is for."""
@@ -101,14 +103,19 @@ class ReplyProcessor:
         return session
 
     async def _push(
-        self, session: Session, command: Command, header: SendHeader, requester: Session
+        self,
+        session: Session,
+        owner: str,
+        command: Command,
+        header: SendHeader,
+        requester: Session,
     ) -> None:
         try:
             answer = await self._answer(session, command, header, requester)
         except RefusedError as error:
             answer = refusal_answer(command, error)
         finally:
-            self._under_way -= 1
+            self._pool.give_back(owner)
         if not command.is_oneway:
             session.send(answer)
 

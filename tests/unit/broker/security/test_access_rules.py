@@ -17,7 +17,8 @@ GROUP = ("%RETRY%G", SUB)
 
 def needs(code: int, ext: dict[str, str] | None = None, body: bytes = b"") -> set[tuple[str, int]]:
     """What a request needs."""
-    return set(AccessRules(PLACES.get).needs(Command(code, ext=ext or {}, body=body)))
+    rules = AccessRules(PLACES.get, "DefaultCluster_REPLY_TOPIC")
+    return set(rules.needs(Command(code, ext=ext or {}, body=body)))
 
 
 @pytest.mark.parametrize(

@@ -111,8 +111,8 @@ async def test_what_is_no_reply(ext: dict[str, str], code: int, rule: str) -> No
 async def test_replies_under_way_are_limited(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beyond the limit they are refused as busy; each that ends makes room."""
-    monkeypatch.setattr(reply_processor, "REPLIES_MAX", 2)
+    """Beyond its share a client's are refused as busy; each that ends makes room."""
+    monkeypatch.setattr(reply_processor, "REPLIES_MAX", 4)
     async with running_broker() as running:
         await asker(running)
         replier = running.connect()
