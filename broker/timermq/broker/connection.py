@@ -267,7 +267,7 @@ class Connection:
             self._turns.receive([(self.session, self._read_requests())])
             await self._durable.wait_room()
             self._tell_progress()
-            while self._rests:
+            while self._rests and not self._ended.is_set():
                 await self._progress.wait()
 
     def _flush(self) -> None:

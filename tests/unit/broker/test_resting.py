@@ -172,6 +172,19 @@ async def test_a_mistake_in_reading_on_ends_the_connection_alone(
     assert ["connection failed"] == [one["event"] for one in logs if one["log_level"] == "error"]
 
 
+async def test_a_broken_frame_ends_who_does_not_read(autojump_clock: MockClock) -> None:
+    """Its answers have their short time, as those of a peer that closed its sending side."""
+    options = attrs.evolve(BROKER, unread_output_size_max=1 << 20)
+    async with running_broker(options=options) as running:
+        await running.connect("10.0.0.9").call(10, send_ext("T"), bytes(60_000))
+        peer = running.connect_lockstep()
+        pull = FrameConnection().encode(Command(11, ext=pull_ext("T")))
+        await peer.stream.send_all(2 * pull + b"GET / HTTP/1.1\r\n")
+        await trio.sleep(10)
+
+        assert running.broker.statistics().connections == 1
+
+
 async def test_a_frame_has_its_time_behind_a_rest(autojump_clock: MockClock) -> None:
     """The peer was not received from for minutes: so long it could not send the rest."""
     options = attrs.evolve(BROKER, unread_output_size_max=1 << 20)
