@@ -20,7 +20,8 @@ from .tables import Tables
 from .turns import Turns
 
 FIRST_FRAME_ROOM = 131_072
-"""Bytes of a first frame beside the body of the largest message: its header, with properties."""
+"""Bytes of a first frame, with access control, beside the body of the largest message: its header,
+with properties."""
 
 
 class FrontDoor:
@@ -49,7 +50,13 @@ class FrontDoor:
         self._options = options
         self._tables = tables
         self._dispatcher = dispatcher
-        self._first_frame_size_max = message_size_max + FIRST_FRAME_ROOM
+        # Without access control anybody's first request may be done: to make less room for it would
+        # hold up nobody but a broker that registers with ten thousands of topics.
+        self._first_frame_size_max = (
+            message_size_max + FIRST_FRAME_ROOM
+            if dispatcher.checks_access
+            else options.frame_size_max
+        )
         self._decode_send = decode_signed_send if dispatcher.checks_access else decode_plain_send
         self.tls = Tls(options, sockets)
         self._turns = Turns(dispatcher, tables.costly)

@@ -197,7 +197,8 @@ class BrokerOptions:
     held for the peer can reach it."""
     unread_outputs_size_max: int = attrs.field(default=256 << 20, validator=ge(1 << 20))
     """Bytes that all peers together may leave unread. An address may have as much as is left;
-    connections of it that have left something unread rest meanwhile."""
+    connections of it that have left something unread rest meanwhile. When nothing is left, one
+    answer more closes a connection whose peer has left 64 KiB unread."""
     unflushed_answers_max: int = attrs.field(default=65_536, validator=_positive)
     """With SYNC_FLUSH: requests that may await their flush before connections rest."""
     held_pulls_max: int = attrs.field(default=131_072, validator=_positive)

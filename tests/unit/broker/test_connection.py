@@ -2,6 +2,7 @@
 
 import contextlib
 from functools import partial
+from pathlib import Path
 
 import attrs
 import pytest
@@ -10,6 +11,8 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker_rig import BROKER, STORE, Peer, RunningBroker, pull_ext, running_broker, send_ext
+from signed import sign, write_rules
+from timermq.broker.front_door import FIRST_FRAME_ROOM
 from timermq.broker.unread_answers import REST_DIVISOR
 from timermq.remoting import Coding, Command, encode_frame
 from timermq.timerstore.store_options import FlushDiskType
@@ -283,12 +286,23 @@ async def test_a_frame_has_to_be_whole_in_time(autojump_clock: MockClock) -> Non
         assert 120 <= trio.current_time() <= 150
 
 
-async def test_the_first_frame_is_no_larger_than_a_message(autojump_clock: MockClock) -> None:
-    """Nothing is kept for a length that only a client that is known may name."""
-    large = (BROKER.frame_size_max - 4).to_bytes(4, "big") + bytes(4)
+async def test_a_first_frame_may_be_large(autojump_clock: MockClock) -> None:
+    """A broker registers with as many topics as it has, and has said nothing before."""
     async with running_broker() as running:
+        body = bytes(2 * STORE.max_message_size + FIRST_FRAME_ROOM)
+        assert (await running.connect().call(105, {"topic": "TBW102"}, body)).code == 0
+
+
+async def test_the_first_frame_of_a_stranger_is_no_larger_than_a_message(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """With access control nothing is kept for a length that only an account may name."""
+    large = (BROKER.frame_size_max - 4).to_bytes(4, "big") + bytes(4)
+    options = attrs.evolve(BROKER, acl_enable=True, acl_file=write_rules(tmp_path))
+    async with running_broker(options=options) as running:
         new, known = running.connect(), running.connect()
-        await known.call(105, {"topic": "TBW102"})
+        await known.send(sign(Command(105, ext={"topic": "TBW102"}), "powerless"))
+        assert await known.receive() is not None
         await new.stream.send_all(large)
         await known.stream.send_all(large)
         assert await new.receive() is None
