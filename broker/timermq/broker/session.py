@@ -61,7 +61,8 @@ class Session:
     more: Callable[[], Sequence[Received]] = lambda: ()
     """The next of these."""
     waits: Callable[[], None] = lambda: None
-    """Requests wait for their turn, or none does any more: look whether to receive."""
+    """To be called when requests of this session begin to wait for their turn, or cease to: the
+    connection looks whether to receive."""
     opened_at: float = 0.0
     """trio's time of its beginning."""
     costly_until: float = 0.0
