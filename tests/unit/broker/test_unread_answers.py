@@ -3,7 +3,7 @@
 from collections import Counter
 from functools import partial
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from timermq.broker.pool import Pool
@@ -28,6 +28,7 @@ def write(output: UnreadAnswers, part: int = 1) -> None:
         max_size=40,
     )
 )
+@example([(0, "add", 100), (3, "add", 600_000), (1, "wait", 1), (0, "write", 1)])
 def test_who_waits_for_room_is_told(steps: list[tuple[int, str, int]]) -> None:
     """Once, when there is room; whoever reads, ends or fills it. Nothing stays in the pool."""
     pool = Pool(lambda: 500_000)
