@@ -223,7 +223,7 @@ def batches(target: Target, stop: Event) -> None:
     one = struct.pack(">iiiii", 23, 0, 0, 0, 1) + b"x" + struct.pack(">h", 0)
     ext = {"a": "P", "b": TOPIC, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0",
            "i": "", "j": "0", "k": "false", "m": "true"}  # fmt: skip
-    frame = target.frame(RequestCode.SEND_BATCH_MESSAGE, ext, one * 4_096)
+    frame = target.frame(RequestCode.SEND_BATCH_MESSAGE, ext, one * 2_048)
     _blast([target.connect() for _ in range(4)], frame * 4, stop, reads=True)
 
 

@@ -2,10 +2,13 @@
 
 A timer passes through several tasks on its way, and each step of another task delays each of its
 steps. So behind a request that took long no other such request is worked on for as long as it
-took: what is on its way gets through meanwhile. Which request will take long shows only when it is
-done. So it goes by who asks: a connection whose request took long waits for that rest with all its
-requests for a while, and so do connections that its address or account makes meanwhile. The others
-do not wait.
+took: what is on its way gets through meanwhile. Behind a large batch of messages there are some
+turns of the event loop and no more: batches are what a broker is for, and a rest would take half of
+a producer's rate.
+
+Which request will take long shows only when it is done. So it goes by who asks: a connection whose
+request took long waits for that rest with all its requests for a while, and so do connections that
+its address or account makes meanwhile. The others do not wait.
 """
 
 from __future__ import annotations
@@ -56,10 +59,10 @@ class CostlyRequests:
         owner = self._owners.get(session.owner)
         return owner is not None and owner.since <= session.opened_at and now < owner.until
 
-    def worked(self, session: Session, seconds: float) -> None:
-        """A request of a connection took so long, without a break."""
+    def worked(self, session: Session, seconds: float, *, is_send: bool = False) -> bool:
+        """A request of a connection took so long, without a break; whether that was costly."""
         if seconds <= 2 * ROUND_SECONDS:
-            return
+            return False
         now = trio.current_time()
         session.costly_until = now + COSTLY_SECONDS
         owner = self._owners.get(session.owner)
@@ -70,4 +73,6 @@ class CostlyRequests:
             self._owners[session.owner] = _Costly(now, session.costly_until)
             if len(self._owners) > OWNERS_MAX:
                 del self._owners[next(iter(self._owners))]
-        self.rest_until = max(self.rest_until, now + min(seconds, REST_SECONDS_MAX))
+        if not is_send:
+            self.rest_until = max(self.rest_until, now + min(seconds, REST_SECONDS_MAX))
+        return True

@@ -37,7 +37,7 @@ MESSAGE_SIZE_MAX = 65_536
 """Bytes of a message that is stored together with those of others, at once. Larger ones wait for
 their turn."""
 SMALL_SIZE_MAX = 4_096
-"""The same for a batch, which may hold two hundred messages; the largest takes forty
+"""The same for a batch, which may hold two hundred messages; the largest takes twenty
 milliseconds."""
 _BATCH_CODES = frozenset({RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGES})
 

@@ -22,7 +22,12 @@ from timermq.remoting.connection import Received
 
 from .costly_requests import ROUND_SECONDS, CostlyRequests
 from .dispatcher import Dispatcher
+from .sending.send_processor import SEND_CODES
 from .session import Session
+
+REST_TICKS = 8
+"""Turns of the event loop that are left to others behind a large batch: a timer passes through six
+tasks."""
 
 
 class Turns:
@@ -42,6 +47,8 @@ class Turns:
         """The same, of those whose requests took long, by owner: owners take turns too."""
         self._in_line: set[Session] = set()
         """Those of both lines, and those that come back to one when their peers have room."""
+        self._rest_ticks = 0
+        """Turns of the event loop that are left to others behind a large batch."""
         self._is_behind = False
         """The task has not worked off both lines yet, so the next round is its own."""
         self._left = Signal()
@@ -76,7 +83,10 @@ class Turns:
                     self._work()
                     await trio.lowlevel.checkpoint()
                 rest = self._costly.rest_until - trio.current_time()
-                if self._costly_lines and rest <= 0:
+                if self._rest_ticks:
+                    self._rest_ticks -= 1
+                    await trio.lowlevel.checkpoint()
+                elif self._costly_lines and rest <= 0:
                     self._work_costly()
                     await trio.lowlevel.checkpoint()
                 elif self._costly_lines and not self._line:
@@ -139,15 +149,19 @@ class Turns:
             session.when_room(partial(self._come_back, session))
             session.waits()
             return
-        began = self._costly.work_seconds()
+        began, is_send = self._costly.work_seconds(), False
         if session.backlog:
-            answer = self._dispatcher.handle_one(session, *session.backlog.popleft())
+            speaker, command = session.backlog.popleft()
+            is_send = command.code in SEND_CODES
+            answer = self._dispatcher.handle_one(session, speaker, command)
             if answer is not None:
                 session.queue(answer)
                 answered[session] = None
         else:
             self._take([(session, session.more())])
-        self._costly.worked(session, self._costly.work_seconds() - began)
+        seconds = self._costly.work_seconds() - began
+        if self._costly.worked(session, seconds, is_send=is_send) and is_send:
+            self._rest_ticks = REST_TICKS
         if session.backlog or session.has_more():
             self._line_up(session)
         else:
