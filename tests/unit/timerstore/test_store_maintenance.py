@@ -334,3 +334,22 @@ async def test_with_sync_flush_nothing_waits_for_its_sync(autojump_clock: MockCl
         assert ["a"] == read_bodies(rig.store)
 
     await rig.serve(body)
+
+
+async def test_old_bytes_are_compared_anew_every_ten_seconds(autojump_clock: MockClock) -> None:
+    """What recovery has compared may rot while the store is served, before a message leaves."""
+    rig = Rig()
+    put_bodies(rig.store, "body")
+    await rig.store.aclose()
+    rig.store = rig.open()
+    place = (0, rig.store.commit_log.max_offset)
+    whole = rig.store.commit_log.record_at(*place)
+    assert whole is not None
+    at = whole.index(b"body")
+
+    async def body() -> None:
+        rig.disk.rot(f"{ROOT}/commitlog/{0:020d}", at, b"rots here")
+        await trio.sleep(11)
+        assert rig.store.commit_log.record_at(*place) is None
+
+    await rig.serve(body)

@@ -1,9 +1,9 @@
 """Bytes that an earlier process wrote: compared with their seals before anything relies on them.
 
 What this process has written comes from memory as it was. What was there when it began may have
-changed on the disk, and is compared once, a stretch at a time, when it is first read. A single
-damaged word is put right; sectors that stay damaged are remembered. What a scrub finds later is
-remembered too.
+changed on the disk, and is compared a stretch at a time when it is read; that counts until
+``compare_anew``. A single damaged word is put right; sectors that stay damaged are remembered. What
+a scrub finds later is remembered too.
 """
 
 from __future__ import annotations
@@ -47,6 +47,11 @@ class OldBytes:
         self._compared.clear()
         self._proved.clear()
         self.damaged.clear()
+
+    def compare_anew(self) -> None:
+        """Compare each stretch once more when it is next read: it may have rotted since."""
+        self._compared.clear()
+        self._proved.clear()
 
     def note(self, sectors: list[int]) -> None:
         """These are damaged, also if this process wrote them: then all before them may be."""

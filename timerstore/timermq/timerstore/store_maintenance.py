@@ -9,7 +9,7 @@ flush_log        syncs the log; with SYNC_FLUSH at once                         
 flush_queues     syncs log and queues, writes the checkpoint                            1 s
 follow_index     indexes new records in slices; syncs the index now and then            200 ms, 10 s
                  (sooner when a mebibyte has gathered)
-clean            removes old segments, measures the disk                                10 s
+clean            removes old segments, measures the disk, has old bytes compared anew   10 s
 ===============  =====================================================================  ============
 
 An idle store does nothing but measure its disk. A failed sync ends all of them.
@@ -343,6 +343,7 @@ class StoreMaintenance:
             await trio.sleep(min(max(left, 0), CHANGES_WITHIN))
             if trio.current_time() >= self._clean_due(cleaned):
                 await self.clean()
+                self._log.old.compare_anew()
                 self.try_dispatch()
                 cleaned = trio.current_time()
 
