@@ -142,7 +142,7 @@ def test_a_flood_of_topics_leaves_the_store_its_files(timermq: RunProgram, tmp_p
     with telling(tmp_path / "store", "-c", LIMITED) as again:
         waiting = timermq("pending", "--json", "--namesrv", again.namesrv)
 
-    assert {"QUEUES_MAX"} == refused
+    assert {"TOPICS_SHARE"} == refused
     assert 0 == sent.code
     assert 1 == len(waiting.rows)
     assert [0, 0] == [one.process.returncode for one in (broker, again)]
