@@ -20,9 +20,10 @@ import trio
 
 from .session import Session
 
-ROUND_SECONDS = 0.002
-"""How long a task works on requests before the others have their turn; what takes twice as long is
-costly."""
+ROUND_SECONDS = 0.001
+"""How long a task works on requests before the others have their turn."""
+COSTLY_SECONDS_MIN = 0.004
+"""What takes longer is costly."""
 REST_SECONDS_MAX = 0.2
 """How long one request is made up for, at most."""
 COSTLY_SECONDS = 2.0
@@ -61,7 +62,7 @@ class CostlyRequests:
 
     def worked(self, session: Session, seconds: float, *, is_send: bool = False) -> bool:
         """A request of a connection took so long, without a break; whether that was costly."""
-        if seconds <= 2 * ROUND_SECONDS:
+        if seconds <= COSTLY_SECONDS_MIN:
             return False
         now = trio.current_time()
         session.costly_until = now + COSTLY_SECONDS

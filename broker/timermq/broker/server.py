@@ -21,6 +21,7 @@ from .connection import Connection
 from .open_files import room_for_connections
 from .options import BrokerOptions
 from .pool import Pool
+from .security.failed_logins import peer_of
 from .security.untold import Untold
 from .sockets import Sockets
 
@@ -142,8 +143,7 @@ class Server:
             # Accepted in the turn before.
             await trio.aclose_forcefully(stream)
             return
-        connection = self._connect(stream, remote)
-        peer = connection.session.peer
+        peer = peer_of(f"{remote[0]}:{remote[1]}")
         if not self._shares.take(peer):
             self.turned_away += 1
             if count := self._untold.take():
@@ -157,6 +157,7 @@ class Server:
             await trio.aclose_forcefully(stream)
             return
         self.accepted += 1
+        connection = self._connect(stream, remote)
         self._connections.add(connection)
         self._first_connected.set()
         try:

@@ -3,7 +3,7 @@
 Small sends are small work, and are stored together at once. Any other request may cost a
 thousand times what it took to ask: an answer of megabytes, a filter that is tried on each message.
 So what a connection has brought waits in its backlog. A round takes one request of each connection
-after the other and ends after two milliseconds. Costly requests have a line of their own, with a
+after the other and ends after a millisecond. Costly requests have a line of their own, with a
 rest behind each (``costly_requests``). A connection whose peer has not read what it was given
 already is passed over until it has, and one with a backlog is not received from: what one asks for
 delays that one.

@@ -31,7 +31,7 @@ HEADER_SIZE_MAX = 1 << 20
 
 _FRONT = struct.Struct(">iI")
 
-COMMANDS_MAX = 32
+COMMANDS_MAX = 16
 """Requests but plain sends that are given out at once: to read one with its signature takes a tenth
 of a millisecond, and it takes a kilobyte until it is done."""
 RUN_COUNT_MIN = 32

@@ -47,8 +47,9 @@ from .filter import ALL, TAG_TYPE, MessageFilter, parse_filter
 from .long_polling import HeldPull, LongPolling
 from .zlib_bodies import with_zlib_bodies
 
-FILTER_SECONDS = 0.002
-"""How long one pull tries a filter on messages: with the longest, one message takes as long."""
+FILTER_SECONDS = 0.001
+"""How long one pull tries a filter on messages, and one more: with the longest filter and many
+properties that takes some milliseconds."""
 
 FLAG_COMMIT_OFFSET = 1
 FLAG_SUSPEND = 2
