@@ -85,6 +85,7 @@ figures: $(STAMP)  ## measure all that docs/performance.md shows: an hour and a 
 	$(BIN)/python perf/bench_promises.py --keep
 	$(BIN)/python perf/front_door.py --keep
 	$(BIN)/python perf/overload.py --keep
+	$(BIN)/python perf/besieged.py --keep
 	$(BIN)/python perf/bench_access.py --keep
 	$(BIN)/python perf/bench_watch.py --keep
 	$(BIN)/python perf/bench_spark.py --count 10000000 --keep

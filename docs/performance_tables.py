@@ -204,6 +204,26 @@ def overload() -> list[str]:
     return _bounded(kept("overload"))
 
 
+def besieged() -> list[str]:
+    """What a client notices of attacks on the broker, a row for each."""
+    result = kept("besieged")
+    rows: dict[str, dict[str, str]] = {}
+    heads: dict[str, str] = {}
+    for answer in result["answers"]:
+        attack, _, what = answer["question"].partition(": ")
+        bound = "" if answer["bound"] is None else f" ≤ {answer['bound']:g}"
+        heads[what] = f"{what}{bound} {answer['unit']}"
+        row = rows.setdefault(f"{attack}, {answer['settings']}", {})
+        row[what] = f"{_number(answer['value'])}{_cross(answer['passes'])}"
+    return [
+        _of(result),
+        "",
+        f"| attack | {' | '.join(heads.values())} |",
+        f"| --- |{' ---: |' * len(heads)}",
+        *(f"| {name} | {' | '.join(row[what] for what in heads)} |" for name, row in rows.items()),
+    ]
+
+
 def _bounded(result: Mapping[str, Any]) -> list[str]:
     """Figures beside what they must not exceed."""
     lines = [
@@ -298,6 +318,7 @@ TABLES: Mapping[str, Callable[[], Sequence[str]]] = {
     "promises": promises,
     "door": door,
     "overload": overload,
+    "besieged": besieged,
     "spark": spark,
 }
 
