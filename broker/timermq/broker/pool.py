@@ -12,6 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
+def may_take(has: int, left: int) -> bool:
+    """The rule of all shares: who has so many may take more while more than that are left."""
+    return has < left
+
+
 class Pool:
     """So many of something, and who has how many.
 
@@ -40,7 +45,7 @@ class Pool:
 
     def has_room(self, owner: str) -> bool:
         """Whether a peer may take one more: it has less than is left."""
-        return self.of(owner) < self._size() - self.used
+        return may_take(self.of(owner), self._size() - self.used)
 
     def take(self, owner: str, count: int = 1) -> bool:
         """Take some, for a peer that has less than is left; False when it may not.
@@ -48,7 +53,7 @@ class Pool:
         A peer that may take takes as many as are there, so what is large may be more than half.
         """
         left = self._size() - self.used
-        if count > left or self.of(owner) >= left:
+        if count > left or not may_take(self.of(owner), left):
             self.refused += 1
             return False
         self.add(owner, count)

@@ -10,6 +10,7 @@ from collections import Counter
 
 from timermq.remoting.codes import ResponseCode
 
+from .pool import may_take
 from .refusal import RefusedError
 
 
@@ -36,7 +37,8 @@ class TopicShares:
             RefusedError: The owner has as many as are left already (1).
         """
         has_topics, has_queues = self._topics[owner], self._queues[owner]
-        if owner and (has_topics >= topics_left or has_queues >= queues_left):
+        may = may_take(has_topics, topics_left) and may_take(has_queues, queues_left)
+        if owner and not may:
             raise RefusedError(
                 ResponseCode.SYSTEM_ERROR,
                 "TOPICS_SHARE",

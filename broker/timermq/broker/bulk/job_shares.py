@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from timermq.remoting.bulk import JobState
 from timermq.remoting.codes import ResponseCode
 
+from ..pool import may_take
 from ..refusal import RefusedError
 from .bulk_job import BulkJob
 
@@ -24,7 +25,7 @@ def check_jobs(jobs: Iterable[BulkJob], count_max: int, account: str) -> None:
     active = [job for job in jobs if job.state is not JobState.DONE]
     left = count_max - len(active)
     mine = sum(job.account == account for job in active)
-    if left <= 0 or (account and mine >= left):
+    if left <= 0 or (account and not may_take(mine, left)):
         raise RefusedError(
             ResponseCode.SYSTEM_BUSY,
             "BULK_JOBS_MAX",
@@ -42,7 +43,7 @@ def check_staged(jobs: Iterable[BulkJob], size_max: int, account: str, size: int
     sizes = [(job.account, job.staged_size) for job in jobs]
     left = size_max - sum(staged for _, staged in sizes)
     mine = sum(staged for owner, staged in sizes if owner == account)
-    if size > left or (account and mine >= left):
+    if size > left or (account and not may_take(mine, left)):
         raise RefusedError(
             ResponseCode.SYSTEM_BUSY,
             "BULK_STAGED_MAX",

@@ -11,7 +11,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker_rig import BROKER, Peer, RecordingSession, Rig, RunningBroker, running_broker
+from broker_rig import (
+    BROKER,
+    Peer,
+    RecordingSession,
+    Rig,
+    RunningBroker,
+    running_broker,
+    send_ext,
+)
 from signed import sign, write_rules
 from timermq.broker.options import BrokerOptions
 from timermq.broker.topic_config import TopicConfig
@@ -244,17 +252,8 @@ async def waiting(directory: Path) -> AsyncGenerator[tuple[RunningBroker, Peer]]
 
 def reply(client_id: str = ID, code: int = 324, opaque: int = 0) -> Command:
     """A reply to a client, as Go (324) and Java (325) send it."""
-    long = {
-        "producerGroup": "R",
-        "topic": "DefaultCluster_REPLY_TOPIC",
-        "defaultTopic": "TBW102",
-        "defaultTopicQueueNums": "4",
-        "queueId": "0",
-        "sysFlag": "0",
-        "bornTimestamp": "1700000000000",
-        "flag": "0",
-        "properties": f"CORRELATION_ID\x01c\x02REPLY_TO_CLIENT\x01{client_id}\x02",
-    }
+    properties = f"CORRELATION_ID\x01c\x02REPLY_TO_CLIENT\x01{client_id}\x02"
+    long = send_ext("DefaultCluster_REPLY_TOPIC", properties, producerGroup="R")
     short = dict(zip("abcdefghi", long.values(), strict=True))
     return Command(code, opaque=opaque, ext=long if code == 324 else short, body=b"pong")
 
