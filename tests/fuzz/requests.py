@@ -91,11 +91,14 @@ def fuzz_one(data: bytes) -> None:
     """Any stream: as many answers as requests that want one, and no failure behind them."""
     frames = FrameConnection(frame_size_max=1 << 16, run_count_min=1)
     frames.receive_data(data)
+    requests: list[Received] = []
     try:
-        requests = frames.requests()
+        while frames.has_more:
+            requests += frames.requests()
     except RemoteProtocolError as error:
         assert error.close
-        return
+        if not requests:
+            return
     with capture_logs() as logs:
         try:
             trio.run(_handle, requests)
