@@ -19,6 +19,7 @@ from small_store import (
 )
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.timerstore.seal_reader import remove_seals
 from unit.timerstore.stopped_store import BODIES, POSITIONS, RECORD_SIZE, Rig
 
 
@@ -177,10 +178,23 @@ def test_units_that_a_torn_power_cut_zeroed_tell_of_no_record() -> None:
     assert BODIES[:3] == read_bodies(rig.open())
 
 
-def test_a_log_that_ends_earlier_than_when_it_was_closed_is_refused() -> None:
-    """A clean stop has written down where it ended."""
+def test_a_stopped_store_whose_last_record_has_rotted_is_served() -> None:
+    """Its seal tells that it was there; its number is not given out again."""
     rig = Rig(4)
     rig.stop()
+    rig.write(POSITIONS[3] + 95, b"rot")
+    store = rig.open()
+
+    assert 4 == store.put([message()])[0].queue_offset
+    assert BODIES[0] == read_bodies(store)[0]
+    assert BODIES[3] not in read_bodies(store)
+
+
+def test_a_log_that_ends_earlier_than_when_it_was_closed_is_refused() -> None:
+    """A clean stop has written down where it ended; no seal tells what stood there."""
+    rig = Rig(4)
+    rig.stop()
+    remove_seals(rig.disk, f"{ROOT}/commitlog")
     rig.write(POSITIONS[3] + 95, b"rot")
 
     expected = (

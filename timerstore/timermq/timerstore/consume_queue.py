@@ -185,7 +185,7 @@ class ConsumeQueue:
         """
         repeated = self.max_offset - first_offset
         if self.is_empty and repeated:
-            self._start_at(first_offset)
+            self.begin_at(first_offset)
         elif repeated > 0:
             units = units[repeated * UNIT.size :]
             if not units:
@@ -212,8 +212,9 @@ class ConsumeQueue:
             offset += room
             units = units[room:]
 
-    def _start_at(self, first_offset: int) -> None:
-        """Let a queue without readable units begin at another offset, behind filler units."""
+    def begin_at(self, first_offset: int) -> None:
+        """Let a queue without readable units begin at an offset, behind filler units."""
+        assert self.is_empty
         if self._read_only:
             self._tail.clear()
             self._tail_first = first_offset
@@ -225,6 +226,11 @@ class ConsumeQueue:
             filled = max(segment_start, self._files.wrote)
             self._write(filled, FILLER * (first_offset - filled // UNIT.size))
         self.min_offset = self.max_offset = first_offset
+
+    def written(self, offset: int) -> bytes:
+        """The unit of a queue offset as a file has it, also behind the end; empty without one."""
+        found = self._files.read_file(offset * UNIT.size, UNIT.size)
+        return found if len(found) == UNIT.size else self.last.unit(offset)
 
     def put_right(self, offset: int, unit: bytes) -> None:
         """Write a damaged unit as it was, durably (blocking); OSError if the disk refused."""
@@ -302,11 +308,6 @@ class ConsumeQueue:
         self.min_offset = self.max_offset = self._tail_first = 0
         self.max_physic_offset = -1
         self._forget_behind()
-
-    def begin_at(self, offset: int) -> None:
-        """Let a queue without units begin at an offset: records with lower ones are gone."""
-        assert self.is_empty
-        self._start_at(offset)
 
     def _forget_behind(self) -> None:
         self.written_end = 0

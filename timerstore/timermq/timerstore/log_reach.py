@@ -6,7 +6,7 @@ the last process      what stood in the log for certain
 was killed            all of it, but what of the last write was under way: the kernel keeps what
                       is written. How far that reaches the seals say
 met a power cut       what the start of that process made durable (``BootNote``)
-stopped               what the register and the checkpoint say; more is not asked here
+stopped               all of it, as far as it is sealed
 ====================  ==========================================================================
 
 A start and a check of the store both ask here, so that a check names what a start would find.
@@ -69,7 +69,8 @@ class LogReach:
         ends = _sealed_ends(disk, f"{root}/commitlog", segment_starts, segment_size, first)
         sealed_to = max(ends, default=-1)
         if last_exit_ok:
-            return cls(sealed_to=sealed_to)
+            # Log and seals were synced: no power cut has taken any of it.
+            return cls(sealed_to=sealed_to, known_to=sealed_to, compared_to=sealed_to)
         note = BootNote.read(disk, root)
         was_killed = note.is_of_this_boot(disk, root)
         known_to = max(sealed_to if was_killed else -1, note.log_end)

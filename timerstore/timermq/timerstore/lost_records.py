@@ -49,8 +49,12 @@ class LostRecords:
 def lost_records(store: StoreFiles, holes: Iterable[Hole]) -> tuple[LostRecords, ...]:
     """What stood in the holes; queues must not be cut yet.
 
+    Where a hole was brought to queues long ago the queues tell where it was, if they tell less than
+    all of it (``lost_places``).
+
     Raises:
-        StoreFormatError: The queues do not tell all of it.
+        StoreFormatError: The queues do not tell all of what a killed process may not have brought
+            to them.
     """
     return tuple(LostRecords(hole, _units_of(store, hole)) for hole in holes)
 
@@ -63,7 +67,11 @@ def _units_of(store: StoreFiles, hole: Hole) -> tuple[PlacedUnit, ...]:
             break
         end = max(end, one.end)
     # A blank behind the last record of a segment has no unit.
-    is_known = end == hole.end or (hole.reaches_segment_end and end > hole.position)
+    is_known = (
+        end == hole.end
+        or (hole.reaches_segment_end and end > hole.position)
+        or hole.end <= (store.checkpoint.durable_py or 0)
+    )
     if not is_known:
         segment = store.log.segment_at(hole.position)
         assert segment is not None
@@ -78,10 +86,11 @@ def _units_of(store: StoreFiles, hole: Hole) -> tuple[PlacedUnit, ...]:
 
 def _units_in(queues: ConsumeQueueTable, hole: Hole) -> Iterable[PlacedUnit]:
     for queue in queues:
-        at = queue.find_phy_offset(hole.position, queue.min_offset, queue.max_offset)
-        while packed := queue.packed(at, 1):
-            phy_offset, size, _ = UNIT.unpack(packed)
-            if not hole.position <= phy_offset < phy_offset + size <= hole.end:
+        first = queue.find_phy_offset(hole.position, queue.min_offset, queue.max_offset)
+        for at in range(first, max(queue.max_offset, queue.written_end)):
+            packed = queue.written(at)
+            phy_offset, size, _ = UNIT.unpack(packed) if packed else (0, 0, 0)
+            if hole.position <= phy_offset < phy_offset + size <= hole.end:
+                yield PlacedUnit(queue.topic, queue.queue_id, at, phy_offset, size, packed)
+            elif at < queue.max_offset:
                 break
-            yield PlacedUnit(queue.topic, queue.queue_id, at, phy_offset, size, packed)
-            at += 1

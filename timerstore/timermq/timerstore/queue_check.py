@@ -11,7 +11,8 @@ A queue is made again from the start of the log when
 A record whose queue shows it under another number is itself damaged, and says nothing here. Before
 anything is changed the log is read once for the queues that are to be made again. A unit whose
 record is damaged is kept: the log does not tell of it, and the queue offsets behind it must stay
-what they are. Where neither tells what stood at a queue offset before others, that is an error.
+what they are. Where the unit is gone as well its place is kept (``lost_places``). Where nothing in
+the log is damaged, and neither tells what stood at a queue offset before others, that is an error.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from .errors import StoreFormatError
 from .log_holes import Hole
 from .log_reading import LogReading
 from .log_record import LogRecord, read_log_record
+from .lost_places import LostPlaces
 from .lost_records import LostRecords, PlacedUnit
-from .queue_unit import UNIT
+from .queue_unit import LOST_SIZE, UNIT
 from .record_check import CheckKind
 from .redispatch import queue_unit
 from .store_files import StoreFiles
@@ -77,7 +79,7 @@ def ends_falsely(store: StoreFiles, queue: ConsumeQueue) -> bool:
 def _is_damaged(store: StoreFiles, phy_offset: int, size: int) -> bool:
     """Whether what stood at a place of the log is damaged, whatever it was."""
     is_unlike_seal = not store.log.old.compare(phy_offset, phy_offset + size)
-    return is_unlike_seal or _is_hole(store, phy_offset, size)
+    return size == LOST_SIZE or is_unlike_seal or _is_hole(store, phy_offset, size)
 
 
 def _is_hole(store: StoreFiles, phy_offset: int, size: int) -> bool:
@@ -155,6 +157,7 @@ class QueueCheck:
         self._durable_py = durable_py
         self._end = end
         self._blocks = UnitBlocks(BLOCK_COUNT)
+        self._lost = LostPlaces()
         self.skipped: dict[QueueKey, int] = {}
         """Queues of which nothing tells the end, and the queue offset at which they go on."""
         self.kept: list[LostRecords] = []
@@ -233,8 +236,9 @@ class QueueCheck:
 
         Those that are not as they were written say nothing, and are left out.
         """
-        for phy_offset, data in LogReading(self._log, first, end=end, purpose="queues"):
-            if not self._log.old.compare(phy_offset, phy_offset + len(data)):
+        reading = LogReading(self._log, first, end=end, purpose="queues")
+        for phy_offset, data, is_sound in self._lost.noted(reading, self._log.old):
+            if not is_sound:
                 continue
             record = read_log_record(data)
             if record.is_queued and record.queue_offset >= 0:
@@ -252,6 +256,7 @@ class QueueCheck:
         out twice.
         """
         counts = {key: _Count() for key in doubtful}
+        self._lost = LostPlaces()
         for phy_offset, size, record in self._records(self._log.min_offset, self._end):
             topic = record.topic.decode("utf-8", "replace")
             key = (topic, record.queue_id)
@@ -287,17 +292,23 @@ class QueueCheck:
         return queue.written_end
 
     def _keep_before(self, count: _Count, key: QueueKey, offset: int, phy_offset: int) -> None:
-        """Count the damaged records between the last one and the next; raise if one is unknown."""
-        if count.next is not None and offset > count.next:
-            self._keep_units(count, key, phy_offset, first_after=offset)
-            if offset > count.next:
-                raise StoreFormatError(
-                    f"{self._store.root}/consumequeue/{key[0]}/{key[1]}",
-                    count.next * UNIT.size,
-                    f"a record of the log for unit {count.next}, or a unit that shows where it is "
-                    "damaged, since the queue is to be made again",
-                    f"one for unit {offset}",
-                )
+        """Count the damaged records between the last one and the next; raise if there are none."""
+        if count.next is None or offset <= count.next:
+            return
+        self._keep_units(count, key, phy_offset, first_after=offset)
+        if offset == count.next:
+            return
+        if not self._lost.units(count.end, phy_offset, offset - count.next):
+            raise StoreFormatError(
+                f"{self._store.root}/consumequeue/{key[0]}/{key[1]}",
+                count.next * UNIT.size,
+                f"a record of the log for unit {count.next}, or damage where it stood, since the "
+                "queue is to be made again",
+                f"a record for unit {offset}, and nothing damaged before it",
+            )
+        queue = self._store.queues.get(*key)
+        count.is_shown &= queue is not None and count.next >= queue.max_offset
+        count.next = offset
 
     def _keep_units(
         self, count: _Count, key: QueueKey, limit: int, *, first_after: int = 1 << 62
@@ -312,7 +323,7 @@ class QueueCheck:
         """
         queue = self._store.queues.get(*key)
         while queue is not None and count.next is not None and count.next < first_after:
-            packed = queue.packed(count.next, 1) or queue.last.unit(count.next)
+            packed = queue.written(count.next)
             if len(packed) < UNIT.size:
                 return
             phy_offset, size, _ = UNIT.unpack(packed)

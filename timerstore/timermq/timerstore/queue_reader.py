@@ -10,7 +10,7 @@ from .commit_log import CommitLog
 from .consume_queue import ConsumeQueue
 from .get_result import GetResult, GetStatus
 from .log_record import STORE_MS_END, store_ms_of
-from .queue_unit import UNIT
+from .queue_unit import LOST_SIZE, UNIT
 from .record_block import Places, joined_runs
 from .record_check import CheckKind, check_record
 from .store_options import StoreOptions
@@ -142,7 +142,10 @@ class QueueReader:
             return None
         old = commit_log.old
         is_old = min(runs)[0] < old.end
-        if is_old and not all(old.compare(begin, begin + size) for begin, size in runs):
+        if is_old and (
+            bool((sizes[:count] == LOST_SIZE).any())
+            or not all(old.compare(begin, begin + size) for begin, size in runs)
+        ):
             return None
         records = tuple(run for run in commit_log.records_at(runs) if run is not None)
         if len(records) < len(runs):
@@ -156,8 +159,10 @@ class QueueReader:
     def _is_sound(self, queue: ConsumeQueue, offset: int, phy_offset: int, size: int) -> bool:
         """Whether a record is as it was written; one that is not is passed over, and told."""
         old, end = self._log.old, phy_offset + size
-        if old.compare(phy_offset, end) and (
-            old.is_proved(phy_offset, end) or self._is_record(phy_offset, size)
+        if (
+            size != LOST_SIZE
+            and old.compare(phy_offset, end)
+            and (old.is_proved(phy_offset, end) or self._is_record(phy_offset, size))
         ):
             return True
         log.error(

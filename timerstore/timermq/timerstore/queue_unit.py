@@ -23,6 +23,9 @@ FILLER_SIZE = 0x7FFFFFFF
 
 FILLER = UNIT.pack(0, FILLER_SIZE, 0)
 
+LOST_SIZE = 1
+"""Size in units that keep the places of lost records (``lost_places``); no record is that small."""
+
 NATIVE_UNIT: np.dtype[np.void] = np.dtype(
     [("phy_offset", "i8"), ("size", "i8"), ("tags_code", "i8")]
 )

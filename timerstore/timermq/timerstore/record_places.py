@@ -31,7 +31,7 @@ from .consume_queue import ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable, QueueKey
 from .log_holes import is_zero, look_at
 from .queue_register import QueueRegister
-from .queue_unit import FILLER_SIZE, UNIT
+from .queue_unit import FILLER_SIZE, LOST_SIZE, UNIT
 from .record_check import CheckKind, check_record
 from .record_layout import (
     BLANK_MAGIC,
@@ -293,7 +293,7 @@ def _places(queue: ConsumeQueue, first: int, end: int) -> Iterator[tuple[int, in
         for position, size, _ in UNIT.struct.iter_unpack(packed):
             if position >= end:
                 return
-            if position >= first and 0 < size < FILLER_SIZE:
+            if position >= first and LOST_SIZE < size < FILLER_SIZE:
                 yield position, size
         offset += len(packed) // UNIT.size
 

@@ -16,6 +16,7 @@ from .delay_levels import SCHEDULE_TOPIC
 from .dispatch import unit_tags_code
 from .log_reading import LogReading
 from .log_record import LogRecord, read_log_record
+from .lost_places import LostPlaces
 from .lost_records import LostRecords, PlacedUnit
 from .queue_unit import UNIT
 from .topic_queue import queue_refusal
@@ -73,6 +74,7 @@ class Redispatch:
         self._is_deleted = is_deleted
         self._gathered: dict[ConsumeQueue, _Units] = {}
         self._gathered_count = 0
+        self._lost = LostPlaces()
 
     def run(
         self,
@@ -96,10 +98,12 @@ class Redispatch:
         """
         is_whole_log = first <= self._log.min_offset
         self._log.places.unasked = frozenset(only or ())
+        self._lost = LostPlaces()
         for one in lost:
             self._run(first, one.hole.position, only, is_whole_log)
             for unit in one.units:
                 self._keep(unit, only, is_whole_log)
+            self._lost.note(one.hole.position, one.hole.end)
             first = max(first, one.hole.end)
         self._run(first, self._log.max_offset, only, is_whole_log)
         self._write()
@@ -128,7 +132,9 @@ class Redispatch:
     def _records(self, first: int, end: int, *, is_scanned: bool) -> Iterator[tuple[int, bytes]]:
         """Position and bytes of each record; one that was not scanned may be behind damage."""
         if not is_scanned:
-            yield from LogReading(self._log, first, end=end, purpose="queues made again")
+            reading = LogReading(self._log, first, end=end, purpose="queues made again")
+            for phy_offset, data, _ in self._lost.noted(reading, self._log.old):
+                yield phy_offset, data
             return
         for phy_offset, size in self._log.walk(first, end):
             yield phy_offset, self._log.read(phy_offset, size)
@@ -146,6 +152,29 @@ class Redispatch:
         if not is_whole_log and (ahead > 0 or (is_unknown and ahead)):
             self.incomplete.add((unit.topic, unit.queue_id))
         elif ahead >= 0 or is_unknown:
+            if ahead > 0 and not is_unknown:
+                self._fill(queue, unit.queue_offset, unit.phy_offset)
+            self._gather(queue, unit)
+
+    def fill(self, queue: ConsumeQueue, end: int) -> None:
+        """Let a queue of which the log's last records are lost end where it did.
+
+        Args:
+            queue: A queue that the last ``run`` brought records to.
+            end: Queue offset behind its last record, as it is known from elsewhere.
+        """
+        self._fill(queue, end, self._log.max_offset)
+        self._write()
+
+    def _fill(self, queue: ConsumeQueue, end: int, phy_end: int) -> None:
+        """Keep the places of lost records up to a queue offset, as far as damage tells of them."""
+        gathered, next_offset = self._gathered.get(queue), self._next_offset(queue)
+        first = queue.max_physic_offset if gathered is None else gathered.end
+        for packed in self._lost.units(first, phy_end, end - next_offset):
+            phy_offset, size, _ = UNIT.unpack(packed)
+            unit = PlacedUnit(
+                queue.topic, queue.queue_id, self._next_offset(queue), phy_offset, size, packed
+            )
             self._gather(queue, unit)
 
     def _refusal(self, record: LogRecord, topic: str, phy_offset: int) -> str | None:

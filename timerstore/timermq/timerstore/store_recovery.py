@@ -218,6 +218,8 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
         if queue.is_empty and queue.max_offset < end:
             # All its records are cleaned: their numbers are not given out again.
             queue.begin_at(end)
+        elif queue.max_offset < end:
+            redispatch.fill(queue, end)
     if not store.read_only:
         write_boot_note(store.disk, store.root, log.max_offset, durably=bool(plan.lost))
     notes = (*plan.notes, *redispatch.notes)
