@@ -58,6 +58,7 @@ def places(store: MessageStore) -> list[tuple[int, int]]:
 
 
 def bodies_without(*numbers: int) -> list[str]:
+    """What is read where some messages are lost."""
     return [body for number, body in enumerate(BODIES[:12]) if number not in numbers]
 
 
