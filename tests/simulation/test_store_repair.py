@@ -343,6 +343,42 @@ async def test_a_queue_whose_every_record_is_lost(autojump_clock: MockClock) -> 
     assert 1 == next_one.queue_offset
 
 
+async def test_the_place_of_a_lost_record_without_a_unit(autojump_clock: MockClock) -> None:
+    """A start has kept it: what waits behind arrives once, and a repair puts an empty record there.
+
+    The same of the timers' queue and of a topic's.
+    """
+    clock = clock_at(START_MS)
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        service.put([timed("before", clock.now_ms() + 50_000)])
+        # Neighbours of what is lost, in its sectors.
+        service.store.put([Message("only", 0, b"first", b""), Message("T", 0, b"x" * 999, b"")])
+        begin = service.store.commit_log.max_offset
+        service.put([timed("lost" * 50, clock.now_ms() + 50_000)])
+        service.store.put([Message("only", 0, b"x" * 999, b"")])
+        end = service.store.commit_log.max_offset
+        service.store.put([Message("T", 0, b"x" * 999, b""), Message("only", 0, b"last", b"")])
+        service.put([timed("behind", clock.now_ms() + 50_000)])
+    overwrite(disk, f"{ROOT}/commitlog/{0:020d}", begin, bytes(end - begin))
+    for topic in ("only", TIMER_TOPIC):
+        overwrite(disk, f"{ROOT}/consumequeue/{topic}/0/{0:020d}", UNIT.size, bytes(UNIT.size))
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        await trio.sleep(1)
+        found = service.store.get("only", 0, 0, count_max=9, bytes_max=1 << 20)
+    report = await repair(checked(disk, now_ms=clock.now_ms()))
+    async with running(disk, clock, store_options=SMALL_FILES) as service:
+        await trio.sleep(60)
+        arrived = Counter(one.body for one in arrivals(service.store) if len(one.body) < 999)
+        repaired = service.store.get("only", 0, 0, count_max=9, bytes_max=1 << 20)
+
+    assert [b"first", b"last"] == [decode_record(one).body for one in found.records]
+    assert (3, 3) == (found.max_offset, repaired.max_offset)
+    assert report.is_mended
+    assert [b"first", b"", b"last"] == [decode_record(one).body for one in repaired.records]
+    assert {"before": 1, "behind": 1} == arrived
+
+
 @pytest.mark.parametrize("is_lost", [True, False], ids=["lost", "never there"])
 async def test_a_queue_whose_records_were_cleaned_before_the_last(
     autojump_clock: MockClock, is_lost: bool

@@ -7,6 +7,7 @@ import enum
 import attrs
 
 from timermq.timerstore.errors import StoreError
+from timermq.timerstore.queue_unit import LOST_SIZE
 
 
 class Reason(enum.Enum):
@@ -52,8 +53,11 @@ def check_size(record: bytes | None, phy_offset: int, size: int) -> None:
     """Refuse what was read of a record if it is not of its size.
 
     Raises:
-        TimerRecordError: It is gone, or has not the size that it should have.
+        TimerRecordError: It is gone, with its unit or without, or has another size.
     """
+    if size == LOST_SIZE:
+        text = f"timer record around {phy_offset}: expected it there, found the commit log damaged"
+        raise TimerRecordError(Reason.GONE, text)
     if not record:
         text = f"timer record at {phy_offset}: expected {size} bytes of the commit log, found none"
         raise TimerRecordError(Reason.GONE, text)

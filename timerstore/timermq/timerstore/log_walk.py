@@ -6,7 +6,7 @@ it is known that more was there (`LogReach`), or a killed process had brought re
 their queues.
 
 Damage in what was there is a hole. The walk goes on behind it, as everything does that reads the
-log; the queues must tell each record that is lost in it (`LostRecords`).
+log; the queues tell which records are lost in it (`LostRecords`).
 """
 
 from __future__ import annotations

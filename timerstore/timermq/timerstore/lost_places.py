@@ -3,8 +3,9 @@
 A queue that is made again from the log has a gap where a record was lost: the next one states a
 higher queue offset. The old unit of the lost record keeps the place, but it may be gone too: it is
 damaged itself, or a process was killed after it had removed the files of the queue. Then the place
-gets a unit that shows a byte of the damaged stretch of the log, in which the record must have
-stood. Such a unit keeps the queue dense, and a reader passes over it as over any damaged record.
+gets a unit that shows a byte of the damaged stretch of the log in which the record must have stood,
+but never its first byte, which is the position of a record. Such a unit keeps the queue dense, and
+a reader passes over it as over any damaged record.
 
 RocketMQ takes such a unit for one of a message that it cannot read. When `store repair` puts an
 empty record in the place of the lost one, the queue shows that.
@@ -75,7 +76,7 @@ class LostPlaces:
             begin, limit = max(self._begins[at], first), min(self._ends[at], end)
             fitting = max(limit - begin, 0) // FIXED_SIZE_V1
             wanted = min(fitting, count - len(made))
-            made += [UNIT.pack(begin + index, LOST_SIZE, 0) for index in range(wanted)]
+            made += [UNIT.pack(begin + 1 + index, LOST_SIZE, 0) for index in range(wanted)]
             if len(made) == count:
                 return made
             if limit == end:

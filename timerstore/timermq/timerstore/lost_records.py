@@ -13,9 +13,7 @@ from typing import NamedTuple
 
 import attrs
 
-from .boot_note import NAME
 from .consume_queue_table import ConsumeQueueTable
-from .errors import StoreFormatError
 from .log_holes import Hole
 from .queue_unit import UNIT
 from .store_files import StoreFiles
@@ -49,48 +47,21 @@ class LostRecords:
 def lost_records(store: StoreFiles, holes: Iterable[Hole]) -> tuple[LostRecords, ...]:
     """What stood in the holes; queues must not be cut yet.
 
-    Where a hole was brought to queues long ago the queues tell where it was, if they tell less than
-    all of it (``lost_places``).
-
-    Raises:
-        StoreFormatError: The queues do not tell all of what a killed process may not have brought
-            to them.
+    Of a record whose unit is damaged too, or was not made yet, nothing is told here: if another one
+    of its queue stands behind the hole, ``lost_places`` finds that it is missing.
     """
-    return tuple(LostRecords(hole, _units_of(store, hole)) for hole in holes)
+    return tuple(LostRecords(hole, tuple(_units_in(store.queues, hole))) for hole in holes)
 
 
-def _units_of(store: StoreFiles, hole: Hole) -> tuple[PlacedUnit, ...]:
-    units = sorted(_units_in(store.queues, hole), key=lambda one: one.phy_offset)
-    end = hole.position
-    for one in units:
-        if one.phy_offset > end:
-            break
-        end = max(end, one.end)
-    # A blank behind the last record of a segment has no unit.
-    is_known = (
-        end == hole.end
-        or (hole.reaches_segment_end and end > hole.position)
-        or hole.end <= (store.checkpoint.durable_py or 0)
-    )
-    if not is_known:
-        segment = store.log.segment_at(hole.position)
-        assert segment is not None
-        at = end - segment.start
-        expected = (
-            f"records up to {hole.end}, or the queue units of all of them, since the process was "
-            f"killed and no power cut (without {NAME} the log ends here, as after one)"
-        )
-        raise StoreFormatError(segment.file.path, at, expected, hole.reason)
-    return tuple(units)
-
-
-def _units_in(queues: ConsumeQueueTable, hole: Hole) -> Iterable[PlacedUnit]:
+def _units_in(queues: ConsumeQueueTable, hole: Hole) -> list[PlacedUnit]:
+    units: list[PlacedUnit] = []
     for queue in queues:
         first = queue.find_phy_offset(hole.position, queue.min_offset, queue.max_offset)
         for at in range(first, max(queue.max_offset, queue.written_end)):
             packed = queue.written(at)
             phy_offset, size, _ = UNIT.unpack(packed) if packed else (0, 0, 0)
             if hole.position <= phy_offset < phy_offset + size <= hole.end:
-                yield PlacedUnit(queue.topic, queue.queue_id, at, phy_offset, size, packed)
+                units.append(PlacedUnit(queue.topic, queue.queue_id, at, phy_offset, size, packed))
             elif at < queue.max_offset:
                 break
+    return sorted(units, key=lambda one: one.phy_offset)
