@@ -10,7 +10,6 @@ unit of queue offset n stands at byte 20 n:
 Queues are derived data: recovery makes their newest part again from the log. A segment is created
 sparse, so an all-zero unit is one that was never written. A queue whose first message is not
 number 0 (older segments of the log are gone) starts with filler units that no reader sees.
-
 Corresponds to RocketMQ's ConsumeQueue.
 """
 
