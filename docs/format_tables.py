@@ -9,7 +9,7 @@ import re
 from functools import partial
 from pathlib import Path
 
-from timermq.pipeline.timer_recovery import DECISIONS
+from timermq.pipeline.recovery.timer_recovery import DECISIONS
 from timermq.timerlog.timer_checkpoint import CHECKPOINT, EXTENSION
 from timermq.timerlog.unit import BLANK as TIMER_BLANK
 from timermq.timerlog.unit import UNIT as TIMER_UNIT

@@ -26,12 +26,12 @@ import numpy as np
 import trio
 from steps import BATCH, NOW_MS, OPTIONS, FixedClock, Workbench, repeat
 
-from timermq.pipeline.already_done import origin_of
-from timermq.pipeline.dequeue_get_message import DequeueGetMessage
-from timermq.pipeline.dequeue_put_message import DequeuePutMessage
-from timermq.pipeline.timer_counts import TimerCounts
-from timermq.pipeline.timer_record import TIMER_TOPIC
-from timermq.pipeline.timer_request import REQUEST, DeliverBatch, ReadMark, Requests
+from timermq.pipeline.records.already_done import origin_of
+from timermq.pipeline.stages.dequeue_get_message import DequeueGetMessage
+from timermq.pipeline.stages.dequeue_put_message import DequeuePutMessage
+from timermq.pipeline.state.timer_counts import TimerCounts
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
+from timermq.pipeline.stages.timer_request import REQUEST, DeliverBatch, ReadMark, Requests
 from timermq.timerlog import UNIT, pack_exact
 from timermq.timerstore.record_layout import HEAD
 

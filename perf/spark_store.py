@@ -14,8 +14,8 @@ import trio
 
 from timermq.cli.bench.standing import SPREAD_MS, fill
 from timermq.pipeline import SystemClock, TimerOptions
-from timermq.pipeline.already_done import origin_of
-from timermq.pipeline.system_topics import TIMER_TOPIC
+from timermq.pipeline.records.already_done import origin_of
+from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.timerlog import TimerCheckpoint
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.message_store import MessageStore

@@ -30,14 +30,14 @@ from timermq.broker.session import Session
 from timermq.cli.bench.remoting import Remoting
 from timermq.cli.bench.shot import Shot
 from timermq.pipeline import TimerMessageStore, TimerOptions
-from timermq.pipeline.clock import WatchedClock
-from timermq.pipeline.due_copies import due_copies
-from timermq.pipeline.enqueue_get import EnqueueGet
-from timermq.pipeline.enqueue_put import EnqueuePut
-from timermq.pipeline.flow_control import FlowControl
-from timermq.pipeline.timer_counts import TimerCounts
-from timermq.pipeline.timer_record import TIMER_TOPIC
-from timermq.pipeline.timer_request import REQUEST, DeliverBatch
+from timermq.pipeline.clock.clock import WatchedClock
+from timermq.pipeline.stages.due_copies import due_copies
+from timermq.pipeline.stages.enqueue_get import EnqueueGet
+from timermq.pipeline.stages.enqueue_put import EnqueuePut
+from timermq.pipeline.admission.flow_control import FlowControl
+from timermq.pipeline.state.timer_counts import TimerCounts
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
+from timermq.pipeline.stages.timer_request import REQUEST, DeliverBatch
 from timermq.remoting import FrameConnection
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore

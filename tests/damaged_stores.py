@@ -20,7 +20,7 @@ from simulation.staged_service import (
     running,
     timed,
 )
-from timermq.pipeline.timer_options import TimerOptions
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.pipeline.upkeep.finding import Finding, Step
 from timermq.pipeline.upkeep.log_survey import Found, LogSurvey
 from timermq.pipeline.upkeep.segment_row import SegmentRow

@@ -12,7 +12,7 @@ import attrs
 import cbor2
 
 from broker_rig import pull_ext, send_ext
-from timermq.pipeline.recall_handle import encode_handle
+from timermq.pipeline.admission.recall_handle import encode_handle
 from timermq.remoting import RequestCode, WatchView
 from timermq.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from timermq.remoting.bulk import AskStatus, DropParts, HandOver, OpenJob, StageBlock

@@ -11,11 +11,11 @@ from pyspark.sql.datasource import InputPartition
 from damaged_stores import LATER_MS
 from simulation.staged_service import ROOT, SMALL_FILES, SMALL_WHEEL
 from timermq.pipeline.offline_store import open_offline
-from timermq.pipeline.pending import PendingTimer
+from timermq.pipeline.cancel.pending import PendingTimer
 from timermq.pipeline.spark.rebuild.entries import EntryReader
 from timermq.pipeline.spark.rebuild.new_files import NewTimers, lay_out
 from timermq.pipeline.spark.rebuild.still_store import StillStore, open_still
-from timermq.pipeline.timer_options import TimerOptions
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerlog import UNIT
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.disk_damage import Image, read_image, write_image

@@ -11,8 +11,8 @@ from cli.program import RunProgram
 from golden_stores import GOLDEN, NAMES, GoldenStore, GoldenStores
 from interop.serving import Broker
 from timermq.cli.moment import format_moment
-from timermq.pipeline.delay_level import DelayLevels
-from timermq.pipeline.timer_record import TIMER_TOPIC
+from timermq.pipeline.admission.delay_level import DelayLevels
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.store_options import DEFAULT_DELAY_LEVELS
 

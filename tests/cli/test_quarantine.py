@@ -10,7 +10,7 @@ import trio
 
 from cli.program import SMALL_FILES, RunProgram
 from interop.serving import Broker, start
-from timermq.pipeline.system_topics import TIMER_TOPIC
+from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.timerstore.message import NO_HOST, Message
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk

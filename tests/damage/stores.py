@@ -16,9 +16,9 @@ from simulation.staged_service import HOST, ROOT, timed
 from simulation.transaction_workloads import half
 from timermq.broker.transactions.half_message import HalfMessage, decode_half
 from timermq.cli.simulate.seeded_scheduling import seeded_scheduling
-from timermq.pipeline.cancel_verdict import Verdict, Wanted
-from timermq.pipeline.quarantine_record import State
-from timermq.pipeline.system_topics import TIMER_TOPIC
+from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.quarantine.quarantine_record import State
+from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.timerstore.disk_damage import Image, read_image
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message

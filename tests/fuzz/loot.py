@@ -23,7 +23,7 @@ from fuzz.victim import (
     Timer,
     Victim,
 )
-from timermq.pipeline.recall_handle import encode_handle
+from timermq.pipeline.admission.recall_handle import encode_handle
 
 _Value = TypeVar("_Value")
 

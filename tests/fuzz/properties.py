@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from timermq.pipeline.admission import TimerAdmission
-from timermq.pipeline.timer_options import TimerOptions
+from timermq.pipeline.admission.admission import TimerAdmission
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.remoting.stored_message import parse_properties, property_text
 from timermq.timerstore.index_keys import keys_in
 from timermq.timerstore.message import Message

@@ -20,8 +20,8 @@ from interop.java_peer import (
     fetch_jars,
     missing_tool,
 )
-from timermq.pipeline.timer_files import TimerFiles
-from timermq.pipeline.timer_recovery import recover
+from timermq.pipeline.recovery.timer_files import TimerFiles
+from timermq.pipeline.recovery.timer_recovery import recover
 from timermq.timerstore.message import NO_HOST
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk

@@ -11,8 +11,8 @@ from pathlib import Path
 import attrs
 
 from golden_stores import GoldenStore
-from timermq.pipeline.timer_files import TimerFiles
-from timermq.pipeline.timer_options import TimerOptions
+from timermq.pipeline.recovery.timer_files import TimerFiles
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.store_options import StoreOptions
 

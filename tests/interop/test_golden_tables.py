@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interop.golden_opened import AFTERWARDS_MS, Opened, file_bytes
-from timermq.pipeline.recall_handle import decode_handle, encode_handle
+from timermq.pipeline.admission.recall_handle import decode_handle, encode_handle
 from timermq.timerlog import TimerMetrics
 from timermq.timerstore.config_file import fastjson, load_json, parse_json
 from timermq.timerstore.os_disk import OsDisk

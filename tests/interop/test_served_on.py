@@ -14,7 +14,7 @@ from fakes import VirtualClock
 from golden_stores import GoldenStore, GoldenStores, SentMessage
 from simulation.staged_service import HOST, ROOT, Arrival, arrivals_everywhere, running
 from timermq.pipeline import TIMER_TOPIC, TimerOptions
-from timermq.pipeline.system_topics import OWN_TOPICS
+from timermq.pipeline.records.system_topics import OWN_TOPICS
 from timermq.timerstore.body_codec import decompress_body
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.memory_disk import MemoryDisk

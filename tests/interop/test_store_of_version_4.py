@@ -17,7 +17,7 @@ from interop.test_served_on import FILES, JAVAS_TIMERS, loaded_from
 from simulation.staged_service import ROOT, arrivals, arrivals_everywhere, running
 from timermq.broker.broker import Broker
 from timermq.broker.consumer_offset import ConsumerOffsetTable
-from timermq.pipeline.delay_level import DelayLevels
+from timermq.pipeline.admission.delay_level import DelayLevels
 from timermq.remoting import Command
 from timermq.timerstore.config_file import load_json
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from timermq.pipeline import TimerMessageStore
-from timermq.pipeline.quarantine_release import Verdict as Release
+from timermq.pipeline.quarantine.quarantine_release import Verdict as Release
 
 from .notebook import Kind, Letter
 from .pounce import Pounce

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timermq.pipeline.clock_watch import STOPPED_MS, ClockEvent, ClockEventKind, ClockWatch
+from timermq.pipeline.clock.clock_watch import STOPPED_MS, ClockEvent, ClockEventKind, ClockWatch
 
 STEP_MAX_MS, DOUBT_MS = 10_000, 30_000
 START_MS = 1_000_000

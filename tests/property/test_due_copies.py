@@ -6,17 +6,17 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timermq.pipeline.already_done import origin_of
-from timermq.pipeline.delivered_message import due_message
-from timermq.pipeline.due_copies import COPIES_COUNT_MIN, due_copies
-from timermq.pipeline.plain_records import read_plain
-from timermq.pipeline.timer_record import (
+from timermq.pipeline.records.already_done import origin_of
+from timermq.pipeline.records.delivered_message import due_message
+from timermq.pipeline.stages.due_copies import COPIES_COUNT_MIN, due_copies
+from timermq.pipeline.records.plain_records import read_plain
+from timermq.pipeline.records.timer_record import (
     TIMER_TOPIC,
     TimerRecordError,
     decode_timer,
     timer_tail,
 )
-from timermq.pipeline.timer_request import REQUEST, DeliverBatch
+from timermq.pipeline.stages.timer_request import REQUEST, DeliverBatch
 from timermq.timerlog import MAGIC_ROLL
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message, SysFlag, pack_host

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timer_units import SEGMENT_SIZE, append_units
-from timermq.pipeline.link_check import LinkCheck
-from timermq.pipeline.timer_log_repair import cut_damaged
+from timermq.pipeline.recovery.link_check import LinkCheck
+from timermq.pipeline.recovery.timer_log_repair import cut_damaged
 from timermq.timerlog import NO_POS, UNIT, TimerLog, TimerUnit
 from timermq.timerstore.memory_disk import MemoryDisk
 

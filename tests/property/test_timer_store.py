@@ -32,14 +32,14 @@ from simulation.timer_lives import (
     fault_in,
 )
 from timermq.pipeline import TimerOptions
-from timermq.pipeline.already_done import AlreadyDone
-from timermq.pipeline.delivered_message import DueMessage
-from timermq.pipeline.dequeue_get_message import DequeueGetMessage
-from timermq.pipeline.dequeue_put_message import DequeuePutMessage
-from timermq.pipeline.early_messages import EarlyMessages
-from timermq.pipeline.fresh_cancels import FreshCancels
-from timermq.pipeline.open_slot import OpenSlot
-from timermq.pipeline.timer_request import DeliverBatch, Requests
+from timermq.pipeline.records.already_done import AlreadyDone
+from timermq.pipeline.records.delivered_message import DueMessage
+from timermq.pipeline.stages.dequeue_get_message import DequeueGetMessage
+from timermq.pipeline.stages.dequeue_put_message import DequeuePutMessage
+from timermq.pipeline.stages.early_messages import EarlyMessages
+from timermq.pipeline.state.fresh_cancels import FreshCancels
+from timermq.pipeline.stages.open_slot import OpenSlot
+from timermq.pipeline.stages.timer_request import DeliverBatch, Requests
 from timermq.timerstore.store_options import FlushDiskType
 
 PICKS = st.integers(0, 5)

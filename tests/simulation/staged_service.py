@@ -10,7 +10,7 @@ import trio
 
 from fakes import VirtualClock
 from timermq.pipeline import TimerMessageStore, TimerOptions, WatchedClock
-from timermq.pipeline.timer_record import TIMER_TOPIC, timer_tail
+from timermq.pipeline.records.timer_record import TIMER_TOPIC, timer_tail
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.file_family import FileFamily
 from timermq.timerstore.message import Message, pack_host

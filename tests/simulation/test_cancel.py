@@ -18,8 +18,8 @@ from simulation.staged_service import (
     timed,
 )
 from timermq.pipeline import TimerMessageStore
-from timermq.pipeline.cancel_verdict import CancelError, Verdict, Wanted
-from timermq.pipeline.cancellation import CancelResult
+from timermq.pipeline.cancel.cancel_verdict import CancelError, Verdict, Wanted
+from timermq.pipeline.cancel.cancellation import CancelResult
 from timermq.timerstore import index_file
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message, pack_host

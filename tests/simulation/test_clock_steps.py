@@ -22,8 +22,8 @@ from simulation.staged_service import (
     timed,
 )
 from timermq.pipeline import ClockState, TimerMessageStore, TimerOptions, WatchedClock
-from timermq.pipeline.dequeue_get import STANDING_MS_MAX
-from timermq.pipeline.timer_record import TIMER_TOPIC
+from timermq.pipeline.stages.dequeue_get import STANDING_MS_MAX
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.store_options import FlushDiskType, StoreOptions

@@ -17,7 +17,7 @@ from fakes import START_MS, VirtualClock
 from simulation.crash_workloads import Outcome, message
 from simulation.staged_service import ROOT, SYNC_FILES, SYNCED_FAMILIES, running
 from timermq.pipeline import TimerMessageStore, TimerOptions
-from timermq.pipeline.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
 from timermq.timerstore.errors import StoreFailedError
 from timermq.timerstore.fault_plan import FaultRule, FaultRules, Operation
 from timermq.timerstore.faulty_disk import FaultyDisk

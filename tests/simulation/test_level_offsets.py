@@ -19,8 +19,8 @@ from simulation.staged_service import (
     arrivals,
     running,
 )
-from timermq.pipeline import level_takeover
-from timermq.pipeline.level_offsets import SAVE_INTERVAL_S
+from timermq.pipeline.levels import level_takeover
+from timermq.pipeline.levels.level_offsets import SAVE_INTERVAL_S
 from timermq.timerstore.delay_offset import PATH, DelayOffsets
 from timermq.timerstore.disk import File
 from timermq.timerstore.memory_disk import MemoryDisk

@@ -23,8 +23,8 @@ from simulation.staged_service import (
     arrivals,
     running,
 )
-from timermq.pipeline import level_takeover
-from timermq.pipeline.quarantine_release import Verdict
+from timermq.pipeline.levels import level_takeover
+from timermq.pipeline.quarantine.quarantine_release import Verdict
 from timermq.timerstore.config_file import load_json
 from timermq.timerstore.delay_offset import PATH
 from timermq.timerstore.memory_disk import MemoryDisk

@@ -18,7 +18,7 @@ from simulation.staged_service import (
     timed,
 )
 from timermq.pipeline import TIMER_TOPIC
-from timermq.pipeline.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.upkeep.store_repair import RepairReport
 from timermq.timerstore.disk_damage import read_image
 from timermq.timerstore.memory_disk import MemoryDisk

@@ -19,13 +19,8 @@ from damaged_stores import checked, damage_of, flip_bit, repair
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import ROOT, SMALL_FILES, arrivals, delete_of, running, timed
 from timermq.pipeline import TimerMessageStore, TimerOptions
-from timermq.pipeline.cancel_verdict import Verdict, Wanted
-from timermq.pipeline.timer_record import (
-    DELETE,
-    DELETE_ORDER,
-    ORDER,
-    TIMER_TOPIC,
-)
+from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.records.timer_record import DELETE, DELETE_ORDER, ORDER, TIMER_TOPIC
 from timermq.timerlog import UNIT
 from timermq.timerstore.disk_damage import read_image, write_image
 from timermq.timerstore.fault_plan import TAKING_SPACE, Fault, FaultRule, FaultRules

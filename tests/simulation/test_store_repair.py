@@ -41,7 +41,7 @@ from simulation.staged_service import (
     timed,
 )
 from timermq.pipeline import TIMER_TOPIC
-from timermq.pipeline.system_topics import OWN_TOPICS
+from timermq.pipeline.records.system_topics import OWN_TOPICS
 from timermq.pipeline.upkeep.finding import Invariant, Severity
 from timermq.timerlog.timer_checkpoint import EXTENSION_AT, TimerCheckpoint
 from timermq.timerstore.disk_damage import Damage, DamageKind, Image, draw_damage, read_image

@@ -16,8 +16,8 @@ from trio.testing import MockClock
 from damaged_stores import checked, clock_at, damage_of, on_disk
 from fakes import START_MS
 from simulation.staged_service import ROOT, SMALL_FILES, SMALL_WHEEL, arrivals, running, timed
-from timermq.pipeline.cancel_verdict import Verdict, Wanted
-from timermq.pipeline.torn_move import is_torn_move
+from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.records.torn_move import is_torn_move
 from timermq.timerstore.disk_damage import read_image
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.memory_node import SECTOR_SIZE

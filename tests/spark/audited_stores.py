@@ -19,8 +19,8 @@ from simulation.staged_service import (
     timed,
 )
 from timermq.pipeline import TimerMessageStore
-from timermq.pipeline.cancel_verdict import Verdict, Wanted
-from timermq.pipeline.system_topics import TIMER_TOPIC
+from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.timerstore.disk_damage import Image, read_image
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message

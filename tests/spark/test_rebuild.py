@@ -26,8 +26,8 @@ from timermq.pipeline import TIMER_TOPIC
 from timermq.pipeline.spark import SparkJobError, cause_of
 from timermq.pipeline.spark.jobs.audit import audit
 from timermq.pipeline.spark.jobs.rebuild import STAGE, RebuildReport, rebuild
-from timermq.pipeline.system_topics import OWN_TOPICS
-from timermq.pipeline.timer_options import TimerOptions
+from timermq.pipeline.records.system_topics import OWN_TOPICS
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.pipeline.upkeep.store_check import CheckedStore
 from timermq.timerstore.disk_damage import Image, read_image, write_image
 from timermq.timerstore.errors import StoreLockedError

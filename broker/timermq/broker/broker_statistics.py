@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import attrs
 
-from timermq.pipeline.clock_watch import ClockStatus
-from timermq.pipeline.timer_counts import TimerStatistics
+from timermq.pipeline.clock.clock_watch import ClockStatus
+from timermq.pipeline.state.timer_counts import TimerStatistics
 from timermq.timerstore.scrub import ScrubStatistics
 from timermq.timerstore.store_statistics import StoreStatistics
 

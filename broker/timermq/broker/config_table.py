@@ -12,7 +12,7 @@ from typing import Protocol
 import structlog
 import trio
 
-from timermq.pipeline.signal import Signal
+from timermq.pipeline.state.signal import Signal
 from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.config_file import DataVersion, fastjson, parse_table
 from timermq.timerstore.config_seal import (

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import attrs
 import trio
 
-from timermq.pipeline.signal import Signal
+from timermq.pipeline.state.signal import Signal
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.timerstore.message_store import MessageStore

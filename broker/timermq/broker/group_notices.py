@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 
 import trio
 
-from timermq.pipeline.signal import Signal
+from timermq.pipeline.state.signal import Signal
 from timermq.remoting.codes import FLAG_ONEWAY, RequestCode
 from timermq.remoting.command import Command
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from timermq.pipeline.clock import WatchedClock
+from timermq.pipeline.clock.clock import WatchedClock
 from timermq.pipeline.column_door import ColumnDoor
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import RequestCode

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 import attrs
 import structlog
 
-from timermq.pipeline.timer_record import TIMER_TOPIC
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.config_file import DataVersion
 

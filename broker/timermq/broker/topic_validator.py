@@ -5,7 +5,7 @@ Source: Java ``TopicValidator``, ``MixAll``.
 
 from __future__ import annotations
 
-from timermq.pipeline.system_topics import TRACE_TOPIC, TRACE_TOPIC_PREFIX
+from timermq.pipeline.records.system_topics import TRACE_TOPIC, TRACE_TOPIC_PREFIX
 from timermq.timerstore.topic_name import (
     DLQ_GROUP_TOPIC_PREFIX as DLQ_GROUP_TOPIC_PREFIX,
 )

@@ -17,7 +17,7 @@ from functools import partial
 
 import trio
 
-from timermq.pipeline.signal import Signal
+from timermq.pipeline.state.signal import Signal
 from timermq.remoting.connection import Received
 
 from .costly_requests import ROUND_SECONDS, CostlyRequests

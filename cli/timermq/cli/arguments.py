@@ -79,7 +79,7 @@ def first_sentence(text: str) -> str:
 
 def moment(text: str) -> int:
     """A moment as epoch milliseconds; relative ones count from now."""
-    from timermq.pipeline.clock import SystemClock
+    from timermq.pipeline.clock.clock import SystemClock
 
     try:
         return parse_moment(text, SystemClock().now_ms())

@@ -21,7 +21,7 @@ import shtab
 from timermq.broker import BrokerOptions
 from timermq.broker.broker import STOP_TIMEOUT_MS
 from timermq.broker.setting_names import JAVA_NAMES
-from timermq.pipeline.timer_options import TimerOptions
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.store_options import StoreOptions
 
 from .arguments import UsageError

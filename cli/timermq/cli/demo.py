@@ -26,8 +26,8 @@ from timermq.client import (
     ReceivedMessage,
     Verdict,
 )
-from timermq.pipeline.clock import SystemClock, boot_time_ms
-from timermq.pipeline.timer_options import TimerOptions
+from timermq.pipeline.clock.clock import SystemClock, boot_time_ms
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_options import StoreOptions
 

@@ -12,8 +12,8 @@ import shtab
 from timermq.broker.consumer_offset import ConsumerOffsetTable
 from timermq.pipeline import offline_store
 from timermq.pipeline.offline_store import OfflineStore
-from timermq.pipeline.store_sizes import measure
-from timermq.pipeline.timer_options import TimerOptions
+from timermq.pipeline.recovery.store_sizes import measure
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.config_file import load_json
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.message_store import MessageStore

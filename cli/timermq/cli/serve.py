@@ -19,8 +19,8 @@ import trio
 from timermq.broker import Broker
 from timermq.broker.open_files import within_open_files
 from timermq.broker.options import BrokerOptions
-from timermq.pipeline.clock import SystemClock, boot_time_ms
-from timermq.pipeline.held_up import HeldUp
+from timermq.pipeline.clock.clock import SystemClock, boot_time_ms
+from timermq.pipeline.state.held_up import HeldUp
 from timermq.timerstore.disk import is_full
 from timermq.timerstore.os_disk import OsDisk
 

@@ -6,8 +6,8 @@ import argparse
 import os
 from collections.abc import Iterator
 
-from timermq.pipeline.clock import SystemClock
-from timermq.pipeline.level_queues import count_left
+from timermq.pipeline.clock.clock import SystemClock
+from timermq.pipeline.levels.level_queues import count_left
 from timermq.timerstore.errors import StoreError
 from timermq.timerstore.os_disk import OsDisk, is_locked
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import shtab
 
-from timermq.pipeline.store_sizes import expect_store
+from timermq.pipeline.recovery.store_sizes import expect_store
 from timermq.timerstore.os_disk import DIRECTORY_MODE, FILE_MODE, OsDisk
 
 from .arguments import OneLineParser

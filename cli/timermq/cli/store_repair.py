@@ -11,7 +11,7 @@ import sys
 
 import trio
 
-from timermq.pipeline.clock import SystemClock
+from timermq.pipeline.clock.clock import SystemClock
 from timermq.pipeline.upkeep.store_repair import RepairReport, StoreRepair
 
 from .arguments import OneLineParser, add_json

@@ -12,12 +12,12 @@ from timermq.broker import ConfigTableError
 from timermq.broker.consumer_offset import ConsumerOffsetTable
 from timermq.broker.topic_validator import TRANS_GROUP, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from timermq.broker.transactions.recovery import recover as recover_transactions
-from timermq.pipeline.delay_level import DelayLevels
-from timermq.pipeline.level_outlook import level_outlooks
-from timermq.pipeline.level_queues import count_left
+from timermq.pipeline.admission.delay_level import DelayLevels
+from timermq.pipeline.levels.level_outlook import level_outlooks
+from timermq.pipeline.levels.level_queues import count_left
 from timermq.pipeline.offline_store import OfflineStore
-from timermq.pipeline.store_sizes import measure
-from timermq.pipeline.system_topics import OWN_TOPICS, TIMER_TOPIC
+from timermq.pipeline.recovery.store_sizes import measure
+from timermq.pipeline.records.system_topics import OWN_TOPICS, TIMER_TOPIC
 from timermq.timerlog import slot_times
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.delay_offset import PATH, DelayOffsets

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 
-from timermq.pipeline.clock import SystemClock
+from timermq.pipeline.clock.clock import SystemClock
 from timermq.pipeline.upkeep.store_check import CheckedStore
 from timermq.timerstore.errors import StoreLockedError
 from timermq.timerstore.os_disk import OsDisk, is_locked

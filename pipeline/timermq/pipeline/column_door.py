@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from timermq.timerstore.byte_rows import Rows, digits_of, numbers_in, rows_like
 from timermq.timerstore.message_columns import MessageColumns, StoredColumns
 
-from .admission import Admitted
+from .admission.admission import Admitted
 from .timer_message_store import TimerMessageStore
-from .timer_put_result import TimerPutColumns, TimerPutResult, accepted
-from .timer_record import DELIVER, MS_DIGITS, OUT_SIZE, TIMER_TOPIC, timer_tail
-from .usual_request import TIMER, are_usual, is_unusual, request_at
+from .admission.timer_put_result import TimerPutColumns, TimerPutResult, accepted
+from .records.timer_record import DELIVER, MS_DIGITS, OUT_SIZE, TIMER_TOPIC, timer_tail
+from .admission.usual_request import TIMER, are_usual, is_unusual, request_at
 
 DIGITS_MAX = 15
 """Numbers of so many digits are no overflow, even as seconds."""

@@ -26,7 +26,7 @@ from timermq.timerstore.scrub_note import ScrubNote
 from timermq.timerstore.seal_scrub import PIECE_SIZE
 from timermq.timerstore.table_scrub import TableScrub
 
-from .clock import Clock
+from .clock.clock import Clock
 
 REST_S = 10.0
 """Behind a start, which has enough to do, and when the disk refuses for a while."""

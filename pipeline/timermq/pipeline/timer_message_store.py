@@ -32,31 +32,31 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.seal_page import SECTOR_SIZE
 from timermq.wheel import Slots
 
-from .admission import Admitted, Refusal, TimerAdmission
-from .cancellation import Cancellation
-from .clock import Clock
-from .dequeue_get import DequeueGet
-from .dequeue_get_message import DequeueGetMessage
-from .dequeue_put_message import DequeuePutMessage
-from .enqueue_get import EnqueueGet
-from .enqueue_put import EnqueuePut
-from .flow_control import FlowControl
-from .level_takeover import LevelTakeover
-from .needed_records import needed_from
-from .open_slots import OpenSlots
-from .pending import PendingTimers
-from .quarantine import Quarantine
-from .quarantine_release import QuarantineRelease
+from .admission.admission import Admitted, Refusal, TimerAdmission
+from .cancel.cancellation import Cancellation
+from .clock.clock import Clock
+from .stages.dequeue_get import DequeueGet
+from .stages.dequeue_get_message import DequeueGetMessage
+from .stages.dequeue_put_message import DequeuePutMessage
+from .stages.enqueue_get import EnqueueGet
+from .stages.enqueue_put import EnqueuePut
+from .admission.flow_control import FlowControl
+from .levels.level_takeover import LevelTakeover
+from .recovery.needed_records import needed_from
+from .stages.open_slots import OpenSlots
+from .cancel.pending import PendingTimers
+from .quarantine.quarantine import Quarantine
+from .quarantine.quarantine_release import QuarantineRelease
 from .store_scrub import StoreScrub
-from .timer_counts import LATENESS_BOUNDS_MS, TimerCounts, TimerStatistics
-from .timer_files import TimerFiles
-from .timer_flush import TimerFlush
-from .timer_options import TimerOptions
-from .timer_put_result import TimerPutResult, accepted, refused
-from .timer_record import TIMER_TOPIC
-from .timer_recovery import recover
-from .timer_request import DeliverBatch, DequeueBatch, EnqueueBatch, ReadMark
-from .timer_state import TimerState
+from .state.timer_counts import LATENESS_BOUNDS_MS, TimerCounts, TimerStatistics
+from .recovery.timer_files import TimerFiles
+from .recovery.timer_flush import TimerFlush
+from .state.timer_options import TimerOptions
+from .admission.timer_put_result import TimerPutResult, accepted, refused
+from .records.timer_record import TIMER_TOPIC
+from .recovery.timer_recovery import recover
+from .stages.timer_request import DeliverBatch, DequeueBatch, EnqueueBatch, ReadMark
+from .state.timer_state import TimerState
 
 ENQUEUE_CHANNEL_BATCHES = 2
 """Batches between stages 1 and 2: one being worked on, one ready."""

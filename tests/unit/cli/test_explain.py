@@ -8,8 +8,8 @@ from golden_stores import NAMES, GoldenStores
 from timermq.broker.waiting.message_life import Now, at_once
 from timermq.cli.explain import lives_of
 from timermq.pipeline.offline_store import open_offline
-from timermq.pipeline.store_sizes import measure
-from timermq.pipeline.timer_options import TimerOptions
+from timermq.pipeline.recovery.store_sizes import measure
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_options import StoreOptions
 

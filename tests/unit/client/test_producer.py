@@ -30,7 +30,7 @@ from timermq.client import (
     Verdict,
 )
 from timermq.client.send_frames import BATCH_COUNT_MAX
-from timermq.pipeline.recall_handle import encode_handle
+from timermq.pipeline.admission.recall_handle import encode_handle
 from timermq.remoting import Coding, Command
 from timermq.remoting.send_batch import SendItem, SendItemResult, decode_items, encode_results
 

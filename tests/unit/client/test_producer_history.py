@@ -34,7 +34,7 @@ from timermq.client.history import (
     read_history,
 )
 from timermq.client.history import Verdict as Answered
-from timermq.pipeline.recall_handle import encode_handle
+from timermq.pipeline.admission.recall_handle import encode_handle
 from timermq.remoting import Command
 from timermq.remoting.send_batch import SendItemResult, decode_items, encode_results
 

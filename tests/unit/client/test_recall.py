@@ -8,7 +8,7 @@ import pytest
 
 from timermq.client import BrokerRefusedError, Verdict
 from timermq.client.recall import broker_of, verdict_of
-from timermq.pipeline.recall_handle import encode_handle
+from timermq.pipeline.admission.recall_handle import encode_handle
 from timermq.remoting import Command
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from timermq.pipeline.clock import WatchedClock
+from timermq.pipeline.clock.clock import WatchedClock
 from timermq.pipeline.timer_message_store import TimerMessageStore
 
 from ..dispatcher import Handler

@@ -17,7 +17,7 @@ import attrs
 import structlog
 import trio
 
-from timermq.pipeline.system_topics import OWN_TOPICS
+from timermq.pipeline.records.system_topics import OWN_TOPICS
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.admin_body import decode_configs
 from timermq.remoting.codes import RequestCode, ResponseCode

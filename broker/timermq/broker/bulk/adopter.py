@@ -21,10 +21,10 @@ import structlog
 import trio
 
 from timermq.pipeline.column_door import ColumnDoor
-from timermq.pipeline.held_up import HeldUp
+from timermq.pipeline.state.held_up import HeldUp
 from timermq.pipeline.timer_message_store import TimerMessageStore
-from timermq.pipeline.timer_put_result import TimerPutColumns, TimerPutResult
-from timermq.pipeline.timer_record import TIMER_TOPIC
+from timermq.pipeline.admission.timer_put_result import TimerPutColumns, TimerPutResult
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.remoting.bulk import RefusedRow
 from timermq.remoting.bulk_block import BulkBlock, BulkBlockError
 from timermq.timerstore.disk import File, is_for_a_while

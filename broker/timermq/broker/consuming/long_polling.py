@@ -23,7 +23,7 @@ import attrs
 import structlog
 import trio
 
-from timermq.pipeline.signal import Signal
+from timermq.pipeline.state.signal import Signal
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.timerstore.consume_queue import ConsumeQueue

@@ -9,8 +9,8 @@ Source: Java ``AbstractSendMessageProcessor.consumerSendMsgBack``.
 
 from __future__ import annotations
 
-from timermq.pipeline.delivered_message import taken_over
-from timermq.pipeline.timer_record import DELETE, INTERNAL
+from timermq.pipeline.records.delivered_message import taken_over
+from timermq.pipeline.records.timer_record import DELETE, INTERNAL
 from timermq.timerstore.message import Message
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import decode_record

@@ -18,7 +18,7 @@ from prometheus_client.core import (
     Metric,
 )
 
-from timermq.pipeline.clock_watch import ClockState
+from timermq.pipeline.clock.clock_watch import ClockState
 
 from .metrics_look import MetricsLook
 from .series import counter, gauge, histogram, labelled

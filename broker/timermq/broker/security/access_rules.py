@@ -22,7 +22,7 @@ from typing import Any, cast
 import attrs
 import msgspec
 
-from timermq.pipeline.system_topics import TRACE_TOPIC
+from timermq.pipeline.records.system_topics import TRACE_TOPIC
 from timermq.remoting.bodies import BODY_SIZE_MAX, HeartbeatData, SubscriptionData
 from timermq.remoting.bulk import OpenJob
 from timermq.remoting.codes import RequestCode, ResponseCode

@@ -8,7 +8,7 @@ from collections import Counter
 
 import trio
 
-from timermq.pipeline.signal import Signal
+from timermq.pipeline.state.signal import Signal
 
 from ..answers import Answer
 from ..session import Session

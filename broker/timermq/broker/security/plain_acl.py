@@ -16,7 +16,7 @@ from typing import cast
 import attrs
 import yaml
 
-from timermq.pipeline.system_topics import TRACE_TOPIC
+from timermq.pipeline.records.system_topics import TRACE_TOPIC
 from timermq.remoting.signature import SigningKey
 
 from ..topic_validator import (

@@ -11,7 +11,7 @@ import attrs
 
 from timermq.pipeline.column_door import ColumnDoor
 from timermq.pipeline.timer_message_store import TimerMessageStore
-from timermq.pipeline.timer_put_result import TimerPutResult
+from timermq.pipeline.admission.timer_put_result import TimerPutResult
 from timermq.remoting.codes import FLAG_ONEWAY, RequestCode
 from timermq.remoting.connection import Received, Request
 from timermq.remoting.errors import RemoteProtocolError

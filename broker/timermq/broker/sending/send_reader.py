@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from timermq.pipeline.admission import Refusal, TimerAdmission
-from timermq.pipeline.timer_options import TimerOptions
+from timermq.pipeline.admission.admission import Refusal, TimerAdmission
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.send_batch import SendItem, decode_items

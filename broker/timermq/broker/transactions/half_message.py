@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import attrs
 
-from timermq.pipeline.delivered_message import taken_over
+from timermq.pipeline.records.delivered_message import taken_over
 from timermq.timerstore.message import TRANSACTION_MASK, Message, SysFlag
 from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, find, remove
 from timermq.timerstore.record import Record, RecordError, decode_record, encode_record

@@ -25,7 +25,7 @@ import attrs
 import numpy as np
 import structlog
 
-from timermq.pipeline.timer_record import TIMER_TOPIC
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.message import TRANSACTION_MASK, SysFlag

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import attrs
 import structlog
 
-from timermq.pipeline.quarantine import HOPELESS
+from timermq.pipeline.quarantine.quarantine import HOPELESS
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.put_status import PutResult

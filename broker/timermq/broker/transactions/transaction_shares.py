@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from timermq.pipeline.admission import Refusal
+from timermq.pipeline.admission.admission import Refusal
 from timermq.timerstore.put_status import PutStatus
 
 from ..pool import Pool

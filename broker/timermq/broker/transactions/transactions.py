@@ -15,11 +15,11 @@ from collections.abc import Sequence
 import attrs
 import structlog
 
-from timermq.pipeline.admission import Refusal
-from timermq.pipeline.quarantine import HOPELESS
+from timermq.pipeline.admission.admission import Refusal
+from timermq.pipeline.quarantine.quarantine import HOPELESS
 from timermq.pipeline.timer_message_store import TimerMessageStore
-from timermq.pipeline.timer_put_result import TimerPutResult, accepted, refused
-from timermq.pipeline.undeliverable import Reason, Undeliverable
+from timermq.pipeline.admission.timer_put_result import TimerPutResult, accepted, refused
+from timermq.pipeline.records.undeliverable import Reason, Undeliverable
 from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.message import Message
 from timermq.timerstore.put_status import PutResult

@@ -24,8 +24,8 @@ import attrs
 import cbor2
 import msgspec
 
-from timermq.pipeline.quarantine_record import Entry
-from timermq.pipeline.quarantine_release import Released, Verdict
+from timermq.pipeline.quarantine.quarantine_record import Entry
+from timermq.pipeline.quarantine.quarantine_release import Released, Verdict
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command

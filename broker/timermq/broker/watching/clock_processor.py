@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import structlog
 
-from timermq.pipeline.clock import WatchedClock
+from timermq.pipeline.clock.clock import WatchedClock
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.clock_report import ClockReport
 from timermq.remoting.codes import ResponseCode

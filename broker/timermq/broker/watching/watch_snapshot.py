@@ -11,9 +11,9 @@ import attrs
 import psutil
 import trio
 
-from timermq.pipeline.clock import WatchedClock
-from timermq.pipeline.clock_watch import ClockStatus
-from timermq.pipeline.timer_counts import TimerStatistics
+from timermq.pipeline.clock.clock import WatchedClock
+from timermq.pipeline.clock.clock_watch import ClockStatus
+from timermq.pipeline.state.timer_counts import TimerStatistics
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.wheel_occupancy import WheelOccupancy
 from timermq.remoting.watch import Counters, Snapshot, WatchView

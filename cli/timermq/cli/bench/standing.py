@@ -9,7 +9,7 @@ from pathlib import Path
 import trio
 
 from timermq.pipeline import SystemClock, TimerMessageStore, TimerOptions
-from timermq.pipeline.timer_record import TIMER_TOPIC
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk

@@ -12,7 +12,7 @@ from random import Random
 
 import attrs
 
-from timermq.pipeline.timer_options import TimerOptions
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.remoting.command import Coding
 from timermq.timerstore.fault_plan import Operation
 from timermq.timerstore.store_options import FlushDiskType, StoreOptions

@@ -34,9 +34,9 @@ import attrs
 
 from timermq.broker.config_fields import ConfigTableError
 from timermq.client.history import Event
-from timermq.pipeline.already_done import origin_of
-from timermq.pipeline.dequeue_get_message import WARM_MS
-from timermq.pipeline.system_topics import TIMER_TOPIC
+from timermq.pipeline.records.already_done import origin_of
+from timermq.pipeline.stages.dequeue_get_message import WARM_MS
+from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.timerlog import TimerCheckpoint
 from timermq.timerstore.disk_damage import Damage, Image, draw_damage, read_image
 from timermq.timerstore.errors import StoreFormatError

@@ -17,7 +17,7 @@ from timermq.broker.broker import Broker
 from timermq.broker.endpoint import Endpoint
 from timermq.broker.options import BrokerOptions, TransactionDelay
 from timermq.client.history import Crash, Event, Fault
-from timermq.pipeline.clock import WatchedClock
+from timermq.pipeline.clock.clock import WatchedClock
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.upkeep.aside import NoRoomError
 from timermq.pipeline.upkeep.store_check import CheckedStore

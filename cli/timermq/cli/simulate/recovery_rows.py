@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from timermq.pipeline.timer_recovery import DECISIONS
-from timermq.pipeline.undeliverable import Reason
+from timermq.pipeline.recovery.timer_recovery import DECISIONS
+from timermq.pipeline.records.undeliverable import Reason
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.file_family import FileFamily
 from timermq.timerstore.store_checkpoint import StoreCheckpoint

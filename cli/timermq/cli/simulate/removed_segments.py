@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 import attrs
 
 from timermq.client.history import Event
-from timermq.pipeline.system_topics import TIMER_TOPIC
+from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.record import Record
 

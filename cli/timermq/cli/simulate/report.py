@@ -11,7 +11,7 @@ import attrs
 import msgspec
 
 from timermq.client.history import ClockStep, Crash, Event, Fault
-from timermq.pipeline.timer_options import TimerOptions
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.store_options import StoreOptions
 
 from .scenario import Scenario

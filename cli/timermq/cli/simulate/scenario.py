@@ -10,7 +10,7 @@ import enum
 
 import attrs
 
-from timermq.pipeline.timer_options import TimerOptions
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.disk_damage import DamageKind
 from timermq.timerstore.fault_plan import Operation
 from timermq.timerstore.file_family import FileFamily

@@ -15,7 +15,7 @@ import cbor2
 
 from timermq.client.history import Ack, Event, Refused
 from timermq.client.history import Send as Sending
-from timermq.pipeline.system_topics import TIMER_TOPIC
+from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.remoting import Coding, Command, RequestCode, ResponseCode
 from timermq.remoting.stored_message import property_text
 from timermq.timerstore.message import Message

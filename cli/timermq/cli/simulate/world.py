@@ -18,7 +18,7 @@ import msgspec
 import trio
 
 from timermq.client.history import ClockStep, Deliver, Event, Fault, Send, Skip, Start
-from timermq.pipeline.quarantine_record import Entry
+from timermq.pipeline.quarantine.quarantine_record import Entry
 from timermq.remoting.command import Coding
 from timermq.timerstore.fault_plan import Fault as DiskError
 from timermq.timerstore.fault_plan import FaultRule, FaultRules, Operation

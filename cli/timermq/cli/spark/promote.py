@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import shtab
 
-from timermq.pipeline.clock import SystemClock
+from timermq.pipeline.clock.clock import SystemClock
 
 from ..arguments import OneLineParser, duration
 from ..output import print_json

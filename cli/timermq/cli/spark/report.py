@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 import attrs
 
-from timermq.pipeline.clock import SystemClock
+from timermq.pipeline.clock.clock import SystemClock
 
 from ..arguments import OneLineParser, moment, positive
 from ..moment import format_duration, format_moment

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import shtab
 
-from timermq.pipeline.timer_options import PRECISIONS_MS
+from timermq.pipeline.state.timer_options import PRECISIONS_MS
 
 from ..arguments import OneLineParser, UsageError, add_json
 from .progress import shown_progress

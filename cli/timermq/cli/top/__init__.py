@@ -13,7 +13,7 @@ import trio
 from rich.console import Console
 
 from timermq.client import NoRouteError
-from timermq.pipeline.clock import SystemClock
+from timermq.pipeline.clock.clock import SystemClock
 from timermq.remoting import WatchView
 
 from ..arguments import OneLineParser, add_json, address

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types
 
-from timermq.pipeline.timer_record import TIMER_TOPIC
+from ..records.timer_record import TIMER_TOPIC
 from timermq.timerstore.record_layout import HEAD
 
 from .byte_arrays import taken

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types
 
-from timermq.pipeline.system_topics import OWN_TOPICS, TIMER_TOPIC
-from timermq.pipeline.timer_record import DELIVER, OUT
+from ..records.system_topics import OWN_TOPICS, TIMER_TOPIC
+from ..records.timer_record import DELIVER, OUT
 
 from .byte_arrays import Flags, Places, numbers_in
 from .declaration import Column, Table

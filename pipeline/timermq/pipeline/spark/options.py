@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from timermq.pipeline.timer_options import PRECISIONS_MS
+from ..state.timer_options import PRECISIONS_MS
 
 from .errors import SparkJobError
 

@@ -14,8 +14,8 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from timermq.pipeline.already_done import AlreadyDone, ForeignKey, contains
-from timermq.pipeline.timer_record import KEY_MARK, OUT, REAL_TOPIC, ROLL_TIMES, order_name
+from ..records.already_done import AlreadyDone, ForeignKey, contains
+from ..records.timer_record import KEY_MARK, OUT, REAL_TOPIC, ROLL_TIMES, order_name
 from timermq.timerstore.properties import UNIQ_KEY_NAME
 
 from .byte_arrays import Flags, Places, Values, are_in, joined

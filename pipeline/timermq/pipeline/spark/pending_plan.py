@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 import attrs
 import numpy as np
 
-from timermq.pipeline.already_done import ForeignKey, contains, foreign_key_in
+from ..records.already_done import ForeignKey, contains, foreign_key_in
 from timermq.pipeline.offline_store import open_offline
-from timermq.pipeline.pending_deletes import QUEUE_COUNT, queued_entries
-from timermq.pipeline.timer_record import TIMER_TOPIC
+from ..cancel.pending_deletes import QUEUE_COUNT, queued_entries
+from ..records.timer_record import TIMER_TOPIC
 from timermq.timerlog import MAGIC_DELETE, UNIT, slot_times
 from timermq.timerlog.segment import units_in
 from timermq.timerlog.unit import Units, are_units, unpack_exact

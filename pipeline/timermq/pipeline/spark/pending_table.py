@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from timermq.pipeline.already_done import contains
+from ..records.already_done import contains
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, slot_times
 from timermq.timerlog.unit import UNIT, Units, unpack_exact
 

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import attrs
 
-from timermq.pipeline.level_queues import count_left
+from ..levels.level_queues import count_left
 from timermq.pipeline.offline_store import OfflineStore, open_offline
-from timermq.pipeline.store_sizes import measure
-from timermq.pipeline.timer_options import TimerOptions
+from ..recovery.store_sizes import measure
+from ..state.timer_options import TimerOptions
 from timermq.timerlog import TimerCheckpoint
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import no_access

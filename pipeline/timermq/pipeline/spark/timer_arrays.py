@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from timermq.pipeline.system_topics import destination_fault
-from timermq.pipeline.timer_record import (
+from ..records.system_topics import destination_fault
+from ..records.timer_record import (
     DELETE,
     DELETE_ORDER,
     DELIVER,

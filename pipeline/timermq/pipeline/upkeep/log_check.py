@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 
 import attrs
 
-from timermq.pipeline.timer_record import DELIVER, TIMER_TOPIC
+from ..records.timer_record import DELIVER, TIMER_TOPIC
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.dispatch import unit_tags_code

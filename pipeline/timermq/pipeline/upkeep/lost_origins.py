@@ -16,15 +16,9 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from timermq.pipeline.already_done import origin_in, origin_of
-from timermq.pipeline.timer_record import (
-    DELETE,
-    DELIVER,
-    REAL_TOPIC,
-    ROLL_TIMES,
-    TIMER_TOPIC,
-)
-from timermq.pipeline.torn_move import makes_way_for
+from ..records.already_done import origin_in, origin_of
+from ..records.timer_record import DELETE, DELIVER, REAL_TOPIC, ROLL_TIMES, TIMER_TOPIC
+from ..records.torn_move import makes_way_for
 from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.log_record import LogRecord, read_log_record
 from timermq.timerstore.properties import UNIQ_KEY_NAME, find

@@ -22,7 +22,7 @@ stumbles over it; one of a delay level goes to ``rmq_sys_hole``.
 
 from __future__ import annotations
 
-from timermq.pipeline.timer_record import DELETE, OUT, REAL_QID, REAL_TOPIC, TIMER_TOPIC
+from ..records.timer_record import DELETE, OUT, REAL_QID, REAL_TOPIC, TIMER_TOPIC
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.filler_record import HOLE_TOPIC, hostless_record
 from timermq.timerstore.record_layout import BLANK, BLANK_MAGIC

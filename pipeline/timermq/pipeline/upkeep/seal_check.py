@@ -12,7 +12,7 @@ from contextlib import closing
 
 import attrs
 
-from timermq.pipeline.timer_options import TimerOptions
+from ..state.timer_options import TimerOptions
 from timermq.timerlog import TimerCheckpoint
 from timermq.timerlog.segment import units_in
 from timermq.timerlog.timer_checkpoint import PAGE_SIZE

@@ -13,7 +13,7 @@ from collections.abc import Collection
 
 import attrs
 
-from timermq.pipeline.timer_options import TimerOptions
+from ..state.timer_options import TimerOptions
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.queue_register import QueueRegister
 from timermq.timerstore.store_options import StoreOptions

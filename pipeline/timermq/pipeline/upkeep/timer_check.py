@@ -16,9 +16,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from timermq.pipeline.link_check import LinkCheck
-from timermq.pipeline.timer_options import TimerOptions
-from timermq.pipeline.timer_record import TIMER_TOPIC
+from ..recovery.link_check import LinkCheck
+from ..state.timer_options import TimerOptions
+from ..records.timer_record import TIMER_TOPIC
 from timermq.timerlog import MAGIC_DELETE, UNIT, TimerCheckpoint, TimerLog, Units, slot_times
 from timermq.timerlog.segment import is_closed
 from timermq.timerlog.timer_checkpoint import CHECKPOINT, EXTENSION_AT, EXTENSION_MAGIC, PAGE_SIZE

@@ -19,8 +19,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from timermq.pipeline.timer_options import TimerOptions
-from timermq.pipeline.timer_record import TimerFacts, TimerRecordError, decode_timer
+from ..state.timer_options import TimerOptions
+from ..records.timer_record import TimerFacts, TimerRecordError, decode_timer
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, TimerCheckpoint
 from timermq.timerstore.record import record_properties
 

@@ -13,16 +13,10 @@ from functools import lru_cache
 import attrs
 import numpy as np
 
-from timermq.pipeline.already_done import (
-    earlier_copies,
-    foreign_key_in,
-    order_in,
-    origin_in,
-    pending_key,
-)
-from timermq.pipeline.destination import DESTINATION_COUNT_MAX
-from timermq.pipeline.system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC
-from timermq.pipeline.timer_record import (
+from ..records.already_done import earlier_copies, foreign_key_in, order_in, origin_in, pending_key
+from ..records.destination import DESTINATION_COUNT_MAX
+from ..records.system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC
+from ..records.timer_record import (
     DELETE,
     OUT,
     REAL_TOPIC,
@@ -31,7 +25,7 @@ from timermq.pipeline.timer_record import (
     key_names,
     order_name,
 )
-from timermq.pipeline.torn_move import makes_way_for, takes_the_place
+from ..records.torn_move import makes_way_for, takes_the_place
 from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.log_record import LogRecord
 from timermq.timerstore.properties import UNIQ_KEY_NAME, find

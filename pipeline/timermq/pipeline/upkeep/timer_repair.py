@@ -13,9 +13,9 @@ from contextlib import closing
 
 import attrs
 
-from timermq.pipeline.timer_files import TimerFiles
-from timermq.pipeline.timer_options import TimerOptions
-from timermq.pipeline.timer_recovery import recover
+from ..recovery.timer_files import TimerFiles
+from ..state.timer_options import TimerOptions
+from ..recovery.timer_recovery import recover
 from timermq.timerlog import TimerCheckpoint
 from timermq.timerstore.config_file import save_json_now
 from timermq.timerstore.disk import Disk

@@ -9,7 +9,7 @@ import pytest
 
 from broker_rig import BROKER, Rig, send_ext
 from signed import sign, write_rules
-from timermq.pipeline.timer_record import TIMER_TOPIC
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 
 RULES = """accounts:
 - {accessKey: victimV, secretKey: hidden-secret, topicPerms: [V=PUB|SUB]}

@@ -7,8 +7,8 @@ import pytest
 
 from broker_rig import BROKER, Rig, send_ext
 from timermq.broker.options import BrokerOptions, TransactionDelay
-from timermq.pipeline.timer_put_result import TimerPutResult
-from timermq.pipeline.timer_record import TIMER_TOPIC
+from timermq.pipeline.admission.timer_put_result import TimerPutResult
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.remoting import Command
 from timermq.timerstore.message import Message
 from timermq.timerstore.put_status import PutStatus

@@ -7,7 +7,7 @@ import pytest
 
 from broker_rig import BROKER, Rig, send_ext
 from timermq.broker.options import TransactionDelay
-from timermq.pipeline.timer_record import TIMER_TOPIC
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from transaction_rig import COMMIT, HALF_TOPIC, end, half_properties, send_half
 
 AT_COMMIT = attrs.evolve(BROKER, transaction_delay=TransactionDelay.AT_COMMIT)

@@ -11,8 +11,8 @@ from trio.testing import MockClock
 
 from broker_rig import BROKER, Peer, Rig, running_broker, send_ext
 from timermq.broker.waiting import pending_processor
-from timermq.pipeline import pending_deletes
-from timermq.pipeline.enqueue_put import EnqueuePut
+from timermq.pipeline.cancel import pending_deletes
+from timermq.pipeline.stages.enqueue_put import EnqueuePut
 
 START = 1_700_000_000_000
 

@@ -8,7 +8,7 @@ import cbor2
 import pytest
 
 from broker_rig import Rig
-from timermq.pipeline.undeliverable import Reason, Undeliverable
+from timermq.pipeline.records.undeliverable import Reason, Undeliverable
 from timermq.remoting import Command
 from timermq.timerstore.message import Message
 from timermq.timerstore.record import encode_record

@@ -9,7 +9,7 @@ from broker_rig import open_broker
 from fakes import START_MS, VirtualClock
 from timermq.broker.broker import Broker
 from timermq.broker.session import Session, pack_born_host
-from timermq.pipeline.clock import trio_time_ms
+from timermq.pipeline.clock.clock import trio_time_ms
 from timermq.remoting import Command, RemoteProtocolError, RequestCode
 from timermq.remoting.clock_report import ClockReport
 

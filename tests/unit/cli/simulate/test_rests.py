@@ -17,8 +17,8 @@ from timermq.cli.simulate.seen_messages import SeenMessages
 from timermq.cli.simulate.segment_records import segment_records
 from timermq.cli.simulate.steps import Schedule, Transact, When
 from timermq.client.history import Event, Publish
-from timermq.pipeline.already_done import origin_of
-from timermq.pipeline.system_topics import TIMER_TOPIC
+from timermq.pipeline.records.already_done import origin_of
+from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.timerstore.disk_damage import DamageKind
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.fault_plan import Operation

@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from timermq.cli.simulate.staged_clock import START_MS, StagedClock
-from timermq.pipeline.clock import Clock, SystemClock
+from timermq.pipeline.clock.clock import Clock, SystemClock
 
 
 @pytest.mark.parametrize("clock", [StagedClock(), SystemClock()])

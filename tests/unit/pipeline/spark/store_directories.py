@@ -15,7 +15,7 @@ from timermq.pipeline.spark.source import TableReader
 from timermq.pipeline.spark.store_view import StoreView
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.memory_disk import MemoryDisk
-from unit.pipeline.crashed_store import Crashed, crashed, leave
+from unit.pipeline.recovery.crashed_store import Crashed, crashed, leave
 
 Row = dict[str, Any]
 

@@ -10,7 +10,7 @@ from fakes import START_MS
 from golden_stores import GoldenStores
 from timermq.pipeline.spark.commit_log_table import CommitLogReader
 from timermq.pipeline.spark.delivered_table import DeliveredReader
-from timermq.pipeline.timer_record import TIMER_TOPIC
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from unit.pipeline.spark.store_directories import crashed_directory, rows_of
 
 

@@ -20,7 +20,7 @@ from timermq.pipeline.spark.store_view import LogView, StoreView
 from timermq.pipeline.spark.timer_log_table import TimerLogReader
 from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.os_disk import OsDisk
-from unit.pipeline.crashed_store import (
+from unit.pipeline.recovery.crashed_store import (
     forget_read_time,
     leave,
     lose_last_messages,

@@ -21,7 +21,7 @@ from timermq.pipeline.spark.timer_log_table import TimerLogReader
 from timermq.timerstore.errors import StoreError
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_lock import StoreLock
-from unit.pipeline.crashed_store import OPTIONS
+from unit.pipeline.recovery.crashed_store import OPTIONS
 from unit.pipeline.spark.store_directories import crashed_directory, rows_of
 
 

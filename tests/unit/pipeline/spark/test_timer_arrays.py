@@ -18,7 +18,7 @@ from timermq.pipeline.spark.timer_arrays import (
     deleted_orders,
     read_timers,
 )
-from timermq.pipeline.timer_record import (
+from timermq.pipeline.records.timer_record import (
     TIMER_TOPIC,
     TimerRecordError,
     decode_timer,

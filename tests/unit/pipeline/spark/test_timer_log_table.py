@@ -7,7 +7,7 @@ from pathlib import Path
 from timermq.pipeline.spark.commit_log_table import CommitLogReader
 from timermq.pipeline.spark.timer_log_table import TimerLogReader
 from timermq.timerstore.java_hash import java_hash
-from unit.pipeline.crashed_store import make_checkpoint_javas
+from unit.pipeline.recovery.crashed_store import make_checkpoint_javas
 from unit.pipeline.spark.store_directories import crashed_directory, rows_of
 
 

@@ -16,7 +16,7 @@ from timermq.pipeline.spark.wheel_table import TABLE, WheelReader
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_lock import StoreLock
 from timermq.wheel import TimerWheel
-from unit.pipeline.crashed_store import OPTIONS
+from unit.pipeline.recovery.crashed_store import OPTIONS
 from unit.pipeline.spark.store_directories import Row, crashed_directory, rows_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from small_store import ROOT, message, open_store, small_options
-from timermq.pipeline.timer_options import TimerOptions
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.pipeline.upkeep.finding import Severity
 from timermq.pipeline.upkeep.store_check import CheckedStore
 from timermq.timerstore.memory_disk import MemoryDisk

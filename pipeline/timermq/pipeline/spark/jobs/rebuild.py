@@ -17,9 +17,9 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
-from timermq.pipeline.clock import SystemClock
-from timermq.pipeline.store_sizes import measure
-from timermq.pipeline.timer_options import TimerOptions
+from ...clock.clock import SystemClock
+from ...recovery.store_sizes import measure
+from ...state.timer_options import TimerOptions
 from timermq.pipeline.upkeep.aside import Aside
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_lock import StoreLock

@@ -28,13 +28,13 @@ import pyarrow as pa
 from pyspark.sql import types
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 
-from timermq.pipeline.already_done import ForeignKey, foreign_key_in, pending_key
-from timermq.pipeline.enqueue_batch import facts_batch, plain_batch
-from timermq.pipeline.roll import window_slots
-from timermq.pipeline.system_topics import TIMER_TOPIC
-from timermq.pipeline.timer_record import DELETE_ORDER, TimerFacts, TimerRecordError, decode_present
-from timermq.pipeline.timer_request import EnqueueBatch
-from timermq.pipeline.timer_units import units_of
+from ...records.already_done import ForeignKey, foreign_key_in, pending_key
+from ...stages.enqueue_batch import facts_batch, plain_batch
+from ...stages.roll import window_slots
+from ...records.system_topics import TIMER_TOPIC
+from ...records.timer_record import DELETE_ORDER, TimerFacts, TimerRecordError, decode_present
+from ...stages.timer_request import EnqueueBatch
+from ...stages.timer_units import units_of
 from timermq.timerlog import UNIT, slot_times
 from timermq.timerstore.log_record import read_log_record
 from timermq.timerstore.properties import find

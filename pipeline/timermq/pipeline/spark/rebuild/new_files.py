@@ -15,8 +15,8 @@ import attrs
 import numpy as np
 import trio
 
-from timermq.pipeline.timer_files import TimerFiles
-from timermq.pipeline.timer_options import TimerOptions
+from ...recovery.timer_files import TimerFiles
+from ...state.timer_options import TimerOptions
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, UNIT, TimerCheckpoint, slot_times
 from timermq.timerlog.unit import Units
 from timermq.timerstore.config_file import save_json_now

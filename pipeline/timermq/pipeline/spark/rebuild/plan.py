@@ -8,8 +8,8 @@ from functools import partial
 
 import msgspec
 
-from timermq.pipeline.system_topics import TIMER_TOPIC
-from timermq.pipeline.timer_options import TimerOptions
+from ...records.system_topics import TIMER_TOPIC
+from ...state.timer_options import TimerOptions
 from timermq.timerstore.commit_log import CommitLog
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.message_store import MessageStore

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import attrs
 import trio
 
-from timermq.pipeline.timer_options import TimerOptions
+from ...state.timer_options import TimerOptions
 from timermq.timerlog import TimerCheckpoint, TimerMetrics
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.message import NO_HOST

@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 from pyspark.sql import DataFrame
 
-from timermq.pipeline.timer_record import DELETE_FOR, DELETE_ORDER, ROLL_TIMES, is_position
+from ...records.timer_record import DELETE_FOR, DELETE_ORDER, ROLL_TIMES, is_position
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
 

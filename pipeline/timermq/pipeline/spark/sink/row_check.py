@@ -13,8 +13,8 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from timermq.pipeline.admission import Refusal, TimerAdmission
-from timermq.pipeline.timer_options import TimerOptions
+from ...admission.admission import Refusal, TimerAdmission
+from ...state.timer_options import TimerOptions
 from timermq.remoting.bulk import BulkLimits
 from timermq.remoting.bulk_block import ROWS_MAX, BulkBlock, BulkBlockError, BulkColumn
 from timermq.timerstore.message import Message

@@ -19,7 +19,7 @@ from timermq.pipeline.spark.jobs.archive import (
     stretches,
 )
 from timermq.pipeline.spark.store_view import LogView
-from timermq.pipeline.timer_options import TimerOptions
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.store_options import StoreOptions
 
 

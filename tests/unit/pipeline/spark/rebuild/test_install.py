@@ -16,9 +16,9 @@ from rebuild_by_hand import pack, pending_rows, rebuild_by_hand, unpack, without
 from simulation.staged_service import ROOT, SMALL_FILES, SMALL_WHEEL, arrivals_everywhere, running
 from timermq.pipeline import TIMER_TOPIC
 from timermq.pipeline.spark.rebuild.install import install
-from timermq.pipeline.store_sizes import measure
-from timermq.pipeline.system_topics import OWN_TOPICS
-from timermq.pipeline.timer_options import TimerOptions
+from timermq.pipeline.recovery.store_sizes import measure
+from timermq.pipeline.records.system_topics import OWN_TOPICS
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.pipeline.upkeep.aside import Aside
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.disk_damage import Image, write_image

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timermq.pipeline.admission import Refusal, TimerAdmission
+from timermq.pipeline.admission.admission import Refusal, TimerAdmission
 from timermq.pipeline.spark.sink.row_check import CheckedRows, RowCheck, timer_options
 from timermq.timerstore.message import Message
 

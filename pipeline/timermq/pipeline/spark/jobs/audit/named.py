@@ -15,7 +15,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from timermq.pipeline.system_topics import TIMER_TOPIC
+from ....records.system_topics import TIMER_TOPIC
 
 from .facts import Kind, Limits
 from .finding import Rule, Verdict, text

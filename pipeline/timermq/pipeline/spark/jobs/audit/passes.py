@@ -10,7 +10,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from timermq.pipeline.system_topics import TIMER_TOPIC
+from ....records.system_topics import TIMER_TOPIC
 
 from ...errors import SparkJobError
 from ...store_view import StoreView, life_of

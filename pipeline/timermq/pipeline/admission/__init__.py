@@ -1,0 +1,1 @@
+"""What a producer asks for, and whether the wheel takes it."""

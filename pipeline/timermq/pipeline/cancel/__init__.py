@@ -1,0 +1,1 @@
+"""Pending timers, and taking them back."""

@@ -1,0 +1,273 @@
+"""Finding a message that waits, by its unique key or by one of its keys.
+
+The key index has the records of the timer topic with a key: the message, its rolls, the deletes
+that name it; and those of its real topic: whether it has arrived. A message is known by the
+position of its first record (its *order*), which rolls keep; the newest record is the one that
+waits.
+
+The cost is a look-up and the reading of the newest records with that key, however many timers wait
+and however often the message was moved; ``key_records`` has the reason and the bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import islice, takewhile
+
+import attrs
+
+from timermq.timerstore.log_record import store_ms_of
+from timermq.timerstore.properties import find
+from timermq.timerstore.record import RecordError, record_properties
+
+from ..records.already_done import origin_in
+from .cancel_verdict import CancelError, Verdict, Wanted, too_common
+from .key_records import KeyRecords, RecordSource, SoleMoves
+from ..quarantine.quarantine import Quarantine
+from ..quarantine.quarantine_record import State
+from ..records.system_topics import LEFT_OUT_TOPIC
+from ..state.timer_options import TimerOptions
+from ..records.timer_record import (
+    DELETE_FOR,
+    DELETE_ORDER,
+    REAL_TOPIC,
+    TIMER_TOPIC,
+    TimerFacts,
+    TimerRecordError,
+    decode_timer,
+    deleted_name,
+    is_position,
+    key_names,
+    order_name,
+)
+
+MESSAGES_MAX = 64
+"""Messages with one key that are told apart: each costs look-ups, and one that waits a delete."""
+
+
+@attrs.frozen
+class Waiting:
+    """The newest record of one message of the timer topic."""
+
+    phy_offset: int
+    record: bytes
+    facts: TimerFacts
+    unique_key: bytes
+
+
+@attrs.frozen
+class Found:
+    """What the index shows of the messages that a request may mean."""
+
+    pending: list[Waiting]
+    cancelled: int
+    delivered: int
+    newest_py: int = -1
+    """Position of the newest record."""
+    set_aside: tuple[int, ...] = ()
+    """Positions of records that are in quarantine."""
+    has_open_delete: bool = False
+    """A delete without an order stands with the key, and its slot is not through."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """What is true now, before anything is done."""
+        if self.delivered:
+            return Verdict.TOO_LATE
+        waits = self.pending or self.set_aside
+        return Verdict.CANCELLED if self.cancelled or waits else Verdict.NOT_FOUND
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class WaitingMessages:
+    """The messages of one store as it is now; plain code."""
+
+    source: RecordSource
+    quarantine: Quarantine
+    options: TimerOptions
+    read_ms: int
+    """Slots before it have been read, as far as the checkpoint may say."""
+
+    def find(self, wanted: Wanted) -> Found:
+        """What is known of the messages that are meant.
+
+        Raises:
+            CancelError: Several waiting messages have the key, or too many records have it.
+        """
+        records = KeyRecords(self.source)
+        if wanted.is_unique_key:
+            return self._of_unique_key(records, wanted.topic, wanted.key)
+        keys = self._unique_keys(records, wanted)
+        found = [self._of_unique_key(records, wanted.topic, key) for key in sorted(keys)]
+        found = [one for one in found if one.newest_py >= 0]
+        waiting = [one for one in found if one.pending or one.set_aside]
+        if len(waiting) > 1:
+            raise CancelError(
+                "CANCEL_KEY_NOT_UNIQUE",
+                f"{len(waiting)} pending messages of {wanted.topic} have the key {wanted.key}, "
+                "expected one",
+            )
+        if waiting:
+            return waiting[0]
+        if found:
+            return max(found, key=lambda one: one.newest_py)
+        arrived = records.newest_first(wanted.topic, wanted.key, is_unique_key=False)
+        return Found([], 0, len([*islice(arrived, 1)]))
+
+    def _unique_keys(self, records: KeyRecords, wanted: Wanted) -> set[str]:
+        """Of the messages with one of the user's keys, as far back as one of them may wait."""
+        keys: set[str] = set()
+        moves = SoleMoves(wanted.topic, wanted.key)
+        for phy_offset, record in records.newest_first(
+            TIMER_TOPIC, wanted.key, is_unique_key=False
+        ):
+            if unique_key := find(record_properties(record), b"UNIQ_KEY"):
+                keys.add(unique_key.decode("utf-8", "replace"))
+            if len(keys) >= MESSAGES_MAX:
+                raise too_common(wanted.key, f"{MESSAGES_MAX} messages or more")
+            try:
+                facts = decode_timer(record, phy_offset, self.options.timer_precision_ms)
+            except TimerRecordError:
+                continue
+            if moves.end_at(record, facts):
+                break
+        return keys
+
+    def _of_unique_key(self, records: KeyRecords, topic: str, unique_key: str) -> Found:
+        newest: dict[int, Waiting] = {}
+        deletes: list[tuple[TimerFacts, bytes]] = []
+        set_aside: set[int] = set()
+        moves, first_py = SoleMoves(topic), 0
+        for phy_offset, record in records.newest_first(TIMER_TOPIC, unique_key, is_unique_key=True):
+            try:
+                facts = decode_timer(record, phy_offset, self.options.timer_precision_ms)
+            except TimerRecordError:
+                if asked_for(record) == topic and self.quarantine.state(phy_offset) is not None:
+                    set_aside.add(phy_offset)
+                continue
+            if facts.destination.topic != topic:
+                continue
+            if facts.is_delete:
+                deletes.append((facts, record_properties(record)))
+            elif facts.order_py not in newest:
+                # Rolls come later in the log: the last record of a message is the one that waits.
+                newest[facts.order_py] = Waiting(phy_offset, record, facts, unique_key.encode())
+            if moves.end_at(record, facts):
+                first_py = phy_offset
+                break
+        moved_from = moves.moved_from
+        taken_back, made_way = self._deleted_names(deletes, moved_from)
+        found = self._arrived(records, topic, unique_key, newest.values())
+        arrived = [record for _, record in found]
+        origins = {origin_in(record) for record in arrived}
+        pending: list[Waiting] = []
+        cancelled = delivered = 0
+        # In the order of the log.
+        for one in reversed(newest.values()):
+            if self.quarantine.state(one.phy_offset) is not None:
+                set_aside.add(one.phy_offset)
+            elif one.phy_offset in origins or (None in origins and _came_later(arrived, one)):
+                delivered += 1
+            elif not taken_back.isdisjoint(names_of(one)):
+                cancelled += 1
+            elif one.facts.order_py >= first_py and made_way.isdisjoint(names_of(one)):
+                # What made way may still roll when the message has arrived at its new moment, and
+                # its records are cleaned. So it does not say that the message was cancelled.
+                pending.append(one)
+        left_out = self._left_out(records, unique_key, pending)
+        pending = [one for one in pending if one.phy_offset not in left_out]
+        if len(pending) >= MESSAGES_MAX:
+            raise too_common(unique_key, f"{MESSAGES_MAX} waiting messages or more")
+        if not (pending or cancelled or delivered or set_aside):
+            delivered = len(arrived)
+            # Where the message is cleaned and its delete is not, that says what became of it.
+            cancelled = 0 if arrived else sum(isinstance(name, bytes) for name in taken_back)
+        else:
+            # Another message with the key has arrived, and its records are cleaned.
+            known = {None, *set_aside, *(one.phy_offset for one in newest.values())}
+            delivered += sum(
+                phy_offset > first_py and origin_in(record) not in known
+                for phy_offset, record in found
+            )
+        ends = {one: self.quarantine.state(one) for one in sorted(set_aside)}
+        cancelled += sum(end in (State.DROPPED, State.CANCELLED) for end in ends.values())
+        # A retry of one whose moment was to come is a record of its own that waits.
+        retried = [one for one, end in ends.items() if end is State.RETRIED]
+        delivered += len([one for one in retried if one not in moved_from])
+        active = tuple(one for one, end in ends.items() if end is State.ACTIVE)
+        newest_py = max((*(one.phy_offset for one in newest.values()), *ends), default=-1)
+        has_open_delete = any(
+            find(properties, DELETE_ORDER[:-1]) is None and facts.out_ms >= self.read_ms
+            for facts, properties in deletes
+        )
+        return Found(pending, cancelled, delivered, newest_py, active, has_open_delete)
+
+    def _arrived(
+        self, records: KeyRecords, topic: str, unique_key: str, newest: Collection[Waiting]
+    ) -> list[tuple[int, bytes]]:
+        """What has reached the topic behind the first of the messages; without any, the last.
+
+        Behind its first record: what made way rolls on, and may stand behind what has arrived.
+        """
+        found = records.newest_first(topic, unique_key, is_unique_key=True)
+        if not newest:
+            return [*islice(found, 1)]
+        first_py = min(one.facts.order_py for one in newest)
+        return [*takewhile(lambda one: one[0] > first_py, found)]
+
+    def _left_out(
+        self, records: KeyRecords, unique_key: str, pending: Sequence[Waiting]
+    ) -> set[int | None]:
+        """Positions of records that were left out of their slots; the deletes may be cleaned."""
+        if not pending:
+            return set()
+        first_py = min(one.phy_offset for one in pending)
+        found = records.newest_first(LEFT_OUT_TOPIC, unique_key, is_unique_key=True)
+        marks = takewhile(lambda one: one[0] > first_py, found)
+        return {origin_in(record) for _, record in marks}
+
+    def _deleted_names(
+        self, deletes: Sequence[tuple[TimerFacts, bytes]], moved_from: set[int | None]
+    ) -> tuple[set[bytes | tuple[int, bytes]], set[bytes]]:
+        """What deletes have taken back for certain, and what has made way for another moment.
+
+        One that makes way counts with the message that it makes way for: a power cut may have kept
+        it alone. One without an order is RocketMQ's: it has had its effect, if any, when its slot
+        is through.
+        """
+        taken_back: set[bytes | tuple[int, bytes]] = set()
+        made_way: set[bytes] = set()
+        for facts, properties in deletes:
+            name = deleted_name(properties) or b""
+            target_py = find(properties, DELETE_FOR[:-1])
+            if find(properties, DELETE_ORDER[:-1]) is None:
+                if facts.out_ms < self.read_ms:
+                    taken_back.add((facts.out_ms, name))
+            elif target_py is None:
+                taken_back.add(name)
+            elif facts.rolls or (is_position(target_py) and int(target_py) in moved_from):
+                made_way.add(name)
+        return taken_back, made_way
+
+
+def asked_for(record: bytes) -> str | None:
+    """Where a message asked to go of whose record no timer can be made."""
+    try:
+        topic = find(record_properties(record), REAL_TOPIC[:-1])
+    except RecordError:
+        return None
+    return None if topic is None else topic.decode("utf-8", "replace")
+
+
+def names_of(one: Waiting) -> set[bytes | tuple[int, bytes]]:
+    """How a delete names a message: ours by its order, RocketMQ's by slot and key."""
+    facts = one.facts
+    by_key = key_names(facts.destination.topic.encode(), one.unique_key)
+    return {order_name(facts.order_py), *((facts.out_ms, name) for name in by_key)}
+
+
+def _came_later(arrived: Sequence[bytes], one: Waiting) -> bool:
+    """Whether a message with the key that names no origin arrived in or after the slot: Java's."""
+    return any(
+        origin_in(record) is None and store_ms_of(record) >= one.facts.out_ms for record in arrived
+    )

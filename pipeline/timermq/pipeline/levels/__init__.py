@@ -1,0 +1,1 @@
+"""The classic delay levels of RocketMQ."""

@@ -1,0 +1,122 @@
+"""What will become of the messages that wait for classic levels in a store that nobody serves.
+
+It is decided as a take-over decides (``level_takeover``): what the log shows as done is left out,
+what the wheel cannot take is set aside, and the rest moves to the wheel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from timermq.timerstore.delay_offset import DelayOffsets
+from timermq.timerstore.log_record import store_ms_of
+from timermq.timerstore.message import Message
+from timermq.timerstore.message_store import MessageStore
+
+from ..admission.admission import Refusal, TimerAdmission
+from .level_done import LevelDone, has_begun, scan_start
+from .level_queues import Entries, LevelQueues
+from .level_record import left_message, moment_of
+from ..cancel.pending import PendingTimer
+from ..state.timer_options import TimerOptions
+from ..records.timer_record import TimerRecordError
+
+READ_COUNT = 1024
+"""Entries that are read together."""
+
+
+@attrs.frozen(kw_only=True)
+class LevelOutlook:
+    """One message that the offsets show as waiting; with neither message nor fault it is done."""
+
+    level: int
+    phy_offset: int
+    """Where it waits in the log."""
+    deliver_ms: int = 0
+    """When it is due if it moves, epoch milliseconds."""
+    delay_ms: int = 0
+    """How long that is after it was stored."""
+    message: Message | None = None
+    """What it becomes if it moves."""
+    fault: str | None = None
+    """Why it goes to the quarantine."""
+
+    def pending(self) -> PendingTimer | None:
+        """The row of a listing; None if it does not move."""
+        message = self.message
+        if message is None:
+            return None
+        return PendingTimer.of(
+            message.properties,
+            topic=message.topic,
+            queue_id=message.queue_id,
+            deliver_ms=self.deliver_ms,
+            phy_offset=self.phy_offset,
+        )
+
+
+def level_outlooks(store: MessageStore, options: TimerOptions) -> Iterator[LevelOutlook]:
+    """Look at each message that waits, those that are due first in front.
+
+    Args:
+        store: Open, read only or not. The log is read from where something may have been done
+            behind the offsets, and every record that waits.
+        options: The slots that the messages move to.
+    """
+    admission = TimerAdmission(options, lambda _: False)
+    known = DelayOffsets.load(store.disk, store.root)
+    queues, done = (
+        LevelQueues(store, {} if known is None else known.offsets),
+        LevelDone(has_begun(known)),
+    )
+    if not queues.left:
+        return
+    for _ in done.look(store, scan_start(store, queues, known), store.commit_log.max_offset):
+        pass
+    while queues.left:
+        entries = queues.due_first(READ_COUNT)
+        yield from _looked_at(store, admission, entries, done)
+        queues.pass_by(entries)
+
+
+def _looked_at(
+    store: MessageStore, admission: TimerAdmission, entries: Entries, done: LevelDone
+) -> Iterator[LevelOutlook]:
+    moments, levels, positions, sizes = (
+        entries[name].tolist() for name in ("moment_ms", "level", "offset_py", "size_py")
+    )
+    records = store.commit_log.records_at(zip(positions, sizes, strict=True))
+    for moment_ms, level, offset_py, size_py, record, was_moved in zip(
+        moments, levels, positions, sizes, records, done.were_moved(entries), strict=True
+    ):
+        outlook = LevelOutlook(level=level, phy_offset=offset_py)
+        if was_moved:
+            yield outlook
+            continue
+        try:
+            message = left_message(record, offset_py, size_py)
+        except TimerRecordError as error:
+            yield attrs.evolve(outlook, fault=str(error))
+            continue
+        assert record is not None
+        if done.was_delivered(record):
+            yield outlook
+            continue
+        deliver_ms = moment_of(moment_ms, record)
+        try:
+            done.check_doubts(offset_py, deliver_ms, message.topic)
+        except TimerRecordError as error:
+            yield attrs.evolve(outlook, fault=str(error))
+            continue
+        admitted = admission.take_over(message, deliver_ms)
+        if isinstance(admitted, Refusal):
+            yield attrs.evolve(outlook, fault=admitted.remark)
+            continue
+        yield attrs.evolve(
+            outlook,
+            deliver_ms=deliver_ms,
+            delay_ms=deliver_ms - store_ms_of(record),
+            message=message,
+        )

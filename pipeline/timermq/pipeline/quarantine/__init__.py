@@ -1,0 +1,1 @@
+"""Messages that cannot be delivered."""

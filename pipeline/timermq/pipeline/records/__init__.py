@@ -1,0 +1,1 @@
+"""Records of the timer topic: what they say, and what became of them."""

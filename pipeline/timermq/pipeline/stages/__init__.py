@@ -1,0 +1,1 @@
+"""The five stages, each with what belongs to it alone."""

@@ -1,0 +1,1 @@
+"""What the stages share: positions, options, counts, signals."""
