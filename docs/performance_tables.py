@@ -14,8 +14,8 @@ from typing import Any
 
 import attrs
 
-from timermq.cli.bench.peers import DURABILITIES, PEERS
-from timermq.cli.bench.peers_table import side_by_side
+from timermq.bench.peers import DURABILITIES, PEERS
+from timermq.bench.peers_table import side_by_side
 
 DOCS = Path(__file__).parent
 PAGE_PATH = DOCS / "performance.md"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from timermq.pipeline.spark.options import COMMON, OPTIONS
-from timermq.pipeline.spark.registration import SOURCES
+from timermq.pipeline.spark.tables.registration import SOURCES
 
 PAGE_PATH = Path(__file__).parent / "pipeline.md"
 BEGIN = "<!-- tables -->\n"

@@ -23,7 +23,7 @@ from door_client import Client, send_ext
 from served import Server, serving
 from storm import lateness
 
-from timermq.cli.bench.calibration import calibration
+from timermq.bench.calibration import calibration
 from timermq.remoting import Command, RequestCode
 from timermq.remoting.bulk import (
     AskStatus,

@@ -18,10 +18,10 @@ import time
 import attrs
 from kept import report
 
-from timermq.cli.bench.broker_process import broker_process
-from timermq.cli.bench.lateness import CROWD, NEIGHBOUR_RATE
-from timermq.cli.bench.load import arrival_counts, arrivals, send, send_paced
-from timermq.cli.bench.rates import LOAD_RATE, PULL_TIMEOUT
+from timermq.bench.broker_process import broker_process
+from timermq.bench.lateness import CROWD, NEIGHBOUR_RATE
+from timermq.bench.load import arrival_counts, arrivals, send, send_paced
+from timermq.bench.rates import LOAD_RATE, PULL_TIMEOUT
 
 AROUND_SECONDS = 3.0
 """Neighbours are sent for so long before the instant, and after it."""

@@ -25,11 +25,11 @@ import trio
 from kept import report
 from served import answered
 
-from timermq.cli.bench.broker_process import BrokerProcess, broker_process
-from timermq.cli.bench.load import pull, send
-from timermq.cli.bench.measure import own_memory
-from timermq.cli.bench.rates import PULL_TIMEOUT, STEADY_DELAY_MS, metered
-from timermq.cli.bench.standing import PENDING, fill
+from timermq.bench.broker_process import BrokerProcess, broker_process
+from timermq.bench.load import pull, send
+from timermq.bench.measure import own_memory
+from timermq.bench.rates import PULL_TIMEOUT, STEADY_DELAY_MS, metered
+from timermq.bench.standing import PENDING, fill
 from timermq.remoting import Command, RequestCode
 from timermq.remoting.connection import encode_frame
 

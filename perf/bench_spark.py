@@ -32,8 +32,8 @@ from kept import report as keep_report
 from pyspark.sql import DataFrame, SparkSession
 from spark_store import SparkStore
 
-from timermq.cli.bench.calibration import calibration
-from timermq.cli.bench.standing import SPREAD_MS
+from timermq.bench.calibration import calibration
+from timermq.bench.standing import SPREAD_MS
 from timermq.pipeline.spark import read_table, register, spark_session
 from timermq.pipeline.spark.jobs.audit import audit as audit_store
 from timermq.pipeline.spark.jobs.audit import facts

@@ -18,11 +18,11 @@ import sys
 import time
 from collections.abc import Callable
 
+from timermq.bench.calibration import REFERENCE_MS, calibrate
 from timermq.broker.consumer_offset import ConsumerOffsetTable
 from timermq.broker.names.own_broker import OwnBroker
 from timermq.broker.options import BrokerOptions
 from timermq.broker.topic_config import TopicConfig, TopicConfigTable
-from timermq.cli.bench.calibration import REFERENCE_MS, calibrate
 from timermq.remoting.registration import encode_registration
 from timermq.timerstore.fastjson import fastjson
 

@@ -21,10 +21,10 @@ from contextlib import contextmanager
 import trio
 from kept import report
 
-from timermq.cli.bench.broker_process import broker_process
-from timermq.cli.bench.question import Load
-from timermq.cli.bench.rates import steady
-from timermq.cli.bench.server import Server, Start
+from timermq.bench.broker_process import broker_process
+from timermq.bench.question import Load
+from timermq.bench.rates import steady
+from timermq.bench.server import Server, Start
 from timermq.client.watch import open_watch
 from timermq.remoting import WatchView
 

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import psutil
 
-from timermq.cli.bench.calibration import REFERENCE_MS, calibrate
+from timermq.bench.calibration import REFERENCE_MS, calibrate
 
 RESULTS = Path(__file__).parent / "results"
 LIBRARIES = ("numpy", "msgspec", "trio", "attrs")

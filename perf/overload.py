@@ -21,10 +21,10 @@ import attrs
 import kept
 from served import Figure, Server, call, kept_answer, raise_file_limit, report, serving
 
+from timermq.bench.broker_process import broker_process
+from timermq.bench.load import pull, send
+from timermq.bench.measure import own_memory
 from timermq.broker.options import BrokerOptions
-from timermq.cli.bench.broker_process import broker_process
-from timermq.cli.bench.load import pull, send
-from timermq.cli.bench.measure import own_memory
 from timermq.remoting import Command, RequestCode
 from timermq.remoting.connection import encode_frame
 

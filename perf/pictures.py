@@ -12,7 +12,15 @@ from typing import Any
 
 from kept import kept
 
-from timermq.pipeline.pictures import BLUE, ORANGE, Axis, Series, even_ticks, plot, ticks_of_ten
+from timermq.pipeline.spark.pictures import (
+    BLUE,
+    ORANGE,
+    Axis,
+    Series,
+    even_ticks,
+    plot,
+    ticks_of_ten,
+)
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 BEFORE_SECONDS, AFTER_SECONDS = 2, 2

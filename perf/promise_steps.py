@@ -27,11 +27,11 @@ import trio
 from steps import BATCH, NOW_MS, OPTIONS, FixedClock, Workbench, repeat
 
 from timermq.pipeline.records.already_done import origin_of
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.stages.dequeue_get_message import DequeueGetMessage
 from timermq.pipeline.stages.dequeue_put_message import DequeuePutMessage
-from timermq.pipeline.state.timer_counts import TimerCounts
-from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.stages.timer_request import REQUEST, DeliverBatch, ReadMark, Requests
+from timermq.pipeline.state.timer_counts import TimerCounts
 from timermq.timerlog import UNIT, pack_exact
 from timermq.timerstore.record_layout import HEAD
 

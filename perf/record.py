@@ -17,10 +17,10 @@ from typing import Any
 
 from kept import kept, machine, report
 
+from timermq.bench.askings import ask_repeatedly
+from timermq.bench.peers import PEER_QUESTIONS, ask_peers
+from timermq.bench.question import Figure, Load
 from timermq.cli.bench import QUESTIONS
-from timermq.cli.bench.askings import ask_repeatedly
-from timermq.cli.bench.peers import PEER_QUESTIONS, ask_peers
-from timermq.cli.bench.question import Figure, Load
 
 Answer = dict[str, Any]
 

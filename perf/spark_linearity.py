@@ -26,7 +26,7 @@ from kept import report
 from pyspark.sql import SparkSession
 from spark_store import SparkStore
 
-from timermq.cli.bench.calibration import calibration
+from timermq.bench.calibration import calibration
 from timermq.pipeline import TimerOptions
 from timermq.pipeline.spark import register, spark_session
 from timermq.timerlog import UNIT, TimerCheckpoint, TimerLog, Units

@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 from served import Server, serving
 from storm import lateness
 
-from timermq.cli.bench.calibration import calibration
+from timermq.bench.calibration import calibration
 from timermq.pipeline.spark import register, spark_session
 from timermq.pipeline.spark.jobs.schedule import schedule
 from timermq.pipeline.spark.sink import JobReport, SinkOptions

@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 import trio
 
-from timermq.cli.bench.standing import SPREAD_MS, fill
+from timermq.bench.standing import SPREAD_MS, fill
 from timermq.pipeline import SystemClock, TimerOptions
 from timermq.pipeline.records.already_done import origin_of
 from timermq.pipeline.records.system_topics import TIMER_TOPIC

@@ -22,22 +22,22 @@ from pathlib import Path
 import attrs
 import numpy as np
 
+from timermq.bench.remoting import Remoting
+from timermq.bench.shot import Shot
 from timermq.broker.broker import Broker
 from timermq.broker.dispatcher import Dispatcher
 from timermq.broker.endpoint import Endpoint
 from timermq.broker.options import BrokerOptions
 from timermq.broker.session import Session
-from timermq.cli.bench.remoting import Remoting
-from timermq.cli.bench.shot import Shot
 from timermq.pipeline import TimerMessageStore, TimerOptions
+from timermq.pipeline.admission.flow_control import FlowControl
 from timermq.pipeline.clock.clock import WatchedClock
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.stages.due_copies import due_copies
 from timermq.pipeline.stages.enqueue_get import EnqueueGet
 from timermq.pipeline.stages.enqueue_put import EnqueuePut
-from timermq.pipeline.admission.flow_control import FlowControl
-from timermq.pipeline.state.timer_counts import TimerCounts
-from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.stages.timer_request import REQUEST, DeliverBatch
+from timermq.pipeline.state.timer_counts import TimerCounts
 from timermq.remoting import FrameConnection
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore

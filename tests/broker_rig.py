@@ -19,8 +19,8 @@ from timermq.broker.options import BrokerOptions
 from timermq.broker.session import Session, pack_born_host
 from timermq.pipeline import Clock, TimerMessageStore, TimerOptions, WatchedClock
 from timermq.remoting import Coding, Command, FrameConnection, LanguageCode
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.disk import Disk
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import pack_host
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import Record, decode_record

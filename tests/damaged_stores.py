@@ -21,15 +21,15 @@ from simulation.staged_service import (
     timed,
 )
 from timermq.pipeline.state.timer_options import TimerOptions
-from timermq.pipeline.upkeep.finding import Finding, Step
-from timermq.pipeline.upkeep.log_survey import Found, LogSurvey
-from timermq.pipeline.upkeep.segment_row import SegmentRow
-from timermq.pipeline.upkeep.store_check import CheckedStore, is_damage
-from timermq.pipeline.upkeep.store_repair import RepairReport, StoreRepair
+from timermq.repair.finding import Finding, Step
+from timermq.repair.log_survey import Found, LogSurvey
+from timermq.repair.segment_row import SegmentRow
+from timermq.repair.store_check import CheckedStore, is_damage
+from timermq.repair.store_repair import RepairReport, StoreRepair
+from timermq.simulator.disks.disk_damage import Image, read_image, write_image
+from timermq.simulator.disks.fault_plan import Operation
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.disk import Disk
-from timermq.timerstore.disk_damage import Image, read_image, write_image
-from timermq.timerstore.fault_plan import Operation
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_options import StoreOptions
 

@@ -7,7 +7,7 @@ import trio
 
 from fakes import ManualClock
 from small_store import HOST, ROOT, open_store, put_bodies, small_options
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.queue_unit import UNIT

@@ -9,8 +9,8 @@ from fakes import START_MS, VirtualClock
 from simulation.staged_service import QUIET_FILES, ROOT, running, timed
 from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.timer_message_store import TimerMessageStore
-from timermq.timerstore.disk_damage import Image, read_image
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.disk_damage import Image, read_image
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 
 NOW_MS = START_MS + 30_000

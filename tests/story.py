@@ -6,8 +6,6 @@ from typing import Literal, Self
 
 import attrs
 
-from timermq.cli.check_history.broken import Rule
-from timermq.cli.check_history.check import Report, check
 from timermq.client.history import (
     Ack,
     Cancel,
@@ -20,6 +18,8 @@ from timermq.client.history import (
     Unknown,
     Verdict,
 )
+from timermq.simulator.rules.broken import Rule
+from timermq.simulator.rules.check import Report, check
 
 VerdictName = Literal["cancelled", "moved", "too_late", "not_found", "refused", "unknown"]
 TOPIC = "T"

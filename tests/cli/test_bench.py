@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cli.program import RunProgram
+from timermq.bench.question import Figure, rate_figure
 from timermq.cli.bench import QUESTIONS
-from timermq.cli.bench.question import Figure, rate_figure
 
 PERF = Path(__file__).parents[2] / "perf"
 

@@ -7,9 +7,9 @@ import shutil
 import pytest
 
 from cli.program import RunProgram
-from timermq.cli.bench.peers import DURABILITIES, PEER_QUESTIONS, PEERS, TIMERMQ, Durability
-from timermq.cli.bench.peers_table import side_by_side
-from timermq.cli.bench.question import Load
+from timermq.bench.peers import DURABILITIES, PEER_QUESTIONS, PEERS, TIMERMQ, Durability
+from timermq.bench.peers_table import side_by_side
+from timermq.bench.question import Load
 
 
 @pytest.mark.slow

@@ -27,8 +27,8 @@ FAILING = """
 import sys
 from timermq.cli import serve
 from timermq.cli.main import main
-from timermq.timerstore.fault_plan import FaultRule, FaultRules, Operation
-from timermq.timerstore.faulty_disk import FaultyDisk
+from timermq.simulator.disks.fault_plan import FaultRule, FaultRules, Operation
+from timermq.simulator.disks.faulty_disk import FaultyDisk
 from timermq.timerstore.file_family import FileFamily
 from timermq.timerstore.os_disk import OsDisk
 

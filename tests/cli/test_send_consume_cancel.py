@@ -12,8 +12,8 @@ import pytest
 from cli.program import Ran, RunProgram
 from interop.serving import Broker
 from timermq.cli.moment import format_moment, parse_duration, parse_moment
-from timermq.pipeline.clock.clock import SystemClock
 from timermq.pipeline.admission.recall_handle import decode_handle
+from timermq.pipeline.clock.clock import SystemClock
 
 pytestmark = pytest.mark.slow
 

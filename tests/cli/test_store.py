@@ -13,7 +13,7 @@ import pytest
 
 from cli.program import RunProgram
 from golden_stores import NAMES, GoldenStores, LogRecord
-from timermq.pipeline.upkeep.finding import Step
+from timermq.repair.finding import Step
 from timermq.timerstore.log_record import SECTOR_SIZE
 from timermq.timerstore.os_disk import OsDisk
 

@@ -27,9 +27,9 @@ from random import Random
 import attrs
 
 from simulation.staged_service import ROOT
-from timermq.timerstore.disk_damage import Image
+from timermq.simulator.disks.disk_damage import Image
+from timermq.simulator.disks.memory_node import SECTOR_SIZE
 from timermq.timerstore.file_family import FileFamily, family_of
-from timermq.timerstore.memory_node import SECTOR_SIZE
 
 from .stores import NAMES, Store, store_named
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import attrs
 
 from simulation.staged_service import ROOT
+from timermq.simulator.disks.memory_node import SECTOR_SIZE
 from timermq.timerstore.file_family import FileFamily
-from timermq.timerstore.memory_node import SECTOR_SIZE
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 
 from .damages import Case

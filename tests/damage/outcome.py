@@ -32,14 +32,14 @@ from judge.reader import LogReader, LogRecord
 from simulation.staged_service import ROOT
 from timermq.broker.topic_validator import TRANS_HALF_TOPIC
 from timermq.broker.transactions.half_message import HalfMessageError
-from timermq.cli.simulate.seeded_scheduling import seeded_scheduling
 from timermq.pipeline import TimerMessageStore
+from timermq.simulator.disks.disk_damage import Image, read_image, write_image
+from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_node import SECTOR_SIZE
+from timermq.simulator.seeded_scheduling import seeded_scheduling
 from timermq.timerstore.boot_note import NAME as BOOT
-from timermq.timerstore.disk_damage import Image, read_image, write_image
 from timermq.timerstore.errors import StoreError
 from timermq.timerstore.file_family import FileFamily, family_of
-from timermq.timerstore.memory_disk import MemoryDisk
-from timermq.timerstore.memory_node import SECTOR_SIZE
 from timermq.timerstore.record import RecordError, decode_record
 
 from .damages import Case

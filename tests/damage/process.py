@@ -25,7 +25,7 @@ from timermq.broker.transactions.transactions import Transactions
 from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.column_door import ColumnDoor
 from timermq.pipeline.state.timer_options import TimerOptions
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message_id import UniqueIdGenerator
 from timermq.timerstore.store_options import FlushDiskType, StoreOptions
 

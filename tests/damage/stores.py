@@ -15,12 +15,12 @@ from simulation.bulk_workloads import SOME
 from simulation.staged_service import HOST, ROOT, timed
 from simulation.transaction_workloads import half
 from timermq.broker.transactions.half_message import HalfMessage, decode_half
-from timermq.cli.simulate.seeded_scheduling import seeded_scheduling
 from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.quarantine.quarantine_record import State
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
-from timermq.timerstore.disk_damage import Image, read_image
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.disk_damage import Image, read_image
+from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.simulator.seeded_scheduling import seeded_scheduling
 from timermq.timerstore.message import Message
 
 from .process import FILES, Parts, Process, serving

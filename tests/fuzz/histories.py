@@ -6,7 +6,6 @@ import re
 import tempfile
 from pathlib import Path
 
-from timermq.cli.check_history.check import check
 from timermq.client.history import (
     Ack,
     Cancel,
@@ -20,6 +19,7 @@ from timermq.client.history import (
     Verdict,
     read_history,
 )
+from timermq.simulator.rules.check import check
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="histories")
 PATH = Path(_FOLDER.name, "run.jsonl")

@@ -11,10 +11,10 @@ from timermq.broker.consuming.queue_lock import QueueLockTable
 from timermq.broker.options import BrokerOptions
 from timermq.broker.subscription_group import SubscriptionGroupTable
 from timermq.broker.topic_config import TopicConfigTable
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog.timer_metrics import TimerMetrics
 from timermq.timerstore.config_file import fastjson, parse_json, save_json_now
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.memory_disk import MemoryDisk
 
 OPTIONS = BrokerOptions()
 TABLES: tuple[Callable[[], ConfigTable], ...] = (

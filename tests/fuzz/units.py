@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from golden_vectors import QUEUE_UNIT
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog.timer_checkpoint import CheckpointExtension, TimerCheckpoint
 from timermq.timerlog.unit import (
     BEHIND_MAX,
@@ -18,7 +19,6 @@ from timermq.timerlog.unit import (
     unpack_exact,
 )
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.queue_unit import UNIT as ENTRY
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 from timermq.wheel.slot import SLOT, SLOT_DTYPE

@@ -15,9 +15,9 @@ from golden_stores import GoldenStore, GoldenStores, SentMessage
 from simulation.staged_service import HOST, ROOT, Arrival, arrivals_everywhere, running
 from timermq.pipeline import TIMER_TOPIC, TimerOptions
 from timermq.pipeline.records.system_topics import OWN_TOPICS
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.body_codec import decompress_body
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import decode_record

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
-from timermq.pipeline.upkeep.finding import Severity
-from timermq.pipeline.upkeep.store_check import CheckedStore
-from timermq.pipeline.upkeep.store_repair import StoreRepair
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.repair.finding import Severity
+from timermq.repair.store_check import CheckedStore
+from timermq.repair.store_repair import StoreRepair
+from timermq.simulator.disks.memory_disk import MemoryDisk
 
 from .mortal_disk import PLENTY
 from .notebook import Letter

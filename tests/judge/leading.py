@@ -8,7 +8,7 @@ import attrs
 import trio
 import trio.testing
 
-from timermq.cli.simulate.seeded_scheduling import rare_collecting, seeded_scheduling
+from timermq.simulator.seeded_scheduling import rare_collecting, seeded_scheduling
 
 from .lives import Lives
 from .mortal_disk import Steps

@@ -13,10 +13,10 @@ from random import Random
 import trio
 
 from fakes import START_MS, VirtualClock
-from timermq.cli.simulate.leaves import leaves
 from timermq.pipeline import TimerMessageStore
+from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.simulator.leaves import leaves
 from timermq.timerstore.disk import is_full
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import pack_host
 from timermq.timerstore.message_store import MessageStore
 

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 import attrs
 import trio
 
-from timermq.cli.simulate.process_disk import Place, ProcessDisk, ProcessFile
+from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.simulator.process_disk import Place, ProcessDisk, ProcessFile
 from timermq.timerstore.disk import Bytes, Disk, File, is_full
-from timermq.timerstore.memory_disk import MemoryDisk
 
 from .reader import NAME_DIGITS, LogReader
 

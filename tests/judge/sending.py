@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from timermq.pipeline import TimerMessageStore
-from timermq.pipeline.column_door import ColumnDoor
 from timermq.pipeline.admission.timer_put_result import TimerPutColumns
+from timermq.pipeline.column_door import ColumnDoor
 from timermq.timerstore.byte_rows import Pieces, Rows
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_columns import MessageColumns

@@ -21,8 +21,8 @@ import trio
 from judge.__main__ import quieten
 from judge.leading import lead
 from timermq.cli.simulate import kind_of
-from timermq.cli.simulate.draw import draw_scenario
-from timermq.cli.simulate.scenario import FaultKind
+from timermq.simulator.draw import draw_scenario
+from timermq.simulator.scenario import FaultKind
 
 ENDLESS_SECONDS = 30.0
 """Of the processor; a bug may also make something work for ever."""
@@ -58,7 +58,7 @@ def main() -> None:
 def simulated(seed: int, *, days: float, faults: Sequence[FaultKind]) -> str | None:
     """What a seed of the simulator breaks; None: nothing."""
     # Not its package's attribute of that name, which is the verb.
-    run: Any = importlib.import_module("timermq.cli.simulate.run")
+    run: Any = importlib.import_module("timermq.simulator.run")
     run.CPU_SECONDS_MAX = ENDLESS_SECONDS
     outcome = run.simulate(draw_scenario(seed, days=days, faults=faults))
     return in_short(outcome.faults) if outcome.faults else None
@@ -98,7 +98,16 @@ def check_sources(below: Path) -> None:
     Raises:
         RuntimeError: A component comes from elsewhere.
     """
-    for component in ("timerstore", "timerlog", "wheel", "pipeline", "remoting", "broker", "cli"):
+    for component in (
+        "timerstore",
+        "timerlog",
+        "wheel",
+        "pipeline",
+        "repair",
+        "remoting",
+        "broker",
+        "simulator",
+    ):
         path = importlib.import_module(f"timermq.{component}").__file__
         if path is None or below.resolve() not in Path(path).resolve().parents:
             raise RuntimeError(f"timermq.{component}: expected it below {below}, found {path}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 import cattrs
 
-from timermq.cli.simulate.scenario import FaultKind
+from timermq.simulator.scenario import FaultKind
 
 ROOT = Path(__file__).parents[2]
 LIST_PATH = Path(__file__).with_name("bugs.toml")

@@ -9,8 +9,6 @@ import msgspec
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from timermq.cli.check_history.broken import Rule
-from timermq.cli.check_history.check import Report, check
 from timermq.client.history import (
     Ack,
     Cancel,
@@ -21,6 +19,8 @@ from timermq.client.history import (
     Send,
     Verdict,
 )
+from timermq.simulator.rules.broken import Rule
+from timermq.simulator.rules.check import Report, check
 from tiny_broker import UNSYNCED_MS, Asked, Cut, Planned, TinyBroker
 
 T = TypeVar("T", bound=Event)

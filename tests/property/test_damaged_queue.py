@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from fakes import ManualClock
 from small_store import ROOT, message, open_store
-from timermq.timerstore.disk_damage import read_image, write_image
+from timermq.simulator.disks.disk_damage import read_image, write_image
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.record import decode_record

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from timermq.pipeline.records.already_done import origin_of
 from timermq.pipeline.records.delivered_message import due_message
-from timermq.pipeline.stages.due_copies import COPIES_COUNT_MIN, due_copies
 from timermq.pipeline.records.plain_records import read_plain
 from timermq.pipeline.records.timer_record import (
     TIMER_TOPIC,
@@ -16,9 +15,10 @@ from timermq.pipeline.records.timer_record import (
     decode_timer,
     timer_tail,
 )
+from timermq.pipeline.stages.due_copies import COPIES_COUNT_MIN, due_copies
 from timermq.pipeline.stages.timer_request import REQUEST, DeliverBatch
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import MAGIC_ROLL
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message, SysFlag, pack_host
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import encode_record

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 
 from fakes import START_MS, ManualClock
 from index_entries import IndexEntry, add_batch
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.index_layout import key_hash
 from timermq.timerstore.index_service import QUERY_COUNT_MAX, IndexService
 from timermq.timerstore.java_hash import hash_keys, java_hash
-from timermq.timerstore.memory_disk import MemoryDisk
 
 KEYS = ("a", "b", "Aa", "BB", "标", "polygenelubricants")
 """Among them two of one hash, and one whose hash is 0."""

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from timer_units import SEGMENT_SIZE, append_units
 from timermq.pipeline.recovery.link_check import LinkCheck
 from timermq.pipeline.recovery.timer_log_repair import cut_damaged
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import NO_POS, UNIT, TimerLog, TimerUnit
-from timermq.timerstore.memory_disk import MemoryDisk
 
 DIRECTORY = "/store/timerlog"
 READ_MS = 2_000

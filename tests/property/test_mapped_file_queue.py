@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
-from timermq.timerstore.memory_disk import MemoryDisk
 
 SEGMENT = 4
 STEPS = st.one_of(

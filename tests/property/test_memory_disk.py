@@ -9,8 +9,8 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.disk import Disk
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.os_disk import OsDisk
 
 NAMES = st.sampled_from(["a", "b", "c"])

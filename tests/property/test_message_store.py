@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from fakes import ManualClock
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.java_hash import tags_code
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.put_status import PutStatus

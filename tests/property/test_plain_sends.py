@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from broker_rig import STORE, TIMER, Rig, commands_in
 from timermq.pipeline.admission.admission import Admitted, Refusal, TimerAdmission
-from timermq.pipeline.state.timer_options import CONGEST_OFF, TimerOptions
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
+from timermq.pipeline.state.timer_options import CONGEST_OFF, TimerOptions
 from timermq.remoting import Command, FrameConnection, PlainSend
 from timermq.timerstore.message import Message
 from timermq.timerstore.properties import join_plain, validate

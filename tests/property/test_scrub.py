@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from fakes import START_MS, ManualClock
 from small_store import ROOT, SEGMENT_SIZE, message, open_store, read_bodies
 from timer_units import append_units
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import ChainError, TimerLog
 from timermq.timerstore.log_scrub import LogScrub
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.scrub import Scrub, ScrubPart, ScrubStatistics

@@ -7,11 +7,11 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from timermq.simulator.disks.fault_plan import Fault, FaultRule, FaultRules, Operation
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.disk import Disk
-from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
-from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.seal_page import PAGE_SIZE, SECTOR_SIZE, STRETCH_SIZE
 from timermq.timerstore.seal_reader import remove_seals, seals_directory
 from timermq.timerstore.seal_scrub import SealScrub

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timer_units import SEGMENT_SIZE, append_units
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import NO_POS, UNIT, TimerLog
-from timermq.timerstore.memory_disk import MemoryDisk
 
 DIRECTORY = "/store/timerlog"
 PER_SEGMENT = 4

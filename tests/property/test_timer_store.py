@@ -37,9 +37,9 @@ from timermq.pipeline.records.delivered_message import DueMessage
 from timermq.pipeline.stages.dequeue_get_message import DequeueGetMessage
 from timermq.pipeline.stages.dequeue_put_message import DequeuePutMessage
 from timermq.pipeline.stages.early_messages import EarlyMessages
-from timermq.pipeline.state.fresh_cancels import FreshCancels
 from timermq.pipeline.stages.open_slot import OpenSlot
 from timermq.pipeline.stages.timer_request import DeliverBatch, Requests
+from timermq.pipeline.state.fresh_cancels import FreshCancels
 from timermq.timerstore.store_options import FlushDiskType
 
 PICKS = st.integers(0, 5)

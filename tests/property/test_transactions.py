@@ -23,7 +23,7 @@ from timermq.broker.config_table import ConfigSaver
 from timermq.broker.options import TransactionDelay
 from timermq.pipeline import TIMER_TOPIC
 from timermq.remoting import Command
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from transaction_rig import (
     COMMIT,
     DISCARD_TOPIC,

@@ -34,7 +34,7 @@ from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.column_door import ColumnDoor
 from timermq.remoting.bulk import HandOver, JobState, RefusedRow, StageBlock
 from timermq.remoting.bulk_block import ANY_QUEUE, BulkBlock
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message_id import UniqueIdGenerator
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import decode_record

@@ -37,11 +37,11 @@ from simulation.recording_disk import (
     Synced,
     Written,
 )
+from timermq.simulator.disks.disk_damage import write_image
+from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_journal import parent
+from timermq.simulator.disks.memory_node import SECTOR_SIZE
 from timermq.timerstore.disk import Disk
-from timermq.timerstore.disk_damage import write_image
-from timermq.timerstore.memory_disk import MemoryDisk
-from timermq.timerstore.memory_journal import parent
-from timermq.timerstore.memory_node import SECTOR_SIZE
 
 TORN_BOUNDS_MAX = 8
 """Ends of sectors at which one write is torn: the first and last ones."""

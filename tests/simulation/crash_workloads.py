@@ -20,7 +20,7 @@ from simulation.recording_disk import Event, Noted, Recording, RecordingDisk
 from simulation.staged_service import HOST, running
 from timermq.pipeline import TimerMessageStore, TimerOptions
 from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.disk import Bytes, Disk, DiskUsage, File, Lock
-from timermq.timerstore.memory_disk import MemoryDisk
 
 DIRECTORY = -1
 """The inode of every directory."""

@@ -17,7 +17,7 @@ from simulation.crash_states import CrashState, CrashStates
 from simulation.recording_disk import Recording, Synced
 from simulation.staged_service import HOST
 from timermq.broker.refusal import RefusedError
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 
 STATES_MIN = 200

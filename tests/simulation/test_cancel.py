@@ -20,8 +20,8 @@ from simulation.staged_service import (
 from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.cancel.cancel_verdict import CancelError, Verdict, Wanted
 from timermq.pipeline.cancel.cancellation import CancelResult
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore import index_file
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message, pack_host
 
 FAR_MS = START_MS + 90_000

@@ -11,7 +11,7 @@ from broker_rig import running_broker, send_ext, split_records
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import QUIET_FILES, ROOT, SMALL_WHEEL, arrivals, running, timed
 from timermq.pipeline import TimerMessageStore, TimerOptions
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.put_status import PutStatus

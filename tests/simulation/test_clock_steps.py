@@ -22,10 +22,10 @@ from simulation.staged_service import (
     timed,
 )
 from timermq.pipeline import ClockState, TimerMessageStore, TimerOptions, WatchedClock
-from timermq.pipeline.stages.dequeue_get import STANDING_MS_MAX
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
+from timermq.pipeline.stages.dequeue_get import STANDING_MS_MAX
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.consume_queue import ConsumeQueue
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.store_options import FlushDiskType, StoreOptions
 
 SECOND_MS, HOUR_MS, DAY_MS = 1_000, 3_600_000, 86_400_000

@@ -6,9 +6,9 @@ from fakes import ManualClock
 from simulation.crash_states import CrashState, CrashStates
 from simulation.crash_workloads import WORKLOADS
 from simulation.recording_disk import Named, Recording, RecordingDisk, SyncBegun, Synced
+from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_node import SECTOR_SIZE
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.memory_disk import MemoryDisk
-from timermq.timerstore.memory_node import SECTOR_SIZE
 
 
 def recorded() -> RecordingDisk:

@@ -19,8 +19,8 @@ from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.delete_message import RECALL_TAG
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
-from timermq.timerstore.memory_disk import MemoryDisk
-from timermq.timerstore.memory_node import SECTOR_SIZE
+from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_node import SECTOR_SIZE
 from timermq.timerstore.message import Message
 from timermq.timerstore.record import decode_record
 

@@ -13,7 +13,7 @@ import pytest
 from simulation.crash_states import CrashState, CrashStates
 from simulation.crash_workloads import WORKLOADS, Outcome
 from simulation.staged_service import MADE_FROM_LOG
-from timermq.timerstore.disk_damage import draw_damage
+from timermq.simulator.disks.disk_damage import draw_damage
 from timermq.timerstore.file_family import FileFamily
 
 WORKLOAD = WORKLOADS["kill and recovery"]

@@ -17,10 +17,10 @@ from damaged_stores import flip_bit
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import ROOT, SMALL_FILES, running, timed
 from timermq.pipeline import TimerMessageStore, TimerOptions
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import UNIT
 from timermq.timerstore.commit_log import CommitLog
 from timermq.timerstore.log_reading import LogReading
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find

@@ -9,11 +9,11 @@ from trio.testing import MockClock
 
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import ROOT, SMALL_WHEEL, running, timed
-from timermq.cli.simulate.leaves import leaves
-from timermq.timerstore.fault_plan import FaultRule, FaultRules, Operation
-from timermq.timerstore.faulty_disk import FaultyDisk
+from timermq.simulator.disks.fault_plan import FaultRule, FaultRules, Operation
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.simulator.leaves import leaves
 from timermq.timerstore.file_family import FileFamily
-from timermq.timerstore.memory_disk import MemoryDisk
 
 MANY_BATCHES = attrs.evolve(SMALL_WHEEL, enqueue_batch_count_max=1)
 COUNT = 10

@@ -12,9 +12,9 @@ from damaged_stores import LATER_MS, clock_at, small_image
 from descriptors import open_count
 from simulation.staged_service import HOST, ROOT, SMALL_FILES, SMALL_WHEEL
 from timermq.pipeline import TimerMessageStore
-from timermq.timerstore.disk_damage import write_image
-from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
-from timermq.timerstore.faulty_disk import FaultyDisk
+from timermq.simulator.disks.disk_damage import write_image
+from timermq.simulator.disks.fault_plan import Fault, FaultRule, FaultRules, Operation
+from timermq.simulator.disks.faulty_disk import FaultyDisk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk
 

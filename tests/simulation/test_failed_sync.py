@@ -18,11 +18,11 @@ from simulation.crash_workloads import Outcome, message
 from simulation.staged_service import ROOT, SYNC_FILES, SYNCED_FAMILIES, running
 from timermq.pipeline import TimerMessageStore, TimerOptions
 from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
+from timermq.simulator.disks.fault_plan import FaultRule, FaultRules, Operation
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.errors import StoreFailedError
-from timermq.timerstore.fault_plan import FaultRule, FaultRules, Operation
-from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.file_family import FileFamily
-from timermq.timerstore.memory_disk import MemoryDisk
 
 FILES = attrs.evolve(
     SYNC_FILES,

@@ -13,10 +13,10 @@ from fakes import START_MS, VirtualClock
 from simulation.crash_workloads import FILES, WHEEL, Outcome, message
 from simulation.staged_service import MADE_FROM_LOG, ROOT, running
 from timermq.pipeline import TimerMessageStore
-from timermq.timerstore.fault_plan import TAKING_SPACE, Fault, FaultRule, FaultRules, Operation
-from timermq.timerstore.faulty_disk import FaultyDisk
+from timermq.simulator.disks.fault_plan import TAKING_SPACE, Fault, FaultRule, FaultRules, Operation
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.file_family import FileFamily
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.put_status import PutResult, PutStatus
 
 DISK_SIZE = 1 << 20

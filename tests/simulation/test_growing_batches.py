@@ -7,7 +7,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from fakes import VirtualClock
 from simulation.staged_service import SMALL_WHEEL, arrivals, running, timed
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 
 LINGER = SMALL_WHEEL.enqueue_linger_ms / 1000
 

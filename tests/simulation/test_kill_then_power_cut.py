@@ -11,7 +11,7 @@ from fakes import START_MS, VirtualClock
 from simulation.staged_service import SYNC_FILES, arrivals, running, timed
 from small_store import read_bodies
 from timermq.pipeline import TimerMessageStore
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.store_options import FlushDiskType
 
 OPTIONS = attrs.evolve(

@@ -21,10 +21,10 @@ from simulation.staged_service import (
 )
 from timermq.pipeline.levels import level_takeover
 from timermq.pipeline.levels.level_offsets import SAVE_INTERVAL_S
+from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_node import MemoryNode
 from timermq.timerstore.delay_offset import PATH, DelayOffsets
 from timermq.timerstore.disk import File
-from timermq.timerstore.memory_disk import MemoryDisk
-from timermq.timerstore.memory_node import MemoryNode
 from timermq.timerstore.message import Message
 
 LEVELS = "1h 2h"

@@ -25,9 +25,9 @@ from simulation.staged_service import (
 )
 from timermq.pipeline.levels import level_takeover
 from timermq.pipeline.quarantine.quarantine_release import Verdict
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.config_file import load_json
 from timermq.timerstore.delay_offset import PATH
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 

@@ -7,11 +7,11 @@ from trio.testing import MockClock
 
 from damaged_stores import checked, damage_of, flip_bit, on_disk, repair, serve_on, small_image
 from simulation.staged_service import ROOT
-from timermq.pipeline.upkeep.finding import Finding, Severity, Step
-from timermq.pipeline.upkeep.known_end import checkpoint_page
+from timermq.repair.finding import Finding, Severity, Step
+from timermq.repair.known_end import checkpoint_page
+from timermq.simulator.disks.disk_damage import Image
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.boot_note import NAME as BOOT
-from timermq.timerstore.disk_damage import Image
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.seal_reader import remove_seals
 
 LOG = f"commitlog/{0:020d}"

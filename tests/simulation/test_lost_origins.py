@@ -19,9 +19,9 @@ from simulation.staged_service import (
 )
 from timermq.pipeline import TIMER_TOPIC
 from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
-from timermq.pipeline.upkeep.store_repair import RepairReport
-from timermq.timerstore.disk_damage import read_image
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.repair.store_repair import RepairReport
+from timermq.simulator.disks.disk_damage import read_image
+from timermq.simulator.disks.memory_disk import MemoryDisk
 
 
 async def records_of_a_move(

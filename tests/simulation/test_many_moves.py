@@ -13,7 +13,7 @@ from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.cancel import key_records
 from timermq.pipeline.cancel.cancel_verdict import CancelError, Verdict, Wanted
 from timermq.pipeline.cancel.cancellation import CancelResult
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 
 MOVES = 100

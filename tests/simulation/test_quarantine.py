@@ -35,7 +35,7 @@ from timermq.pipeline.quarantine.quarantine_record import Entry, State
 from timermq.pipeline.quarantine.quarantine_release import Verdict
 from timermq.pipeline.records.system_topics import QUARANTINE_TOPIC, TIMER_TOPIC
 from timermq.pipeline.records.undeliverable import Reason, TimerRecordError, Undeliverable
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.record_layout import BODY_AT
 from timermq.timerstore.seal_page import SECTOR_SIZE

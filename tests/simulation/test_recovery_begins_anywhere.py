@@ -21,11 +21,11 @@ from simulation.staged_service import ROOT, SMALL_FILES, arrivals, delete_of, ru
 from timermq.pipeline import TimerMessageStore, TimerOptions
 from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.timer_record import DELETE, DELETE_ORDER, ORDER, TIMER_TOPIC
+from timermq.simulator.disks.disk_damage import read_image, write_image
+from timermq.simulator.disks.fault_plan import TAKING_SPACE, Fault, FaultRule, FaultRules
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import UNIT
-from timermq.timerstore.disk_damage import read_image, write_image
-from timermq.timerstore.fault_plan import TAKING_SPACE, Fault, FaultRule, FaultRules
-from timermq.timerstore.faulty_disk import FaultyDisk
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find

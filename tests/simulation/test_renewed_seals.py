@@ -22,11 +22,11 @@ from damaged_stores import (
 )
 from fakes import START_MS
 from simulation.staged_service import ROOT, SMALL_FILES, running
-from timermq.pipeline.upkeep.aside import NoRoomError
-from timermq.timerstore.disk_damage import read_image
-from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules
-from timermq.timerstore.faulty_disk import FaultyDisk
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.repair.aside import NoRoomError
+from timermq.simulator.disks.disk_damage import read_image
+from timermq.simulator.disks.fault_plan import Fault, FaultRule, FaultRules
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import decode_record

@@ -11,10 +11,10 @@ from trio.testing import MockClock
 from damaged_stores import checked, damage_of, flip_bit, on_disk, repair, serve_on, small_image
 from simulation.staged_service import ROOT, SMALL_FILES, SMALL_WHEEL
 from timermq.pipeline.offline_store import open_offline
-from timermq.pipeline.upkeep.finding import Step
+from timermq.repair.finding import Step
+from timermq.simulator.disks.disk_damage import Image
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import TimerCheckpoint
-from timermq.timerstore.disk_damage import Image
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.seal_page import SECTOR_SIZE
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 

@@ -13,15 +13,15 @@ import attrs
 import pytest
 import trio
 
-from timermq.cli.check_history.broken import Rule
-from timermq.cli.simulate.draw import draw_scenario
-from timermq.cli.simulate.far_steps import SIZES_MS
-from timermq.cli.simulate.recovery_rows import ROWS
-from timermq.cli.simulate.run import simulate
-from timermq.cli.simulate.scenario import FaultKind
-from timermq.cli.simulate.staged_time import StagedTime
-from timermq.cli.simulate.world import Outcome, World
 from timermq.client.history import Ack, Deliver, End, Refused
+from timermq.simulator.draw import draw_scenario
+from timermq.simulator.far_steps import SIZES_MS
+from timermq.simulator.recovery_rows import ROWS
+from timermq.simulator.rules.broken import Rule
+from timermq.simulator.run import simulate
+from timermq.simulator.scenario import FaultKind
+from timermq.simulator.staged.staged_time import StagedTime
+from timermq.simulator.world import Outcome, World
 
 DAYS = 0.2
 """As long as one burst."""

@@ -9,8 +9,8 @@ import trio.testing
 
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import QUIET_FILES, ROOT, SMALL_WHEEL, arrivals, running, timed
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import TimerCheckpoint
-from timermq.timerstore.memory_disk import MemoryDisk
 
 WHEEL = attrs.evolve(SMALL_WHEEL, timer_roll_window_slot=6)
 SLOT_MS = START_MS + 5_000

@@ -42,13 +42,13 @@ from simulation.staged_service import (
 )
 from timermq.pipeline import TIMER_TOPIC
 from timermq.pipeline.records.system_topics import OWN_TOPICS
-from timermq.pipeline.upkeep.finding import Invariant, Severity
+from timermq.repair.finding import Invariant, Severity
+from timermq.simulator.disks.disk_damage import Damage, DamageKind, Image, draw_damage, read_image
+from timermq.simulator.disks.fault_plan import Fault, FaultRule, FaultRules
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog.timer_checkpoint import EXTENSION_AT, TimerCheckpoint
-from timermq.timerstore.disk_damage import Damage, DamageKind, Image, draw_damage, read_image
-from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules
-from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.file_family import FileFamily, family_of
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.properties import find
 from timermq.timerstore.queue_unit import UNIT

@@ -23,12 +23,12 @@ from simulation.staged_service import (
 from small_store import read_bodies
 from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.store_scrub import CHANGES_WITHIN_S, HOUR_MS, REST_S, StoreScrub
+from timermq.simulator.disks.fault_plan import Access, Fault, FaultRule, FaultRules, Operation
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreFailedError
-from timermq.timerstore.fault_plan import Access, Fault, FaultRule, FaultRules, Operation
-from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.file_family import FileFamily
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.seal_scrub import PIECE_SIZE
 
 WAITS_MS = 3_600_000

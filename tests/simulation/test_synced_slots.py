@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from fakes import VirtualClock
 from simulation.staged_service import SYNC_FILES, arrivals, running, timed
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 
 SYNC_SECONDS = 0.005

@@ -21,8 +21,8 @@ from simulation.staged_service import (
     timed,
 )
 from timermq.pipeline import TimerOptions
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.consume_queue import ConsumeQueue
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.put_status import PutStatus
 
 DAY_MS = 86_400_000

@@ -13,10 +13,10 @@ from trio.testing import MockClock
 from fakes import START_MS, VirtualClock
 from simulation.crash_workloads import FILES, WHEEL, Outcome, message
 from simulation.staged_service import ROOT, running
-from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
-from timermq.timerstore.faulty_disk import FaultyDisk
+from timermq.simulator.disks.fault_plan import Fault, FaultRule, FaultRules, Operation
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.file_family import FileFamily
-from timermq.timerstore.memory_disk import MemoryDisk
 
 OPTIONS = attrs.evolve(FILES, clean_resource_interval_ms=600_000)
 """Nothing is removed."""

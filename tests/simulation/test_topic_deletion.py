@@ -18,7 +18,7 @@ from simulation.crash_selection import selected
 from simulation.crash_states import CrashState, CrashStates
 from simulation.crash_workloads import FILES
 from simulation.recording_disk import Noted, Recording, RecordingDisk
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 
 SENT, GONE, ASKED, DELETED, AGAIN = "sent", "gone", "asked", "deleted", "again"
 OLD = [b"old0", b"old1"]

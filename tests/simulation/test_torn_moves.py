@@ -18,9 +18,9 @@ from fakes import START_MS
 from simulation.staged_service import ROOT, SMALL_FILES, SMALL_WHEEL, arrivals, running, timed
 from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.torn_move import is_torn_move
-from timermq.timerstore.disk_damage import read_image
-from timermq.timerstore.memory_disk import MemoryDisk
-from timermq.timerstore.memory_node import SECTOR_SIZE
+from timermq.simulator.disks.disk_damage import read_image
+from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_node import SECTOR_SIZE
 from timermq.timerstore.message import Message
 
 LOG = f"{ROOT}/commitlog/{0:020}"

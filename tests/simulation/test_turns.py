@@ -27,12 +27,12 @@ from simulation.staged_service import (
 from timermq.pipeline import TimerOptions
 from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.delivered_message import DueMessage
-from timermq.pipeline.stages.dequeue_put_message import DequeuePutMessage
 from timermq.pipeline.records.system_topics import OWN_TOPICS
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
+from timermq.pipeline.stages.dequeue_put_message import DequeuePutMessage
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import UNIT
 from timermq.timerstore.consume_queue import ConsumeQueue
-from timermq.timerstore.memory_disk import MemoryDisk
 
 BATCH = 4
 BATCH_MS = 40

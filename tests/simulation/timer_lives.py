@@ -28,7 +28,7 @@ from simulation.staged_service import running, timed
 from small_store import read_bodies
 from timermq.pipeline import TimerMessageStore, TimerOptions
 from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.put_status import PutStatus
 from timermq.timerstore.record import decode_record

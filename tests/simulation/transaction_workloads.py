@@ -29,7 +29,7 @@ from timermq.broker.topic_validator import TRANS_OP_HALF_TOPIC
 from timermq.broker.transactions.half_message import HalfMessage, decode_half, parked
 from timermq.broker.transactions.transaction_check import TransactionCheck
 from timermq.broker.transactions.transactions import Transactions
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import Record, decode_record

@@ -15,9 +15,9 @@ from pathlib import Path
 import attrs
 import trio
 
-from timermq.cli.check_history.check import Report, check
 from timermq.client.history import Deliver, End, Event, HistoryWriter, read_history
 from timermq.client.wall_clock import now_ms
+from timermq.simulator.rules.check import Report, check
 
 from .cleaning import Ageing, Cleaned
 from .load import CPP_TOPIC, Load, Target

@@ -18,8 +18,8 @@ from soak.cleaning import (
 )
 from soak.episode import NotDrainedError, judge
 from story import Story
-from timermq.cli.check_history.broken import Rule
 from timermq.client.history import HistoryWriter
+from timermq.simulator.rules.broken import Rule
 
 DUE_MS = 5_000
 

@@ -21,8 +21,8 @@ from simulation.staged_service import (
 from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
-from timermq.timerstore.disk_damage import Image, read_image
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.disk_damage import Image, read_image
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.store_options import StoreOptions
 

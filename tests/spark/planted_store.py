@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from simulation.staged_service import QUIET_FILES, ROOT, SMALL_WHEEL
 from timermq.pipeline.records.timer_record import DELETE
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import UNIT
 from timermq.timerlog.segment import units_in
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.queue_unit import UNIT as QUEUE_UNIT
 from timermq.timerstore.record import decode_record, record_properties

@@ -18,8 +18,8 @@ from simulation.staged_service import ROOT, SMALL_FILES, running
 from timermq.pipeline.spark import SparkJobError, read_table
 from timermq.pipeline.spark.archive.book import About, Book
 from timermq.pipeline.spark.jobs.archive import archive, messages, write_by_day
-from timermq.timerstore.disk_damage import Image, read_image, write_image
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.disk_damage import Image, read_image, write_image
+from timermq.simulator.disks.memory_disk import MemoryDisk
 
 DELIVERED = About("delivered", internal=False)
 

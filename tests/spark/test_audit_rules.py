@@ -13,14 +13,14 @@ from golden_stores import GoldenStores
 from simulation.staged_service import QUIET_FILES, ROOT, delete_of, running, stored_delete, timed
 from spark.audited_stores import put, written
 from spark.planted_store import SEGMENT_UNITS, Plant
-from timermq.pipeline.records.already_done import origin_of
 from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.records.already_done import origin_of
 from timermq.pipeline.spark import SparkJobError, StoreView, read_table
 from timermq.pipeline.spark.jobs.audit import Audit, audit, audit_on, passes
 from timermq.pipeline.spark.store_view import life_of
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import MAGIC_DELETE, UNIT
 from timermq.timerlog.unit import MAGIC_DEFAULT
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.queue_unit import UNIT as QUEUE_UNIT

@@ -15,7 +15,7 @@ from timermq.pipeline.spark import read_table
 from timermq.pipeline.spark.jobs.archive import ArchiveReport, archive
 from timermq.pipeline.spark.jobs.audit import audit
 from timermq.pipeline.spark.jobs.rebuild import rebuild
-from timermq.pipeline.spark.registration import SOURCES
+from timermq.pipeline.spark.tables.registration import SOURCES
 
 
 @pytest.fixture(scope="module", params=["a broker was here", "a folder alone"])

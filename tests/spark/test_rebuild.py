@@ -23,15 +23,15 @@ from simulation.staged_service import (
     running,
 )
 from timermq.pipeline import TIMER_TOPIC
+from timermq.pipeline.records.system_topics import OWN_TOPICS
 from timermq.pipeline.spark import SparkJobError, cause_of
 from timermq.pipeline.spark.jobs.audit import audit
 from timermq.pipeline.spark.jobs.rebuild import STAGE, RebuildReport, rebuild
-from timermq.pipeline.records.system_topics import OWN_TOPICS
 from timermq.pipeline.state.timer_options import TimerOptions
-from timermq.pipeline.upkeep.store_check import CheckedStore
-from timermq.timerstore.disk_damage import Image, read_image, write_image
+from timermq.repair.store_check import CheckedStore
+from timermq.simulator.disks.disk_damage import Image, read_image, write_image
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.errors import StoreLockedError
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_lock import StoreLock
 from timermq.timerstore.store_options import StoreOptions

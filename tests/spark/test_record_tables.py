@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from golden_stores import GoldenStores
 from timermq.pipeline.spark import cause_of, read_table
-from timermq.pipeline.spark.delivered_table import DeliveredReader
-from timermq.pipeline.spark.pending_table import OF_UNITS, PendingReader
+from timermq.pipeline.spark.tables.delivered_table import DeliveredReader
+from timermq.pipeline.spark.tables.pending_table import OF_UNITS, PendingReader
 from unit.pipeline.spark.store_directories import Row, crashed_directory, rows_of
 from unit.pipeline.spark.test_log_stream import BODIES, grow
 

@@ -17,7 +17,7 @@ from golden_stores import GoldenStores
 from timermq.cli import main
 from timermq.pipeline.spark.jobs.report import report
 from timermq.pipeline.spark.jobs.report_summary import Summary, summary
-from timermq.timerstore.disk_damage import write_image
+from timermq.simulator.disks.disk_damage import write_image
 from timermq.timerstore.os_disk import OsDisk
 
 README = Path(__file__).parents[2] / "README.md"

@@ -34,11 +34,11 @@ from timermq.broker.transactions.transactions import Transactions
 from timermq.pipeline import TimerOptions
 from timermq.pipeline.spark import read_table
 from timermq.pipeline.spark.jobs.audit import audit
-from timermq.pipeline.upkeep.finding import Invariant
-from timermq.pipeline.upkeep.store_check import CheckedStore
-from timermq.timerstore.disk_damage import DamageKind, Image, draw_damage, read_image
+from timermq.repair.finding import Invariant
+from timermq.repair.store_check import CheckedStore
+from timermq.simulator.disks.disk_damage import DamageKind, Image, draw_damage, read_image
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.file_family import FileFamily
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.os_disk import OsDisk
 

@@ -26,8 +26,8 @@ import trio
 
 from timermq.pipeline.clock.clock import Clock, WatchedClock, trio_time_ms
 from timermq.pipeline.records.system_topics import OWN_TOPICS
-from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.message_store import MessageStore

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import attrs
 import trio
 
-from timermq.pipeline.clock.clock import WatchedClock
 from timermq.pipeline.admission.delay_level import DelayLevels
+from timermq.pipeline.clock.clock import WatchedClock
 from timermq.pipeline.timer_message_store import TimerMessageStore
 
 from .admin.broker_rates import BrokerRates, Totals

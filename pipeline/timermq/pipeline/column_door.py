@@ -16,10 +16,10 @@ from timermq.timerstore.byte_rows import Rows, digits_of, numbers_in, rows_like
 from timermq.timerstore.message_columns import MessageColumns, StoredColumns
 
 from .admission.admission import Admitted
-from .timer_message_store import TimerMessageStore
 from .admission.timer_put_result import TimerPutColumns, TimerPutResult, accepted
-from .records.timer_record import DELIVER, MS_DIGITS, OUT_SIZE, TIMER_TOPIC, timer_tail
 from .admission.usual_request import TIMER, are_usual, is_unusual, request_at
+from .records.timer_record import DELIVER, MS_DIGITS, OUT_SIZE, TIMER_TOPIC, timer_tail
+from .timer_message_store import TimerMessageStore
 
 DIGITS_MAX = 15
 """Numbers of so many digits are no overflow, even as seconds."""

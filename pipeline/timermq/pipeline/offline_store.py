@@ -21,14 +21,14 @@ from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 from timermq.timerstore.record import record_properties, record_topic
 from timermq.timerstore.store_options import StoreOptions
 
+from .cancel.pending import PendingTimer, PendingTimers
 from .clock.clock import SystemClock
 from .levels.level_outlook import level_outlooks
-from .cancel.pending import PendingTimer, PendingTimers
 from .quarantine.quarantine import Quarantine
-from .state.timer_counts import TimerCounts
 from .recovery.timer_files import TimerFiles
-from .state.timer_options import TimerOptions
 from .recovery.timer_recovery import Recovered, recover
+from .state.timer_counts import TimerCounts
+from .state.timer_options import TimerOptions
 
 
 @attrs.frozen(kw_only=True)

@@ -33,30 +33,30 @@ from timermq.timerstore.seal_page import SECTOR_SIZE
 from timermq.wheel import Slots
 
 from .admission.admission import Admitted, Refusal, TimerAdmission
+from .admission.flow_control import FlowControl
+from .admission.timer_put_result import TimerPutResult, accepted, refused
 from .cancel.cancellation import Cancellation
+from .cancel.pending import PendingTimers
 from .clock.clock import Clock
+from .levels.level_takeover import LevelTakeover
+from .quarantine.quarantine import Quarantine
+from .quarantine.quarantine_release import QuarantineRelease
+from .records.timer_record import TIMER_TOPIC
+from .recovery.needed_records import needed_from
+from .recovery.timer_files import TimerFiles
+from .recovery.timer_flush import TimerFlush
+from .recovery.timer_recovery import recover
 from .stages.dequeue_get import DequeueGet
 from .stages.dequeue_get_message import DequeueGetMessage
 from .stages.dequeue_put_message import DequeuePutMessage
 from .stages.enqueue_get import EnqueueGet
 from .stages.enqueue_put import EnqueuePut
-from .admission.flow_control import FlowControl
-from .levels.level_takeover import LevelTakeover
-from .recovery.needed_records import needed_from
 from .stages.open_slots import OpenSlots
-from .cancel.pending import PendingTimers
-from .quarantine.quarantine import Quarantine
-from .quarantine.quarantine_release import QuarantineRelease
-from .store_scrub import StoreScrub
-from .state.timer_counts import LATENESS_BOUNDS_MS, TimerCounts, TimerStatistics
-from .recovery.timer_files import TimerFiles
-from .recovery.timer_flush import TimerFlush
-from .state.timer_options import TimerOptions
-from .admission.timer_put_result import TimerPutResult, accepted, refused
-from .records.timer_record import TIMER_TOPIC
-from .recovery.timer_recovery import recover
 from .stages.timer_request import DeliverBatch, DequeueBatch, EnqueueBatch, ReadMark
+from .state.timer_counts import LATENESS_BOUNDS_MS, TimerCounts, TimerStatistics
+from .state.timer_options import TimerOptions
 from .state.timer_state import TimerState
+from .store_scrub import StoreScrub
 
 ENQUEUE_CHANNEL_BATCHES = 2
 """Batches between stages 1 and 2: one being worked on, one ready."""

@@ -21,8 +21,8 @@ from timermq.pipeline.spark.jobs.archive import archive
 from timermq.pipeline.spark.jobs.audit import audit
 from timermq.pipeline.spark.jobs.rebuild import rebuild
 from timermq.pipeline.spark.jobs.report import report
-from timermq.pipeline.spark.registration import SOURCES
 from timermq.pipeline.spark.sink.sink_options import NAME
+from timermq.pipeline.spark.tables.registration import SOURCES
 
 TOPIC = "Digests"
 ROWS = 100

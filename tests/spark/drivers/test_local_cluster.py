@@ -17,7 +17,7 @@ from golden_stores import GoldenStores
 from interop.serving import Broker
 from spark.drivers.digests import ROWS, TOPIC, digests
 from spark.waiting import waiting_keys
-from timermq.pipeline.spark.registration import SOURCES
+from timermq.pipeline.spark.tables.registration import SOURCES
 
 SECONDS_MAX = 240
 """The other processes take so long at most."""

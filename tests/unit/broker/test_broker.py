@@ -21,8 +21,8 @@ from broker_rig import (
 from fakes import VirtualClock
 from timermq.broker.broker import Broker
 from timermq.remoting import Command
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.config_file import load_json
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.record import decode_record
 from timermq.timerstore.store_options import FlushDiskType

@@ -12,12 +12,12 @@ from timermq.broker.config_table import ConfigSaver
 from timermq.broker.consumer_offset import ConsumerOffsetTable
 from timermq.broker.refusal import RefusedError
 from timermq.broker.topic_config import TopicConfigTable
+from timermq.simulator.disks.fault_plan import TAKING_SPACE, Fault, FaultRule, FaultRules, Operation
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.config_file import load_json
 from timermq.timerstore.disk import Disk
-from timermq.timerstore.fault_plan import TAKING_SPACE, Fault, FaultRule, FaultRules, Operation
-from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.file_family import FileFamily
-from timermq.timerstore.memory_disk import MemoryDisk
 
 TOPICS = f"{ROOT}/config/topics.json"
 OFFSETS = f"{ROOT}/config/consumerOffset.json"

@@ -24,13 +24,13 @@ from timermq.broker.names.kv_config import KvConfigTable
 from timermq.broker.subscription_group import SubscriptionGroupTable
 from timermq.broker.topic_config import TopicConfigTable
 from timermq.remoting.queue_json import MessageQueue
+from timermq.simulator.disks.disk_damage import Image, read_image, write_image
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.config_file import fastjson
 from timermq.timerstore.config_seal import UnsealedBitError
 from timermq.timerstore.disk import Disk
-from timermq.timerstore.disk_damage import Image, read_image, write_image
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.flipped_bit import mended
-from timermq.timerstore.memory_disk import MemoryDisk
 
 SAVED_MS, LATER_MS = 1_700_000_000_000, 1_700_000_500_000
 REFUSED = (StoreFormatError, ConfigTableError, UnsealedBitError)

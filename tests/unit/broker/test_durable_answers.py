@@ -8,7 +8,7 @@ from broker_rig import STORE, RecordingSession, open_broker
 from fakes import VirtualClock
 from timermq.broker.durable_answers import DurableAnswers, UnflushedAnswer
 from timermq.remoting import Command, ResponseCode
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.store_options import FlushDiskType

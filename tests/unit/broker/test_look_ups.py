@@ -15,8 +15,8 @@ from timermq.broker.broker import Broker
 from timermq.broker.look_ups import INDEX_WAIT_S
 from timermq.pipeline import encode_handle
 from timermq.remoting import Command
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.index_follower import LOOK_UP_LAG_MAX, IndexFollower
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.message_store import MessageStore
 

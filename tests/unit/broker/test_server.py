@@ -15,7 +15,7 @@ from timermq.broker.server import bind
 from timermq.pipeline import SystemClock
 from timermq.remoting import Command
 from timermq.remoting.connection import FrameConnection, Received
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 
 
 @asynccontextmanager

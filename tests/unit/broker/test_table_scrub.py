@@ -11,8 +11,8 @@ from trio.testing import MockClock
 from broker_rig import ROOT
 from fakes import START_MS
 from timermq.broker.config_table import ConfigSaver
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.config_seal import load_seals
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.scrub import Scrub, ScrubStatistics
 from timermq.timerstore.scrub_note import ScrubNote
 from timermq.timerstore.table_scrub import TableScrub

@@ -13,9 +13,9 @@ from broker_rig import BROKER, ROOT, STORE, TIMER
 from fakes import VirtualClock
 from timermq.broker.broker import Broker
 from timermq.cli.serve import open_with_room, tell_of_others
-from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
-from timermq.timerstore.faulty_disk import FaultyDisk
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.fault_plan import Fault, FaultRule, FaultRules, Operation
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 
 
 class Start:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from timer_units import SEGMENT_SIZE, append_units
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import NO_POS, UNIT, ChainError, TimerLog, UnitChunk
-from timermq.timerstore.memory_disk import MemoryDisk
 
 DIRECTORY = "/store/timerlog"
 FIRST = f"{DIRECTORY}/{0:020d}"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from timer_units import SEGMENT_SIZE, append_units
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import TimerLog
 from timermq.timerlog.log_end import CLEAR_SIZE, clear_behind, find_end
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
-from timermq.timerstore.memory_disk import MemoryDisk
 
 DIRECTORY = "/store/timerlog"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import CheckpointExtension, TimerCheckpoint
 from timermq.timerlog.timer_checkpoint import CHECKPOINT, EXTENSION_AT, PAGE_SIZE
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.memory_disk import MemoryDisk
 
 PATH = "/store/config/timercheck"
 GOLDEN = bytes.fromhex(

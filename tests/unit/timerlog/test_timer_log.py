@@ -10,12 +10,12 @@ import pytest
 import trio
 
 from timer_units import SEGMENT_SIZE, append_units, make_units
+from timermq.simulator.disks.memory_disk import MemoryDisk, MemoryFile
 from timermq.timerlog import TimerLog
 from timermq.timerlog.segment import CHUNK_COUNT
 from timermq.timerlog.timer_log import NEAR_SIZE
 from timermq.timerlog.unit import BLANK, UNIT
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.memory_disk import MemoryDisk, MemoryFile
 
 DIRECTORY = "/store/timerlog"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import TimerMetrics, timer_metrics
 from timermq.timerstore.java_hash import java_hash
-from timermq.timerstore.memory_disk import MemoryDisk
 
 PATH = "/store/config/timermetrics"
 GOLDEN = (

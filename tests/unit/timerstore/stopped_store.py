@@ -11,7 +11,7 @@ from small_store import (
     open_store,
     put_bodies,
 )
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 

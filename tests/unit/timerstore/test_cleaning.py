@@ -12,10 +12,10 @@ from trio.testing import MockClock
 
 from fakes import ManualClock
 from small_store import SEGMENT_SIZE, message, open_store, put_bodies, read_bodies, small_options
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.cleaning import HOUR_MS
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.consume_queue_table import CLEANED_COUNT
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.put_status import PutStatus
 

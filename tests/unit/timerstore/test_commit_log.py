@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from small_store import HOST, SEGMENT_SIZE, message
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.commit_log import CommitLog, LogWrite
 from timermq.timerstore.errors import StoreFailedError, StoreFormatError
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.record import blank_record, encode_record
 from timermq.timerstore.record_check import CheckKind
 

@@ -7,11 +7,11 @@ from random import Random
 import pytest
 import trio
 
+from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_node import BLOCK_SIZE
 from timermq.timerstore import config_file
 from timermq.timerstore.config_file import DataVersion, load_json, save_json, save_json_now
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.memory_disk import MemoryDisk
-from timermq.timerstore.memory_node import BLOCK_SIZE
 
 PATH = "/store/config/x.json"
 

@@ -6,11 +6,11 @@ from contextlib import suppress
 
 import pytest
 
+from timermq.simulator.disks.fault_plan import FaultRule, FaultRules, Operation
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.config_file import read_bytes
 from timermq.timerstore.config_seal import save_sealed_now, sealed_bytes
-from timermq.timerstore.fault_plan import FaultRule, FaultRules, Operation
-from timermq.timerstore.faulty_disk import FaultyDisk
-from timermq.timerstore.memory_disk import MemoryDisk
 
 ROOT = "/store"
 PATH = f"{ROOT}/config/a.json"

@@ -8,9 +8,9 @@ import mmap
 import pytest
 import trio
 
+from timermq.simulator.disks.memory_disk import MemoryDisk, MemoryFile
 from timermq.timerstore.consume_queue import ConsumeQueue, QueueGapError
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.memory_disk import MemoryDisk, MemoryFile
 from timermq.timerstore.queue_unit import FILLER, UNIT
 
 DIRECTORY = "/store/consumequeue/T/0"

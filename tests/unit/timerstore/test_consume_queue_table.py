@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import trio
 
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.consume_queue_table import ConsumeQueueTable
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.queue_unit import UNIT
 
 

@@ -9,11 +9,11 @@ import trio
 
 from fakes import ManualClock
 from small_store import ROOT, message, open_store, small_options
+from timermq.simulator.disks.fault_plan import Fault, FaultRule, FaultRules, Operation
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.disk import Disk
-from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
-from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.index_layout import HEADER
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import decode_record
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.config_file import DataVersion, save_json_now
 from timermq.timerstore.delay_offset import PATH, DelayOffsets
-from timermq.timerstore.memory_disk import MemoryDisk
 
 ROOT = "/store"
 JAVAS = """{

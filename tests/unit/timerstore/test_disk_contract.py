@@ -12,11 +12,11 @@ import pytest
 import trio
 
 from simulation.recording_disk import Recording, RecordingDisk
-from timermq.cli.simulate.process_disk import ProcessDisk
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.simulator.process_disk import ProcessDisk
 from timermq.timerstore.disk import Disk, File
 from timermq.timerstore.errors import StoreLockedError
-from timermq.timerstore.faulty_disk import FaultyDisk
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.os_disk import OsDisk
 
 EPOCH_2020_MS = 1_577_836_800_000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.consume_queue import ConsumeQueue, QueueUnits
 from timermq.timerstore.consume_queue_table import ConsumeQueueTable
 from timermq.timerstore.dispatch import DispatchBatch, Dispatcher, unit_tags_code
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.queue_unit import UNIT
 
 RED = 112785

@@ -7,11 +7,11 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from small_store import SEGMENT_SIZE
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.commit_log import CommitLog, LogWrite
 from timermq.timerstore.disk import File
 from timermq.timerstore.errors import StoreFailedError
 from timermq.timerstore.group_commit import GroupCommit
-from timermq.timerstore.memory_disk import MemoryDisk
 
 
 class SlowDisk(MemoryDisk):

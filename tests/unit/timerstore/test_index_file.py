@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from golden_vectors import INDEX_ENTRY, INDEX_HEADER
+from timermq.simulator.disks.memory_disk import MemoryDisk, MemoryFile
 from timermq.timerstore import index_file
 from timermq.timerstore.disk import File
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.index_file import CutWalkError, IndexFile
 from timermq.timerstore.index_layout import ENTRY, HEADER, IndexHeader, key_hash
-from timermq.timerstore.memory_disk import MemoryDisk, MemoryFile
 
 PATH = "/index/20231114221320123"
 STORE_MS = 1_700_000_000_123

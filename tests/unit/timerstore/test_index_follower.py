@@ -10,6 +10,7 @@ import trio
 
 from fakes import ManualClock
 from small_store import ROOT, message, open_store, put_bodies, small_options
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.index_follower import (
     FRESH_COUNT_MAX,
     FRESH_SIZE_MAX,
@@ -20,7 +21,6 @@ from timermq.timerstore.index_follower import (
 )
 from timermq.timerstore.index_keys import FreshRecords, keys_in
 from timermq.timerstore.index_layout import HEADER
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import SysFlag
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import decode_record

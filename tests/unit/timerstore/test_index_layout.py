@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from golden_vectors import INDEX_ENTRY, INDEX_HEADER
+from timermq.simulator.disks.memory_disk import MemoryDisk, MemoryFile
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.index_layout import (
     ENTRY,
@@ -14,7 +15,6 @@ from timermq.timerstore.index_layout import (
     key_hashes,
     read_header,
 )
-from timermq.timerstore.memory_disk import MemoryDisk, MemoryFile
 
 GOLDEN = IndexHeader(
     begin_timestamp=1_700_000_000_123,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from timermq.simulator.disks.memory_disk import MemoryDisk, MemoryFile
 from timermq.timerstore import index_recovery
 from timermq.timerstore.index_layout import ENTRY, HEADER, IndexHeader, file_size
 from timermq.timerstore.index_recovery import recover_slots
-from timermq.timerstore.memory_disk import MemoryDisk, MemoryFile
 
 SLOTS = 4
 ENTRIES = [(4, 10, 0, 0), (5, 20, 0, 0), (8, 20, 1, 1), (9, 30, 2, 2)]

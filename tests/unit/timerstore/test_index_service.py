@@ -9,12 +9,12 @@ import trio
 
 from fakes import START_MS, ManualClock
 from index_entries import IndexEntry, add_batch
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore import index_file, index_service
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.index_file import CutWalkError
 from timermq.timerstore.index_layout import file_size
 from timermq.timerstore.index_service import QUERY_COUNT_MAX, IndexService
-from timermq.timerstore.memory_disk import MemoryDisk
 
 DIRECTORY = "/store/index"
 FOREVER_MS = 1 << 60

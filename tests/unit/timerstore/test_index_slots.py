@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from timermq.simulator.disks.memory_disk import MemoryDisk, MemoryFile
 from timermq.timerstore.index_slots import PAGE_SLOTS, RUN_PAGES_MAX, SlotTable
-from timermq.timerstore.memory_disk import MemoryDisk, MemoryFile
 
 
 def slots(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from small_store import HOST, SEGMENT_SIZE, message
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.commit_log import CommitLog, LogWrite
 from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.log_reading import LogReading
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.record import blank_record, encode_record
 from timermq.timerstore.record_layout import MAGIC_AT, PHY_OFFSET_AT
 

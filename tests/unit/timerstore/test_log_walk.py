@@ -9,8 +9,8 @@ import pytest
 import trio
 
 from small_store import ROOT, message, put_bodies, read_bodies
+from timermq.simulator.disks.memory_node import SECTOR_SIZE
 from timermq.timerstore.boot_note import NAME
-from timermq.timerstore.memory_node import SECTOR_SIZE
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 from unit.timerstore.stopped_store import BODIES, POSITIONS, RECORD_SIZE, Rig

@@ -8,8 +8,8 @@ import pytest
 import trio
 
 from small_store import ROOT, SEGMENT_SIZE, message, open_store, put_bodies, read_bodies
-from timermq.timerstore.fault_plan import FaultRule, FaultRules, Operation
-from timermq.timerstore.faulty_disk import FaultyDisk
+from timermq.simulator.disks.fault_plan import FaultRule, FaultRules, Operation
+from timermq.simulator.disks.faulty_disk import FaultyDisk
 from timermq.timerstore.lost_places import LostPlaces
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.queue_unit import LOST_SIZE, UNIT

@@ -7,12 +7,12 @@ import errno
 import pytest
 import trio
 
+from timermq.simulator.disks.fault_plan import Fault, FaultRule, FaultRules, Operation
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_node import BLOCK_SIZE
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
-from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
-from timermq.timerstore.memory_disk import MemoryDisk
-from timermq.timerstore.memory_node import BLOCK_SIZE
 
 LOG = "/store/log"
 

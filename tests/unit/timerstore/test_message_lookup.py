@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from small_store import ROOT, open_store
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.message_lookup import look_message_by_offset
 from timermq.timerstore.message_store import MessageStore

@@ -16,12 +16,12 @@ from small_store import (
     put_bodies,
     read_bodies,
 )
+from timermq.simulator.disks.fault_plan import TAKING_SPACE, Fault, FaultRule, FaultRules, Operation
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.errors import StoreFailedError, StoreLockedError
-from timermq.timerstore.fault_plan import TAKING_SPACE, Fault, FaultRule, FaultRules, Operation
-from timermq.timerstore.faulty_disk import FaultyDisk
 from timermq.timerstore.file_family import FileFamily
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.put_status import PutStatus
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 

@@ -18,9 +18,9 @@ from small_store import (
     put_bodies,
     small_options,
 )
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.get_result import GetResult, GetStatus
 from timermq.timerstore.java_hash import tags_code
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.old_bytes import OldBytes
 from timermq.timerstore.queue_reader import FILTERED_RECORDS_MAX, TagsFilter

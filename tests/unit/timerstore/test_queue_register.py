@@ -6,10 +6,10 @@ import errno
 
 import pytest
 
+from timermq.simulator.disks.fault_plan import Fault, FaultRule, FaultRules, Operation
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.consume_queue_table import ConsumeQueueTable
-from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
-from timermq.timerstore.faulty_disk import FaultyDisk
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.queue_register import QueueRegister
 from timermq.timerstore.queue_unit import UNIT
 

@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 
 from small_store import HOST, SEGMENT_SIZE, message, small_options
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.consume_queue_table import ConsumeQueueTable
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message, SysFlag
 from timermq.timerstore.put_status import PutStatus
 from timermq.timerstore.queue_unit import UNIT

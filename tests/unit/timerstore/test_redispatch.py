@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from small_store import HOST, message
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.commit_log import CommitLog, LogWrite
 from timermq.timerstore.consume_queue import ConsumeQueue, QueueGapError
 from timermq.timerstore.consume_queue_table import ConsumeQueueTable
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import SysFlag
 from timermq.timerstore.record import encode_record
 from timermq.timerstore.redispatch import Redispatch

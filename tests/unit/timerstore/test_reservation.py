@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_node import BLOCK_SIZE
 from timermq.timerstore.commit_log import CommitLog, LogWrite
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
-from timermq.timerstore.memory_disk import MemoryDisk
-from timermq.timerstore.memory_node import BLOCK_SIZE
 from timermq.timerstore.os_disk import OsDisk
 
 CHILD = Path(__file__).with_name("reserving_child.py")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from golden_stores import GoldenStores
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_checkpoint import PAGE_SIZE, StoreCheckpoint
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from small_store import ROOT, open_store, small_options
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.store_files import StoreFiles, checkpoint_path
 
 

@@ -11,10 +11,10 @@ from trio.testing import MockClock
 
 from fakes import START_MS, VirtualClock
 from small_store import ROOT, SYNC_OPTIONS, message, put_bodies, read_bodies, small_options
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.cleaning import HOUR_MS
 from timermq.timerstore.errors import StoreFailedError
 from timermq.timerstore.index_follower import IndexFollower
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.store_checkpoint import StoreCheckpoint

@@ -17,8 +17,8 @@ from small_store import (
     read_bodies,
     small_options,
 )
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.seal_reader import remove_seals
 from unit.timerstore.stopped_store import BODIES, POSITIONS, RECORD_SIZE, Rig
 

@@ -7,7 +7,7 @@ import trio
 
 from fakes import ManualClock
 from small_store import message, open_store, put_bodies, small_options
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.store_statistics import StoreStatistics
 

@@ -16,7 +16,7 @@ from small_store import (
     read_bodies,
     small_options,
 )
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.put_status import PutResult, PutStatus
 from timermq.timerstore.store_options import FlushDiskType

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.consume_queue_table import ConsumeQueueTable
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.record import MAGIC_V1, MAGIC_V2
 from timermq.timerstore.topic_queue import TopicQueueTable, queue_refusal

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.unit_scan import scan_units
 

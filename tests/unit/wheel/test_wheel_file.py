@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from descriptors import open_count
+from timermq.simulator.disks.fault_plan import Fault, FaultRule, FaultRules, Operation
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.fault_plan import Fault, FaultRule, FaultRules, Operation
-from timermq.timerstore.faulty_disk import FaultyDisk
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.os_disk import OsDisk
 from timermq.wheel import TimerWheel
 from timermq.wheel.slot import SLOT, SLOT_DTYPE

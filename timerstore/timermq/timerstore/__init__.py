@@ -1,5 +1,7 @@
 """Files that hold messages: commit log, consume queues, key index, checkpoint, and the disk."""
 
+from timermq.simulator.disks.memory_disk import MemoryDisk as MemoryDisk
+
 from .commit_log import CommitLog as CommitLog
 from .consume_queue import ConsumeQueue as ConsumeQueue
 from .disk import Disk as Disk
@@ -11,7 +13,6 @@ from .errors import StoreLockedError as StoreLockedError
 from .get_result import GetResult as GetResult
 from .get_result import GetStatus as GetStatus
 from .layout import Layout as Layout
-from .memory_disk import MemoryDisk as MemoryDisk
 from .message import Message as Message
 from .message_store import MessageStore as MessageStore
 from .os_disk import OsDisk as OsDisk

@@ -14,8 +14,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from timermq.pipeline.records.timer_record import MS_DIGITS
 from timermq.pipeline.admission.usual_request import OWN_PROPERTIES_SIZE_MAX
+from timermq.pipeline.records.timer_record import MS_DIGITS
 from timermq.remoting.bulk_block import ANY_QUEUE, BulkBlock, BulkColumn
 from timermq.timerstore.byte_rows import Pieces, Rows, digit_counts, digits_of, joined_rows
 from timermq.timerstore.message import Message

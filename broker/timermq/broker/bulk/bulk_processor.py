@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.admission.usual_request import OWN_PROPERTIES_SIZE_MAX
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.bulk import (
     PARTS_MAX,
     AskStatus,

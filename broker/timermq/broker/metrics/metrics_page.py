@@ -14,9 +14,9 @@ from prometheus_client import generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.state.timer_counts import TimerStatistics
 from timermq.pipeline.timer_message_store import TimerMessageStore
-from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.wheel_occupancy import WheelOccupancy
 from timermq.timerstore.message_store import MessageStore
 

@@ -16,10 +16,10 @@ import attrs
 import structlog
 
 from timermq.pipeline.admission.admission import Refusal
-from timermq.pipeline.quarantine.quarantine import HOPELESS
-from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.admission.timer_put_result import TimerPutResult, accepted, refused
+from timermq.pipeline.quarantine.quarantine import HOPELESS
 from timermq.pipeline.records.undeliverable import Reason, Undeliverable
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.message import Message
 from timermq.timerstore.put_status import PutResult

@@ -21,10 +21,10 @@ import attrs
 
 from timermq.pipeline.cancel.cancel_verdict import Wanted
 from timermq.pipeline.cancel.key_records import KeyRecords, RecordSource
+from timermq.pipeline.cancel.waiting_messages import Found, WaitingMessages, names_of
 from timermq.pipeline.quarantine.quarantine import Quarantine
 from timermq.pipeline.quarantine.quarantine_record import State
 from timermq.pipeline.state.timer_options import TimerOptions
-from timermq.pipeline.cancel.waiting_messages import Found, WaitingMessages, names_of
 
 from ..consumer_offset import ConsumerOffsetTable
 from ..transactions.open_transactions import OpenTransactions

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     """Print what was found; 1 when a promise is broken."""
     with session_for(args, "audit") as spark:
         from timermq.pipeline.spark.jobs.audit import audit
-        from timermq.pipeline.spark.written_table import write_mode, write_table
+        from timermq.pipeline.spark.tables.written_table import write_mode, write_table
 
         if args.out:
             write_mode(args.out, store=args.store)  # refused before anything is read

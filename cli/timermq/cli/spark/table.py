@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         options[name] = value
     with session_for(args, f"table {args.table}") as spark:
         from timermq.pipeline.spark import read_table
-        from timermq.pipeline.spark.written_table import write_mode, write_table
+        from timermq.pipeline.spark.tables.written_table import write_mode, write_table
 
         if args.out:
             write_mode(args.out, store=args.store)  # refused before anything is read

@@ -23,13 +23,13 @@ from timermq.timerstore.message import Message
 from timermq.timerstore.properties import find, remove, validate
 from timermq.timerstore.put_status import PutStatus
 
-from .delay_level import DelayLevels
 from ..records.delete_message import deleted_key, found_by_its_target
+from ..records.system_topics import is_trace_topic
+from ..records.timer_record import DELETE, DELIVER, INTERNAL, TIMER_TOPIC, timer_tail
+from ..state.timer_options import TimerOptions
+from .delay_level import DelayLevels
 from .refusal import Refusal as Refusal
 from .refusal import RefusalError, shown
-from ..records.system_topics import is_trace_topic
-from ..state.timer_options import TimerOptions
-from ..records.timer_record import DELETE, DELIVER, INTERNAL, TIMER_TOPIC, timer_tail
 from .usual_request import (
     OWN_PROPERTIES_SIZE_MAX,
     REQUESTS,

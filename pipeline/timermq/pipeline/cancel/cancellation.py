@@ -30,16 +30,13 @@ from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, remove
 from timermq.timerstore.put_status import PutResult
 from timermq.timerstore.record import record_spans
 
-from ..records.already_done import origin_of
-from .cancel_verdict import CancelError, Verdict, Wanted
 from ..clock.clock import Clock
-from ..records.delete_message import delete_message
-from ..records.delivered_message import taken_over
-from ..state.fresh_cancels import FreshCancel
 from ..quarantine.quarantine import PRODUCER, Quarantine
 from ..quarantine.quarantine_record import State
 from ..quarantine.retried_message import check_intact
-from ..state.timer_options import TimerOptions
+from ..records.already_done import origin_of
+from ..records.delete_message import delete_message
+from ..records.delivered_message import taken_over
 from ..records.timer_record import (
     DELETE_SOLE,
     DELIVER,
@@ -48,7 +45,10 @@ from ..records.timer_record import (
     own_properties,
     timer_tail,
 )
+from ..state.fresh_cancels import FreshCancel
+from ..state.timer_options import TimerOptions
 from ..state.timer_state import TimerState
+from .cancel_verdict import CancelError, Verdict, Wanted
 from .waiting_messages import Found, Waiting, WaitingMessages
 
 

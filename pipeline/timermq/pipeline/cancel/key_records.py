@@ -22,8 +22,8 @@ from timermq.timerstore.properties import KEYS_NAME, KEYS_SEPARATOR, find
 from timermq.timerstore.record import record_properties
 
 from ..records.already_done import origin_in
-from .cancel_verdict import too_common
 from ..records.timer_record import DELETE_FOR, DELETE_SOLE, TimerFacts, is_position
+from .cancel_verdict import too_common
 
 RECORDS_MAX = 4096
 """Records that one request looks at: more than a message has that rolls for ten years through

@@ -22,10 +22,10 @@ from timermq.timerstore.properties import KEYS_NAME, TAGS_NAME, UNIQ_KEY_NAME, f
 from timermq.timerstore.record import record_properties
 
 from ..records.already_done import AlreadyDone, pending_key
-from .pending_deletes import Cancelled, PendingDeletes, queued_entries
+from ..records.timer_record import TIMER_TOPIC, TimerRecordError, decode_timer
 from ..recovery.timer_files import TimerFiles
 from ..state.timer_options import TimerOptions
-from ..records.timer_record import TIMER_TOPIC, TimerRecordError, decode_timer
+from .pending_deletes import Cancelled, PendingDeletes, queued_entries
 
 WALK_COUNT = 256
 """Units of a chain read at a time: a page may end in any of them."""

@@ -21,7 +21,6 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import record_properties
 
 from ..records.already_done import AlreadyDone
-from ..recovery.timer_files import TimerFiles
 from ..records.timer_record import (
     TIMER_TOPIC,
     TimerRecordError,
@@ -30,6 +29,7 @@ from ..records.timer_record import (
     key_names,
     order_name,
 )
+from ..recovery.timer_files import TimerFiles
 
 READ_COUNT = 64
 """Records read between two looks at the other tasks: about a millisecond."""

@@ -20,13 +20,10 @@ from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import RecordError, record_properties
 
-from ..records.already_done import origin_in
-from .cancel_verdict import CancelError, Verdict, Wanted, too_common
-from .key_records import KeyRecords, RecordSource, SoleMoves
 from ..quarantine.quarantine import Quarantine
 from ..quarantine.quarantine_record import State
+from ..records.already_done import origin_in
 from ..records.system_topics import LEFT_OUT_TOPIC
-from ..state.timer_options import TimerOptions
 from ..records.timer_record import (
     DELETE_FOR,
     DELETE_ORDER,
@@ -40,6 +37,9 @@ from ..records.timer_record import (
     key_names,
     order_name,
 )
+from ..state.timer_options import TimerOptions
+from .cancel_verdict import CancelError, Verdict, Wanted, too_common
+from .key_records import KeyRecords, RecordSource, SoleMoves
 
 MESSAGES_MAX = 64
 """Messages with one key that are told apart: each costs look-ups, and one that waits a delete."""

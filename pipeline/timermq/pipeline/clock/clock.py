@@ -15,8 +15,8 @@ from typing import Protocol
 import structlog
 import trio
 
-from .clock_watch import ClockEvent, ClockEventKind, ClockStatus, ClockWatch
 from ..state.timer_options import TimerOptions
+from .clock_watch import ClockEvent, ClockEventKind, ClockStatus, ClockWatch
 
 log = structlog.get_logger("timermq.pipeline.clock.clock")
 

@@ -19,9 +19,9 @@ from timermq.timerstore.message_store import MessageStore
 
 from ..records.already_done import AlreadyDone, contains, origin_in
 from ..records.doubts import doubts_of, origins_in
+from ..recovery.timer_recovery import segment_stored_before
 from .level_queues import Entries, LevelQueues
 from .level_record import delivered_name, waiting_name
-from ..recovery.timer_recovery import segment_stored_before
 
 SCAN_COUNT = 1000
 """Records of the log read between two turns of everything else."""

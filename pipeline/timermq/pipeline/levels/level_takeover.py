@@ -28,19 +28,19 @@ from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 
 from ..admission.admission import Refusal, TimerAdmission
-from ..records.already_done import origin_of
 from ..clock.clock import Clock
+from ..quarantine.quarantine import HOPELESS, Quarantine
+from ..records.already_done import origin_of
+from ..records.timer_record import TimerRecordError
+from ..records.undeliverable import Reason, Undeliverable
 from ..stages.dequeue_put_message import STORED
 from ..state.held_up import HeldUp
+from ..state.timer_options import TimerOptions
+from ..state.timer_state import TimerState
 from .level_done import LevelDone, has_begun, scan_start
 from .level_offsets import LevelOffsets
 from .level_queues import Entries, LevelQueues
 from .level_record import left_message, moment_of
-from ..quarantine.quarantine import HOPELESS, Quarantine
-from ..state.timer_options import TimerOptions
-from ..records.timer_record import TimerRecordError
-from ..state.timer_state import TimerState
-from ..records.undeliverable import Reason, Undeliverable
 
 BATCH_COUNT_MAX = 128
 """Messages moved between two turns of everything else: some 5 ms."""

@@ -13,12 +13,12 @@ import attrs
 
 from ..admission.admission import Refusal, TimerAdmission
 from ..clock.clock import Clock
+from ..records.undeliverable import TimerRecordError
+from ..state.timer_options import TimerOptions
+from ..state.timer_state import TimerState
 from .quarantine import Quarantine
 from .quarantine_record import Entry, State
 from .retried_message import retried_message
-from ..state.timer_options import TimerOptions
-from ..state.timer_state import TimerState
-from ..records.undeliverable import TimerRecordError
 
 
 class Verdict(enum.Enum):

@@ -14,7 +14,6 @@ from timermq.timerstore.record_check import CheckKind, check_record
 
 from ..records.already_done import origin_of
 from ..records.delivered_message import taken_over
-from .quarantine_record import Entry
 from ..records.system_topics import destination_fault
 from ..records.timer_record import (
     DELETE,
@@ -25,6 +24,7 @@ from ..records.timer_record import (
     own_properties,
 )
 from ..records.undeliverable import Reason, check_size
+from .quarantine_record import Entry
 
 _STEERING = (*INTERNAL, DELIVER, b"TIMER_DELAY_SEC\x01", b"TIMER_DELAY_MS\x01", b"DELAY\x01")
 

@@ -15,9 +15,9 @@ from timermq.timerlog import MAGIC_DELETE, slot_times
 from timermq.timerlog.unit import Flags, Units
 from timermq.timerstore.message_store import MessageStore
 
-from .timer_files import TimerFiles
 from ..records.timer_record import TIMER_TOPIC
 from ..state.timer_state import TimerState
+from .timer_files import TimerFiles
 
 
 def needed_from(store: MessageStore, files: TimerFiles, state: TimerState) -> int | None:

@@ -26,9 +26,9 @@ from timermq.timerstore.disk import is_for_a_while
 from timermq.timerstore.message_store import MessageStore
 
 from ..clock.clock import Clock
-from .timer_files import TimerFiles
 from ..state.timer_options import TimerOptions
 from ..state.timer_state import TimerState
+from .timer_files import TimerFiles
 
 log = structlog.get_logger("timermq.pipeline.recovery.timer_flush")
 

@@ -15,8 +15,8 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record_check import CheckKind
 from timermq.wheel import Slots
 
-from .link_check import LinkCheck
 from ..records.torn_move import is_torn_move
+from .link_check import LinkCheck
 
 log = structlog.get_logger("timermq.pipeline.recovery.timer_log_repair")
 

@@ -46,11 +46,11 @@ from timermq.timerstore.message_store import MessageStore
 
 from ..records.already_done import AlreadyDone, enqueued_from
 from ..records.done_in_log import done_in_log
+from ..records.timer_record import TIMER_TOPIC
+from ..state.timer_options import TimerOptions
 from .link_check import LinkCheck, slots_fit, slots_show_all
 from .timer_files import TimerFiles
 from .timer_log_repair import cut_bodiless, cut_damaged, cut_false, cut_headless, cut_torn_move
-from ..state.timer_options import TimerOptions
-from ..records.timer_record import TIMER_TOPIC
 
 log = structlog.get_logger("timermq.pipeline.recovery.timer_recovery")
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession as SparkSession
 from .errors import NoSparkError as NoSparkError
 from .errors import SparkJobError as SparkJobError
 from .errors import cause_of as cause_of
-from .registration import read_table as read_table
-from .registration import register as register
 from .session import spark_session as spark_session
 from .store_view import StoreView as StoreView
+from .tables.registration import read_table as read_table
+from .tables.registration import register as register

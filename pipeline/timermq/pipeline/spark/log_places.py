@@ -20,8 +20,8 @@ from timermq.timerstore.record_layout import FIXED_SIZE_V1, MAGIC_AT, MAGIC_V1
 from .file_part import FilePart
 from .options import ReadOptions
 from .record_chunks import Damage, RecordChunk, chunks, damaged, records_in
-from .source import cut
 from .store_view import StoreView
+from .tables.source import cut
 
 WINDOW_BYTES = 1 << 20
 """Bytes that are searched for a record at a time."""

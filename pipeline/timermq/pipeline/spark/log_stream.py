@@ -23,8 +23,8 @@ from .errors import SparkJobError
 from .file_part import FilePart
 from .log_places import LogSpan, log_spans
 from .record_chunks import Damage, chunks
-from .source import TableReader
 from .store_view import StoreView, life_of
+from .tables.source import TableReader
 
 BATCH_BYTES = 1 << 30
 """Bytes of the log in one batch at most; one record at least."""

@@ -10,7 +10,6 @@ from pathlib import Path
 import attrs
 
 from ..state.timer_options import PRECISIONS_MS
-
 from .errors import SparkJobError
 
 INT64_MAX = 2**63 - 1

@@ -14,10 +14,10 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ..records.already_done import AlreadyDone, ForeignKey, contains
-from ..records.timer_record import KEY_MARK, OUT, REAL_TOPIC, ROLL_TIMES, order_name
 from timermq.timerstore.properties import UNIQ_KEY_NAME
 
+from ..records.already_done import AlreadyDone, ForeignKey, contains
+from ..records.timer_record import KEY_MARK, OUT, REAL_TOPIC, ROLL_TIMES, order_name
 from .byte_arrays import Flags, Places, Values, are_in, joined
 from .record_chunks import RecordChunk
 from .timer_arrays import TimerArrays, deleted_names

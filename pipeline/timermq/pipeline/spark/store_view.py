@@ -19,10 +19,7 @@ from pathlib import Path
 
 import attrs
 
-from ..levels.level_queues import count_left
 from timermq.pipeline.offline_store import OfflineStore, open_offline
-from ..recovery.store_sizes import measure
-from ..state.timer_options import TimerOptions
 from timermq.timerlog import TimerCheckpoint
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import no_access
@@ -31,6 +28,9 @@ from timermq.timerstore.store_checkpoint import StoreCheckpoint
 from timermq.timerstore.store_files import checkpoint_path
 from timermq.timerstore.store_options import StoreOptions
 
+from ..levels.level_queues import count_left
+from ..recovery.store_sizes import measure
+from ..state.timer_options import TimerOptions
 from .errors import SparkJobError
 
 

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from timermq.timerstore.java_hash import java_hash
+
 from ..records.system_topics import destination_fault
 from ..records.timer_record import (
     DELETE,
@@ -31,8 +33,6 @@ from ..records.timer_record import (
     TimerRecordError,
     decode_timer,
 )
-from timermq.timerstore.java_hash import java_hash
-
 from .byte_arrays import Flags, Places, Values, distinct, first_of, joined, numbers_in, taken, text
 from .property_arrays import Found
 from .record_chunks import RecordChunk

@@ -31,14 +31,14 @@ from timermq.timerstore.store_options import FlushDiskType
 from timermq.wheel import TimerWheel
 
 from ..clock.clock import Clock
+from ..records.timer_record import TIMER_TOPIC
+from ..state.timer_options import TimerOptions
+from ..state.timer_state import TimerState
 from .lanes import Lanes
 from .open_slot import OpenSlot
 from .open_slots import OpenSlots
 from .sorted_runs import in_order, joined
-from ..state.timer_options import TimerOptions
-from ..records.timer_record import TIMER_TOPIC
 from .timer_request import DequeueBatch, ReadMark, Requests
-from ..state.timer_state import TimerState
 
 Sink = trio.MemorySendChannel[DequeueBatch | ReadMark]
 

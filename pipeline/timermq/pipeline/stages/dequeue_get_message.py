@@ -24,17 +24,17 @@ from timermq.timerstore.record import RecordError, record_properties, record_spa
 from timermq.timerstore.record_block import RecordBlock
 from timermq.timerstore.record_check import has_its_body
 
+from ..quarantine.retried_message import check_intact
 from ..records.left_out import names_of
 from ..records.record_kin import RecordKin
-from ..quarantine.retried_message import check_intact
-from ..state.timer_counts import TimerCounts
-from ..recovery.timer_files import TimerFiles
-from ..state.timer_options import TimerOptions
 from ..records.timer_record import REAL_TOPIC, TimerRecordError, position_name
-from .timer_request import DeliverBatch, DequeueBatch, ReadMark, Requests, undeliverable
-from ..state.timer_state import TimerState
 from ..records.undeliverable import Reason, Undeliverable, check_size
 from ..records.unread_delete import UnreadDelete, unread_among
+from ..recovery.timer_files import TimerFiles
+from ..state.timer_counts import TimerCounts
+from ..state.timer_options import TimerOptions
+from ..state.timer_state import TimerState
+from .timer_request import DeliverBatch, DequeueBatch, ReadMark, Requests, undeliverable
 
 _ROLLED_DELETE = MAGIC_DELETE | MAGIC_ROLL
 

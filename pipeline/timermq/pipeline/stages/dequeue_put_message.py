@@ -30,19 +30,19 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import find
 from timermq.timerstore.put_status import PutResult, PutStatus
 
-from ..records.already_done import origin_of
 from ..clock.clock import Clock
-from ..records.delivered_message import DueMessage, due_message
-from .due_copies import DueCopies, due_copies
-from .early_messages import EarlyMessages
-from ..records.left_out import mark_left_out
 from ..quarantine.quarantine import HOPELESS, Quarantine
+from ..records.already_done import origin_of
+from ..records.delivered_message import DueMessage, due_message
+from ..records.left_out import mark_left_out
+from ..records.timer_record import REAL_TOPIC, TimerRecordError
+from ..records.undeliverable import Reason, Undeliverable
 from ..state.timer_counts import TimerCounts
 from ..state.timer_options import TimerOptions
-from ..records.timer_record import REAL_TOPIC, TimerRecordError
-from .timer_request import DeliverBatch, ReadMark, undeliverable
 from ..state.timer_state import TimerState
-from ..records.undeliverable import Reason, Undeliverable
+from .due_copies import DueCopies, due_copies
+from .early_messages import EarlyMessages
+from .timer_request import DeliverBatch, ReadMark, undeliverable
 
 log = structlog.get_logger("timermq.pipeline.stages.dequeue_put_message")
 

@@ -12,8 +12,8 @@ from timermq.timerstore.record_block import RecordBlock
 
 from ..records.plain_records import read_plain
 from ..records.timer_record import DELETE, TimerFacts
-from .timer_request import EnqueueBatch
 from ..records.undeliverable import Undeliverable
+from .timer_request import EnqueueBatch
 
 
 def plain_batch(

@@ -24,10 +24,7 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record_block import RecordBlock
 
 from ..clock.clock import Clock
-from .enqueue_batch import facts_batch, plain_batch
 from ..records.record_kin import RecordKin
-from ..state.timer_counts import TimerCounts
-from ..state.timer_options import TimerOptions
 from ..records.timer_record import (
     TIMER_TOPIC,
     TimerFacts,
@@ -35,10 +32,13 @@ from ..records.timer_record import (
     decode_present,
     decode_timer,
 )
-from .timer_request import EnqueueBatch
-from ..state.timer_state import TimerState
 from ..records.torn_move import is_torn_move
 from ..records.undeliverable import Reason, Undeliverable
+from ..state.timer_counts import TimerCounts
+from ..state.timer_options import TimerOptions
+from ..state.timer_state import TimerState
+from .enqueue_batch import facts_batch, plain_batch
+from .timer_request import EnqueueBatch
 
 PLAIN_COUNT_MIN = 128
 """Fewer records are read one by one in less time."""

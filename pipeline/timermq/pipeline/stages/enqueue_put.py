@@ -24,14 +24,14 @@ from timermq.timerlog import MAGIC_DELETE, TimerLog, TimerMetrics
 from timermq.timerstore.disk import is_for_a_while
 from timermq.wheel import TimerWheel
 
-from ..clock.clock import Clock
 from ..admission.flow_control import FlowControl
+from ..clock.clock import Clock
 from ..quarantine.quarantine import Quarantine
-from .roll import window_slots
 from ..state.timer_counts import TimerCounts
 from ..state.timer_options import TimerOptions
-from .timer_request import EnqueueBatch
 from ..state.timer_state import TimerState
+from .roll import window_slots
+from .timer_request import EnqueueBatch
 from .timer_units import units_of
 
 log = structlog.get_logger("timermq.pipeline.stages.enqueue_put")

@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, NO_POS, UnitChunk, unpack_exact
 
+from ..records.timer_record import TimerFacts
+from ..records.unread_delete import UnreadDelete
 from .sorted_runs import (
     FIRST_KEY,
     LAST_KEY,
@@ -35,9 +37,7 @@ from .sorted_runs import (
     key_of,
     lanes_in,
 )
-from ..records.timer_record import TimerFacts
 from .timer_request import REQUEST, Requests
-from ..records.unread_delete import UnreadDelete
 
 ASKED_COUNT = 256
 """Records that are read between two checkpoints: some milliseconds. Cold ones were announced, and

@@ -20,15 +20,15 @@ from timermq.timerstore.record import RecordError
 from timermq.wheel import TimerWheel
 
 from ..records.left_out import names_in_delete
-from .open_slot import OpenSlot
 from ..records.record_kin import RecordKin
-from .roll import lands_from
+from ..records.timer_record import TimerFacts, TimerRecordError, decode_present
+from ..records.undeliverable import check_size
 from ..state.timer_counts import TimerCounts
 from ..state.timer_options import TimerOptions
-from ..records.timer_record import TimerFacts, TimerRecordError, decode_present
-from .timer_request import Requests
 from ..state.timer_state import TimerState
-from ..records.undeliverable import check_size
+from .open_slot import OpenSlot
+from .roll import lands_from
+from .timer_request import Requests
 
 WALK_COUNT = 4096
 """Units read between two checkpoints: about a millisecond."""

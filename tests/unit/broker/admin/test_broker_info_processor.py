@@ -11,8 +11,8 @@ import trio.testing
 from broker_rig import STORE, Rig, pull_ext, running_broker
 from fakes import ManualClock
 from left_levels import leave, waiting
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.config_file import save_json_now
-from timermq.timerstore.memory_disk import MemoryDisk
 
 
 async def test_runtime_info() -> None:

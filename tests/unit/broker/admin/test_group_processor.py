@@ -9,8 +9,8 @@ import pytest
 import trio.testing
 
 from broker_rig import BROKER, Rig, as_object, pull_ext, running_broker, send_ext
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.config_file import load_json
-from timermq.timerstore.memory_disk import MemoryDisk
 
 GROUP = {"groupName": "G", "retryMaxTimes": 3, "retryQueueNums": 2, "consumeEnable": False}
 

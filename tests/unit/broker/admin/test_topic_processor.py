@@ -12,8 +12,8 @@ import trio.testing
 
 from broker_rig import BROKER, Peer, Rig, as_object, pull_ext, running_broker, send_ext
 from timermq.remoting import Command
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.config_file import load_json
-from timermq.timerstore.memory_disk import MemoryDisk
 
 TOPIC = {"topic": "T", "readQueueNums": "2", "writeQueueNums": "3", "perm": "6"}
 

@@ -6,7 +6,7 @@ from damaged_stores import flip_bit
 from small_store import ROOT, message, open_store, small_options
 from timermq.broker.bulk.adopted_rows import adopted_rows
 from timermq.broker.bulk.block_rows import ROW_DIGITS
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 
 TAG = b"job-"
 

@@ -12,7 +12,7 @@ from broker_rig import BROKER, ROOT, STORE, TIMER, running_broker
 from bulk_driver import Driver, SignedDriver, refusal_in, small_block
 from signed import write_rules
 from timermq.remoting.bulk import JobState, JobStatus
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.store_options import FlushDiskType
 

@@ -22,9 +22,9 @@ from timermq.broker.options import BrokerOptions
 from timermq.broker.refusal import RefusedError
 from timermq.remoting.bulk import HandOver, JobState, StageBlock
 from timermq.remoting.bulk_block import BulkBlockError
-from timermq.timerstore.disk_damage import read_image
+from timermq.simulator.disks.disk_damage import read_image
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.flipped_bit import mended
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import pack_host
 from timermq.timerstore.message_store import MessageStore
 

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from broker_rig import BROKER, ROOT, RunningBroker, running_broker
 from bulk_driver import Driver, read, refusal_in, small_block
 from timermq.remoting.bulk import AskStatus, HandOver, JobState, JobStatus, OpenJob, bulk_request
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.properties import parse
 from timermq.timerstore.record import Record, decode_record
 

@@ -9,7 +9,7 @@ from trio.testing import MockClock
 from broker_rig import RecordingSession, Rig, running_broker, send_ext
 from timermq.broker.options import BrokerOptions
 from timermq.broker.topic_config import TopicConfig
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 
 Queue = dict[str, object]
 

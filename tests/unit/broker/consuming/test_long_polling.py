@@ -14,8 +14,8 @@ from timermq.broker.consuming.long_polling import RUN_COUNT, HeldPull, LongPolli
 from timermq.broker.costly_requests import REST_SECONDS_MAX, CostlyRequests
 from timermq.broker.pool import Pool
 from timermq.remoting import Command, ResponseCode
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.consume_queue import ConsumeQueue
-from timermq.timerstore.memory_disk import MemoryDisk
 
 
 def make_pull(peer: RecordingSession, opaque: int = 1, topic: str = "T") -> HeldPull:

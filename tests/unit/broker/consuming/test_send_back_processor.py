@@ -21,7 +21,7 @@ from timermq.broker.options import BrokerOptions
 from timermq.broker.topic_config import PERM_READ, TopicConfig
 from timermq.remoting import Command, LanguageCode
 from timermq.remoting.codes import FLAG_ONEWAY
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.record import Record, decode_record
 from timermq.timerstore.store_options import FlushDiskType
 

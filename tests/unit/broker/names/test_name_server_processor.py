@@ -13,8 +13,8 @@ import trio.testing
 from broker_rig import ADDRESS, RecordingSession, Rig, as_object, running_broker
 from timermq.remoting import Command
 from timermq.remoting.registration import RouteVersion, body_crc32, encode_registration
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.config_file import load_json
-from timermq.timerstore.memory_disk import MemoryDisk
 
 OTHER = {
     "brokerName": "broker-b",

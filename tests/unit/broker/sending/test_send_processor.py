@@ -10,8 +10,8 @@ from trio.testing import MockClock
 from broker_rig import ID_PREFIX, STORE, TIMER, Rig, running_broker, send_ext
 from timermq.broker.sending.send_request import RESPONSE_CODES
 from timermq.pipeline import decode_handle
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.errors import StoreFailedError
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.put_status import PutStatus
 from timermq.timerstore.store_options import FlushDiskType
 

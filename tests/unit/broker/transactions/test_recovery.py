@@ -10,7 +10,7 @@ from damaged_stores import flip_bit
 from timermq.broker.broker import Broker
 from timermq.broker.config_table import ConfigSaver
 from timermq.remoting import Command
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.seal_page import SECTOR_SIZE

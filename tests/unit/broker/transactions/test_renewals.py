@@ -10,7 +10,7 @@ from broker_rig import BROKER, STORE, RecordingSession, Rig, commands_in, open_b
 from timermq.broker.broker import Broker
 from timermq.broker.options import BrokerOptions
 from timermq.remoting import Command
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.store_options import StoreOptions
 from transaction_rig import (

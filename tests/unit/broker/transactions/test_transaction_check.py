@@ -14,7 +14,7 @@ from timermq.broker.transactions.half_message import decode_half
 from timermq.broker.transactions.transaction_check import Step, next_step
 from timermq.remoting import Command, LanguageCode
 from timermq.remoting.stored_message import decode_messages
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message, SysFlag, pack_host
 from timermq.timerstore.record import encode_record
 from transaction_rig import (

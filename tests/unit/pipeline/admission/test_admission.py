@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from timermq.pipeline.admission.admission import Admitted, Refusal, TimerAdmission
-from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.message import Message
 from timermq.timerstore.properties import parse
 from timermq.timerstore.put_status import PutStatus

@@ -7,15 +7,15 @@ import pytest
 from fakes import ManualClock
 from left_levels import delivered, leave, waiting
 from simulation.staged_service import HOST, ROOT, SMALL_FILES
+from timermq.pipeline.admission.usual_request import OWN_PROPERTIES_SIZE_MAX
 from timermq.pipeline.levels import level_outlook
-from timermq.pipeline.records.already_done import origin_of
 from timermq.pipeline.levels.level_outlook import LevelOutlook, level_outlooks
 from timermq.pipeline.levels.level_record import HALF_TOPIC
+from timermq.pipeline.records.already_done import origin_of
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.pipeline.state.timer_options import TimerOptions
-from timermq.pipeline.admission.usual_request import OWN_PROPERTIES_SIZE_MAX
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 

@@ -11,7 +11,7 @@ from fakes import ManualClock
 from left_levels import leave, waiting
 from simulation.staged_service import HOST, ROOT, SMALL_FILES
 from timermq.pipeline.levels.level_queues import Entries, LevelQueues, count_left
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
 
 

@@ -15,16 +15,16 @@ import trio
 from fakes import START_MS, ManualClock, VirtualClock
 from simulation.staged_service import HOST, ROOT, SMALL_FILES, arrivals, delete_of, running, timed
 from timermq.pipeline import TimerFiles, TimerOptions, recover
-from timermq.pipeline.stages.enqueue_get import EnqueueGet
-from timermq.pipeline.stages.enqueue_put import EnqueuePut
 from timermq.pipeline.admission.flow_control import FlowControl
 from timermq.pipeline.quarantine.quarantine import Quarantine
-from timermq.pipeline.state.timer_counts import TimerCounts
 from timermq.pipeline.recovery.timer_recovery import Recovered
+from timermq.pipeline.stages.enqueue_get import EnqueueGet
+from timermq.pipeline.stages.enqueue_put import EnqueuePut
+from timermq.pipeline.state.timer_counts import TimerCounts
 from timermq.pipeline.state.timer_state import TimerState
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import MAGIC_DELETE, UNIT, TimerLog
 from timermq.timerlog.timer_checkpoint import EXTENSION, EXTENSION_AT
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import decode_record
 from timermq.timerstore.record_layout import MAGIC_AT, MAGIC_V1

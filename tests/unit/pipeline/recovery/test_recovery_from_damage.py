@@ -13,10 +13,10 @@ import trio
 
 from simulation.staged_service import ROOT, arrivals, running, timed
 from timermq.pipeline import TIMER_TOPIC
-from timermq.pipeline.upkeep.lost_record import lost_record
+from timermq.repair.lost_record import lost_record
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import UNIT, ChainError, TimerCheckpoint
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.record_layout import MAGIC_AT, MAGIC_V1, QUEUE_OFFSET_AT
 from timermq.timerstore.seal_reader import remove_seals
 from unit.pipeline.recovery.crashed_store import (

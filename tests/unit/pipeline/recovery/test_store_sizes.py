@@ -6,9 +6,9 @@ import pytest
 
 from timermq.pipeline.recovery.store_sizes import NoStoreError, measure
 from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import CheckpointExtension, TimerCheckpoint
 from timermq.timerstore.disk import Disk
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.store_options import StoreOptions
 
 STORE, TIMER = StoreOptions(), TimerOptions()

@@ -12,7 +12,7 @@ import trio
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import arrivals, running, timed
 from timermq.pipeline.recovery.timer_recovery import DECISIONS, CheckpointState
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from unit.pipeline.recovery.crashed_store import (
     CANCELLED,
     CHECKPOINT,

@@ -11,10 +11,10 @@ from trio.testing import MockClock
 
 from simulation.staged_service import ROOT
 from timermq.pipeline.spark.options import ReadOptions
-from timermq.pipeline.spark.source import TableReader
 from timermq.pipeline.spark.store_view import StoreView
+from timermq.pipeline.spark.tables.source import TableReader
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.disk import Disk
-from timermq.timerstore.memory_disk import MemoryDisk
 from unit.pipeline.recovery.crashed_store import Crashed, crashed, leave
 
 Row = dict[str, Any]

@@ -11,10 +11,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from small_store import HOST, message, small_options
 from timermq.pipeline.spark import log_stream
-from timermq.pipeline.spark.commit_log_table import CommitLogReader
 from timermq.pipeline.spark.errors import SparkJobError
 from timermq.pipeline.spark.log_stream import LogStream, Offset
 from timermq.pipeline.spark.options import ReadOptions
+from timermq.pipeline.spark.tables.commit_log_table import CommitLogReader
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from small_store import HOST, message, small_options
 from timermq.pipeline.spark import record_chunks
-from timermq.pipeline.spark.commit_log_table import CommitLogReader
 from timermq.pipeline.spark.errors import SparkJobError
 from timermq.pipeline.spark.file_part import FilePart
 from timermq.pipeline.spark.record_chunks import Damage, RecordChunk, chunks
+from timermq.pipeline.spark.tables.commit_log_table import CommitLogReader
 from timermq.timerstore.message import Message, format_host
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk

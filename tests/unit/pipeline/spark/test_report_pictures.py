@@ -11,7 +11,6 @@ from types import ModuleType
 
 import pytest
 
-from timermq.pipeline.pictures import short_number
 from timermq.pipeline.spark.jobs.report_pictures import (
     BARS_MAX,
     OTHERS,
@@ -21,6 +20,7 @@ from timermq.pipeline.spark.jobs.report_pictures import (
     pictures,
     week,
 )
+from timermq.pipeline.spark.pictures import short_number
 
 DOCS = Path(__file__).parents[4] / "docs"
 NINE_MS = 1_700_006_400_000

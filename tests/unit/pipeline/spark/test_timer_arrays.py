@@ -10,14 +10,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from golden_stores import GoldenStores
-from timermq.pipeline.spark.record_chunks import RecordChunk, records_in
-from timermq.pipeline.spark.timer_arrays import (
-    TimerArrays,
-    deleted_keys,
-    deleted_names,
-    deleted_orders,
-    read_timers,
-)
 from timermq.pipeline.records.timer_record import (
     TIMER_TOPIC,
     TimerRecordError,
@@ -25,6 +17,14 @@ from timermq.pipeline.records.timer_record import (
     deleted_name,
     is_position,
     timer_tail,
+)
+from timermq.pipeline.spark.record_chunks import RecordChunk, records_in
+from timermq.pipeline.spark.timer_arrays import (
+    TimerArrays,
+    deleted_keys,
+    deleted_names,
+    deleted_orders,
+    read_timers,
 )
 from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.message import Message

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from timermq.pipeline.stages.open_slot import ASKED_COUNT, OpenSlot
 from timermq.pipeline.records.timer_record import TimerFacts
+from timermq.pipeline.stages.open_slot import ASKED_COUNT, OpenSlot
 from timermq.pipeline.stages.timer_request import Requests
 from timermq.timerlog import MAGIC_DEFAULT, MAGIC_DELETE, MAGIC_ROLL, UnitChunk, pack_exact
 

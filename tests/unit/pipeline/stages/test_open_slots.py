@@ -7,7 +7,7 @@ import trio.testing
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import SMALL_WHEEL, running
 from timermq.pipeline.stages.open_slots import OpenSlots
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 
 
 async def test_a_closed_slot_counts_until_its_rolls_are_written(

@@ -16,13 +16,13 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 
 from ..byte_arrays import Flags
-from ..delivered_table import TABLE, DeliveredReader, are_deliveries
 from ..log_places import LogSpan, log_spans
 from ..options import ReadOptions
 from ..record_chunks import RecordChunk
 from ..record_columns import Arrays
-from ..source import wanted
 from ..store_view import StoreView
+from ..tables.delivered_table import TABLE, DeliveredReader, are_deliveries
+from ..tables.source import wanted
 from ..worker import keep_imports
 
 SOURCE = "timermq.archive"

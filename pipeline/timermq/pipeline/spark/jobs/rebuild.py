@@ -17,14 +17,14 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
-from ...clock.clock import SystemClock
-from ...recovery.store_sizes import measure
-from ...state.timer_options import TimerOptions
-from timermq.pipeline.upkeep.aside import Aside
+from timermq.repair.aside import Aside
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_lock import StoreLock
 from timermq.timerstore.store_options import StoreOptions
 
+from ...clock.clock import SystemClock
+from ...recovery.store_sizes import measure
+from ...state.timer_options import TimerOptions
 from ..errors import SparkJobError
 from ..options import absolute
 from ..rebuild.entries import SOURCE, RebuildSource

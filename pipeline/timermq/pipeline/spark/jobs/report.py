@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ..histogram import spread
-from ..registration import read_table
 from ..store_view import StoreView
+from ..tables.registration import read_table
+from ..tables.written_table import write_mode, write_table
 from ..topic_names import UNKNOWN, topic_names
-from ..written_table import write_mode, write_table
 from .drain_forecast import DueSeconds, LateMinutes, by_minute, lateness
 from .drain_rate import DrainRate, measured_rate
 from .report_cells import (

@@ -14,7 +14,7 @@ import attrs
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from timermq.pipeline.pictures import (
+from ..pictures import (
     BLUE,
     COLOURS,
     GREY,
@@ -29,7 +29,6 @@ from timermq.pipeline.pictures import (
     stacked_bars,
     ticks_of_ten,
 )
-
 from .report import FORECAST_DAYS, Report
 from .report_cells import DAY_MS, HOUR_MS, MINUTE_MS
 from .report_summary import Summary

@@ -28,19 +28,19 @@ import pyarrow as pa
 from pyspark.sql import types
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 
-from ...records.already_done import ForeignKey, foreign_key_in, pending_key
-from ...stages.enqueue_batch import facts_batch, plain_batch
-from ...stages.roll import window_slots
-from ...records.system_topics import TIMER_TOPIC
-from ...records.timer_record import DELETE_ORDER, TimerFacts, TimerRecordError, decode_present
-from ...stages.timer_request import EnqueueBatch
-from ...stages.timer_units import units_of
 from timermq.timerlog import UNIT, slot_times
 from timermq.timerstore.log_record import read_log_record
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
 from timermq.timerstore.record_block import RecordBlock
 
+from ...records.already_done import ForeignKey, foreign_key_in, pending_key
+from ...records.system_topics import TIMER_TOPIC
+from ...records.timer_record import DELETE_ORDER, TimerFacts, TimerRecordError, decode_present
+from ...stages.enqueue_batch import facts_batch, plain_batch
+from ...stages.roll import window_slots
+from ...stages.timer_request import EnqueueBatch
+from ...stages.timer_units import units_of
 from ..errors import SparkJobError
 from ..record_chunks import Damage, RecordChunk, chunks, damaged
 from ..worker import keep_imports

@@ -15,14 +15,14 @@ import attrs
 import numpy as np
 import trio
 
-from ...recovery.timer_files import TimerFiles
-from ...state.timer_options import TimerOptions
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, UNIT, TimerCheckpoint, slot_times
 from timermq.timerlog.unit import Units
 from timermq.timerstore.config_file import save_json_now
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.java_hash import java_hash
 
+from ...recovery.timer_files import TimerFiles
+from ...state.timer_options import TimerOptions
 from .plan import RebuildPlan
 
 CHUNK_UNITS = 65_536

@@ -8,13 +8,13 @@ from functools import partial
 
 import msgspec
 
-from ...records.system_topics import TIMER_TOPIC
-from ...state.timer_options import TimerOptions
 from timermq.timerstore.commit_log import CommitLog
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record_check import CheckKind
 
+from ...records.system_topics import TIMER_TOPIC
+from ...state.timer_options import TimerOptions
 from ..file_part import FilePart
 
 SPAN_BYTES = 128 << 20

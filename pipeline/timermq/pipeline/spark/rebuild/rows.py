@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..declaration import Column, Table
+from ..tables.declaration import Column, Table
 
 DONE = Table(
     name="timermq.rebuild",

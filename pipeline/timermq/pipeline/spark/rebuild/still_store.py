@@ -12,7 +12,6 @@ from contextlib import contextmanager
 import attrs
 import trio
 
-from ...state.timer_options import TimerOptions
 from timermq.timerlog import TimerCheckpoint, TimerMetrics
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.message import NO_HOST
@@ -20,6 +19,7 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_options import StoreOptions
 
+from ...state.timer_options import TimerOptions
 from .plan import RebuildPlan
 
 

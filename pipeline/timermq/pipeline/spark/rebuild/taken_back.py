@@ -15,10 +15,10 @@ import attrs
 import numpy as np
 from pyspark.sql import DataFrame
 
-from ...records.timer_record import DELETE_FOR, DELETE_ORDER, ROLL_TIMES, is_position
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
 
+from ...records.timer_record import DELETE_FOR, DELETE_ORDER, ROLL_TIMES, is_position
 from ..record_chunks import RecordChunk
 
 

@@ -13,12 +13,12 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ...admission.admission import Refusal, TimerAdmission
-from ...state.timer_options import TimerOptions
 from timermq.remoting.bulk import BulkLimits
 from timermq.remoting.bulk_block import ROWS_MAX, BulkBlock, BulkBlockError, BulkColumn
 from timermq.timerstore.message import Message
 
+from ...admission.admission import Refusal, TimerAdmission
+from ...state.timer_options import TimerOptions
 from .arrow_columns import (
     Column,
     Flags,

@@ -26,8 +26,8 @@ from collections.abc import Iterable, Mapping
 import attrs
 import pyarrow as pa
 
-from ..declaration import ARROW
 from ..errors import SparkJobError
+from ..tables.declaration import ARROW
 from .sink_options import NAME
 
 MOMENTS = ("deliver_at", "delay", "delay_ms", "level")

@@ -15,16 +15,16 @@ from damaged_stores import CHANGING, LATER_MS, clock_at, small_image
 from rebuild_by_hand import pack, pending_rows, rebuild_by_hand, unpack, without_timers
 from simulation.staged_service import ROOT, SMALL_FILES, SMALL_WHEEL, arrivals_everywhere, running
 from timermq.pipeline import TIMER_TOPIC
-from timermq.pipeline.spark.rebuild.install import install
-from timermq.pipeline.recovery.store_sizes import measure
 from timermq.pipeline.records.system_topics import OWN_TOPICS
+from timermq.pipeline.recovery.store_sizes import measure
+from timermq.pipeline.spark.rebuild.install import install
 from timermq.pipeline.state.timer_options import TimerOptions
-from timermq.pipeline.upkeep.aside import Aside
+from timermq.repair.aside import Aside
+from timermq.simulator.disks.disk_damage import Image, write_image
+from timermq.simulator.disks.fault_plan import Access, Fault
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.disk import Disk
-from timermq.timerstore.disk_damage import Image, write_image
-from timermq.timerstore.fault_plan import Access, Fault
-from timermq.timerstore.faulty_disk import FaultyDisk
-from timermq.timerstore.memory_disk import MemoryDisk
 from timermq.timerstore.store_options import StoreOptions
 
 STAGED = f"{ROOT}/timers.new"

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import START_MS
+from timermq.pipeline.recovery.timer_files import TimerFiles
 from timermq.pipeline.spark.rebuild.new_files import NewTimers, lay_out
 from timermq.pipeline.spark.rebuild.plan import RebuildPlan
-from timermq.pipeline.recovery.timer_files import TimerFiles
 from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import MAGIC_DELETE, UNIT, TimerCheckpoint, TimerMetrics
 from timermq.timerlog.unit import Units
 from timermq.timerstore.java_hash import java_hash
-from timermq.timerstore.memory_disk import MemoryDisk
 
 ROOT = "/new"
 OPTIONS = TimerOptions(

@@ -17,8 +17,8 @@ from rolled_stores import DUE_MS, NOW_MS, rolled_image
 from simulation.staged_service import QUIET_FILES, ROOT, running, timed
 from timermq.pipeline.cancel.cancel_verdict import Wanted
 from timermq.pipeline.spark.rebuild import plan as plan_module
-from timermq.timerstore.disk_damage import Image, read_image
-from timermq.timerstore.memory_disk import MemoryDisk
+from timermq.simulator.disks.disk_damage import Image, read_image
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.os_disk import OsDisk
 
 

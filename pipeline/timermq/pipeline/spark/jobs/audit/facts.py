@@ -23,8 +23,9 @@ import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ....records.system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC, TIMER_TOPIC
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
+
+from ....records.system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC, TIMER_TOPIC
 
 LOG_COLUMNS = (
     "phy_offset",

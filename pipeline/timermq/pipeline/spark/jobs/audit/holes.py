@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from timermq.pipeline.upkeep.lost_record import LOST
+from timermq.repair.lost_record import LOST
 from timermq.timerstore.filler_record import HOLE_TOPIC
 from timermq.timerstore.message import SysFlag
 

@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ....records.system_topics import TIMER_TOPIC
-
 from .facts import Kind, Limits
 from .finding import Rule, Verdict, text
 from .rules import IS_TIMER, LEAVES, is_open

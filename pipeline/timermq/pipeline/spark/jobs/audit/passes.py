@@ -11,7 +11,6 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from ....records.system_topics import TIMER_TOPIC
-
 from ...errors import SparkJobError
 from ...store_view import StoreView, life_of
 from . import named, queues, rules

@@ -9,8 +9,8 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ...registration import read_table
 from ...store_view import StoreView
+from ...tables.registration import read_table
 
 SMALL_BYTES = 32 << 20
 """A smaller log is read by one task: starting more takes longer."""

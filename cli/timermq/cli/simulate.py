@@ -1,0 +1,169 @@
+"""Simulate days of a broker under faults, from one seed: nothing lost, early or twice.
+
+The real broker runs in it; disk, clock, network and clients are staged. A seed decides everything
+and always has the same history. Ends with 1 when a promise is broken; then the plan of the first
+such seed is made as small as it goes, and shown with what everybody saw.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import msgspec
+from rich.console import Console
+
+from timermq.client.history import FORMAT, VERSION
+from timermq.simulator.draw import ALL_FAULTS, draw_scenario
+from timermq.simulator.progress import Progress
+from timermq.simulator.report import report_lines
+from timermq.simulator.run import simulate
+from timermq.simulator.scenario import FaultKind, Scenario
+from timermq.simulator.seeds import SeedResult, run_seeds
+from timermq.simulator.shrinking import shrink
+from timermq.simulator.world import Outcome
+
+from .arguments import OneLineParser, add_json, count, positive
+from .output import print_json, print_table
+
+COLUMNS = ("seed", "digest", "crashes", "operations", "cpu_seconds", "broken")
+
+
+def prepare_parser(parser: OneLineParser) -> None:
+    """Which seeds, how long, and what may go wrong."""
+    seeds = parser.add_mutually_exclusive_group()
+    seeds.add_argument("--seed", type=_seeds, default=range(1, 2), dest="seeds", metavar="N")
+    seeds.add_argument(
+        "--seeds", type=_seeds, dest="seeds", metavar="A..B", help="many: both ends included"
+    )
+    parser.add_argument("--days", type=positive, default=1.0, help="virtual days (default: 1)")
+    parser.add_argument(
+        "--faults",
+        type=_faults,
+        default=ALL_FAULTS,
+        metavar="LIST",
+        help=f"what may go wrong: {','.join(kind.value for kind in FaultKind)}; none; "
+        "default: all of them",
+    )
+    parser.add_argument("--jobs", type=count, default=1, help="processes (default: 1)")
+    parser.add_argument(
+        "--history", metavar="FILE", help="write what everybody saw, of the last or failing seed"
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the seeds; tell of each that fails at once, then print what came of all of them."""
+    results: list[SeedResult] = []
+    with Progress(len(args.seeds), Console(stderr=True)) as progress:
+        for result in run_seeds(args.seeds, days=args.days, faults=args.faults, jobs=args.jobs):
+            results.append(result)
+            progress.add(result)
+            if result.faults:
+                progress.tell(f"{_command(args, result.seed)}: {result.faults[0]}")
+            if args.json:
+                print_json([result.row()])
+                sys.stdout.flush()
+    results.sort(key=lambda one: one.seed)
+    broken = [result for result in results if result.faults]
+    if not args.json:
+        _print_results(results, broken)
+        print(progress.tally.words())
+        for name, number in sorted(progress.tally.counts.items()):
+            print(f"{number:>9} {name}")
+    shown = broken[0] if broken else results[-1]
+    if broken or args.history is not None:
+        scenario = draw_scenario(shown.seed, days=args.days, faults=args.faults)
+        outcome = _shrunk(scenario, shown.faults) if broken else simulate(scenario)
+        if args.history is not None:
+            _write(args.history, outcome)
+        if broken:
+            # Beside --json it is for people all the same.
+            file = sys.stderr if args.json else sys.stdout
+            print("\n".join(report_lines(outcome)), file=file)
+            _tell(f"repeat it with: {_command(args, shown.seed)}")
+    return 1 if broken else 0
+
+
+def _print_results(results: list[SeedResult], broken: list[SeedResult]) -> None:
+    """A table of single seeds, of many only the failing ones."""
+    rows = results if len(results) <= 20 else broken
+    print_table(
+        [
+            {
+                **one.row(),
+                "digest": one.digest[:16],
+                "cpu_seconds": f"{one.cpu_ms / 1000:.1f}",
+                "broken": len(one.faults) or None,
+            }
+            for one in rows
+        ],
+        COLUMNS,
+    )
+
+
+def _shrunk(scenario: Scenario, faults: tuple[str, ...]) -> Outcome:
+    """The outcome of the smallest plan that breaks the same promise."""
+    kinds = set(map(kind_of, faults))
+    smallest = simulate(scenario)
+
+    def still_fails(smaller: Scenario) -> bool:
+        nonlocal smallest
+        outcome = simulate(smaller)
+        if kinds.isdisjoint(map(kind_of, outcome.faults)):
+            return False
+        smallest = outcome
+        return True
+
+    _tell("a promise is broken; making the plan smaller …")
+    shrink(scenario, still_fails)
+    return smallest
+
+
+def kind_of(fault: str) -> str:
+    """What makes two faults the same: the promise's name, or the beginning of the words."""
+    text = fault.partition(" s: ")[2] if fault.startswith("at ") else fault
+    return " ".join(text.split()[: 1 if text.split()[0].isupper() else 4])
+
+
+def _command(args: argparse.Namespace, seed: int) -> str:
+    words = ["timermq simulate", f"--seed {seed}"]
+    if args.days != 1:
+        words.append(f"--days {args.days:g}")
+    if args.faults != ALL_FAULTS:
+        names = ",".join(kind.value for kind in FaultKind if kind in args.faults)
+        words.append(f"--faults {names or 'none'}")
+    return " ".join(words)
+
+
+def _write(path: str, outcome: Outcome) -> None:
+    header = {"format": FORMAT, "version": VERSION}
+    lines = msgspec.json.Encoder().encode_lines([header, *outcome.events])
+    with open(path, "wb") as file:  # noqa: PTH123
+        file.write(lines)
+
+
+def _tell(text: str) -> None:
+    print(f"timermq: simulate: {text}", file=sys.stderr)
+
+
+def _seeds(text: str) -> range:
+    """``N``, or ``A..B`` with both ends."""
+    first, mark, last = text.partition("..")
+    numbers = (first, last) if mark else (first,)
+    if not all(one.isascii() and one.isdecimal() and len(one) <= 18 for one in numbers):
+        raise argparse.ArgumentTypeError(f"expected N or A..B below 10^18, found {text!r}")
+    seeds = range(int(first), int(last or first) + 1)
+    if not seeds:
+        raise argparse.ArgumentTypeError(f"expected A..B with A at most B, found {text!r}")
+    return seeds
+
+
+def _faults(text: str) -> frozenset[FaultKind]:
+    """Kinds of faults, divided by commas."""
+    if text == "none":
+        return frozenset()
+    try:
+        return frozenset(FaultKind(one.strip()) for one in text.split(","))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

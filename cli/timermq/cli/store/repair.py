@@ -1,0 +1,69 @@
+"""Repair a stopped store: what is damaged is put right or made again, the originals are kept.
+
+Without damage nothing is touched. What is changed stands before under `aside/<time>/` in the
+store's directory. A repair that was interrupted is run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import trio
+
+from timermq.pipeline.clock.clock import SystemClock
+from timermq.repair.store_repair import RepairReport, StoreRepair
+
+from ..arguments import OneLineParser, add_json
+from ..offline_store import add_store_arguments
+from ..output import print_json, print_table
+from .check import COLUMNS, print_findings
+from .progress import prepare_store
+
+
+def prepare_parser(parser: OneLineParser) -> None:
+    """The directory, whether to write, and how to print."""
+    add_store_arguments(parser)
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only say what would be done: `store check`"
+    )
+    add_json(parser)
+    parser.set_defaults(notes=False)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Repair; 1 if something is left that a repair should have mended."""
+    store = prepare_store(args, args.directory)
+    if args.dry_run:
+        return print_findings(args, store.find())
+    report = trio.run(StoreRepair(store, SystemClock().now_ms).run)
+    if args.json:
+        print_json(finding.row() for finding in report.findings)
+        print_json([_summary(report)])
+    else:
+        _print_report(args.directory, report)
+    return 0 if report.is_mended else 1
+
+
+def _summary(report: RepairReport) -> dict[str, object]:
+    return {
+        "findings": len(report.findings),
+        "left": [finding.row() for finding in report.left],
+        "aside": report.aside if report.kept else None,
+        "kept": list(report.kept),
+    }
+
+
+def _print_report(directory: str, report: RepairReport) -> None:
+    if not report.findings:
+        print(f"{directory}: nothing to repair")
+        return
+    print_table([finding.row() for finding in report.findings], COLUMNS)
+    if report.kept:
+        print(f"originals of {len(report.kept)} files: {directory}/{report.aside}")
+    for finding in report.left:
+        print(
+            f"timermq: left: {finding.invariant.value}: {finding.file}: at {finding.offset}: "
+            f"expected {finding.expected}, found {finding.found}",
+            file=sys.stderr,
+        )

@@ -1,0 +1,1 @@
+"""Tables of Spark on the files of a store."""

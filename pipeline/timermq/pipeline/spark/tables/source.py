@@ -1,0 +1,146 @@
+"""What the tables have in common as data sources of Spark.
+
+A table is a subclass of ``TableSource`` with its declaration, and of ``TableReader`` with two
+methods: how the work is cut (``spans``, in the planner) and what a piece of it holds (``batches``,
+in an executor). Filter pushdown is not used: Spark 4.3.0 applies one query's filters to the next
+query of the same frame. Ranges and columns are options.
+
+Spark keeps the pieces of a loaded frame: ``load`` again to see what has been written since.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import types
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from ..file_part import numbers
+from ..options import ReadOptions
+from ..store_view import StoreView
+from ..worker import keep_imports
+from .declaration import Table
+
+Span = TypeVar("Span")
+"""A piece of the work; small, and goes to an executor by pickle."""
+
+SPAN_BYTES = 64 << 20
+"""Bytes of a file that a task reads, unless there are to be fewer or more of them."""
+SPANS_MIN = 8
+"""Tasks that a large table has at least, so that all cores are busy."""
+
+
+class TableReader(DataSourceReader, Generic[Span]):
+    """Reads one table of one store.
+
+    Args:
+        options: What is asked for.
+        names: The columns, in the order wanted.
+    """
+
+    table: ClassVar[Table]
+    takes: ClassVar[tuple[str, ...]] = ()
+    """Options besides the common ones."""
+
+    def __init__(self, options: ReadOptions, names: Sequence[str]) -> None:
+        self.options = options
+        self.names = tuple(names)
+        self.schema = self.table.arrow_schema(names)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The pieces, as Spark wants them: a list, and not an empty one."""
+        view = StoreView.of(self.options.path, timer_precision_ms=self.options.timer_precision_ms)
+        return [InputPartition(span) for span in self.spans(view)] or [InputPartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a piece."""
+        keep_imports()
+        if partition.value is not None:
+            yield from self.batches(partition.value)
+
+    @abstractmethod
+    def spans(self, view: StoreView) -> list[Span]:
+        """Cut the work, none for an empty table; in the planner.
+
+        What ``batches`` needs to know must stand in the pieces: the reader that it runs on is a
+        copy from before.
+        """
+
+    @abstractmethod
+    def batches(self, span: Span) -> Iterator[pa.RecordBatch]:
+        """The rows of a piece, with ``self.schema``; in an executor."""
+
+    def batch(self, known: Mapping[str, pa.Array[Any]], fields: NDArray[np.void]) -> pa.RecordBatch:
+        """A batch of the wanted columns.
+
+        Args:
+            known: Columns by name.
+            fields: Records of a file; a column that is not known is a field of them.
+        """
+        arrays = [known[name] if name in known else numbers(fields[name]) for name in self.names]
+        # The stubs of pyarrow leave the parameter of its arrays open.
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)  # pyright: ignore[reportUnknownMemberType]
+
+
+class TableSource(DataSource):
+    """A table by its name."""
+
+    reader_type: ClassVar[type[TableReader[Any]]]
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``spark.read.format`` takes."""
+        return cls.reader_type.table.name
+
+    @property
+    def read_options(self) -> ReadOptions:
+        """What is asked for.
+
+        Raises:
+            SparkJobError: An option is unknown, missing, or no value of its kind.
+        """
+        return ReadOptions.parse(self.name(), self.options, self.reader_type.takes)
+
+    def schema(self) -> str:
+        """All columns, or those of the option ``columns``."""
+        keep_imports()
+        return self.reader_type.table.ddl(self.read_options.columns)
+
+    def reader(self, schema: types.StructType) -> DataSourceReader:
+        """What reads the columns of a schema."""
+        return self.reader_type(self.read_options, wanted(self.reader_type.table, schema))
+
+
+def wanted(table: Table, schema: types.StructType) -> list[str]:
+    """The columns of a schema, checked against the table.
+
+    Raises:
+        SparkJobError: The table has no such column, or it is of another type.
+    """
+    kinds = {"integer": "int", "bigint": "long"}
+    return table.check(
+        (field.name, kinds.get(field.dataType.typeName(), field.dataType.typeName()))
+        for field in schema.fields
+    )
+
+
+def cut(size: int, unit: int, options: ReadOptions) -> list[tuple[int, int]]:
+    """Cut a number of bytes into ranges, at multiples of a unit.
+
+    Args:
+        size: Bytes, a multiple of ``unit``.
+        unit: Bytes that stay together.
+        options: How many ranges are wanted.
+    """
+    units = size // unit
+    if not units:
+        return []
+    count = options.partitions or max(-(-size // SPAN_BYTES), min(SPANS_MIN, units))
+    places = [units * number // count * unit for number in range(count + 1)]
+    return [(low, high) for low, high in pairwise(places) if low < high]

@@ -1,0 +1,209 @@
+"""What the commit log tells about timers: what waits, what was delivered, what was taken back.
+
+Filled while the log is walked, read by ``timer_check``. All of it goes by the position of the
+waiting record, except what RocketMQ wrote: its deliveries and deletes name no position, and are
+known by keys, of which a hash is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+
+import attrs
+import numpy as np
+
+from timermq.pipeline.records.already_done import (
+    earlier_copies,
+    foreign_key_in,
+    order_in,
+    origin_in,
+    pending_key,
+)
+from timermq.pipeline.records.destination import DESTINATION_COUNT_MAX
+from timermq.pipeline.records.system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC
+from timermq.pipeline.records.timer_record import (
+    DELETE,
+    OUT,
+    REAL_TOPIC,
+    ROLL_TIMES,
+    deleted_name,
+    key_names,
+    order_name,
+)
+from timermq.pipeline.records.torn_move import makes_way_for, takes_the_place
+from timermq.timerstore.java_hash import java_hash
+from timermq.timerstore.log_record import LogRecord
+from timermq.timerstore.properties import UNIQ_KEY_NAME, find
+
+from .lost_record import NO_NAME
+from .spool import Spool
+
+DELIVERED, MOVED, CANCELLED, SET_ASIDE, ROLLED, LEFT_OUT, ROLLED_ON = 1, 2, 3, 4, 5, 6, 7
+"""What a record does to the message that it names as its origin. What was set aside may be
+delivered later, by hand: that record names the same origin. What was moved or cancelled while it
+waited for a roll is rolled all the same, and its copy left out of its last slot. Of what has
+rolled on, a later copy tells, whatever has become of the one that names it."""
+
+TIMER_COLUMNS = ("position", "size", "out_ms", "queue_offset", "is_delete", "topic_hash")
+TORN = 2
+"""In the column ``is_delete``: a delete that counts as nothing, for its message is not there."""
+ORIGIN_COLUMNS = ("origin", "position", "effect")
+
+NO_TOPIC = 1 << 40
+"""No hash of a topic."""
+BUCKET_COUNT = 64
+"""Parts that hashes are divided into."""
+
+_QUARANTINE = QUARANTINE_TOPIC.encode()
+_LEFT_OUT = LEFT_OUT_TOPIC.encode()
+_FOREIGN_MARK = b"TIMER_DEQUEUE_MS\x01"
+
+
+@attrs.frozen
+class _Move:
+    """A delete that makes way for a message behind it."""
+
+    target_py: int
+    row: tuple[int, ...]
+    name: bytes
+
+
+@attrs.define(eq=False)
+class TimerLedger:
+    """The entries, spooled.
+
+    Args:
+        segment_size: Of the commit log.
+    """
+
+    segment_size: int
+    timers: Spool = attrs.field(factory=lambda: Spool(len(TIMER_COLUMNS)), init=False)
+    """Waiting records, by their position."""
+    origins: Spool = attrs.field(factory=lambda: Spool(len(ORIGIN_COLUMNS)), init=False)
+    """Records that name an origin, by that."""
+    copies: Spool = attrs.field(factory=lambda: Spool(2), init=False)
+    """Of rolled copies: position of the first record of the message, by which they are kept, and
+    their own."""
+    foreign: Spool = attrs.field(factory=lambda: Spool(1), init=False)
+    """Hashes of what RocketMQ delivered or rolled, by bucket."""
+    deletes: Spool = attrs.field(factory=lambda: Spool(1), init=False)
+    """Hashes of what deletes name, by bucket."""
+    _move: _Move | None = attrs.field(default=None, init=False)
+    """The delete of a move, until the next record of the timer topic tells if it is whole."""
+
+    def note(self, data: bytes, record: LogRecord, position: int, *, is_timer: bool) -> int:
+        """Take a record; returns its effect on an origin, 0 if it names none."""
+        is_delete = is_timer and DELETE in record.properties
+        effect = 0
+        origin = origin_in(data)
+        if origin is not None:
+            if record.topic == _QUARANTINE:
+                effect = SET_ASIDE
+            elif record.topic == _LEFT_OUT:
+                effect = LEFT_OUT
+            else:
+                effect = _effect(record, is_timer=is_timer, is_delete=is_delete)
+            self.origins.add(origin // self.segment_size, (origin, position, effect))
+            order = order_in(data) if effect == ROLLED else None
+            if order is not None:
+                self.copies.add(order // self.segment_size, (order, position))
+        elif _FOREIGN_MARK in record.properties:
+            key = foreign_key_in(data)
+            if key is not None:
+                _keep(self.foreign, b"\0".join(key))
+        if is_timer:
+            self._judge_move(data)
+            out = find(record.properties, OUT[:-1]) or b""
+            row = (
+                position,
+                len(data),
+                int(out) if out.isdigit() and len(out) < 19 else -1,
+                record.queue_offset,
+                int(is_delete),
+                _topic_hash(find(record.properties, REAL_TOPIC[:-1])),
+            )
+            target_py = makes_way_for(record.properties) if is_delete else None
+            name = (deleted_name(record.properties) or b"") if is_delete else None
+            if target_py is None or name is None:
+                self._add(row, name)
+            else:
+                self._move = _Move(target_py, row, name)
+        return effect
+
+    def note_filler(self, data: bytes, position: int) -> None:
+        """Take a record that fills a hole: it may name what a lost roll had rolled."""
+        origin = origin_in(data)
+        if origin is not None:
+            self.origins.add(origin // self.segment_size, (origin, position, ROLLED))
+
+    def end(self) -> None:
+        """The log is through: a move that nothing stands behind was torn."""
+        self._judge_move(None)
+        for segment in tuple(self.copies.segments()):
+            earlier, behind = earlier_copies(*self.copies.take(segment).T)
+            effects = np.full(len(earlier), ROLLED_ON, np.int64)
+            rows = np.stack([earlier, behind, effects], axis=1)
+            self.origins.extend(earlier // self.segment_size, rows)
+
+    def _judge_move(self, behind: bytes | None) -> None:
+        """Take the delete of a move by what stands behind it in the timer topic."""
+        move, self._move = self._move, None
+        if move is None:
+            return
+        if behind is not None and takes_the_place(behind, move.target_py):
+            self._add(move.row, move.name)
+        else:
+            self._add((*move.row[:4], TORN, move.row[5]), None)
+
+    def _add(self, row: tuple[int, ...], name: bytes | None) -> None:
+        self.timers.add(row[0] // self.segment_size, row)
+        if name is not None:
+            _keep(self.deletes, name)
+
+    def close(self) -> None:
+        """Give the temporary files back."""
+        for spool in (self.timers, self.origins, self.copies, self.foreign, self.deletes):
+            spool.close()
+
+
+@lru_cache(DESTINATION_COUNT_MAX)
+def _topic_hash(topic: bytes | None) -> int:
+    """What a unit of a message for a topic has; `NO_TOPIC` where the record names none."""
+    return NO_TOPIC if topic is None else java_hash(topic.decode("utf-8", "replace"))
+
+
+def _effect(record: LogRecord, *, is_timer: bool, is_delete: bool) -> int:
+    if not is_timer:
+        return DELIVERED
+    if find(record.properties, ROLL_TIMES[:-1]) is not None:
+        return ROLLED
+    if is_delete:
+        # The delete of no message takes the place of what was lost: see lost_origins.
+        return ROLLED if find(record.properties, DELETE[:-1]) == NO_NAME else CANCELLED
+    return MOVED
+
+
+def foreign_name(data: bytes) -> int:
+    """The hash by which RocketMQ's delivery of a waiting record is known."""
+    return _hash(b"\0".join(pending_key(data)))
+
+
+def delete_names(properties: bytes, topic: bytes, order_py: int) -> list[int]:
+    """The hashes of all names by which a delete may name a waiting record."""
+    unique_key = find(properties, UNIQ_KEY_NAME) or b""
+    return [_hash(one) for one in (order_name(order_py), *key_names(topic, unique_key))]
+
+
+def bucket_of(name: int) -> int:
+    """The part that a hash is in."""
+    return name % BUCKET_COUNT
+
+
+def _keep(spool: Spool, text: bytes) -> None:
+    name = _hash(text)
+    spool.add(bucket_of(name), (name,))
+
+
+def _hash(text: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), signed=True)

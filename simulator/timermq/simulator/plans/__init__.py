@@ -1,0 +1,1 @@
+"""What a seed draws: operations, faults and settings."""

@@ -1,0 +1,1 @@
+"""The rules that judge histories of producers and consumers."""

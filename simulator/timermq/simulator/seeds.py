@@ -1,0 +1,80 @@
+"""Runs many seeds, in several processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
+
+import attrs
+
+from timermq.cli.output import Row
+
+from .draw import draw_scenario
+from .run import simulate
+from .scenario import FaultKind
+
+
+@attrs.frozen(kw_only=True)
+class SeedResult:
+    """What became of the simulation of one seed."""
+
+    seed: int
+    digest: str
+    """A hash of its history."""
+    faults: tuple[str, ...]
+    crashes: int
+    operations: int
+    virtual_ms: int
+    cpu_ms: int
+    """Seconds of the processor that it took."""
+    counts: Mapping[str, int] = {}
+    """What has happened, and how often."""
+
+    def row(self) -> Row:
+        """The result as one line of text."""
+        return attrs.asdict(self)
+
+
+def run_seed(seed: int, *, days: float, faults: Collection[FaultKind]) -> SeedResult:
+    """Draw a seed and carry it out."""
+    begun = time.process_time()
+    outcome = simulate(draw_scenario(seed, days=days, faults=faults))
+    return SeedResult(
+        seed=seed,
+        digest=outcome.digest,
+        faults=outcome.faults,
+        crashes=outcome.crashes,
+        operations=outcome.operations,
+        virtual_ms=outcome.virtual_ms,
+        counts=outcome.counts,
+        cpu_ms=round((time.process_time() - begun) * 1000),
+    )
+
+
+def run_seeds(
+    seeds: Iterable[int], *, days: float, faults: Collection[FaultKind], jobs: int = 1
+) -> Iterator[SeedResult]:
+    """Results as they come: with several processes not in the order of the seeds.
+
+    Args:
+        seeds: Which.
+        days: Virtual days of each.
+        faults: What may go wrong.
+        jobs: Processes.
+    """
+    run = partial(run_seed, days=days, faults=frozenset(faults))
+    if jobs == 1:
+        yield from map(run, seeds)
+        return
+    # Not a fork: each begins with a clean interpreter, whatever this one has loaded.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        try:
+            for done in as_completed([pool.submit(run, seed) for seed in seeds]):
+                yield done.result()
+        finally:
+            # Whoever does not want the rest need not wait for it.
+            pool.shutdown(cancel_futures=True)

@@ -1,0 +1,1 @@
+"""The surroundings of a simulated broker: clients, network, clock, jobs."""
