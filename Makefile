@@ -102,4 +102,4 @@ docs: $(STAMP)   ## tables of docs/ from declarations and kept results, and pict
 	$(BIN)/python docs/report_pictures.py
 
 screenshots: $(STAMP)  ## docs/screenshots, from the frozen moments that the tests look at
-	$(BIN)/python docs/screenshots.py
+	PYTHONPATH=tests $(BIN)/python docs/screenshots.py

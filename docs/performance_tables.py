@@ -14,14 +14,13 @@ from typing import Any
 
 import attrs
 
-from timermq.bench.peers import DURABILITIES, PEERS
-from timermq.bench.peers_table import side_by_side
-
 DOCS = Path(__file__).parent
 PAGE_PATH = DOCS / "performance.md"
 sys.path.insert(0, str(DOCS.parent / "perf"))
 
 from kept import kept  # noqa: E402 - perf/ is a folder of scripts
+from peers import DURABILITIES, PEERS  # noqa: E402
+from peers_table import side_by_side  # noqa: E402
 
 
 @attrs.frozen

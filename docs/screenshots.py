@@ -11,9 +11,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from timermq.cli.top.samples import SAMPLES
 from timermq.cli.top.screen import screen
 from timermq.cli.top.view import HEIGHT, WIDTH
+from top_samples import SAMPLES
 
 FOLDER = Path(__file__).parent / "screenshots"
 FONT_FACE = re.compile(r"[ ]*@font-face \{[^}]*\}\n+")

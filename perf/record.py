@@ -3,9 +3,11 @@
 All nine questions, asked once at scale 1, take some twelve minutes, of which filling a store with
 ten million messages takes five; the peers take as long again. Do nothing else meanwhile.
 
-Run: ``python perf/record.py questions``, or ``peers``; ``--scale 0.1`` asks with less, ``--asks 3``
-asks the quick questions three times, ``--keep`` writes results/questions.json. Names of questions
-(``questions steady idle``) ask these anew, and leave the other kept answers as they are.
+Run: ``python perf/record.py questions``; ``--scale 0.1`` asks with less, ``--asks 3`` asks the
+quick questions three times, ``--keep`` writes results/questions.json. Names of questions
+(``questions steady idle``) ask these anew, and leave the other kept answers as they are. ``peers``
+asks redis and beanstalkd too, where these are installed: the figures stand side by side, at equal
+durability.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kept import kept, machine, report
+from peers import PEER_QUESTIONS, ask_peers
+from peers_table import print_peers
 
 from timermq.bench.askings import ask_repeatedly
-from timermq.bench.peers import PEER_QUESTIONS, ask_peers
 from timermq.bench.question import Figure, Load
 from timermq.cli.bench import QUESTIONS
 
@@ -75,7 +78,9 @@ def main() -> None:
     args = parser.parse_args()
     load = Load(scale=args.scale)
     if args.record == "peers":
-        report("peers", {"scale": args.scale, "answers": peers(load)}, keep=args.keep)
+        answers = peers(load)
+        print_peers(answers)
+        report("peers", {"scale": args.scale, "answers": answers}, keep=args.keep)
     elif "all" in args.names:
         answers = questions(load, list(QUESTIONS), args.asks)
         report("questions", {"scale": args.scale, "answers": answers}, keep=args.keep)

@@ -10,11 +10,11 @@ from timermq.broker.refusal import RefusedError
 from timermq.broker.waiting import explain_processor
 from timermq.broker.waiting.pending_processor import PendingQuery, decode_query
 from timermq.cli.pending_page import decode_page
-from timermq.cli.top.samples import IDLE
 from timermq.client.errors import MalformedAnswerError
 from timermq.remoting.errors import RemoteProtocolError
 from timermq.remoting.plain_cbor import PlainCborError, decode_plain
 from timermq.remoting.watch import BUCKETS_MAX, Snapshot, WatchView
+from top_samples import IDLE
 
 SIZE_MAX = 4096
 LIMIT_MAX = 1000

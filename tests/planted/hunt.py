@@ -20,9 +20,11 @@ import trio
 
 from judge.__main__ import quieten
 from judge.leading import lead
-from timermq.cli.simulate import kind_of
 from timermq.simulator.draw import draw_scenario
 from timermq.simulator.scenario import FaultKind
+from timermq.simulator.shrinking import kind_of
+
+from .trial import COMPONENTS
 
 ENDLESS_SECONDS = 30.0
 """Of the processor; a bug may also make something work for ever."""
@@ -98,16 +100,7 @@ def check_sources(below: Path) -> None:
     Raises:
         RuntimeError: A component comes from elsewhere.
     """
-    for component in (
-        "timerstore",
-        "timerlog",
-        "wheel",
-        "pipeline",
-        "repair",
-        "remoting",
-        "broker",
-        "simulator",
-    ):
+    for component in COMPONENTS:
         path = importlib.import_module(f"timermq.{component}").__file__
         if path is None or below.resolve() not in Path(path).resolve().parents:
             raise RuntimeError(f"timermq.{component}: expected it below {below}, found {path}")

@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from timermq.cli.top.samples import SAMPLES
 from timermq.cli.top.screen import screen
+from top_samples import SAMPLES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PIECE = re.compile(r'clip-path="url\(#[a-z-]+-line-(\d+)\)">([^<]*)</text>')

@@ -83,7 +83,8 @@ def _loop_ms() -> float:
 def _run() -> None:
     """Print what each loop took until the input ends."""
     while True:
-        print(_loop_ms(), flush=True)
+        sys.stdout.write(f"{_loop_ms()}\n")
+        sys.stdout.flush()
         if select.select([sys.stdin], [], [], PAUSE)[0]:
             break
 

@@ -4,9 +4,6 @@ A broker is started on a throw-away store, with real sockets; the load comes fro
 own. Rates are judged by the broker's CPU a message, scaled by a calibration loop to the machine
 that the floors were set on. Quick questions are asked several times, and the asking that other work
 disturbed least counts. Ends with 1 when a figure is outside its floor.
-
-With ``--peers`` the same questions go to redis and beanstalkd too, where these are installed; the
-figures stand side by side, at equal durability.
 """
 
 from __future__ import annotations
@@ -21,13 +18,11 @@ from rich.table import Table
 
 from timermq.bench.askings import ASKED_ONCE, ASKINGS, ask_repeatedly
 from timermq.bench.lateness import lateness, neighbours
-from timermq.bench.peers import PEER_QUESTIONS, ask_peers
-from timermq.bench.peers_table import print_peers
 from timermq.bench.question import Figure, Load, Question
 from timermq.bench.rates import burst, steady, steady_large, sync, sync_flushed
 from timermq.bench.standing import idle, pending
 
-from .arguments import UsageError, count, positive
+from .arguments import count, positive
 
 QUESTIONS: Mapping[str, Question] = {
     "steady": steady,
@@ -65,30 +60,15 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
         default=ASKINGS,
         metavar="N",
         help=f"askings of each question, but of {' and '.join(sorted(ASKED_ONCE))} "
-        f"(default: {ASKINGS}; peers are asked once)",
-    )
-    parser.add_argument(
-        "--peers",
-        action="store_true",
-        help=f"beside redis and beanstalkd; of the questions, {', '.join(PEER_QUESTIONS)}",
+        f"(default: {ASKINGS})",
     )
     parser.add_argument("--json", action="store_true", help="one object a line")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask the questions, print the answers.
-
-    Raises:
-        UsageError: A question was named that peers are not asked.
-    """
-    asked = PEER_QUESTIONS if args.peers else QUESTIONS
-    names: list[str] = list(asked) if "all" in args.questions else args.questions
-    for name in names:
-        if name not in asked:
-            raise UsageError(f"bench: peers are asked {', '.join(asked)}, found {name!r}")
+    """Ask the questions, print the answers."""
+    names: list[str] = list(QUESTIONS) if "all" in args.questions else args.questions
     load = Load(scale=args.scale, count=args.count)
-    if args.peers:
-        return _run_peers(load, names, args.json)
     figures = ask_repeatedly({name: QUESTIONS[name] for name in names}, load, args.asks, _tell)
     if args.json:
         for figure in figures:
@@ -96,17 +76,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print_table(figures)
     return 0 if all(figure.passes for figure in figures) else 1
-
-
-def _run_peers(load: Load, names: list[str], as_json: bool) -> int:
-    answers: list[dict[str, object]] = []
-    for figure in ask_peers(load, names):
-        answers.append(figure.to_json())
-        if as_json:
-            print(json.dumps(answers[-1]), flush=True)
-    if not as_json:
-        print_peers(answers)
-    return 0 if answers else 1
 
 
 def _tell(figure: Figure) -> None:

@@ -20,7 +20,7 @@ from timermq.simulator.report import report_lines
 from timermq.simulator.run import simulate
 from timermq.simulator.scenario import FaultKind, Scenario
 from timermq.simulator.seeds import SeedResult, run_seeds
-from timermq.simulator.shrinking import shrink
+from timermq.simulator.shrinking import kind_of, shrink
 from timermq.simulator.world import Outcome
 
 from .arguments import OneLineParser, add_json, count, positive
@@ -118,12 +118,6 @@ def _shrunk(scenario: Scenario, faults: tuple[str, ...]) -> Outcome:
     _tell("a promise is broken; making the plan smaller …")
     shrink(scenario, still_fails)
     return smallest
-
-
-def kind_of(fault: str) -> str:
-    """What makes two faults the same: the promise's name, or the beginning of the words."""
-    text = fault.partition(" s: ")[2] if fault.startswith("at ") else fault
-    return " ".join(text.split()[: 1 if text.split()[0].isupper() else 4])
 
 
 def _command(args: argparse.Namespace, seed: int) -> str:

@@ -1,1 +1,1 @@
-"""The simulator: a broker, its clients and its faults from one seed, and the rules that judge them."""
+"""A simulated broker, its clients and its faults, all from one seed, and the rules that judge."""

@@ -10,8 +10,6 @@ from functools import partial
 
 import attrs
 
-from timermq.cli.output import Row
-
 from .draw import draw_scenario
 from .run import simulate
 from .scenario import FaultKind
@@ -33,7 +31,7 @@ class SeedResult:
     counts: Mapping[str, int] = {}
     """What has happened, and how often."""
 
-    def row(self) -> Row:
+    def row(self) -> Mapping[str, object]:
         """The result as one line of text."""
         return attrs.asdict(self)
 

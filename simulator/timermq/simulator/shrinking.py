@@ -21,6 +21,12 @@ RUNS_MAX = 150
 T = TypeVar("T")
 
 
+def kind_of(fault: str) -> str:
+    """What makes two faults the same: the promise's name, or the beginning of the words."""
+    text = fault.partition(" s: ")[2] if fault.startswith("at ") else fault
+    return " ".join(text.split()[: 1 if text.split()[0].isupper() else 4])
+
+
 def shrink(
     scenario: Scenario, still_fails: Callable[[Scenario], bool], *, runs_max: int = RUNS_MAX
 ) -> Scenario:

@@ -10,7 +10,6 @@ import trio
 from trio.testing import MockClock
 
 from scripted_server import BROKER, Connection, Network, Server, always
-from timermq.cli.top.samples import IDLE
 from timermq.client import (
     BrokerRefusedError,
     ConnectionLostError,
@@ -20,6 +19,7 @@ from timermq.client import (
 from timermq.client.link import CONNECT_TIMEOUT
 from timermq.client.watch import SILENCE_MAX
 from timermq.remoting import Command, LocalProtocolError, Snapshot, WatchView
+from top_samples import IDLE
 
 WATCH, UNWATCH = 9003, 9004
 

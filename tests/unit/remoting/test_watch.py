@@ -8,8 +8,8 @@ import attrs
 import cbor2
 import pytest
 
-from timermq.cli.top.samples import IDLE
 from timermq.remoting import Counters, RemoteProtocolError, Snapshot, WatchView
+from top_samples import IDLE
 
 PROTOCOL_PAGE = Path(__file__).parents[3] / "docs/protocol.md"
 

@@ -1,7 +1,5 @@
 """Files that hold messages: commit log, consume queues, key index, checkpoint, and the disk."""
 
-from timermq.simulator.disks.memory_disk import MemoryDisk as MemoryDisk
-
 from .commit_log import CommitLog as CommitLog
 from .consume_queue import ConsumeQueue as ConsumeQueue
 from .disk import Disk as Disk

@@ -5,8 +5,8 @@ from __future__ import annotations
 import attrs
 
 from timermq.cli.top.history import SAMPLES_MAX, History, Lateness
-from timermq.cli.top.samples import IDLE
 from timermq.remoting import Counters, Snapshot
+from top_samples import IDLE
 
 BUCKETS = len(IDLE.lateness_bounds_ms) + 1
 

@@ -20,13 +20,13 @@ from scripted_server import BROKER, Network, Server, always
 from timermq.cli.client_access import ClientAccess
 from timermq.cli.top import words
 from timermq.cli.top.live import FRAME_INTERVAL, LiveTop
-from timermq.cli.top.samples import IDLE, NOW_MS
 from timermq.cli.top.screen import screen_lines
 from timermq.cli.top.silence import next_snapshot
 from timermq.cli.top.view import Opened, View
 from timermq.client import open_watch
 from timermq.client.watch import SILENCE_MAX
 from timermq.remoting import Command, WatchView
+from top_samples import IDLE, NOW_MS
 
 LIST_PENDING, WATCH, UNWATCH = 9002, 9003, 9004
 ROW = {

@@ -9,7 +9,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from timermq.cli.top.samples import (
+from timermq.cli.top.screen import HELP, KEYS_LINE, screen
+from timermq.cli.top.view import Opened, PendingRow, View
+from top_samples import (
     IDLE,
     SAMPLES,
     burst_arriving,
@@ -19,8 +21,6 @@ from timermq.cli.top.samples import (
     slot_opened,
     three_days_ahead,
 )
-from timermq.cli.top.screen import HELP, KEYS_LINE, screen
-from timermq.cli.top.view import Opened, PendingRow, View
 
 SIZES = [(80, 24), (100, 30), (200, 60), (400, 100)]
 

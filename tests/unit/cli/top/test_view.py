@@ -5,9 +5,9 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from timermq.cli.top.samples import IDLE, NOW_MS, burst_arriving, idle, slot_opened
 from timermq.cli.top.view import Focus, Opened, View
 from timermq.remoting import Snapshot, WatchView
+from top_samples import IDLE, NOW_MS, burst_arriving, idle, slot_opened
 
 SECOND_MS = NOW_MS // 1000 * 1000
 

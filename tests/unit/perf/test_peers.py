@@ -1,14 +1,13 @@
-"""``timermq bench --peers`` on a small scale, with the peers that are installed."""
+"""The bench asks redis and beanstalkd, on a small scale, where these are installed."""
 
 from __future__ import annotations
 
 import shutil
 
 import pytest
+from peers import DURABILITIES, PEER_QUESTIONS, PEERS, TIMERMQ, Durability, ask_peers
+from peers_table import side_by_side
 
-from cli.program import RunProgram
-from timermq.bench.peers import DURABILITIES, PEER_QUESTIONS, PEERS, TIMERMQ, Durability
-from timermq.bench.peers_table import side_by_side
 from timermq.bench.question import Load
 
 
@@ -43,25 +42,16 @@ def test_a_peer_is_never_early(peer: str) -> None:
 
 @pytest.mark.slow
 def test_without_peers_timermq_stands_alone(
-    timermq: RunProgram, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Who is not installed is named on stderr and left out."""
     monkeypatch.setenv("PATH", "")
-    done = timermq("bench", "sync", "--peers", "--count=100")
+    asked = {figure.facts["peer"] for figure in ask_peers(Load(count=100), ["sync"])}
+    told = capsys.readouterr().err
 
-    assert "redis-server is left out: no such program on the path" in done.err
-    assert "beanstalkd is left out: no such program on the path" in done.err
-    assert "durability: page cache" in done.out
-    assert "durability: memory" not in done.out
-
-
-def test_questions_that_peers_are_not_asked(timermq: RunProgram) -> None:
-    """A flushed send is a durability of its own table, not a question."""
-    done = timermq("bench", "sync-flushed", "--peers")
-
-    assert done.code == 2
-    assert "peers are asked steady, sync, burst" in done.err
-    assert "found 'sync-flushed'" in done.err
+    assert asked == {TIMERMQ}
+    assert "redis-server is left out: no such program on the path" in told
+    assert "beanstalkd is left out: no such program on the path" in told
 
 
 def test_cells_nobody_answered_are_empty() -> None:

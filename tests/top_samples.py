@@ -8,10 +8,9 @@ from datetime import UTC
 
 import attrs
 
+from timermq.cli.top.history import History
+from timermq.cli.top.view import HEIGHT, WIDTH, PendingRow, View
 from timermq.remoting import Counters, Snapshot
-
-from .history import History
-from .view import HEIGHT, WIDTH, PendingRow, View
 
 NOW_MS = 1_795_255_387_250
 """2026-11-21 10:03:07.250 UTC."""

@@ -38,9 +38,7 @@ def peer_process(command: Command, port: int) -> Generator[PeerProcess]:
         files = Path(folder) / "files"
         files.mkdir()
         with log.open("wb") as output:
-            process = subprocess.Popen(  # noqa: S603 - found on the path, arguments are ours
-                command(port, files), stdout=output, stderr=output
-            )
+            process = subprocess.Popen(command(port, files), stdout=output, stderr=output)
         try:
             _await(process, port, log)
             yield PeerProcess(process.pid, ("127.0.0.1", port))

@@ -15,18 +15,18 @@ from functools import partial
 
 import attrs
 import psutil
+from beanstalkd import EXECUTABLE as BEANSTALKD
+from beanstalkd import beanstalkd
+from redis_timer import EXECUTABLE as REDIS
+from redis_timer import redis_timer
 
-from .beanstalkd import EXECUTABLE as BEANSTALKD
-from .beanstalkd import beanstalkd
-from .broker_process import broker_process
-from .lateness import lateness, neighbours
-from .load import send
-from .measure import own_memory
-from .question import Figure, Load
-from .rates import FAR_DELAY_MS, burst, steady, sync
-from .redis_timer import EXECUTABLE as REDIS
-from .redis_timer import redis_timer
-from .server import Start
+from timermq.bench.broker_process import broker_process
+from timermq.bench.lateness import lateness, neighbours
+from timermq.bench.load import send
+from timermq.bench.measure import own_memory
+from timermq.bench.question import Figure, Load
+from timermq.bench.rates import FAR_DELAY_MS, burst, steady, sync
+from timermq.bench.server import Start
 
 TIMERMQ = "timermq"
 PEERS = (TIMERMQ, REDIS, BEANSTALKD)

@@ -18,11 +18,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import attrs
+from peer_process import PeerProcess, peer_process
+from resp import RespError, Value, command, split_value
 
-from .peer_process import PeerProcess, peer_process
-from .resp import RespError, Value, command, split_value
-from .server import free_port
-from .shot import Shot, connect, receive
+from timermq.bench.server import free_port
+from timermq.bench.shot import Shot, connect, receive
 
 EXECUTABLE = "redis-server"
 PROMOTED = 500

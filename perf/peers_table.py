@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import attrs
+from peers import DURABILITIES, PEERS
 from rich.console import Console
 from rich.table import Table
-
-from .peers import DURABILITIES, PEERS
 
 Answer = Mapping[str, object]
 """One line of ``timermq bench --peers --json``."""

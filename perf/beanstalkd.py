@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 
 import attrs
+from peer_process import PeerProcess, peer_process
 
-from .peer_process import PeerProcess, peer_process
-from .server import free_port
-from .shot import Shot, connect, receive
+from timermq.bench.server import free_port
+from timermq.bench.shot import Shot, connect, receive
 
 EXECUTABLE = "beanstalkd"
 STEP_MS = 1_000

@@ -5,9 +5,11 @@ from __future__ import annotations
 import socket
 from itertools import islice
 
+import beanstalkd
 import pytest
+import redis_timer
+import resp
 
-from timermq.bench import beanstalkd, redis_timer, resp
 from timermq.bench.remoting import Remoting
 from timermq.bench.shot import Dialect, Shot
 
