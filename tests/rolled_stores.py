@@ -7,7 +7,7 @@ import trio
 from damaged_stores import clock_at
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import QUIET_FILES, ROOT, running, timed
-from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.disk_damage import Image, read_image
 from timermq.simulator.disks.memory_disk import MemoryDisk

@@ -15,8 +15,8 @@ from simulation.bulk_workloads import SOME
 from simulation.staged_service import HOST, ROOT, timed
 from simulation.transaction_workloads import half
 from timermq.broker.transactions.half_message import HalfMessage, decode_half
-from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.quarantine.quarantine_record import State
+from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.simulator.disks.disk_damage import Image, read_image
 from timermq.simulator.disks.memory_disk import MemoryDisk

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from timermq.pipeline import TimerMessageStore
-from timermq.pipeline.cancel.cancel_verdict import CancelError, Verdict, Wanted
+from timermq.pipeline.records.cancel_verdict import CancelError, Verdict, Wanted
 from timermq.timerstore.message import Message
 from timermq.timerstore.put_status import PutStatus
 

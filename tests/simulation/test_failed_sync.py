@@ -17,7 +17,7 @@ from fakes import START_MS, VirtualClock
 from simulation.crash_workloads import Outcome, message
 from simulation.staged_service import ROOT, SYNC_FILES, SYNCED_FAMILIES, running
 from timermq.pipeline import TimerMessageStore, TimerOptions
-from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
 from timermq.simulator.disks.fault_plan import FaultRule, FaultRules, Operation
 from timermq.simulator.disks.faulty_disk import FaultyDisk
 from timermq.simulator.disks.memory_disk import MemoryDisk

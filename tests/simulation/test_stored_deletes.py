@@ -13,7 +13,7 @@ import trio.testing
 from damaged_stores import checked, damage_of
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import arrivals_everywhere, running, stored_delete, timed
-from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
 from timermq.simulator.disks.memory_disk import MemoryDisk
 
 NEAR_MS, FAR_MS = START_MS + 7_500, START_MS + 65_500

@@ -16,7 +16,7 @@ from trio.testing import MockClock
 from damaged_stores import checked, clock_at, damage_of, on_disk
 from fakes import START_MS
 from simulation.staged_service import ROOT, SMALL_FILES, SMALL_WHEEL, arrivals, running, timed
-from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.torn_move import is_torn_move
 from timermq.simulator.disks.disk_damage import read_image
 from timermq.simulator.disks.memory_disk import MemoryDisk

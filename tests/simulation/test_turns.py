@@ -25,7 +25,7 @@ from simulation.staged_service import (
     timed,
 )
 from timermq.pipeline import TimerOptions
-from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.delivered_message import DueMessage
 from timermq.pipeline.records.system_topics import OWN_TOPICS
 from timermq.pipeline.records.timer_record import TIMER_TOPIC

@@ -27,7 +27,7 @@ from fakes import START_MS, VirtualClock
 from simulation.staged_service import running, timed
 from small_store import read_bodies
 from timermq.pipeline import TimerMessageStore, TimerOptions
-from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.put_status import PutStatus

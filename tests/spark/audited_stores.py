@@ -19,7 +19,7 @@ from simulation.staged_service import (
     timed,
 )
 from timermq.pipeline import TimerMessageStore
-from timermq.pipeline.cancel.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.simulator.disks.disk_damage import Image, read_image
 from timermq.simulator.disks.memory_disk import MemoryDisk

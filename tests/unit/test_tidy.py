@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +37,21 @@ a component that stands in the folder of another one."""
 
 COMPONENTS = [component for component in ALLOWED_IMPORTS if component != SPARK]
 """Folders of components."""
+
+PIPELINE_ROOMS = {
+    "records": set[str](),
+    "state": {"records"},
+    "clock": {"state"},
+    "admission": {"records", "state"},
+    "recovery": {"records", "state", "clock"},
+    "quarantine": {"records", "state", "clock", "admission"},
+    "cancel": {"records", "state", "clock", "recovery", "quarantine"},
+    "stages": {"records", "state", "clock", "admission", "recovery", "quarantine"},
+    "levels": {
+        *("records", "state", "clock", "admission", "recovery", "quarantine", "cancel", "stages"),
+    },
+}
+"""Room of the timer service to the rooms it may import; the modules beside them run them all."""
 
 CLOCK_MODULES = {
     "pipeline/timermq/pipeline/clock/clock.py",
@@ -75,6 +91,34 @@ def imported_modules(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+@functools.cache
+def import_graph() -> dict[str, set[str]]:
+    """Every module to the modules that it imports, without the lists of names of packages."""
+    modules = {
+        path.relative_to(ROOT).as_posix().partition("/")[2][:-3].replace("/", "."): path
+        for path in sources()
+        if path.name != "__init__.py"
+    }
+    return {
+        module: {
+            found
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ImportFrom)
+            for base in [absolute(module, node)]
+            for alias in node.names
+            for found in (base, f"{base}.{alias.name}")
+            if found in modules
+        }
+        for module, path in modules.items()
+    }
+
+
+def absolute(module: str, node: ast.ImportFrom) -> str:
+    """The absolute name of what a module imports from."""
+    above = module.split(".")[: -node.level] if node.level else []
+    return ".".join([*above, *([node.module] if node.module else [])])
+
+
 def lines_with(pattern: re.Pattern[str], paths: list[Path]) -> list[str]:
     """``file:line`` of every line in which the pattern is found."""
     return [
@@ -110,6 +154,31 @@ def test_imports_point_up(component: str) -> None:
     ]
 
     assert wrong == []
+
+
+@pytest.mark.parametrize("room", PIPELINE_ROOMS)
+def test_imports_between_rooms_point_up(room: str) -> None:
+    """A room of the timer service imports those above it in the table, and itself."""
+    allowed = PIPELINE_ROOMS[room] | {room}
+    below = f"timermq.pipeline.{room}."
+    wrong = [
+        f"{module}: {imported}"
+        for module, imports in import_graph().items()
+        if module.startswith(below)
+        for imported in imports
+        if imported.startswith("timermq.pipeline.") and imported.split(".")[2] not in allowed
+    ]
+
+    assert wrong == []
+
+
+def test_imports_go_in_no_circle() -> None:
+    """A module is done before those that import it; a package's list of names does not count."""
+    left = import_graph()
+    while ready := {module for module, imports in left.items() if not imports & left.keys()}:
+        left = {module: imports for module, imports in left.items() if module not in ready}
+
+    assert left == {}
 
 
 @pytest.mark.parametrize("component", COMPONENTS)

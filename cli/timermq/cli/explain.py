@@ -17,8 +17,8 @@ from timermq.broker.transactions.recovery import recover as recover_transactions
 from timermq.broker.waiting.explain_processor import life_row
 from timermq.broker.waiting.message_life import MessageLives, Now, at_once
 from timermq.pipeline.admission.recall_handle import HandleError, decode_handle
-from timermq.pipeline.cancel.cancel_verdict import CancelError
 from timermq.pipeline.offline_store import OfflineStore
+from timermq.pipeline.records.cancel_verdict import CancelError
 from timermq.remoting import Command, RequestCode
 from timermq.timerstore.errors import StoreError
 

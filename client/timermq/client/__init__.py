@@ -16,9 +16,9 @@ from .history import HistoryWriter as HistoryWriter
 from .history import read_history as read_history
 from .message import OutgoingMessage as OutgoingMessage
 from .message import ReceivedMessage as ReceivedMessage
-from .message import SendReceipt as SendReceipt
 from .message import Verdict as Verdict
 from .producer import Producer as Producer
+from .send_receipt import SendReceipt as SendReceipt
 from .transaction import Decision as Decision
 from .transaction import TransactionProducer as TransactionProducer
 from .waiting import CancelReceipt as CancelReceipt

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from timermq.remoting import Command, RemoteProtocolError, ResponseCode
 
-if TYPE_CHECKING:
-    from .message import SendReceipt
+from .send_receipt import SendReceipt
 
 
 class ClientError(Exception):

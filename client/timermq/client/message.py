@@ -13,6 +13,7 @@ from timermq.remoting import RemoteProtocolError
 from timermq.remoting.stored_message import StoredMessage, property_text, unpack_body
 
 from .errors import UnreadableBodyError
+from .moment import delay_ms, epoch_ms
 
 DELIVER_MS_DIGITS_MAX = 19
 """Digits of a 64-bit number."""
@@ -74,29 +75,6 @@ class OutgoingMessage:
             pairs["DELAY"] = str(self.level)
         pairs["UNIQ_KEY"] = unique_key
         return property_text(pairs)
-
-
-@attrs.frozen(kw_only=True)
-class SendReceipt:
-    """The broker has stored the message."""
-
-    message_id: str
-    """The unique key: what users see and look messages up by."""
-    offset_message_id: str
-    """The broker's own id of it, made of its address and the position."""
-    queue_id: int
-    queue_offset: int
-    """Of a delayed message: its place among those that wait."""
-    deliver_ms: int | None
-    """The moment it waits for, epoch milliseconds; None when it is not delayed or the broker does
-    not say."""
-    recall_handle: str | None
-    """What ``cancel`` takes."""
-
-    @property
-    def deliver_at(self) -> datetime.datetime | None:
-        """The moment as a datetime in UTC."""
-        return None if self.deliver_ms is None else moment(self.deliver_ms)
 
 
 class Verdict(enum.Enum):
@@ -190,28 +168,7 @@ class ReceivedMessage:
         )
 
 
-def epoch_ms(when: datetime.datetime | int) -> int:
-    """Epoch milliseconds of a moment; microseconds count as one more, lest it be early."""
-    if isinstance(when, int):
-        return when
-    return delay_ms(when - _EPOCH)
-
-
-def moment(time_ms: int) -> datetime.datetime:
-    """The moment of epoch milliseconds, in UTC."""
-    return _EPOCH + datetime.timedelta(milliseconds=time_ms)
-
-
-def delay_ms(duration: datetime.timedelta) -> int:
-    """Milliseconds, rounded up."""
-    return -(-duration // _MILLISECOND)
-
-
 def _deliver_ms(text: str) -> int | None:
     """The moment in a property; anybody may have written it, so it may be anything."""
     is_number = text.isascii() and text.isdecimal() and len(text) <= DELIVER_MS_DIGITS_MAX
     return int(text) if is_number else None
-
-
-_MILLISECOND = datetime.timedelta(milliseconds=1)
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

@@ -22,10 +22,12 @@ from .history import (
     Unknown,
     Verdict,
 )
-from .message import OutgoingMessage, SendReceipt, delay_ms, epoch_ms
+from .message import OutgoingMessage
 from .message import Verdict as VerdictName
+from .moment import delay_ms, epoch_ms
 from .recall import message_id_of
 from .send_frames import Addressed, SendFrame
+from .send_receipt import SendReceipt
 from .waiting import Waiting
 
 NOT_SENT = "NOT_SENT"

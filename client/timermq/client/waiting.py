@@ -13,7 +13,8 @@ import attrs
 from timermq.remoting import Command, RequestCode
 
 from .errors import MalformedAnswerError, check_answer
-from .message import Verdict, delay_ms, epoch_ms
+from .message import Verdict
+from .moment import delay_ms, epoch_ms
 
 _BEST_FIRST = (Verdict.MOVED, Verdict.CANCELLED, Verdict.TOO_LATE, Verdict.NOT_FOUND)
 

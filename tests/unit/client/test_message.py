@@ -11,7 +11,7 @@ import pytest
 import zstandard
 
 from timermq.client import OutgoingMessage, ReceivedMessage, SendReceipt, UnreadableBodyError
-from timermq.client.message import epoch_ms, moment
+from timermq.client.moment import epoch_ms, moment
 from timermq.remoting.stored_message import StoredMessage
 
 UTC = datetime.UTC

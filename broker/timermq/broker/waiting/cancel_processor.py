@@ -18,8 +18,8 @@ from collections.abc import Callable
 import attrs
 
 from timermq.pipeline.admission.recall_handle import encode_handle
-from timermq.pipeline.cancel.cancel_verdict import CancelError, Verdict, Wanted
 from timermq.pipeline.cancel.cancellation import CancelResult
+from timermq.pipeline.records.cancel_verdict import CancelError, Verdict, Wanted
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command

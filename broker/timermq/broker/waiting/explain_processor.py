@@ -15,7 +15,7 @@ import cbor2
 import msgspec
 import trio
 
-from timermq.pipeline.cancel.cancel_verdict import CancelError
+from timermq.pipeline.records.cancel_verdict import CancelError
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command

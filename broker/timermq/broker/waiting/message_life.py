@@ -19,11 +19,11 @@ from typing import cast
 
 import attrs
 
-from timermq.pipeline.cancel.cancel_verdict import Wanted
-from timermq.pipeline.cancel.key_records import KeyRecords, RecordSource
 from timermq.pipeline.cancel.waiting_messages import Found, WaitingMessages, names_of
 from timermq.pipeline.quarantine.quarantine import Quarantine
 from timermq.pipeline.quarantine.quarantine_record import State
+from timermq.pipeline.records.cancel_verdict import Wanted
+from timermq.pipeline.records.key_records import KeyRecords, RecordSource
 from timermq.pipeline.state.timer_options import TimerOptions
 
 from ..consumer_offset import ConsumerOffsetTable

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import attrs
 
 from timermq.pipeline.admission.recall_handle import HandleError, RecallHandle, decode_handle
-from timermq.pipeline.cancel.cancel_verdict import CancelError, Verdict, Wanted
+from timermq.pipeline.records.cancel_verdict import CancelError, Verdict, Wanted
 from timermq.pipeline.records.delete_message import RECALL_BODY, RECALL_TAG
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import ResponseCode

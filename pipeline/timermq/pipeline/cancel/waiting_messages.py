@@ -23,6 +23,8 @@ from timermq.timerstore.record import RecordError, record_properties
 from ..quarantine.quarantine import Quarantine
 from ..quarantine.quarantine_record import State
 from ..records.already_done import origin_in
+from ..records.cancel_verdict import CancelError, Verdict, Wanted, too_common
+from ..records.key_records import KeyRecords, RecordSource, SoleMoves
 from ..records.system_topics import LEFT_OUT_TOPIC
 from ..records.timer_record import (
     DELETE_FOR,
@@ -38,8 +40,6 @@ from ..records.timer_record import (
     order_name,
 )
 from ..state.timer_options import TimerOptions
-from .cancel_verdict import CancelError, Verdict, Wanted, too_common
-from .key_records import KeyRecords, RecordSource, SoleMoves
 
 MESSAGES_MAX = 64
 """Messages with one key that are told apart: each costs look-ups, and one that waits a delete."""

@@ -30,7 +30,6 @@ from timermq.timerstore.put_status import PutStatus
 from timermq.timerstore.record import decode_record, record_properties, record_topic
 from timermq.timerstore.record_check import CheckKind, check_record
 
-from ..cancel.taken_back import is_named, is_taken_back
 from ..records.already_done import origin_in
 from ..records.left_out import mark_left_out
 from ..records.system_topics import QUARANTINE_TOPIC
@@ -47,6 +46,7 @@ from .quarantine_record import (
     renewed,
 )
 from .quarantine_table import Place, QuarantineTable
+from .taken_back import is_named, is_taken_back
 
 READ_COUNT = 4096
 """Units of the topic's queue read at a time."""

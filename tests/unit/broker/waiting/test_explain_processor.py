@@ -17,8 +17,8 @@ from timermq.broker.waiting import message_life
 from timermq.broker.waiting.explain_processor import life_row
 from timermq.broker.waiting.life_step import GROUPS_MAX
 from timermq.broker.waiting.message_life import at_once
-from timermq.pipeline.cancel import key_records
 from timermq.pipeline.quarantine.quarantine_record import State, mark_message
+from timermq.pipeline.records import key_records
 from timermq.pipeline.records.timer_record import TIMER_TOPIC, timer_tail
 from timermq.pipeline.records.undeliverable import Reason, Undeliverable
 from timermq.timerstore.message import Message

@@ -15,7 +15,7 @@ from fakes import START_MS
 from rebuild_by_hand import pending_rows, rebuild_by_hand, unpack, without_timers
 from rolled_stores import DUE_MS, NOW_MS, rolled_image
 from simulation.staged_service import QUIET_FILES, ROOT, running, timed
-from timermq.pipeline.cancel.cancel_verdict import Wanted
+from timermq.pipeline.records.cancel_verdict import Wanted
 from timermq.pipeline.spark.rebuild import plan as plan_module
 from timermq.simulator.disks.disk_damage import Image, read_image
 from timermq.simulator.disks.memory_disk import MemoryDisk

@@ -21,9 +21,9 @@ from timermq.timerstore.index_file import CutWalkError
 from timermq.timerstore.properties import KEYS_NAME, KEYS_SEPARATOR, find
 from timermq.timerstore.record import record_properties
 
-from ..records.already_done import origin_in
-from ..records.timer_record import DELETE_FOR, DELETE_SOLE, TimerFacts, is_position
+from .already_done import origin_in
 from .cancel_verdict import too_common
+from .timer_record import DELETE_FOR, DELETE_SOLE, TimerFacts, is_position
 
 RECORDS_MAX = 4096
 """Records that one request looks at: more than a message has that rolls for ten years through

@@ -1,0 +1,32 @@
+"""What a producer gets for a message that the broker has stored."""
+
+from __future__ import annotations
+
+import datetime
+
+import attrs
+
+from .moment import moment
+
+
+@attrs.frozen(kw_only=True)
+class SendReceipt:
+    """The broker has stored the message."""
+
+    message_id: str
+    """The unique key: what users see and look messages up by."""
+    offset_message_id: str
+    """The broker's own id of it, made of its address and the position."""
+    queue_id: int
+    queue_offset: int
+    """Of a delayed message: its place among those that wait."""
+    deliver_ms: int | None
+    """The moment it waits for, epoch milliseconds; None when it is not delayed or the broker does
+    not say."""
+    recall_handle: str | None
+    """What ``cancel`` takes."""
+
+    @property
+    def deliver_at(self) -> datetime.datetime | None:
+        """The moment as a datetime in UTC."""
+        return None if self.deliver_ms is None else moment(self.deliver_ms)
