@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from timermq.cli.verbs import VERBS
+
 ROOT = Path(__file__).parents[2]
 
 SPARK = "pipeline/timermq/pipeline/spark"
@@ -91,14 +93,15 @@ def imported_modules(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+def module_name(path: Path) -> str:
+    """The dotted name of a module, ``….__init__`` for that of a package."""
+    return name(path).partition("/")[2][:-3].replace("/", ".")
+
+
 @functools.cache
 def import_graph() -> dict[str, set[str]]:
     """Every module to the modules that it imports, without the lists of names of packages."""
-    modules = {
-        path.relative_to(ROOT).as_posix().partition("/")[2][:-3].replace("/", "."): path
-        for path in sources()
-        if path.name != "__init__.py"
-    }
+    modules = {module_name(path): path for path in sources() if path.name != "__init__.py"}
     return {
         module: {
             found
@@ -179,6 +182,31 @@ def test_imports_go_in_no_circle() -> None:
         left = {module: imports for module, imports in left.items() if module not in ready}
 
     assert left == {}
+
+
+def test_no_module_is_there_for_tests_alone() -> None:
+    """Every module is imported by another one, or by its name: a verb, a program."""
+    graph = import_graph()
+    lists = [path for path in sources() if path.name == "__init__.py"]
+    imported = {module for imports in graph.values() for module in imports} | {
+        found
+        for path in lists
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for base in [absolute(module_name(path), node)]
+        for found in (base, *(f"{base}.{alias.name}" for alias in node.names))
+    }
+    verbs = {f"timermq.cli.{verb.replace('-', '_')}" for verb in VERBS}
+
+    assert graph.keys() - imported - verbs - {"timermq.cli.__main__"} == set()
+
+
+def test_the_readme_names_every_folder() -> None:
+    """Its table has all components and no other, and the rooms of the timer service."""
+    table = (ROOT / "README.md").read_text().partition("## Folders")[2].partition("\n\n[")[0]
+    named = set(re.findall(r"`([a-z]+)/`", table))
+
+    assert named == {*COMPONENTS, *PIPELINE_ROOMS, "spark", "tests", "perf", "docs"}
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
