@@ -134,4 +134,9 @@ def test_container_is_made_of_what_the_package_is_made_of() -> None:
     ]
     copied = {name for names in copies for name in names if not names[0].startswith("--from=")}
 
-    assert {"pyproject.toml", "README.md", *(name.split("/")[0] for name in packages)} == copied
+    assert {
+        "LICENSE",
+        "pyproject.toml",
+        "README.md",
+        *(name.split("/")[0] for name in packages),
+    } == copied
