@@ -34,6 +34,7 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.store_options import StoreOptions
 
 from .broker_statistics import BrokerStatistics
+from .compatibility import SERVED
 from .config_table import ConfigSaver
 from .endpoint import Endpoint
 from .failure import failure_told
@@ -43,6 +44,7 @@ from .names.name_server_tls import over_tls
 from .options import BrokerOptions
 from .processors import Processors
 from .security.access_control import AccessControl
+from .security.tls import Tls
 from .tables import make_tables
 from .transactions.transaction_check import TransactionCheck
 from .transactions.transactions import Transactions
@@ -105,6 +107,8 @@ class Broker:
         self.transaction_check = TransactionCheck(
             self.transactions, self.tables.clients, self.tables.topics, options, clock.now_ms
         )
+        self.access = AccessControl.of(options, self.store, frozenset(SERVED))
+        self.tls = Tls(options, endpoint.sockets)
         self.processors = Processors.build(
             options=options,
             tables=self.tables,
@@ -114,20 +118,19 @@ class Broker:
             address=endpoint.address,
             store_host=endpoint.store_host,
             saved=self._saver.saved,
+            access=self.access,
+            tls=self.tls,
         )
-        self.access = AccessControl.of(options, self.store, self.processors.served())
-        self.processors.watch.source.access = self.access
-        self.processors.watch.source.open_doors = tuple(options.open_doors())
         self.dispatcher = self.processors.dispatcher(self.tables, self.access)
         self._front_door = FrontDoor(
             options,
             endpoint.sockets,
+            self.tls,
             self.tables,
             self.dispatcher,
             message_size_max=self.store.options.max_message_size,
         )
-        self.tls, self.server = self._front_door.tls, self._front_door.server
-        self.processors.watch.source.tls = self.tls
+        self.server = self._front_door.server
         self.store.on_arrival(self.tables.long_polling.notify_message_arriving)
         self.store.on_arrival(self._let_read)
 
