@@ -102,7 +102,7 @@ class Broker:
         )
         """Where this broker registers."""
         self._saver = self._load_tables()
-        timer_store.scrub.tables.write_again = self._saver.write_again
+        timer_store.scrub.tables.add_owner(self._saver.write_again)
         self.transactions = Transactions(timer_store, self.tables.offsets, options)
         self.transaction_check = TransactionCheck(
             self.transactions, self.tables.clients, self.tables.topics, options, clock.now_ms
@@ -353,10 +353,6 @@ class Broker:
                 timers_left=timers.cancelled_caught,
             )
 
-    def _topics_changed(self) -> None:
-        self._saver.changed()
-        self.name_servers.changed()
-
     def _let_read(self, queue: ConsumeQueue) -> None:
         """See to it that what arrives can be read: its topic may be gone, or have fewer queues."""
         if queue.topic not in OWN_TOPICS:
@@ -375,9 +371,10 @@ class Broker:
         saver.load()
         for topic, queue_nums in _stored_topics(self.store.queues()).items():
             tables.topics.adopt(topic, queue_nums)
-        tables.topics.on_change = self._topics_changed
-        tables.groups.on_change = saver.changed
-        tables.locks.on_change = saver.changed
+        tables.topics.on_change(saver.changed)
+        tables.topics.on_change(self.name_servers.changed)
+        tables.groups.on_change(saver.changed)
+        tables.locks.on_change(saver.changed)
         return saver
 
 
