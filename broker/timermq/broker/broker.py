@@ -34,6 +34,7 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.store_options import StoreOptions
 
 from .broker_statistics import BrokerStatistics
+from .compatibility import SERVED
 from .config_table import ConfigSaver
 from .endpoint import Endpoint
 from .failure import failure_told
@@ -43,6 +44,7 @@ from .names.name_server_tls import over_tls
 from .options import BrokerOptions
 from .processors import Processors
 from .security.access_control import AccessControl
+from .security.tls import Tls
 from .tables import make_tables
 from .transactions.transaction_check import TransactionCheck
 from .transactions.transactions import Transactions
@@ -100,11 +102,13 @@ class Broker:
         )
         """Where this broker registers."""
         self._saver = self._load_tables()
-        timer_store.scrub.tables.write_again = self._saver.write_again
+        timer_store.scrub.tables.add_owner(self._saver.write_again)
         self.transactions = Transactions(timer_store, self.tables.offsets, options)
         self.transaction_check = TransactionCheck(
             self.transactions, self.tables.clients, self.tables.topics, options, clock.now_ms
         )
+        self.access = AccessControl.of(options, self.store, frozenset(SERVED))
+        self.tls = Tls(options, endpoint.sockets)
         self.processors = Processors.build(
             options=options,
             tables=self.tables,
@@ -114,20 +118,19 @@ class Broker:
             address=endpoint.address,
             store_host=endpoint.store_host,
             saved=self._saver.saved,
+            access=self.access,
+            tls=self.tls,
         )
-        self.access = AccessControl.of(options, self.store, self.processors.served())
-        self.processors.watch.source.access = self.access
-        self.processors.watch.source.open_doors = tuple(options.open_doors())
         self.dispatcher = self.processors.dispatcher(self.tables, self.access)
         self._front_door = FrontDoor(
             options,
             endpoint.sockets,
+            self.tls,
             self.tables,
             self.dispatcher,
             message_size_max=self.store.options.max_message_size,
         )
-        self.tls, self.server = self._front_door.tls, self._front_door.server
-        self.processors.watch.source.tls = self.tls
+        self.server = self._front_door.server
         self.store.on_arrival(self.tables.long_polling.notify_message_arriving)
         self.store.on_arrival(self._let_read)
 
@@ -350,10 +353,6 @@ class Broker:
                 timers_left=timers.cancelled_caught,
             )
 
-    def _topics_changed(self) -> None:
-        self._saver.changed()
-        self.name_servers.changed()
-
     def _let_read(self, queue: ConsumeQueue) -> None:
         """See to it that what arrives can be read: its topic may be gone, or have fewer queues."""
         if queue.topic not in OWN_TOPICS:
@@ -372,9 +371,10 @@ class Broker:
         saver.load()
         for topic, queue_nums in _stored_topics(self.store.queues()).items():
             tables.topics.adopt(topic, queue_nums)
-        tables.topics.on_change = self._topics_changed
-        tables.groups.on_change = saver.changed
-        tables.locks.on_change = saver.changed
+        tables.topics.on_change(saver.changed)
+        tables.topics.on_change(self.name_servers.changed)
+        tables.groups.on_change(saver.changed)
+        tables.locks.on_change(saver.changed)
         return saver
 
 

@@ -30,18 +30,17 @@ class FrontDoor:
     Args:
         options: Limits.
         sockets: Those of the connections that come in.
+        tls: What stands before each of them.
         tables: Where connections are known, and what they share.
         dispatcher: Knows who works on a request.
         message_size_max: Bytes of a body.
-
-    Raises:
-        TlsError: The files of certificate and key cannot be used.
     """
 
     def __init__(
         self,
         options: BrokerOptions,
         sockets: Sockets,
+        tls: Tls,
         tables: Tables,
         dispatcher: Dispatcher,
         *,
@@ -58,7 +57,7 @@ class FrontDoor:
             else options.frame_size_max
         )
         self._decode_send = decode_signed_send if dispatcher.checks_access else decode_plain_send
-        self.tls = Tls(options, sockets)
+        self._tls = tls
         self._turns = Turns(dispatcher, tables.costly)
         self._reactor = Reactor(sockets, self._turns, tables.durable, tables.costly.work_seconds)
         self.server = Server(options, self._connect, tables.clients, sockets, tables.rates.look)
@@ -76,7 +75,7 @@ class FrontDoor:
             task_status: Started when connections are accepted.
         """
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.tls.run, name="certificates")
+            nursery.start_soon(self._tls.run, name="certificates")
             await nursery.start(self._turns.run, name="turns")
             await nursery.start(self._reactor.run, name="reactor")
             await nursery.start(self.server.run, listeners, name="server")
@@ -92,7 +91,7 @@ class FrontDoor:
             turns=self._turns,
             durable=self._tables.durable,
             reactor=self._reactor,
-            tls=self.tls,
+            tls=self._tls,
             decode_send=self._decode_send,
             first_frame_size_max=self._first_frame_size_max,
         )

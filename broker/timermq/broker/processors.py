@@ -32,11 +32,12 @@ from .names.name_server_processor import NameServerProcessor
 from .names.route_processor import RouteProcessor
 from .options import BrokerOptions
 from .security.access_control import AccessControl
+from .security.tls import Tls
 from .sending.message_stamp import MessageStamp
 from .sending.plain_reader import PlainReader
 from .sending.reply_processor import ReplyProcessor
 from .sending.send_checks import SendChecks
-from .sending.send_processor import SEND_CODES, SendProcessor
+from .sending.send_processor import SendProcessor
 from .sending.send_reader import SendReader
 from .sending.send_request import AnswerFacts
 from .tables import Tables as Tables
@@ -89,6 +90,8 @@ class Processors:
         address: str,
         store_host: bytes,
         saved: Saved,
+        access: AccessControl | None,
+        tls: Tls,
     ) -> Processors:
         """Make all processors.
 
@@ -101,6 +104,8 @@ class Processors:
             address: ``host:port`` for routes.
             store_host: The same address as records and message ids hold it.
             saved: Waits until the tables are on the disk.
+            access: Who may do what, for watchers; None: everybody may do everything.
+            tls: What stands before the connections, for watchers.
         """
         store, topics, groups = timer_store.store, tables.topics, tables.groups
         now_ms = clock.now_ms
@@ -235,6 +240,9 @@ class Processors:
                     clock=clock,
                     send=send,
                     long_polling=tables.long_polling,
+                    access=access,
+                    tls=tls,
+                    open_doors=tuple(options.open_doors()),
                 ),
             ),
         )
@@ -280,10 +288,6 @@ class Processors:
             RequestCode.UNWATCH: self.watch.unwatch,
             RequestCode.CLOCK: self.clock.handle,
         }
-
-    def served(self) -> frozenset[int]:
-        """The request codes that are not answered with 3."""
-        return SEND_CODES | self.handlers().keys()
 
     def dispatcher(self, tables: Tables, access: AccessControl | None) -> Dispatcher:
         """What brings requests to these processors; without ``access`` everybody's."""

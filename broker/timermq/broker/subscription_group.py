@@ -101,11 +101,15 @@ class SubscriptionGroupTable:
     def __init__(self, options: BrokerOptions, *, now_ms: Callable[[], int]) -> None:
         self.changes = 0
         self.data_version = DataVersion(counter=0, state_version=0, timestamp=now_ms())
-        self.on_change: Callable[[], None] = _nothing
+        self._on_change: list[Callable[[], None]] = []
         self._options = options
         self._now_ms = now_ms
         self._rest: dict[str, object] = {"forbiddenTable": {}}
         self._groups = {name: SubscriptionGroupConfig(group_name=name) for name in SYSTEM_GROUPS}
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have a function called at each change, inside of what changes; it must be short."""
+        self._on_change.append(listener)
 
     def load(self, data: object) -> None:
         """Take a file over; groups that it lacks stay as they are made at start."""
@@ -184,7 +188,8 @@ class SubscriptionGroupTable:
     def _count_change(self) -> None:
         self.changes += 1
         self.data_version = next_version(self.data_version, self._now_ms())
-        self.on_change()
+        for listener in self._on_change:
+            listener()
 
     def _create(self, group: str) -> SubscriptionGroupConfig:
         fault = group_fault(group)
@@ -202,7 +207,3 @@ class SubscriptionGroupTable:
         config = SubscriptionGroupConfig(group_name=group)
         self.put(config)
         return config
-
-
-def _nothing() -> None:
-    """Nobody wants to know."""

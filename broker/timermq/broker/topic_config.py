@@ -133,7 +133,7 @@ class TopicConfigTable:
     ) -> None:
         self.changes = 0
         self.data_version = DataVersion(counter=0, state_version=0, timestamp=now_ms())
-        self.on_change: Callable[[], None] = _nothing
+        self._on_change: list[Callable[[], None]] = []
         self._options = options
         self._now_ms = now_ms
         self._rest: dict[str, object] = {}
@@ -142,6 +142,10 @@ class TopicConfigTable:
         self._queue_count = 0
         """Queues of all topics but the broker's own."""
         self._shares = TopicShares()
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have a function called at each change, inside of what changes; it must be short."""
+        self._on_change.append(listener)
 
     def load(self, data: object) -> None:
         """Take a file over; system topics that it lacks stay as they are made at start."""
@@ -344,7 +348,8 @@ class TopicConfigTable:
     def _count_change(self) -> None:
         self.changes += 1
         self.data_version = next_version(self.data_version, self._now_ms())
-        self.on_change()
+        for listener in self._on_change:
+            listener()
 
 
 def _system_topics(options: BrokerOptions, level_max: int) -> list[TopicConfig]:
@@ -381,7 +386,3 @@ def _template_topic(options: BrokerOptions) -> TopicConfig:
         write_queue_nums=nums,
         perm=PERM_READ_WRITE | PERM_INHERIT,
     )
-
-
-def _nothing() -> None:
-    """Nobody wants to know."""

@@ -65,7 +65,7 @@ class StoreScrub:
         self._on_damaged_units = on_damaged_units
         self._clock = clock
         self.tables = TableScrub(store.disk, store.root)
-        """Who owns tables says here how they are written again."""
+        """Who owns tables is added here, and writes them again."""
         parts = (LogScrub(store.files), timer_log.scrub, self.tables)
         self._scrub = Scrub(parts, ScrubNote.load(store.disk, store.root))
 

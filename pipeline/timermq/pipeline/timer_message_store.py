@@ -152,7 +152,7 @@ class TimerMessageStore:
         self.scrub = StoreScrub(store, self.files.timer_log, clock, self._meet_damaged_units)
         """Compares what is at rest with its seals."""
         store.on_arrival(self._arrived)
-        store.pins.add(self.needed_from)
+        store.pins.add("timers", self.needed_from)
 
     def put(self, messages: Sequence[Message], *, is_retry: bool = False) -> list[TimerPutResult]:
         """Store messages, each now or for its moment: the one door of the service.

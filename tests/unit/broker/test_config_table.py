@@ -34,7 +34,7 @@ class Tables:
             disk, ROOT, prompt=(self.topics,), periodic=(self.offsets,), interval_ms=5_000
         )
         self.saver.load()
-        self.topics.on_change = self.saver.changed
+        self.topics.on_change(self.saver.changed)
 
 
 async def test_topics_are_saved_at_once_and_offsets_at_the_interval(

@@ -25,7 +25,7 @@ def test_a_group_is_made_on_first_use() -> None:
     """A new group has RocketMQ's defaults, and a second look finds the same one."""
     table = make_table()
     told: list[str] = []
-    table.on_change = lambda: told.append("changed")
+    table.on_change(lambda: told.append("changed"))
     group = table.find("g")
 
     assert (group.retry_max_times, group.retry_queue_nums) == (16, 1)

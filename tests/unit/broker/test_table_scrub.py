@@ -32,7 +32,7 @@ def scrubbed(disk: MemoryDisk, saver: ConfigSaver | None = None) -> ScrubStatist
     """One pass over the tables."""
     tables = TableScrub(disk, ROOT)
     if saver is not None:
-        tables.write_again = saver.write_again
+        tables.add_owner(saver.write_again)
     scrub = Scrub((tables,), ScrubNote())
     scrub.begin(START_MS)
     while scrub.is_under_way:

@@ -147,7 +147,7 @@ def test_a_full_disk_is_cleaned_at_any_hour(
 def test_the_bodies_of_pending_timers_stay(pinned_from: int | None, removed: int) -> None:
     """Whatever the age and however full the disk."""
     rig = Rig()
-    rig.store.pins.add(lambda: pinned_from)
+    rig.store.pins.add("timers", lambda: pinned_from)
     rig.fill_disk(99)
     rig.clock.time_ms += 1000 * HOUR_MS
 
@@ -157,7 +157,7 @@ def test_the_bodies_of_pending_timers_stay(pinned_from: int | None, removed: int
 def test_sends_are_refused_when_nothing_may_be_removed() -> None:
     """Timers are never given up; those that are due may still be delivered."""
     rig = Rig()
-    rig.store.pins.add(lambda: 0)
+    rig.store.pins.add("timers", lambda: 0)
     rig.fill_disk(95)
 
     assert rig.clean() == 0

@@ -53,6 +53,8 @@ class Cleaner:
         """Used part of the disk, 0 to 1, as last measured."""
         self.refusal: str | None = None
         """Why sends are refused, None while the disk has room."""
+        self.is_held = False
+        """Whether the last cleaning left a segment only because it is needed."""
         self._disk = disk
         self._root = root
         self._options = options
@@ -95,7 +97,7 @@ class Cleaner:
         """Remove what may and should go, then measure again.
 
         Args:
-            pinned_from: Lowest log position that a pending timer needs.
+            pinned_from: Lowest log position that is needed; None: none is.
             release: Told the end of what goes, before it does and behind it: a disk that was full
                 may have room then.
 
@@ -129,12 +131,16 @@ class Cleaner:
         is_hour = time.localtime(now_ms // 1000).tm_hour in options.delete_hours
         any_age = used_percent > options.disk_space_clean_forcibly_ratio
         end = self._log.min_offset
+        self.is_held = False
         if not (is_hour or any_age or used_percent > options.disk_max_used_space_ratio):
             return end
         expired_ms = now_ms - options.file_reserved_time_hours * HOUR_MS
         for segment in self._log.segments[:-1][: options.delete_file_batch_max]:
             is_old = self._disk.modified_ms(segment.file.path) <= expired_ms
-            if not (is_old or any_age) or (pinned_from is not None and segment.end > pinned_from):
+            if not (is_old or any_age):
+                break
+            if pinned_from is not None and segment.end > pinned_from:
+                self.is_held = True
                 break
             end = segment.end
         return end

@@ -181,11 +181,8 @@ class StoreMaintenance:
         """
         log = self._log
         # What is not yet synced and dispatched is still needed, whatever its age.
-        needed = [log.flushed_where, self._dispatcher.dispatched_to]
-        pinned = self._pins.lowest()
-        if pinned is not None:
-            needed.append(pinned)
-        pinned_from = min(needed)
+        pins = self._pins.needed()
+        pinned_from = min(log.flushed_where, self._dispatcher.dispatched_to, *pins.values())
         if pinned_from - log.min_offset >= log.segment_size:
             if log.flushed_where < log.max_offset or self._checkpointed_to < pinned_from:
                 await self.flush_checkpoint()
@@ -193,7 +190,9 @@ class StoreMaintenance:
         async with self.files_lock:
             self._commit.check()
             try:
-                return await self._cleaner.clean(pinned_from, self._pins.release)
+                removed = await self._cleaner.clean(pinned_from, self._pins.release)
+                self._pins.tell_holder(pins, pinned_from if self._cleaner.is_held else None)
+                return removed
             except OSError as error:
                 self._fail_unless_full(error)
         self._commit.check()

@@ -17,6 +17,10 @@ from .disk import Disk
 from .errors import StoreFormatError
 from .seal_scrub import Scrubbed
 
+WriteAgain = Callable[[str, StoreFormatError], bool]
+"""Has the table at a path, of which an error tells, written again from memory; False from one that
+does not own it."""
+
 log = structlog.get_logger("timermq.timerstore.table_scrub")
 
 
@@ -29,11 +33,14 @@ class TableScrub:
     """
 
     def __init__(self, disk: Disk, root: str) -> None:
-        self.write_again: Callable[[str, StoreFormatError], bool] = lambda _path, _error: False
-        """Asks the owner of the table at a path to write it again; whether it has one."""
+        self._owners: list[WriteAgain] = []
         self._disk = disk
         self._directory = f"{root}/config"
         self._paths: list[str] = []
+
+    def add_owner(self, write_again: WriteAgain) -> None:
+        """Ask this one too when a table has changed by itself."""
+        self._owners.append(write_again)
 
     @property
     def start(self) -> int:
@@ -72,7 +79,7 @@ class TableScrub:
             mended = int((sealed_bytes(self._disk, path) or b"") != before)
             damaged = mended
         except StoreFormatError as error:
-            damaged, mended = 1, int(self.write_again(path, error))
+            damaged, mended = 1, int(any(one(path, error) for one in self._owners))
             log.error("damaged table", path=path, error=str(error), is_written_again=bool(mended))
         except UnsealedBitError as error:
             damaged = 1

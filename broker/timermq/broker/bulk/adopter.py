@@ -112,7 +112,7 @@ class Adopter:
         self._gate = gate
         self._own = stamp.own
         self._own_names = frozenset(name.decode() for name in stamp.keys)
-        self._store.pins.add(self.needed_from)
+        self._store.pins.add("bulk jobs", self.needed_from)
         self._work: Adoption | None = None
 
     def needed_from(self) -> int | None:

@@ -64,7 +64,7 @@ class QueueLockTable:
         live_seconds: float = LOCK_SECONDS,
     ) -> None:
         self.changes = 0
-        self.on_change: Callable[[], None] = _nothing
+        self._on_change: list[Callable[[], None]] = []
         self._current_time = current_time
         self._locks_max = locks_max
         self._live_seconds = live_seconds
@@ -74,6 +74,10 @@ class QueueLockTable:
     def __len__(self) -> int:
         """Locks in the table."""
         return self._count
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have a function called at each change, inside of what changes; it must be short."""
+        self._on_change.append(listener)
 
     def load(self, data: object) -> None:
         """Take a file over: its locks last as if they had been renewed now.
@@ -120,7 +124,8 @@ class QueueLockTable:
         changes = self.changes
         held = [queue for queue in queues if self._lock_one(locks, queue, client_id, now)]
         if self.changes > changes:
-            self.on_change()
+            for listener in self._on_change:
+                listener()
         return held
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
@@ -138,7 +143,8 @@ class QueueLockTable:
         if held:
             self._count -= len(held)
             self.changes += 1
-            self.on_change()
+            for listener in self._on_change:
+                listener()
 
     def is_orderly(self, group: str) -> bool:
         """Whether some member of the group holds a lock now."""
@@ -185,7 +191,3 @@ class QueueLockTable:
                 "QUEUE_LOCKS_MAX",
                 f"[OVERLOAD] {self._count} queues are locked, no room for {count} more",
             )
-
-
-def _nothing() -> None:
-    """Nobody wants to know."""

@@ -99,7 +99,7 @@ class Transactions:
         self._op_offset = recovered.op_offset
         self._mark = _Mark(self.open.next_offset, self._op_next)
         self._to_commit: _Offsets | None = None
-        self._store.pins.add(self.needed_from)
+        self._store.pins.add("transactions", self.needed_from)
         self._counts = dict.fromkeys(Ending, 0)
         self.commit_latency = Histogram(COMMIT_BOUNDS_S)
         """Seconds from the birth of half messages to their commit."""

@@ -51,10 +51,11 @@ class SnapshotSource:
     clock: WatchedClock
     send: SendProcessor
     long_polling: LongPolling
-    access: AccessControl | None = attrs.field(default=None, init=False)
-    tls: Tls | None = attrs.field(default=None, init=False)
-    open_doors: tuple[str, ...] = attrs.field(default=(), init=False)
-    """These are set by the broker, which makes them of what it serves."""
+    access: AccessControl | None
+    """None: everybody may do everything."""
+    tls: Tls
+    open_doors: tuple[str, ...]
+    """Addresses beyond loopback that are served without access control."""
     _version: str = attrs.field(factory=lambda: importlib.metadata.version("timermq"), init=False)
     _process: psutil.Process = attrs.field(factory=psutil.Process, init=False)
     _started_at: float | None = attrs.field(default=None, init=False)
@@ -176,16 +177,15 @@ class Look:
         """Who was not let in."""
         source, now = self.source, trio.current_time()
         access = None if source.access is None else source.access.statistics()
-        tls_problem, tls_refused = (
-            (None, 0) if source.tls is None else (source.tls.problem, source.tls.refused)
-        )
         fields = DoorFields(
-            tls_refused=tls_refused, door_problem=tls_problem, open_doors=source.open_doors
+            tls_refused=source.tls.refused,
+            door_problem=source.tls.problem,
+            open_doors=source.open_doors,
         )
         if access is not None:
             fields["failed_logins"] = access.failed_logins
             fields["missing_rights"] = access.missing_rights
-            fields["door_problem"] = access.problem or tls_problem
+            fields["door_problem"] = access.problem or source.tls.problem
             if access.failed_at is not None:
                 age_ms = round((now - access.failed_at) * 1000)
                 fields["failed_login_ms"] = self.timer.now_ms - age_ms

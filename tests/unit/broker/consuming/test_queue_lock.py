@@ -128,7 +128,7 @@ def test_renewals_are_no_changes() -> None:
     """The file is written when a queue gets another holder or none, not every 20 seconds."""
     table = Locks().table
     told: list[int] = []
-    table.on_change = lambda: told.append(table.changes)
+    table.on_change(lambda: told.append(table.changes))
     table.lock("G", [queue(0), queue(1)], "a")
     table.lock("G", [queue(0), queue(1)], "a")
     table.lock("G", [queue(0)], "b")

@@ -122,7 +122,7 @@ async def scene(
         topics = TopicConfigTable(BROKER, now_ms=lambda: 1_700_000_000_000, level_max=18)
         own = OwnBroker(options=BROKER, topics=topics, address=ADDRESS)
         links = NameServerLinks([server.address], own, server.open)
-        topics.on_change = links.changed
+        topics.on_change(links.changed)
         nursery.start_soon(links.run)
         yield Scene(server, topics, links)
         nursery.cancel_scope.cancel()
