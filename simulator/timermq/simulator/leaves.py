@@ -7,7 +7,7 @@ from typing import cast
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The errors themselves."""
+    """The errors that are no groups, in their order."""
     if isinstance(error, BaseExceptionGroup):
         for one in cast("BaseExceptionGroup[BaseException]", error).exceptions:
             yield from leaves(one)

@@ -78,7 +78,7 @@ class AwaitCounter(trio.abc.Instrument):
 
 @attrs.frozen(kw_only=True)
 class Surroundings:
-    """What outlives a process."""
+    """What one process leaves to the next, and who is told."""
 
     scenario: Scenario
     clock: StagedClock

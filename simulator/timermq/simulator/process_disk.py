@@ -37,11 +37,11 @@ class ProcessFile:
         self._disk = disk
 
     def size(self) -> int:
-        """Length in bytes."""
+        """Length of the file below, bytes."""
         return self.inner.size()
 
     def read(self, offset: int, size: int) -> bytes:
-        """Bytes from ``offset`` on."""
+        """Bytes from ``offset`` on; a read is not counted."""
         return self.inner.read(offset, size)
 
     def next_data(self, offset: int) -> int:
@@ -70,7 +70,7 @@ class ProcessFile:
         self._disk.end()
 
     def truncate(self, size: int) -> None:
-        """Set the length."""
+        """Set the length, unless the process ends before it."""
         self._disk.begin_whole()
         self.inner.truncate(size)
         self._disk.end()
@@ -83,7 +83,7 @@ class ProcessFile:
         """A hint, of no use in memory."""
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file below; not counted as a change."""
         self.inner.close()
 
 
@@ -197,7 +197,7 @@ class ProcessDisk:
         return ProcessFile(self, file)
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> ProcessFile:
-        """Open a file."""
+        """Open a file; creating one is a change that is counted."""
         if create and not self._disk.exists(path):
             self.begin_whole()
             file = self._disk.open(path, create=create, read_only=read_only)
@@ -208,7 +208,7 @@ class ProcessDisk:
         return self.opened(file)
 
     def exists(self, path: str) -> bool:
-        """Whether something is there."""
+        """Whether a file or directory is there."""
         return self._disk.exists(path)
 
     def is_dir(self, path: str) -> bool:
@@ -216,35 +216,35 @@ class ProcessDisk:
         return self._disk.is_dir(path)
 
     def list_dir(self, path: str) -> list[str]:
-        """Sorted names."""
+        """Names in a directory, sorted; none when it is missing."""
         return self._disk.list_dir(path)
 
     def make_dirs(self, path: str) -> list[str]:
-        """Create directories."""
+        """Create directories; not counted as a change."""
         self._check()
         return self._disk.make_dirs(path)
 
     def rename(self, source: str, target: str) -> None:
-        """Rename in one step."""
+        """Rename in one step, unless the process ends before it."""
         self.begin_whole()
         self._disk.rename(source, target)
         self.end()
 
     def remove(self, path: str) -> None:
-        """Remove a file."""
+        """Remove a file, of which ``before_removal`` is told first."""
         self.begin_whole()
         self._before_removal(self._disk, path)
         self._disk.remove(path)
         self.end()
 
     def remove_dir(self, path: str) -> None:
-        """Remove an empty directory."""
+        """Remove an empty directory, unless the process ends before it."""
         self.begin_whole()
         self._disk.remove_dir(path)
         self.end()
 
     def modified_ms(self, path: str) -> int:
-        """Modification time."""
+        """When the file was last written, epoch milliseconds."""
         return self._disk.modified_ms(path)
 
     def usage(self, path: str) -> DiskUsage:
@@ -252,34 +252,34 @@ class ProcessDisk:
         return self._disk.usage(path)
 
     def boot_id(self, path: str) -> str:
-        """Boot of the disk."""
+        """Names the boot of the disk below."""
         return self._disk.boot_id(path)
 
     def lock(self, path: str) -> Lock:
-        """Take the lock."""
+        """Take the lock; StoreLockedError while another holds it."""
         self._check()
         return self._disk.lock(path)
 
     async def sync(self, *files: File) -> None:
-        """Make contents durable."""
+        """Make contents durable, unless the process ends before it."""
         self.begin_whole()
         await self._disk.sync(*map(_inner, files))
         self.end()
 
     async def sync_dir(self, path: str) -> None:
-        """Make names durable."""
+        """Make names durable, unless the process ends before it."""
         self.begin_whole()
         await self._disk.sync_dir(path)
         self.end()
 
     def sync_now(self, *files: File) -> None:
-        """``sync``, blocking."""
+        """Sync as ``sync`` does, without trio."""
         self.begin_whole()
         self._disk.sync_now(*map(_inner, files))
         self.end()
 
     def sync_dir_now(self, path: str) -> None:
-        """``sync_dir``, blocking."""
+        """Sync names as ``sync_dir`` does, without trio."""
         self.begin_whole()
         self._disk.sync_dir_now(path)
         self.end()

@@ -28,7 +28,7 @@ _NAMED = re.compile(r"\bM\d{6}\b")
 
 
 def report_lines(outcome: Outcome) -> Iterator[str]:
-    """The whole report."""
+    """The lines of the report: what was broken, the plan, the history."""
     yield from ("broken:", *(f"  {fault}" for fault in outcome.faults))
     yield from ("plan:", *(f"  {line}" for line in plan_lines(outcome.scenario)))
     yield from ("history:", *(f"  {line}" for line in history_lines(outcome)))

@@ -65,7 +65,7 @@ class FaultKind(enum.Enum):
 
 
 class EndKind(enum.Enum):
-    """How a process ends."""
+    """How a process ends: in order, or by the fault of that name."""
 
     STOP = "stop"
     KILL = "kill"
@@ -217,7 +217,7 @@ class Begun:
 
 @attrs.frozen(kw_only=True)
 class NetworkPlan:
-    """How connections are."""
+    """How slow connections are, and how often they go wrong."""
 
     delay_max_ms: int = 0
     pieces_max: int = 1

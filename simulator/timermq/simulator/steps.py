@@ -112,7 +112,7 @@ class Commit:
 
 
 class Leaving(enum.Enum):
-    """How a connection ends."""
+    """How a client ends its connection."""
 
     CLOSE = "close"
     CUT = "cut"

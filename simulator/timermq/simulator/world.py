@@ -171,7 +171,7 @@ class World:
         return process is not None and (process.is_over or process.has_met_fault)
 
     async def run(self) -> None:
-        """Carry out the plan."""
+        """Carry out the plan, from the first process to the end of the last one."""
         scenario, store = self._scenario, self._scenario.store
         # The history is written by the clock that is disturbed; syncs follow trio's.
         fastest = max([1.0, *(one.rate or 0 for one in scenario.clock_faults)])
@@ -266,7 +266,7 @@ class World:
         await self._live(life)
 
     async def _live(self, life: Life | None) -> None:
-        """One process."""
+        """Run one process to its end, and count its crashes."""
         last = self._process
         saved, waiting_count = (
             (None, 0) if last is None else (last.saved_offsets, last.waiting_count)

@@ -48,7 +48,7 @@ class Damage:
     after: bytes
 
     def do(self, disk: Disk) -> None:
-        """Damage the file."""
+        """Put the damaged bytes into the file, durably."""
         _write(disk, self.path, self.offset, self.after)
 
     def undo(self, disk: Disk) -> None:
@@ -71,7 +71,7 @@ def read_image(disk: Disk, root: str) -> dict[str, bytes]:
 
 
 def write_image(disk: Disk, image: Image) -> None:
-    """Create files, durably."""
+    """Create the files with their directories, all of it durable."""
     for path, content in image.items():
         directory = path.rpartition("/")[0]
         changed = disk.make_dirs(directory)

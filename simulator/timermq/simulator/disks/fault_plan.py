@@ -19,7 +19,7 @@ ALL_FAMILIES = frozenset(FileFamily)
 
 
 class Operation(enum.Enum):
-    """What can fail."""
+    """An operation on a disk that a plan can let fail."""
 
     OPEN = "open"
     READ = "read"

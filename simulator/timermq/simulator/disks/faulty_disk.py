@@ -39,11 +39,11 @@ class FaultyFile:
         self._is_mapped = False
 
     def size(self) -> int:
-        """Length in bytes."""
+        """Length of the file below, bytes; never fails by plan."""
         return self.inner.size()
 
     def read(self, offset: int, size: int) -> bytes:
-        """Bytes from ``offset`` on."""
+        """Bytes from ``offset`` on, or the error of a read."""
         self._disk.check(Operation.READ, self.path, offset, size)
         return self.inner.read(offset, size)
 
@@ -60,12 +60,12 @@ class FaultyFile:
         self.inner.write(offset, data)
 
     def allocate(self, size: int) -> None:
-        """Reserve blocks."""
+        """Reserve blocks, or fail before anything is reserved."""
         self._disk.check(Operation.ALLOCATE, self.path, 0, size)
         self.inner.allocate(size)
 
     def truncate(self, size: int) -> None:
-        """Set the length."""
+        """Set the length, or fail with the length as it was."""
         self._disk.check(Operation.TRUNCATE, self.path, 0, size)
         self.inner.truncate(size)
 
@@ -77,11 +77,11 @@ class FaultyFile:
         return self.inner.map()
 
     def will_need(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Announce reading."""
+        """Pass the hint on to the file below; never fails by plan."""
         self.inner.will_need(ranges)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file below; never fails by plan."""
         self.inner.close()
 
 
@@ -112,12 +112,12 @@ class FaultyDisk:
             raise _error(fault.error, path)
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> FaultyFile:
-        """Open a file."""
+        """Open a file, or fail before it is created."""
         self.check(Operation.OPEN, path)
         return FaultyFile(self, self.inner.open(path, create=create, read_only=read_only))
 
     def exists(self, path: str) -> bool:
-        """Whether something is there."""
+        """Whether a file or directory is there; never fails by plan."""
         return self.inner.exists(path)
 
     def is_dir(self, path: str) -> bool:
@@ -125,31 +125,31 @@ class FaultyDisk:
         return self.inner.is_dir(path)
 
     def list_dir(self, path: str) -> list[str]:
-        """Sorted names."""
+        """Names in a directory, sorted; never fails by plan."""
         return self.inner.list_dir(path)
 
     def make_dirs(self, path: str) -> list[str]:
-        """Create directories."""
+        """Create directories, or fail before any is made."""
         self.check(Operation.MAKE_DIRS, path)
         return self.inner.make_dirs(path)
 
     def rename(self, source: str, target: str) -> None:
-        """Rename in one step."""
+        """Rename in one step; a fault leaves both names as they were."""
         self.check(Operation.RENAME, source)
         self.inner.rename(source, target)
 
     def remove(self, path: str) -> None:
-        """Remove a file."""
+        """Remove a file, or fail and leave it there."""
         self.check(Operation.REMOVE, path)
         self.inner.remove(path)
 
     def remove_dir(self, path: str) -> None:
-        """Remove an empty directory."""
+        """Remove an empty directory; fails as ``remove`` does."""
         self.check(Operation.REMOVE, path)
         self.inner.remove_dir(path)
 
     def modified_ms(self, path: str) -> int:
-        """Modification time."""
+        """When the file was last written, epoch milliseconds; never fails by plan."""
         return self.inner.modified_ms(path)
 
     def usage(self, path: str) -> DiskUsage:
@@ -177,14 +177,14 @@ class FaultyDisk:
         await self.inner.sync_dir(path)
 
     def sync_now(self, *files: File) -> None:
-        """``sync``, blocking."""
+        """Sync as ``sync`` does, without trio."""
         good, failing = self._begin_sync(files)
         self.inner.sync_now(*good)
         if failing is not None:
             failing.end()
 
     def sync_dir_now(self, path: str) -> None:
-        """``sync_dir``, blocking."""
+        """Sync names as ``sync_dir`` does, without trio."""
         self.check(Operation.SYNC_DIR, path)
         self.inner.sync_dir_now(path)
 

@@ -48,7 +48,7 @@ class MemoryFile:
         self._failure: OSError | None = None
 
     def size(self) -> int:
-        """Length in bytes."""
+        """Length of the file, bytes; OSError once it is closed."""
         return self.open_node().size
 
     def read(self, offset: int, size: int) -> bytes:
@@ -102,7 +102,7 @@ class MemoryFile:
             )
 
     def map(self) -> mmap.mmap:
-        """The contents themselves."""
+        """The contents themselves, which later writes change; ValueError for an empty file."""
         node = self.open_node()
         if node.data is None:
             raise ValueError(f"{self.path}: an empty file has no view")
@@ -216,7 +216,7 @@ class MemoryDisk:
         return MemoryFile(self, path, node, read_only=read_only)
 
     def exists(self, path: str) -> bool:
-        """Whether something is there."""
+        """Whether a file or directory is there."""
         return path in self.journal.names or path in self._dirs
 
     def is_dir(self, path: str) -> bool:
@@ -239,7 +239,7 @@ class MemoryDisk:
         return changed
 
     def rename(self, source: str, target: str) -> None:
-        """Rename in one step."""
+        """Rename in one step; FileNotFoundError without a source."""
         node = self.journal.names.get(source)
         if node is None:
             raise FileNotFoundError(errno.ENOENT, "no such file or directory", source)
@@ -247,18 +247,18 @@ class MemoryDisk:
             self._change_names({source: None, target: node})
 
     def remove(self, path: str) -> None:
-        """Remove a file."""
+        """Remove a file; missing is fine."""
         if path in self.journal.names:
             self._change_names({path: None})
 
     def remove_dir(self, path: str) -> None:
-        """Remove an empty directory."""
+        """Remove an empty directory; OSError while it holds anything."""
         if self.list_dir(path):
             raise OSError(errno.ENOTEMPTY, "directory not empty", path)
         self._dirs.discard(path)
 
     def modified_ms(self, path: str) -> int:
-        """Modification time."""
+        """When the file was last written, epoch milliseconds."""
         node = self.journal.names.get(path)
         if node is None:
             raise FileNotFoundError(errno.ENOENT, "no such file or directory", path)
@@ -275,7 +275,7 @@ class MemoryDisk:
         return f"boot {self.power_cuts}" if path in self.journal.names else ""
 
     def lock(self, path: str) -> MemoryLock:
-        """Take the lock."""
+        """Take the lock, creating its file; StoreLockedError while it is held."""
         if path in self._locks:
             raise StoreLockedError(f"{path}: held by another running broker")
         self.open(path, create=True).close()
@@ -304,7 +304,7 @@ class MemoryDisk:
             await trio.sleep(self.sync_seconds())
 
     def sync_now(self, *files: File) -> None:
-        """Contents are durable."""
+        """Make contents durable at once; no time passes."""
         _end_syncs(_begin_syncs(files))
 
     def sync_dir_now(self, path: str) -> None:

@@ -53,7 +53,7 @@ class MemoryNode:
                 self.unsynced[block] = self.content(block)
 
     def resize(self, size: int) -> None:
-        """Set the length."""
+        """Set the length, bytes; what is durable is kept for a power cut."""
         self.keep_durable(range(size // BLOCK_SIZE, block_count(self.size)))
         self.replace(size)
 

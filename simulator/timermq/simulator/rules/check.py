@@ -16,7 +16,7 @@ from .reader import Numbered, read_all
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """What was found."""
+    """The breaches, how often each rule applied, and the ledger."""
 
     broken: tuple[Broken, ...]
     judged: Mapping[Rule, int]

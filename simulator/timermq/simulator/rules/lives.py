@@ -123,7 +123,7 @@ class Arrival:
 
 @attrs.define
 class Life:
-    """Everything about one message."""
+    """One message with its sends, requests and arrivals."""
 
     message_id: str
     attempts: list[Attempt] = attrs.Factory(list[Attempt])
@@ -134,7 +134,7 @@ class Life:
 
 @attrs.define
 class Reader:
-    """A group of consumers."""
+    """How far back a group of consumers has read."""
 
     first: Mark
     """Its first sight of anything, or its start where it saw nothing."""
@@ -170,7 +170,7 @@ class Histories:
     """Requests by a key that several messages have, without an answer that names one."""
 
     def place(self, mark: Mark) -> str:
-        """``file:line`` of a mark."""
+        """The place of a mark as ``file:line``, for reports."""
         return f"{self.files[mark.file]}:{mark.line}"
 
     def is_before(self, first: Mark, second: Mark) -> bool:
@@ -215,7 +215,7 @@ class Histories:
                 yield reader.lowest.get(queue, math.inf)
 
     def lasting(self, arrivals: Iterable[Arrival]) -> list[Arrival]:
-        """Those that certainly stand."""
+        """The arrivals that no power cut can have taken."""
         return [one for one in arrivals if self.fate(one) is Fate.LASTING]
 
     def _may_undo(self, cut: Mark, since: Mark, seen: Mark) -> bool:

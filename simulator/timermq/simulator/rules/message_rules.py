@@ -25,7 +25,7 @@ class MessageRules:
     others_send: bool = False
 
     def broken(self, life: Life) -> Iterator[Broken]:
-        """What was not kept."""
+        """The promises about one message that were not kept."""
         stored = [one for one in life.attempts if not one.is_refused]
         if not stored:
             yield from self._unsent(life)

@@ -25,7 +25,7 @@ STEPS_MAX = 16
 
 
 class Phase(enum.Enum):
-    """Where a message is."""
+    """How far a message has come in the sequential timer."""
 
     ABSENT = enum.auto()
     WAITING = enum.auto()

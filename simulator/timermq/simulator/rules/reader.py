@@ -72,7 +72,7 @@ class _Reader:
         """By place, message and store time: groups, and pulls repeated, see one several times."""
 
     def take(self, mark: Mark, event: Event) -> None:
-        """One event."""
+        """Put one event where it belongs; HistoryError for an answer without its question."""
         histories = self._histories
         match event:
             case Send():

@@ -75,7 +75,7 @@ class BulkLedger:
             self.complain(f"job {step.job} has rows {variant}, rows {step.variant} were taken too")
 
     def refuse(self, step: Schedule, rule: str) -> None:
-        """A request was refused."""
+        """Complain if a job refused the very rows that it had taken."""
         if rule == DIFFERS and self.decided.get(step.job) == step.variant:
             self.complain(f"job {step.job}: {DIFFERS}, and the rows are the same")
 

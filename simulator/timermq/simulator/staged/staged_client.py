@@ -113,7 +113,7 @@ class StagedClient:
 
     @property
     def requests(self) -> int:
-        """Requests that left."""
+        """How many requests the client has sent."""
         return self._link.requests
 
     async def read_all(self) -> None:

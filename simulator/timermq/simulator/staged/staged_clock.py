@@ -21,7 +21,7 @@ class StagedClock:
         self._rate = 1.0
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """What this clock shows, epoch milliseconds; may go back."""
         # The microsecond takes up what binary fractions of a second lose.
         return int(self._exact_ms() + 1e-3)
 

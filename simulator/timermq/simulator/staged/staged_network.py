@@ -37,7 +37,7 @@ class StagedListener(trio.abc.Listener[StagedStream]):
         self._give, self._take = trio.open_memory_channel[StagedStream](math.inf)
 
     async def accept(self) -> StagedStream:
-        """The next connection."""
+        """Wait for the next connection, and take it."""
         return await self._take.receive()
 
     async def aclose(self) -> None:
@@ -46,7 +46,7 @@ class StagedListener(trio.abc.Listener[StagedStream]):
         await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
-        """``aclose`` without the checkpoint."""
+        """Close as ``aclose`` does, without its checkpoint."""
         self._network.forget(self)
         while True:
             try:
@@ -56,7 +56,7 @@ class StagedListener(trio.abc.Listener[StagedStream]):
         self._take.close()
 
     def offer(self, stream: StagedStream) -> None:
-        """Let a connection in."""
+        """Queue a connection until ``accept`` takes it. For the network."""
         self._give.send_nowait(stream)
 
 
@@ -93,11 +93,11 @@ class StagedNetwork:
 
     @property
     def listener(self) -> StagedListener | None:
-        """Who listens."""
+        """The listener that accepts now; None while nobody listens."""
         return self._listener
 
     async def wait_listening(self) -> None:
-        """Wait until somebody listens."""
+        """Wait until there is a listener; returns at once if there is."""
         while self._listener is None:
             await self._listening.wait()
 

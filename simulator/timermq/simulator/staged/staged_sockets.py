@@ -147,7 +147,7 @@ class StagedSockets:
         return sent
 
     def close(self) -> None:
-        """Forget what is registered."""
+        """Forget which sockets are registered; their streams stay open."""
         self._rests.clear()
 
     def wake(self) -> None:

@@ -57,7 +57,7 @@ class StagedPipe:
         return self._wire.window_size - self._size
 
     def put(self, data: bytes) -> None:
-        """Send some bytes."""
+        """Put bytes under way, in pieces; they arrive in order."""
         arrives = trio.current_time() + self._wire.draw_delay()
         if self._pieces:
             arrives = max(arrives, self._pieces[-1][0])
@@ -67,7 +67,7 @@ class StagedPipe:
         self._tell()
 
     def end(self) -> None:
-        """Send nothing more."""
+        """Close the sender's side; what is under way still arrives."""
         self._ended = True
         self._tell()
 
@@ -284,7 +284,7 @@ class StagedStream(trio.abc.HalfCloseableStream):
         await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
-        """``aclose`` without the checkpoint."""
+        """Close as ``aclose`` does, without its checkpoint."""
         if not self.is_closed:
             self.is_closed = True
             self._outgoing.end()

@@ -25,7 +25,7 @@ class StagedTime(trio.abc.Clock):
         """Nothing: time passes by jumps alone."""
 
     def current_time(self) -> float:
-        """Seconds."""
+        """Virtual seconds since the simulation began."""
         return self._now
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
