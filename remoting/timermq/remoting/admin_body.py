@@ -52,5 +52,5 @@ def decode_properties(body: bytes) -> dict[str, str]:
 
 
 def encode_properties(values: dict[str, str]) -> bytes:
-    """``key=value`` lines."""
+    """Java properties: a line ``key=value`` for each; nothing is escaped."""
     return "".join(f"{key}={value}\n" for key, value in values.items()).encode()

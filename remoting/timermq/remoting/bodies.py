@@ -73,7 +73,7 @@ class SubscriptionData:
         return cls.from_json(fields.get("subscriptionData"))
 
     def to_json(self) -> dict[str, Any]:
-        """Java's fields."""
+        """The subscription as JSON, with the fields of Java's ``SubscriptionData``."""
         tags = [] if self.sub_string == "*" else [t.strip() for t in self.sub_string.split("||")]
         return {
             "classFilterMode": False,
@@ -112,7 +112,7 @@ class ConsumerData:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Java's fields."""
+        """The group as JSON, with the fields of Java's ``ConsumerData``."""
         return {
             "consumeFromWhere": self.consume_from_where,
             "consumeType": self.consume_type,
@@ -152,7 +152,7 @@ class HeartbeatData:
         )
 
     def encode(self) -> bytes:
-        """The body."""
+        """The body of a HEART_BEAT, as JSON."""
         return _dump(
             {
                 "clientID": self.client_id,
@@ -220,7 +220,7 @@ def decode_consumer_list(body: bytes) -> list[str]:
 
 
 def topic_list(names: Sequence[str], *, broker_addr: str | None = None) -> bytes:
-    """Names of topics."""
+    """The body that names topics, with the broker's address where one is given."""
     fields: dict[str, Any] = {"topicList": list(names)}
     if broker_addr is not None:
         fields["brokerAddr"] = broker_addr

@@ -88,7 +88,7 @@ class _BulkBody:
     """A body that is a CBOR map of its fields."""
 
     def encode(self) -> bytes:
-        """The body."""
+        """The fields as a CBOR map."""
         return cbor2.dumps(msgspec.to_builtins(self))
 
     @classmethod
@@ -144,7 +144,7 @@ class BulkLimits(_BulkBody):
 
 @attrs.frozen(kw_only=True)
 class JobOpened(_BulkBody):
-    """Answer to BULK_OPEN."""
+    """Answer to BULK_OPEN: how the job stands, its moment, the broker's limits, its topics."""
 
     state: JobState
     job_ms: int
@@ -200,7 +200,7 @@ class StageBlock:
 
 @attrs.frozen(kw_only=True)
 class BlockStaged(_BulkBody):
-    """Answer to BULK_STAGE."""
+    """Answer to BULK_STAGE: how much of the part has arrived."""
 
     rows: int
     """Of the part so far."""
@@ -272,7 +272,7 @@ class DropParts(_BulkBody):
 
 @attrs.frozen(kw_only=True)
 class PartsDropped(_BulkBody):
-    """Answer to BULK_DROP."""
+    """Answer to BULK_DROP: how many parts were dropped."""
 
     dropped: int
 
@@ -307,7 +307,7 @@ def bulk_request(job: str, body: BulkRequest, *, opaque: int = 0) -> Command:
 
 
 def stage_request(stage: StageBlock, block: bytes, *, opaque: int = 0) -> Command:
-    """A BULK_STAGE."""
+    """A BULK_STAGE request, with a block as its body."""
     return Command(
         RequestCode.BULK_STAGE, opaque=opaque, ext=stage.to_ext(), body=block, coding=Coding.CBOR
     )

@@ -136,7 +136,7 @@ class RequestCode(enum.IntEnum):
 
 
 class ResponseCode(enum.IntEnum):
-    """How a request went."""
+    """What a response says of its request; 0 is success."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1

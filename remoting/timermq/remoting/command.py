@@ -24,7 +24,7 @@ class Coding(enum.IntEnum):
 
 @attrs.define
 class Command:
-    """One request or response."""
+    """One request or response, in any of the codings."""
 
     code: int
     opaque: int = 0

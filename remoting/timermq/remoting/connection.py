@@ -50,7 +50,7 @@ DecodeSend = Callable[[bytes], PlainSend | None]
 
 
 def one_by_one(received: Iterable[Received]) -> list[Request]:
-    """Each request by itself."""
+    """The requests one by one, with runs of sends taken apart."""
     return [
         request
         for one in received

@@ -23,7 +23,7 @@ class Credentials:
         self._more = {} if security_token is None else {SECURITY_TOKEN: security_token}
 
     def __repr__(self) -> str:
-        """Whose they are."""
+        """The access key alone: a secret must not get into a log."""
         return f"Credentials(access_key={self.access_key!r})"
 
     def sign(self, command: Command) -> Command:

@@ -47,7 +47,7 @@ class LockBatch(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             raise BodyFormatError("lock", "a group, a client and queues", str(error)) from None
 
     def encode(self) -> bytes:
-        """The body."""
+        """The body of the request, as JSON."""
         return msgspec.json.encode(self)
 
 

@@ -32,7 +32,7 @@ FRONT = struct.Struct(">ii")
 
 
 class PlainSendFields(msgspec.Struct, gc=False):
-    """The parameters, as texts."""
+    """The parameters of a plain send, each a text as it came."""
 
     topic: str = msgspec.field(name="b")
     queue_id: str = msgspec.field(name="e")

@@ -35,7 +35,7 @@ class RouteVersion:
 
     @classmethod
     def from_json(cls, value: object) -> RouteVersion:
-        """Read Java's ``DataVersion``."""
+        """Read Java's ``DataVersion``; BodyFormatError when it is something else."""
         fields = json_object(value, "dataVersion")
         return cls(
             json_number(fields, "counter"),
@@ -44,7 +44,7 @@ class RouteVersion:
         )
 
     def to_json(self) -> dict[str, object]:
-        """Java's fields."""
+        """The version as JSON, with the fields of Java's ``DataVersion``."""
         return {
             "counter": self.counter,
             "stateVersion": self.state_version,

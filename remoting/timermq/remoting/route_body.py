@@ -43,7 +43,7 @@ class QueueData:
     topic_sys_flag: int = 0
 
     def to_json(self) -> dict[str, object]:
-        """Java's fields."""
+        """The queues as JSON, with the fields of Java's ``QueueData``."""
         return {
             "brokerName": self.broker_name,
             "perm": self.perm,

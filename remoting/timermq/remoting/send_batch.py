@@ -54,7 +54,7 @@ class SendItemResult:
 
 
 def encode_items(items: Sequence[SendItem]) -> bytes:
-    """The request's body."""
+    """The body of a request, as CBOR: a row for each message."""
     return cbor2.dumps([attrs.astuple(item) for item in items])
 
 
@@ -68,7 +68,7 @@ def decode_items(body: bytes, *, count_max: int = ITEM_COUNT_MAX) -> list[SendIt
 
 
 def encode_results(results: Sequence[SendItemResult]) -> bytes:
-    """The response's body."""
+    """The body of a response, as CBOR: a row for each message, in the request's order."""
     return cbor2.dumps(
         [
             [

@@ -185,12 +185,12 @@ class SendRun:
 
     @property
     def code(self) -> int:
-        """As of each."""
+        """The request code, which all of them share."""
         return self.form.send.code
 
     @property
     def flag(self) -> int:
-        """As of each."""
+        """The flag bits, which all of them share."""
         return self.form.send.flag
 
     @property
@@ -205,7 +205,7 @@ class SendRun:
 
     @property
     def version(self) -> int:
-        """As of each."""
+        """The client's version number, which all of them share."""
         return self.form.send.version
 
     def texts(self, place: slice) -> Rows:
@@ -213,7 +213,7 @@ class SendRun:
         return self.headers[:, place]
 
     def first(self) -> PlainSend:
-        """The first one."""
+        """The first send of the run, with its body."""
         return self._send(0)
 
     def sends(self) -> list[PlainSend]:

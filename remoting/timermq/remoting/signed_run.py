@@ -57,7 +57,7 @@ class SignedForm:
             yield whole[index * size : (index + 1) * size] + data[start:end]
 
     def signatures(self, run: SendRun) -> list[bytes]:
-        """The signature of each."""
+        """The signature of each send of a run, in base64."""
         place = slice(self.signature.start, self.signature.stop + 1)
         size = place.stop - place.start
         text = run.headers[:, place].tobytes()
