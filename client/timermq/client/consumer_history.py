@@ -19,7 +19,7 @@ class ConsumerHistory:
     _group: str
 
     def start(self) -> None:
-        """The consumer begins."""
+        """Write down that the consumer begins, and its group."""
         self._writer.write(
             Start(
                 at_ms=self._writer.clock_ms(),

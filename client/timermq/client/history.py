@@ -44,7 +44,7 @@ class _Event(
 
 
 class Start(_Event, tag="start", frozen=True, kw_only=True):
-    """A writer begins."""
+    """A producer, consumer or observer begins to write."""
 
     flush: Literal["ASYNC_FLUSH", "SYNC_FLUSH", ""] = ""
     """How the broker flushes, from a writer that knows it."""
@@ -202,7 +202,7 @@ class ClockStep(_Event, tag="clock_step", frozen=True, kw_only=True):
 
 
 class End(_Event, tag="end", frozen=True, kw_only=True):
-    """A writer ends."""
+    """A producer, consumer or observer ends, and says how much it has seen."""
 
     waited_until_ms: int = 0
     """With ``drained``: whatever was due by then would have been seen."""
@@ -280,7 +280,7 @@ class HistoryWriter:
             self._append(_HEADER)
 
     def __enter__(self) -> Self:
-        """Itself; nothing is written."""
+        """The writer itself; its file is open already."""
         return self
 
     def __exit__(
@@ -289,7 +289,7 @@ class HistoryWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the file."""
+        """Close the file, however the block ended."""
         self.close()
 
     def close(self) -> None:

@@ -21,5 +21,5 @@ def moment(time_ms: int) -> datetime.datetime:
 
 
 def delay_ms(duration: datetime.timedelta) -> int:
-    """Milliseconds, rounded up."""
+    """The length of a duration in milliseconds, rounded up."""
     return -(-duration // _MILLISECOND)

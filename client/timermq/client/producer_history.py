@@ -50,12 +50,12 @@ class ProducerHistory:
     _writer: HistoryWriter
 
     def start(self, group: str) -> None:
-        """The producer begins."""
+        """Write down that the producer begins, and its group."""
         at_ms, who = self._stamp()
         self._writer.write(Start(at_ms=at_ms, who=who, settings={"producer_group": group}))
 
     def end(self) -> None:
-        """The producer ends."""
+        """Write down that the producer ends."""
         at_ms, who = self._stamp()
         self._writer.write(End(at_ms=at_ms, who=who))
 

@@ -42,7 +42,7 @@ class Addressed:
 
 @attrs.define
 class SendFrame:
-    """What one request carries."""
+    """The messages that one request carries to one broker."""
 
     address: str
     messages: list[Addressed] = attrs.Factory(list[Addressed])

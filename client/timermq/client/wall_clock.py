@@ -6,5 +6,5 @@ import time
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch."""
+    """What the wall clock shows, in epoch milliseconds."""
     return time.time_ns() // 1_000_000
