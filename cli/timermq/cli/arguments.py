@@ -44,7 +44,7 @@ class Verb(Protocol):
     __doc__: str | None
 
     def prepare_parser(self, parser: OneLineParser) -> None:
-        """Add the verb's arguments."""
+        """Add the arguments and flags that the verb takes."""
         ...
 
     def run(self, args: argparse.Namespace) -> int:
@@ -88,7 +88,7 @@ def moment(text: str) -> int:
 
 
 def duration(text: str) -> int:
-    """A duration in milliseconds."""
+    """Milliseconds of a duration such as ``3d12h`` or ``250ms``."""
     try:
         return parse_duration(text)
     except MomentError as error:
@@ -103,7 +103,7 @@ def count(text: str) -> int:
 
 
 def positive(text: str) -> float:
-    """A number above 0."""
+    """A number above 0 that is finite."""
     with suppress(ValueError):
         number = float(text)
         if 0 < number < math.inf:

@@ -41,7 +41,7 @@ _BESIDE = ("per_second", "cpu_us", "calibration_ms", "p50_ms", "max_ms", "limit"
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
-    """Flags of ``timermq bench``."""
+    """Which questions are asked, with what load, and how often."""
     parser.add_argument(
         "questions",
         nargs="*",

@@ -67,7 +67,7 @@ class BrokerConf:
 
 
 def snake_case(name: str) -> str:
-    """``mappedFileSizeCommitLog`` as ``mapped_file_size_commit_log``."""
+    """RocketMQ's name in snake case: ``storeType`` becomes ``store_type``."""
     return _HUMP.sub("_", name).lower()
 
 

@@ -26,7 +26,7 @@ CALL_TIMEOUT = 60.0
 
 @attrs.frozen
 class BrokerLink:
-    """One broker."""
+    """A link to one broker, and the broker's address."""
 
     address: str
     _links: Links

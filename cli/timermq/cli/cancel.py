@@ -20,7 +20,7 @@ from .output import print_json
 
 
 def prepare_parser(parser: OneLineParser) -> None:
-    """Which message."""
+    """Which message is cancelled, and how the brokers are found."""
     add_waiting(parser)
     add_history(parser)
     add_client_access(parser)

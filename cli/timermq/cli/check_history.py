@@ -20,7 +20,7 @@ SHOWN_MAX = 100
 
 
 def prepare_parser(parser: OneLineParser) -> None:
-    """The files."""
+    """The history files, and whether other producers send to their topics."""
     parser.add_argument("files", metavar="FILE", nargs="+")
     parser.add_argument(
         "--others-send",
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def rule_rows(report: Report) -> list[dict[str, object]]:
-    """A row a rule."""
+    """For each rule, how often it applied and how often it was broken."""
     return [
         {
             "rule": rule.name,
@@ -61,7 +61,7 @@ def rule_rows(report: Report) -> list[dict[str, object]]:
 
 
 def print_report(report: Report) -> None:
-    """Tables: breaches, rules, ledger."""
+    """Print the breaches, at most `SHOWN_MAX`, then the rules and the ledger."""
     if report.broken:
         shown = [one.row() for one in report.broken[:SHOWN_MAX]]
         print_table(shown, BROKEN_COLUMNS, title=f"{len(report.broken)} broken")

@@ -29,7 +29,7 @@ WORDS = {
 
 
 def prepare_parser(parser: OneLineParser) -> None:
-    """What to do."""
+    """Whether to look or to accept, and at which broker."""
     parser.add_argument(
         "deed",
         choices=("status", "accept"),

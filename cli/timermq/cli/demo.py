@@ -114,7 +114,7 @@ class Outcome:
 
 
 def prepare_parser(parser: OneLineParser) -> None:
-    """How to print."""
+    """How the result is printed; nothing else can be chosen."""
     add_json(parser)
 
 
@@ -139,7 +139,7 @@ class Result:
     rolled: int
 
     def print(self, *, as_json: bool) -> None:
-        """A line a kind."""
+        """Print one row for each kind of message, as a table or JSON."""
         rows = [outcome.row() for outcome in self.outcomes]
         if as_json:
             print_json(rows)

@@ -40,7 +40,7 @@ class MessageNotFoundError(StoreError):
 
 
 class StepRow(TypedDict):
-    """One step; see ``LifeStep``."""
+    """One step of a message's life, with the fields of ``LifeStep``."""
 
     step: str
     at_ms: int

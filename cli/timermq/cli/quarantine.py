@@ -39,14 +39,14 @@ class NotInQuarantineError(StoreError):
 
 @attrs.frozen
 class SubVerb:
-    """One of the four."""
+    """A verb below ``quarantine``: its help, and what runs it."""
 
     help: str
     run: Callable[[argparse.Namespace], int]
 
 
 def prepare_parser(parser: OneLineParser) -> None:
-    """The sub-verbs."""
+    """The verbs below, each with the arguments that it takes."""
     verbs = parser.add_subparsers(metavar="VERB", required=True)
     for name, verb in VERBS.items():
         one = verbs.add_parser(

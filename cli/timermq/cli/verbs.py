@@ -91,6 +91,6 @@ class VerbParser(OneLineParser):
             self.set_defaults(verb=module)
 
     def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as argparse
-        """Parse, prepared."""
+        """Parse, after ``prepare`` has added the verb's arguments."""
         self.prepare()
         return super().parse_known_args(*args, **kwargs)

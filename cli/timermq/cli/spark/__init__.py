@@ -21,5 +21,5 @@ VERBS: dict[str, Verb] = {
 
 
 def prepare_parser(parser: OneLineParser) -> None:
-    """The jobs."""
+    """The jobs, as verbs below ``timermq spark``."""
     add_sub_verbs(parser, VERBS, "JOB")

@@ -40,7 +40,7 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Archive, and say what."""
+    """Archive once, or for ever with ``--follow``, and print what was archived."""
     with session_for(args, "archive") as spark:
         from timermq.pipeline.spark.jobs.archive import ArchiveReport, archive, follow
 

@@ -22,7 +22,7 @@ SHOWN_COLUMNS = ("verdict", "topic", "unique_id", "phy_offset", "pos", "expected
 
 
 def prepare_parser(parser: OneLineParser) -> None:
-    """What is audited."""
+    """The store, what is judged, and where the findings go."""
     add_store(parser)
     parser.add_argument(
         "--late-ms", type=count, metavar="X", help="a delivery is late beyond X milliseconds"

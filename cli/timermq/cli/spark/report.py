@@ -66,7 +66,7 @@ def zone(text: str) -> tzinfo:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Report."""
+    """Print the summary; with ``--out`` also write tables and pictures."""
     begin_ms = SystemClock().now_ms() if args.begin is None else args.begin
     drawn: dict[str, str] = {}
     with session_for(args, "report") as spark:

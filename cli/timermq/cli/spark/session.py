@@ -79,7 +79,7 @@ def add_out(parser: OneLineParser, what: str) -> None:
 
 
 def setting(text: str) -> tuple[str, str]:
-    """A setting of Spark."""
+    """Key and value of a setting of Spark, ``spark.KEY=VALUE``."""
     key, mark, value = text.partition("=")
     if not (mark and key.startswith("spark.")):
         raise argparse.ArgumentTypeError(f"expected spark.KEY=VALUE, found {text!r}")

@@ -36,7 +36,7 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print or write it."""
+    """Print rows of the table, or write all of it with ``--out``."""
     options: dict[str, str] = {}
     for text in args.option:
         name, mark, value = str(text).partition("=")

@@ -36,5 +36,5 @@ VERBS: dict[str, Verb] = {
 
 
 def prepare_parser(parser: OneLineParser) -> None:
-    """The sub-verbs."""
+    """The verbs below ``timermq store``, with their arguments."""
     add_sub_verbs(parser, VERBS, "VERB")

@@ -23,7 +23,7 @@ OTHERS = 0o077
 
 
 def prepare_parser(parser: OneLineParser) -> None:
-    """The directory to protect."""
+    """The directory of the store to protect."""
     directory = parser.add_argument("directory", metavar="DIR", help="the store's directory")
     directory.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
 

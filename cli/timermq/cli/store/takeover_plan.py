@@ -47,7 +47,7 @@ INTERNAL_TOPICS = frozenset(
 
 @attrs.frozen(kw_only=True)
 class Planned:
-    """One row."""
+    """One row of the plan: something in the store, and what becomes of it."""
 
     part: str
     name: str
@@ -61,7 +61,7 @@ class Planned:
     """The store cannot be served like this."""
 
     def row(self) -> Row:
-        """For the renderers."""
+        """The row as a dictionary, for a table or JSON."""
         return attrs.asdict(self)
 
 

@@ -55,7 +55,7 @@ class Figures:
 
     @property
     def cpu_percent(self) -> float:
-        """Of one core."""
+        """CPU time of the broker, in percent of one core."""
         return self.counters.cpu_ms * 100 / max(self.span_ms, 1)
 
 

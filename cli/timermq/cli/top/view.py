@@ -29,7 +29,7 @@ MARGIN = 1
 
 
 class Focus(enum.Enum):
-    """What ``enter`` opens."""
+    """Where the cursor is; ``enter`` opens the chosen cell or slot there."""
 
     CELLS = "cells"
     SLOTS = "slots"
@@ -37,7 +37,7 @@ class Focus(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class PendingRow:
-    """A message that waits."""
+    """A message of the opened slot that waits, as it is listed."""
 
     deliver_ms: int
     topic: str

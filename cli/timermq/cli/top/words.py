@@ -18,7 +18,7 @@ def count(number: int) -> str:
 
 
 def rate(per_second: float) -> str:
-    """Something a second."""
+    """A rate by the second; below ten with one decimal."""
     return f"{per_second:.1f}/s" if 0 < per_second < 10 else f"{per_second:,.0f}/s"
 
 
