@@ -31,7 +31,7 @@ CPP = LanguageCode.CPP
 
 @attrs.frozen
 class Target:
-    """A broker to attack."""
+    """A broker to attack: its ports, and whether requests are signed."""
 
     port: int
     metrics_port: int
@@ -61,7 +61,7 @@ class Target:
         return encode_frame(command)
 
     def send(self, topic: str, body: bytes, sys_flag: int = 0, properties: str = "") -> bytes:
-        """A send."""
+        """The frame of a send to a topic."""
         ext = {
             "producerGroup": "P", "topic": topic, "defaultTopic": "TBW102",
             "defaultTopicQueueNums": "4", "queueId": "0", "sysFlag": str(sys_flag),
@@ -78,7 +78,7 @@ class Target:
         kind: str = "TAG",
         language: LanguageCode = LanguageCode.JAVA,
     ) -> bytes:
-        """A pull."""
+        """The frame of a pull of at most 32 messages from the attacker's topic."""
         ext = {
             "consumerGroup": "Evil", "topic": TOPIC, "queueId": "0", "queueOffset": str(offset),
             "maxMsgNums": "32", "sysFlag": "6" if suspend_ms else "4", "commitOffset": "0",

@@ -120,13 +120,13 @@ class Beanstalk:
 
 @attrs.frozen
 class BeanstalkdServer:
-    """A serving beanstalkd."""
+    """A serving beanstalkd, in a process of its own."""
 
     peer: PeerProcess
 
     @property
     def process_id(self) -> int:
-        """Its process."""
+        """The id of beanstalkd's process."""
         return self.peer.process_id
 
     def shot(

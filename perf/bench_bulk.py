@@ -49,7 +49,7 @@ LATE_ENOUGH_MS = 250
 
 @attrs.define
 class Sent:
-    """The other producer's timers."""
+    """How many timers the other producer has sent, and when it stops."""
 
     count: int = 0
     stop: bool = False
@@ -114,7 +114,7 @@ async def stage(client: Client, count: int, body_size: int, keys_most: int) -> H
 
 
 async def measure(server: Server, args: argparse.Namespace) -> dict[str, float]:
-    """One job."""
+    """Run one job, and return its figures by name."""
     metrics, sent = server.ready("metrics_listen"), Sent()
     client = await Client.connect(server)
     async with trio.open_nursery() as nursery:

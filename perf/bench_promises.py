@@ -141,7 +141,7 @@ def costs(
 
 
 def main() -> None:
-    """Measure, print or keep."""
+    """Measure all pieces, and print the costs; with ``--keep`` write them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=5_000, help="messages a round")
     parser.add_argument("--rounds", type=int, default=ROUNDS)

@@ -132,7 +132,7 @@ class Question:
 
 
 def none(_: SparkStore) -> int:
-    """All wait."""
+    """No timer is delivered: all of them wait."""
     return 0
 
 
@@ -171,7 +171,7 @@ class Meter:
 
 @contextlib.contextmanager
 def metered() -> Generator[Meter]:
-    """Measure a block."""
+    """Measure time, CPU and the workers' memory over a block."""
     meter = Meter()
     sampler = threading.Thread(target=meter.sample)
     sampler.start()

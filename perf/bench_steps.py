@@ -71,7 +71,7 @@ def answer(count: int) -> bytes:
 
 
 def run(count: int) -> None:
-    """Measure every step."""
+    """Print the CPU of every step, beside the calibration loop."""
     before = calibrate()
     dialect = Remoting()
     shot = Shot(dialect=dialect, address=("", 0), topic="Bench", count=count, delay_ms=1000)

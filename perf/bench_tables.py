@@ -42,7 +42,7 @@ def topic_table() -> TopicConfigTable:
 
 
 def offset_table() -> ConsumerOffsetTable:
-    """So many offsets."""
+    """The offsets of `GROUPS` groups on every queue of their topics."""
     offsets = ConsumerOffsetTable(now_ms=lambda: 0, version_step=1_000)
     for group in range(GROUPS):
         for topic in range(TOPICS_OF_GROUP):
@@ -54,7 +54,7 @@ def offset_table() -> ConsumerOffsetTable:
 
 
 def cpu_ms(work: Callable[[], object]) -> float:
-    """Of the best round."""
+    """CPU time of the best of several rounds, milliseconds."""
     best = float("inf")
     for _ in range(ROUNDS):
         begun = time.process_time()
@@ -64,7 +64,7 @@ def cpu_ms(work: Callable[[], object]) -> float:
 
 
 def main() -> int:
-    """Print the figures."""
+    """Print what each look takes; 1 when one is beyond the bound."""
     topics, offsets = topic_table(), offset_table()
     own = OwnBroker(options=BrokerOptions(), topics=topics, address="127.0.0.1:10911")
     calibration = calibrate()

@@ -53,7 +53,7 @@ async def look(address: str) -> None:
 
 
 async def look_alone(address: str) -> None:
-    """One watcher."""
+    """Take snapshots as one watcher, until it is cancelled."""
     async with open_watch(address, WatchView()) as watch:
         while True:
             await watch.receive()
@@ -66,7 +66,7 @@ def cpu_us(start: Start) -> float:
 
 
 def measure(rounds: int) -> dict[str, object]:
-    """Both sides in turns."""
+    """Ask both sides in turns, and compare the medians of the CPU."""
     alone: list[float] = []
     beside: list[float] = []
     for _ in range(rounds):

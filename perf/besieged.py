@@ -63,7 +63,7 @@ class Client:
     late_ms: list[float] = attrs.Factory(list[float])
 
     def frame(self, code: int, ext: dict[str, str], body: bytes = b"") -> bytes:
-        """A request."""
+        """The frame of a request, signed where the broker asks for that."""
         command = Command(code, opaque=1, ext=ext, body=body)
         if self.signs:
             ext = ext | {ACCESS_KEY: "wellbehaved"}

@@ -31,7 +31,7 @@ class Client:
 
     @classmethod
     async def connect(cls, server: Server) -> Client:
-        """A new connection."""
+        """A client on a new connection to the broker."""
         return cls(await trio.open_tcp_stream("127.0.0.1", server.port))
 
     def frame(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> bytes:

@@ -40,7 +40,7 @@ SLOT_LOAD_RATE = 15_000
 
 
 def send_command(topic: str, opaque: int) -> bytes:
-    """A plain send."""
+    """The frame of a plain send of 1,000 bytes."""
     ext = {
         "producerGroup": "P", "topic": topic, "defaultTopic": "TBW102",
         "defaultTopicQueueNums": "1", "queueId": "0", "sysFlag": "0", "bornTimestamp": "0",
@@ -85,7 +85,7 @@ class Limits:
 
 
 def idle(server: Server) -> list[Figure]:
-    """Connections that say nothing."""
+    """What connections that say nothing cost in memory and in answers."""
     before = server.own_size()
     connections = [server.connect() for _ in range(IDLE)]
     worst = slowest(server, 3, lambda: None)

@@ -20,7 +20,7 @@ Command = Callable[[int, Path], Sequence[str]]
 
 @attrs.frozen
 class PeerProcess:
-    """One serving peer."""
+    """A peer that serves: its process, and its host and port."""
 
     process_id: int
     address: tuple[str, int]

@@ -63,7 +63,7 @@ class Reader:
         return cls(bench, batches)
 
     def read(self) -> int:
-        """The records alone."""
+        """Read the records alone; returns how many there were."""
         log = self.bench.service.store.commit_log
         blocks = [
             log.block_at(batch["offset_py"], batch["size_py"].astype(np.int64))

@@ -71,7 +71,7 @@ class SortedSet:
     delay_step_ms: int = 1
 
     def connect(self, shot: Shot) -> socket.socket:
-        """A blocking connection."""
+        """A blocking connection to the address of the load."""
         return connect(shot.address)
 
     def puts(self, shot: Shot, first: int = 0, body_start: bytes = b"") -> Iterator[bytes]:

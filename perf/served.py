@@ -24,7 +24,7 @@ OPEN_FILES = 16_384
 
 @attrs.frozen
 class Figure:
-    """One answer."""
+    """A question's answer, and the bound that it is held to."""
 
     question: str
     value: float
@@ -49,7 +49,7 @@ class Server:
     log: Path
 
     def own_size(self) -> int:
-        """Anonymous memory, bytes."""
+        """Memory that the broker's process shares with no other, bytes."""
         return int(self.process.memory_full_info().uss)
 
     def ready(self, key: str) -> str:
@@ -58,7 +58,7 @@ class Server:
         return str(next(line[key] for line in lines if line["event"] == "broker ready"))
 
     def connect(self) -> socket.socket:
-        """A new connection."""
+        """A new connection, with a timeout of 30 seconds."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=30)
 
 

@@ -56,7 +56,7 @@ class SparkStore:
 
     @property
     def root(self) -> Path:
-        """The store itself."""
+        """The directory of the store itself."""
         return self.directory / "store"
 
     @property

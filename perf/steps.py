@@ -59,7 +59,7 @@ Step = Callable[[], int]
 
 
 class FixedClock:
-    """A clock that stands."""
+    """A clock that stands still at ``NOW_MS``."""
 
     def now_ms(self) -> int:
         """The same moment for ever."""
@@ -231,7 +231,7 @@ def repeat(work: Mapping[str, Callable[[], int]], runs: Sequence[str]) -> None:
 
 
 def main() -> None:
-    """Repeat steps."""
+    """Repeat steps in forks, and print what each returned."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("steps", metavar="STEP=ROUNDS", nargs="+")
     parser.add_argument("--count", type=int, default=1_000)

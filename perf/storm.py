@@ -48,7 +48,7 @@ class Member:
 
     @property
     def client_id(self) -> str:
-        """What it calls itself."""
+        """The client id that it tells the broker."""
         return f"client@{self.number:05}"
 
     async def say_who(self, version: int) -> None:
