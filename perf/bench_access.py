@@ -23,9 +23,10 @@ import attrs
 import trio
 from kept import report
 
-from timermq.broker import BrokerOptions, Endpoint
 from timermq.broker.answers import Answer
 from timermq.broker.broker import Broker
+from timermq.broker.endpoint import Endpoint
+from timermq.broker.options import BrokerOptions
 from timermq.broker.session import Session, pack_born_host
 from timermq.client import Credentials
 from timermq.pipeline import SystemClock, TimerMessageStore, TimerOptions, WatchedClock

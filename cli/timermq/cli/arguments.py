@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
@@ -77,12 +78,28 @@ def first_sentence(text: str) -> str:
     return text.strip().split("\n\n")[0].split(". ")[0].rstrip(".").replace("\n", " ")
 
 
+def complete_files(argument: argparse.Action) -> None:
+    """Let the shell complete an argument with the names of files."""
+    _complete(argument, "FILE")
+
+
+def complete_directories(argument: argparse.Action) -> None:
+    """Let the shell complete an argument with the names of directories."""
+    _complete(argument, "DIRECTORY")
+
+
+def _complete(argument: argparse.Action, kind: str) -> None:
+    """Only shtab reads this, which ``--print-completion`` imports before it prepares parsers."""
+    if "shtab" in sys.modules:
+        argument.complete = getattr(sys.modules["shtab"], kind)  # type: ignore[attr-defined]
+
+
 def moment(text: str) -> int:
     """A moment as epoch milliseconds; relative ones count from now."""
-    from timermq.pipeline.clock.clock import SystemClock
+    from timermq.client.wall_clock import now_ms
 
     try:
-        return parse_moment(text, SystemClock().now_ms())
+        return parse_moment(text, now_ms())
     except MomentError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

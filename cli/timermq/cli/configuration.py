@@ -16,15 +16,14 @@ from typing import cast
 
 import attrs
 import platformdirs
-import shtab
 
-from timermq.broker import BrokerOptions
 from timermq.broker.broker import STOP_TIMEOUT_MS
+from timermq.broker.options import BrokerOptions
 from timermq.broker.setting_names import JAVA_NAMES
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.store_options import StoreOptions
 
-from .arguments import UsageError
+from .arguments import UsageError, complete_files
 from .broker_conf import BrokerConf, parse_broker_conf
 from .client_access import VARIABLES as CLIENT_VARIABLES
 from .log_output import LogFormat
@@ -121,7 +120,7 @@ def add_configuration_flags(parser: argparse.ArgumentParser) -> None:
     file = parser.add_argument(
         "--config", metavar="FILE", help="a TOML file, or a RocketMQ broker.conf as it is"
     )
-    file.complete = shtab.FILE  # type: ignore[attr-defined]
+    complete_files(file)
     parser.add_argument(
         "--set",
         metavar="KEY=VALUE",
