@@ -18,23 +18,8 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_options import StoreOptions
 
-from .arguments import complete_directories
 from .config import warn_of_ignored
-from .configuration import add_configuration_flags, directory_flag, load_configuration
-
-
-def add_store_arguments(parser: argparse.ArgumentParser) -> None:
-    """The directory, and how to name settings that its files do not tell."""
-    directory = parser.add_argument("directory", metavar="DIR", help="the store's directory")
-    complete_directories(directory)
-    add_configuration_flags(parser)
-
-
-def add_stopped_store(parser: argparse.ArgumentParser) -> None:
-    """``--store``, for a verb that otherwise asks brokers, and how to name its settings."""
-    store = parser.add_argument("--store", metavar="DIR", help="the store of a stopped broker")
-    complete_directories(store)
-    add_configuration_flags(parser)
+from .configuration import directory_flag, load_configuration
 
 
 def measured_options(

@@ -24,10 +24,11 @@ from timermq.timerstore.disk import is_full
 from timermq.timerstore.os_disk import OsDisk
 
 from .arguments import OneLineParser, address, complete_directories
-from .configuration import Configuration, add_configuration_flags, load_configuration
+from .configuration import Configuration, load_configuration
 from .log_output import configure_logs, logs_in_background
 from .service_manager import ServiceManager
 from .settings import ConfigurationError
+from .store_flags import add_configuration_flags
 
 log = structlog.get_logger("timermq.cli.serve")
 

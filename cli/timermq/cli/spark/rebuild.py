@@ -13,8 +13,9 @@ import attrs
 
 from ..arguments import OneLineParser, complete_directories
 from ..config import warn_of_ignored
-from ..configuration import add_configuration_flags, directory_flag, load_configuration
+from ..configuration import directory_flag, load_configuration
 from ..output import print_json, print_table
+from ..store_flags import add_configuration_flags
 from .session import add_session_flags, add_store, session_for
 
 
