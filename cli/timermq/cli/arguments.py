@@ -34,6 +34,14 @@ class OneLineParser(argparse.ArgumentParser):
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - those of argparse
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})
 
+    def add_subparsers(self, **kwargs: Any) -> Any:  # noqa: ANN401 - as argparse
+        """As argparse does, which without ``prog`` makes a formatter of help, and that takes Rich.
+
+        The verbs that have verbs below have no positional argument before them.
+        """
+        options: dict[str, Any] = {"prog": self.prog, **kwargs}
+        return super().add_subparsers(**options)
+
     def error(self, message: str) -> NoReturn:
         """Raise ``UsageError`` in place of printing the usage and leaving."""
         raise UsageError(f"{self.prog.removeprefix('timermq').strip()}: {message}".lstrip(": "))

@@ -110,12 +110,7 @@ def build_parser() -> OneLineParser:
     parser.add_argument(
         "--version", action=_PrintVersion, nargs=0, help="show program's version number and exit"
     )
-    verbs = parser.add_subparsers(
-        metavar="VERB",
-        required=True,
-        parser_class=VerbParser,
-        prog=parser.prog,  # told, or a formatter of help is made for it, which takes Rich
-    )
+    verbs = parser.add_subparsers(metavar="VERB", required=True, parser_class=VerbParser)
     parsers = [
         verbs.add_parser(name, verb=name, help=sentence, formatter_class=RichHelpFormatter)
         for name, sentence in VERBS.items()

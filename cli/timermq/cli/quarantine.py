@@ -17,8 +17,6 @@ import trio
 
 from timermq.remoting import Command, RequestCode
 from timermq.timerstore.errors import StoreError
-from timermq.timerstore.message import format_host
-from timermq.timerstore.record import RecordError, decode_record
 
 from .answer_body import decode_answer
 from .arguments import OneLineParser, UsageError, add_json
@@ -191,6 +189,9 @@ async def _ask(broker: BrokerLink, code: RequestCode, **fields: object) -> dict[
 
 def _record_fields(record: bytes) -> dict[str, object]:
     """What a record tells beside its row; the bytes themselves when it is none any more."""
+    from timermq.timerstore.message import format_host
+    from timermq.timerstore.record import RecordError, decode_record
+
     raw = base64.b64encode(record).decode()
     try:
         found = decode_record(record)
