@@ -23,12 +23,15 @@ import attrs
 import trio
 from kept import report
 
-from timermq.broker import BrokerOptions, Endpoint
 from timermq.broker.answers import Answer
 from timermq.broker.broker import Broker
+from timermq.broker.endpoint import Endpoint
+from timermq.broker.options import BrokerOptions
 from timermq.broker.session import Session, pack_born_host
 from timermq.client import Credentials
-from timermq.pipeline import SystemClock, TimerMessageStore, TimerOptions, WatchedClock
+from timermq.pipeline.clock.clock import SystemClock, WatchedClock
+from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting import Command, FrameConnection, LanguageCode, SendHeader, encode_frame
 from timermq.remoting.plain_send import decode_plain_send
 from timermq.remoting.signed_send import decode_signed_send

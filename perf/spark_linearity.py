@@ -27,8 +27,8 @@ from pyspark.sql import SparkSession
 from spark_store import SparkStore
 
 from timermq.bench.calibration import calibration
-from timermq.pipeline import TimerOptions
 from timermq.pipeline.spark import register, spark_session
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerlog import UNIT, TimerCheckpoint, TimerLog, Units
 from timermq.timerstore.os_disk import OsDisk
 

@@ -13,9 +13,10 @@ import attrs
 import trio
 
 from timermq.bench.standing import SPREAD_MS, fill
-from timermq.pipeline import SystemClock, TimerOptions
+from timermq.pipeline.clock.clock import SystemClock
 from timermq.pipeline.records.already_done import origin_of
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerlog import TimerCheckpoint
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.message_store import MessageStore

@@ -29,7 +29,6 @@ from timermq.broker.dispatcher import Dispatcher
 from timermq.broker.endpoint import Endpoint
 from timermq.broker.options import BrokerOptions
 from timermq.broker.session import Session
-from timermq.pipeline import TimerMessageStore, TimerOptions
 from timermq.pipeline.admission.flow_control import FlowControl
 from timermq.pipeline.clock.clock import WatchedClock
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
@@ -38,6 +37,8 @@ from timermq.pipeline.stages.enqueue_get import EnqueueGet
 from timermq.pipeline.stages.enqueue_put import EnqueuePut
 from timermq.pipeline.stages.timer_request import REQUEST, DeliverBatch
 from timermq.pipeline.state.timer_counts import TimerCounts
+from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting import FrameConnection
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore

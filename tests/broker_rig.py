@@ -17,7 +17,9 @@ from timermq.broker.broker import Broker
 from timermq.broker.endpoint import Endpoint
 from timermq.broker.options import BrokerOptions
 from timermq.broker.session import Session, pack_born_host
-from timermq.pipeline import Clock, TimerMessageStore, TimerOptions, WatchedClock
+from timermq.pipeline.clock.clock import Clock, WatchedClock
+from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting import Coding, Command, FrameConnection, LanguageCode
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.disk import Disk

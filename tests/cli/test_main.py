@@ -72,24 +72,6 @@ def test_the_list_says_what_the_verb_says(verb: str) -> None:
     assert first_sentence(verb_module(verb).__doc__ or "") == VERBS[verb]
 
 
-@pytest.mark.parametrize(
-    ("words", "left_out"),
-    [
-        (["--version"], {"trio", "numpy", "timermq.client", "timermq.broker"}),
-        (["--help"], {"trio", "numpy", "timermq.client", "timermq.broker"}),
-        (["send", "--help"], {"timermq.broker", "timermq.pipeline.timer_message_store"}),
-    ],
-)
-def test_only_what_is_needed_is_imported(words: list[str], left_out: set[str]) -> None:
-    """A second of imports before each answer is what people notice."""
-    code = "import sys; from timermq.cli import main; main(sys.argv[1:]); print(*sys.modules)"
-    ran = subprocess.run(
-        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=True
-    )
-
-    assert set() == left_out & set(ran.stdout.splitlines()[-1].split())
-
-
 def test_list_of_verbs(timermq: RunProgram) -> None:
     """The help names every verb."""
     ran = timermq("--help")

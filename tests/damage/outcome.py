@@ -32,7 +32,7 @@ from judge.reader import LogReader, LogRecord
 from simulation.staged_service import ROOT
 from timermq.broker.topic_validator import TRANS_HALF_TOPIC
 from timermq.broker.transactions.half_message import HalfMessageError
-from timermq.pipeline import TimerMessageStore
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.disk_damage import Image, read_image, write_image
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.simulator.disks.memory_node import SECTOR_SIZE

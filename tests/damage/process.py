@@ -22,9 +22,9 @@ from timermq.broker.sending.send_checks import SendChecks
 from timermq.broker.subscription_group import SubscriptionGroupTable
 from timermq.broker.topic_config import TopicConfigTable
 from timermq.broker.transactions.transactions import Transactions
-from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.column_door import ColumnDoor
 from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message_id import UniqueIdGenerator
 from timermq.timerstore.store_options import FlushDiskType, StoreOptions

@@ -19,7 +19,7 @@ from interop.handed import TOPIC, Handed, now_ms
 from interop.java_peer import JavaPeer
 from interop.talking import talking
 from timermq.client import Producer, Verdict
-from timermq.pipeline import TIMER_TOPIC
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.timerlog.timer_checkpoint import TimerCheckpoint
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]

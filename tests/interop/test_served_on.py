@@ -13,8 +13,9 @@ import trio
 from fakes import VirtualClock
 from golden_stores import GoldenStore, GoldenStores, SentMessage
 from simulation.staged_service import HOST, ROOT, Arrival, arrivals_everywhere, running
-from timermq.pipeline import TIMER_TOPIC, TimerOptions
 from timermq.pipeline.records.system_topics import OWN_TOPICS
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.body_codec import decompress_body
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC

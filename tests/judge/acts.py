@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.quarantine.quarantine_release import Verdict as Release
+from timermq.pipeline.timer_message_store import TimerMessageStore
 
 from .notebook import Kind, Letter
 from .pounce import Pounce

@@ -13,7 +13,7 @@ from random import Random
 import trio
 
 from fakes import START_MS, VirtualClock
-from timermq.pipeline import TimerMessageStore
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.simulator.leaves import leaves
 from timermq.timerstore.disk import is_full

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from timermq.pipeline import TimerMessageStore
+from timermq.pipeline.timer_message_store import TimerMessageStore
 
 from .notebook import Letter
 from .requests import Requests

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.records.cancel_verdict import CancelError, Verdict, Wanted
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.timerstore.message import Message
 from timermq.timerstore.put_status import PutStatus
 

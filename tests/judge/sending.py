@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.admission.timer_put_result import TimerPutColumns
 from timermq.pipeline.column_door import ColumnDoor
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.timerstore.byte_rows import Pieces, Rows
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_columns import MessageColumns

@@ -7,7 +7,7 @@ from random import Random
 
 import attrs
 
-from timermq.pipeline import TimerOptions
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.store_options import FlushDiskType, StoreOptions
 
 ALL_HOURS = ";".join(map(str, range(24)))

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import trio
 
-from timermq.pipeline import TimerMessageStore
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.timerstore.message_store import MessageStore
 
 from .mortal_disk import MortalDisk, WallClock

@@ -31,7 +31,6 @@ from simulation.timer_lives import (
     Step,
     fault_in,
 )
-from timermq.pipeline import TimerOptions
 from timermq.pipeline.records.already_done import AlreadyDone
 from timermq.pipeline.records.delivered_message import DueMessage
 from timermq.pipeline.stages.dequeue_get_message import DequeueGetMessage
@@ -40,6 +39,7 @@ from timermq.pipeline.stages.early_messages import EarlyMessages
 from timermq.pipeline.stages.open_slot import OpenSlot
 from timermq.pipeline.stages.timer_request import DeliverBatch, Requests
 from timermq.pipeline.state.fresh_cancels import FreshCancels
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.store_options import FlushDiskType
 
 PICKS = st.integers(0, 5)

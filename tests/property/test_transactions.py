@@ -21,7 +21,7 @@ from fakes import ManualClock
 from timermq.broker.broker import Broker
 from timermq.broker.config_table import ConfigSaver
 from timermq.broker.options import TransactionDelay
-from timermq.pipeline import TIMER_TOPIC
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.remoting import Command
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from transaction_rig import (

@@ -30,8 +30,8 @@ from timermq.broker.sending.message_stamp import MessageStamp
 from timermq.broker.sending.send_checks import SendChecks
 from timermq.broker.subscription_group import SubscriptionGroupTable
 from timermq.broker.topic_config import TopicConfigTable
-from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.column_door import ColumnDoor
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.bulk import HandOver, JobState, RefusedRow, StageBlock
 from timermq.remoting.bulk_block import ANY_QUEUE, BulkBlock
 from timermq.simulator.disks.memory_disk import MemoryDisk

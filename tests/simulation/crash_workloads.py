@@ -18,8 +18,9 @@ from fakes import VirtualClock
 from simulation.crash_states import CrashState
 from simulation.recording_disk import Event, Noted, Recording, RecordingDisk
 from simulation.staged_service import HOST, running
-from timermq.pipeline import TimerMessageStore, TimerOptions
 from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore

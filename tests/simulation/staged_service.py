@@ -9,8 +9,10 @@ import attrs
 import trio
 
 from fakes import VirtualClock
-from timermq.pipeline import TimerMessageStore, TimerOptions, WatchedClock
+from timermq.pipeline.clock.clock import WatchedClock
 from timermq.pipeline.records.timer_record import TIMER_TOPIC, timer_tail
+from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.file_family import FileFamily
 from timermq.timerstore.message import Message, pack_host

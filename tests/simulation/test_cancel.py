@@ -17,9 +17,9 @@ from simulation.staged_service import (
     running,
     timed,
 )
-from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.cancel.cancellation import CancelResult
 from timermq.pipeline.records.cancel_verdict import CancelError, Verdict, Wanted
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore import index_file
 from timermq.timerstore.message import Message, pack_host

@@ -10,7 +10,8 @@ from trio.testing import MockClock
 from broker_rig import running_broker, send_ext, split_records
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import QUIET_FILES, ROOT, SMALL_WHEEL, arrivals, running, timed
-from timermq.pipeline import TimerMessageStore, TimerOptions
+from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore

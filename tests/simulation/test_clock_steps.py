@@ -21,9 +21,12 @@ from simulation.staged_service import (
     running,
     timed,
 )
-from timermq.pipeline import ClockState, TimerMessageStore, TimerOptions, WatchedClock
+from timermq.pipeline.clock.clock import WatchedClock
+from timermq.pipeline.clock.clock_watch import ClockState
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.stages.dequeue_get import STANDING_MS_MAX
+from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.store_options import FlushDiskType, StoreOptions

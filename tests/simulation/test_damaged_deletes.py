@@ -15,10 +15,10 @@ from trio.testing import MockClock
 
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import ROOT, SMALL_FILES, SMALL_WHEEL, running, timed
-from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.delete_message import RECALL_TAG
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.simulator.disks.memory_node import SECTOR_SIZE
 from timermq.timerstore.message import Message

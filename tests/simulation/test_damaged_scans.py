@@ -16,7 +16,8 @@ from trio.testing import MockClock
 from damaged_stores import flip_bit
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import ROOT, SMALL_FILES, running, timed
-from timermq.pipeline import TimerMessageStore, TimerOptions
+from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import UNIT
 from timermq.timerstore.commit_log import CommitLog

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 from damaged_stores import LATER_MS, clock_at, small_image
 from descriptors import open_count
 from simulation.staged_service import HOST, ROOT, SMALL_FILES, SMALL_WHEEL
-from timermq.pipeline import TimerMessageStore
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.disk_damage import write_image
 from timermq.simulator.disks.fault_plan import Fault, FaultRule, FaultRules, Operation
 from timermq.simulator.disks.faulty_disk import FaultyDisk

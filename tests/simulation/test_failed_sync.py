@@ -16,8 +16,9 @@ from trio.testing import MockClock
 from fakes import START_MS, VirtualClock
 from simulation.crash_workloads import Outcome, message
 from simulation.staged_service import ROOT, SYNC_FILES, SYNCED_FAMILIES, running
-from timermq.pipeline import TimerMessageStore, TimerOptions
 from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.fault_plan import FaultRule, FaultRules, Operation
 from timermq.simulator.disks.faulty_disk import FaultyDisk
 from timermq.simulator.disks.memory_disk import MemoryDisk

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 from fakes import START_MS, VirtualClock
 from simulation.crash_workloads import FILES, WHEEL, Outcome, message
 from simulation.staged_service import MADE_FROM_LOG, ROOT, running
-from timermq.pipeline import TimerMessageStore
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.fault_plan import TAKING_SPACE, Fault, FaultRule, FaultRules, Operation
 from timermq.simulator.disks.faulty_disk import FaultyDisk
 from timermq.simulator.disks.memory_disk import MemoryDisk

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import SYNC_FILES, arrivals, running, timed
 from small_store import read_bodies
-from timermq.pipeline import TimerMessageStore
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.store_options import FlushDiskType
 

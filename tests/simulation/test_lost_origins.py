@@ -17,8 +17,8 @@ from simulation.staged_service import (
     running,
     timed,
 )
-from timermq.pipeline import TIMER_TOPIC
 from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.repair.store_repair import RepairReport
 from timermq.simulator.disks.disk_damage import read_image
 from timermq.simulator.disks.memory_disk import MemoryDisk

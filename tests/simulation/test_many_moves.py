@@ -9,10 +9,10 @@ from trio.testing import MockClock
 
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import ROOT, SMALL_FILES, arrivals, delete_of, running, timed
-from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.cancel.cancellation import CancelResult
 from timermq.pipeline.records import key_records
 from timermq.pipeline.records.cancel_verdict import CancelError, Verdict, Wanted
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 

@@ -28,13 +28,13 @@ from simulation.staged_service import (
     timed,
 )
 from small_store import read_bodies
-from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.quarantine.quarantine_record import Entry, State
 from timermq.pipeline.quarantine.quarantine_release import Verdict
 from timermq.pipeline.records.cancel_verdict import CancelError, Wanted
 from timermq.pipeline.records.cancel_verdict import Verdict as CancelVerdict
 from timermq.pipeline.records.system_topics import QUARANTINE_TOPIC, TIMER_TOPIC
 from timermq.pipeline.records.undeliverable import Reason, TimerRecordError, Undeliverable
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.record_layout import BODY_AT

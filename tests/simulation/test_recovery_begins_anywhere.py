@@ -18,9 +18,10 @@ from trio.testing import MockClock
 from damaged_stores import checked, damage_of, flip_bit, repair
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import ROOT, SMALL_FILES, arrivals, delete_of, running, timed
-from timermq.pipeline import TimerMessageStore, TimerOptions
 from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.timer_record import DELETE, DELETE_ORDER, ORDER, TIMER_TOPIC
+from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.disk_damage import read_image, write_image
 from timermq.simulator.disks.fault_plan import TAKING_SPACE, Fault, FaultRule, FaultRules
 from timermq.simulator.disks.faulty_disk import FaultyDisk

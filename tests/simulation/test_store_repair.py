@@ -40,8 +40,8 @@ from simulation.staged_service import (
     running,
     timed,
 )
-from timermq.pipeline import TIMER_TOPIC
 from timermq.pipeline.records.system_topics import OWN_TOPICS
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.repair.finding import Invariant, Severity
 from timermq.simulator.disks.disk_damage import Damage, DamageKind, Image, draw_damage, read_image
 from timermq.simulator.disks.fault_plan import Fault, FaultRule, FaultRules

@@ -21,8 +21,8 @@ from simulation.staged_service import (
     timed,
 )
 from small_store import read_bodies
-from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.store_scrub import CHANGES_WITHIN_S, HOUR_MS, REST_S, StoreScrub
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.fault_plan import Access, Fault, FaultRule, FaultRules, Operation
 from timermq.simulator.disks.faulty_disk import FaultyDisk
 from timermq.simulator.disks.memory_disk import MemoryDisk

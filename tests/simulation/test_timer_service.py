@@ -20,7 +20,7 @@ from simulation.staged_service import (
     running,
     timed,
 )
-from timermq.pipeline import TimerOptions
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.put_status import PutStatus

@@ -24,12 +24,12 @@ from simulation.staged_service import (
     running,
     timed,
 )
-from timermq.pipeline import TimerOptions
 from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.delivered_message import DueMessage
 from timermq.pipeline.records.system_topics import OWN_TOPICS
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.stages.dequeue_put_message import DequeuePutMessage
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import UNIT
 from timermq.timerstore.consume_queue import ConsumeQueue

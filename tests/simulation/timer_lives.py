@@ -26,8 +26,9 @@ import trio.testing
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import running, timed
 from small_store import read_bodies
-from timermq.pipeline import TimerMessageStore, TimerOptions
 from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.put_status import PutStatus

@@ -18,9 +18,9 @@ from simulation.staged_service import (
     running,
     timed,
 )
-from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.disk_damage import Image, read_image
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message

@@ -22,8 +22,8 @@ from simulation.staged_service import (
     arrivals_everywhere,
     running,
 )
-from timermq.pipeline import TIMER_TOPIC
 from timermq.pipeline.records.system_topics import OWN_TOPICS
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.spark import SparkJobError, cause_of
 from timermq.pipeline.spark.jobs.audit import audit
 from timermq.pipeline.spark.jobs.rebuild import STAGE, RebuildReport, rebuild

@@ -31,9 +31,9 @@ from timermq.broker.consumer_offset import ConsumerOffsetTable
 from timermq.broker.options import BrokerOptions
 from timermq.broker.transactions.half_message import decode_half, parked
 from timermq.broker.transactions.transactions import Transactions
-from timermq.pipeline import TimerOptions
 from timermq.pipeline.spark import read_table
 from timermq.pipeline.spark.jobs.audit import audit
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.repair.finding import Invariant
 from timermq.repair.store_check import CheckedStore
 from timermq.simulator.disks.disk_damage import DamageKind, Image, draw_damage, read_image

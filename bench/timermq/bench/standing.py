@@ -8,8 +8,10 @@ from pathlib import Path
 
 import trio
 
-from timermq.pipeline import SystemClock, TimerMessageStore, TimerOptions
+from timermq.pipeline.clock.clock import SystemClock
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
+from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk

@@ -41,7 +41,7 @@ from .failure import failure_told
 from .front_door import FrontDoor
 from .names.name_server_link import NameServerLinks, open_tcp
 from .names.name_server_tls import over_tls
-from .options import BrokerOptions
+from .options import STOP_TIMEOUT_MS, BrokerOptions
 from .processors import Processors
 from .security.access_control import AccessControl
 from .security.tls import Tls
@@ -52,9 +52,6 @@ from .transactions.transactions import Transactions
 if TYPE_CHECKING:
     from .metrics.http_server import HttpServer
     from .metrics.metrics_page import MetricsPage
-
-STOP_TIMEOUT_MS = 10_000
-"""Default bound of a graceful stop."""
 
 REQUESTS_SHARE = 0.3
 TIMERS_SHARE = 0.3

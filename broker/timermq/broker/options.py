@@ -19,6 +19,9 @@ from timermq.timerstore.live_setting import LIVE
 WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named in order to be refused
 """Hosts to listen on that no client can connect to."""
 
+STOP_TIMEOUT_MS = 10_000
+"""Default bound of a graceful stop."""
+
 PERM_READ = 4
 PERM_WRITE = 2
 

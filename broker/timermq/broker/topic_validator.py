@@ -12,11 +12,8 @@ from timermq.timerstore.topic_name import (
 from timermq.timerstore.topic_name import (
     RETRY_GROUP_TOPIC_PREFIX as RETRY_GROUP_TOPIC_PREFIX,
 )
-from timermq.timerstore.topic_name import name_fault
+from timermq.timerstore.topic_name import group_fault as group_fault
 from timermq.timerstore.topic_name import topic_fault as topic_fault
-
-GROUP_LENGTH_MAX = 120
-"""Characters, which are bytes: all legal ones are ASCII."""
 
 REPLY_TOPIC_SUFFIX = "_REPLY_TOPIC"
 
@@ -70,13 +67,6 @@ SYSTEM_GROUPS = (
 TRANS_GROUP = "CID_RMQ_SYS_TRANS"
 """Commits how far transactions are through."""
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
-
-
-def group_fault(group: str) -> str | None:
-    """What is wrong with a group's name; None when nothing is."""
-    if not group:
-        return "the group is empty"
-    return name_fault("the group", group, GROUP_LENGTH_MAX)
 
 
 def is_system_group(group: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
@@ -32,6 +33,14 @@ class OneLineParser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - those of argparse
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+
+    def add_subparsers(self, **kwargs: Any) -> Any:  # noqa: ANN401 - as argparse
+        """As argparse does, which without ``prog`` makes a formatter of help, and that takes Rich.
+
+        The verbs that have verbs below have no positional argument before them.
+        """
+        options: dict[str, Any] = {"prog": self.prog, **kwargs}
+        return super().add_subparsers(**options)
 
     def error(self, message: str) -> NoReturn:
         """Raise ``UsageError`` in place of printing the usage and leaving."""
@@ -77,12 +86,28 @@ def first_sentence(text: str) -> str:
     return text.strip().split("\n\n")[0].split(". ")[0].rstrip(".").replace("\n", " ")
 
 
+def complete_files(argument: argparse.Action) -> None:
+    """Let the shell complete an argument with the names of files."""
+    _complete(argument, "FILE")
+
+
+def complete_directories(argument: argparse.Action) -> None:
+    """Let the shell complete an argument with the names of directories."""
+    _complete(argument, "DIRECTORY")
+
+
+def _complete(argument: argparse.Action, kind: str) -> None:
+    """Only shtab reads this, which ``--print-completion`` imports before it prepares parsers."""
+    if "shtab" in sys.modules:
+        argument.complete = getattr(sys.modules["shtab"], kind)  # type: ignore[attr-defined]
+
+
 def moment(text: str) -> int:
     """A moment as epoch milliseconds; relative ones count from now."""
-    from timermq.pipeline.clock.clock import SystemClock
+    from timermq.client.wall_clock import now_ms
 
     try:
-        return parse_moment(text, SystemClock().now_ms())
+        return parse_moment(text, now_ms())
     except MomentError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -14,8 +14,8 @@ from timermq.client.errors import MalformedAnswerError
 from timermq.client.link import Links
 from timermq.client.route import name_servers
 from timermq.remoting import Command, RequestCode, ResponseCode
-from timermq.timerstore.config_file import parse_json
 from timermq.timerstore.errors import StoreFormatError
+from timermq.timerstore.fastjson import parse_json
 
 from .arguments import UsageError
 from .client_access import ClientAccess

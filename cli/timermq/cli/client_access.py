@@ -16,9 +16,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 import attrs
-import shtab
 import trio
-import yaml
 
 from timermq.client import (
     Consumer,
@@ -32,7 +30,7 @@ from timermq.client import (
 from timermq.client.link import Links, OpenStream
 from timermq.remoting import WatchView
 
-from .arguments import UsageError, add_namesrv
+from .arguments import UsageError, add_namesrv, complete_files
 
 ACCESS_KEY_VARIABLE = "TIMERMQ_ACCESS_KEY"
 SECRET_KEY_VARIABLE = "TIMERMQ_SECRET_KEY"  # noqa: S105 - the name of a variable
@@ -135,7 +133,7 @@ def add_client_access(parser: argparse.ArgumentParser) -> None:
         ("--credentials", "accessKey and secretKey, as in RocketMQ's tools.yml"),
     ):
         file = parser.add_argument(flag, metavar="FILE", help=text)
-        file.complete = shtab.FILE  # type: ignore[attr-defined]
+        complete_files(file)
 
 
 def _credentials(path: str | None, environ: Mapping[str, str]) -> Credentials | None:
@@ -154,6 +152,8 @@ def _credentials(path: str | None, environ: Mapping[str, str]) -> Credentials | 
 
 
 def _read_file(path: str) -> Mapping[str, str]:
+    import yaml  # few have such a file
+
     with Path(path).open("rb") as file:
         data = file.read(FILE_SIZE_MAX)
     try:

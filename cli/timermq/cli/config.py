@@ -9,8 +9,9 @@ import sys
 import attrs
 
 from .arguments import OneLineParser, add_json
-from .configuration import Configuration, add_configuration_flags, load_configuration
+from .configuration import Configuration, load_configuration
 from .output import print_json, print_table
+from .store_flags import add_configuration_flags
 
 
 def prepare_parser(parser: OneLineParser) -> None:

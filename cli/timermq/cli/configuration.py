@@ -16,15 +16,12 @@ from typing import cast
 
 import attrs
 import platformdirs
-import shtab
 
-from timermq.broker import BrokerOptions
-from timermq.broker.broker import STOP_TIMEOUT_MS
+from timermq.broker.options import STOP_TIMEOUT_MS, BrokerOptions
 from timermq.broker.setting_names import JAVA_NAMES
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.store_options import StoreOptions
 
-from .arguments import UsageError
 from .broker_conf import BrokerConf, parse_broker_conf
 from .client_access import VARIABLES as CLIENT_VARIABLES
 from .log_output import LogFormat
@@ -114,38 +111,6 @@ class Configuration:
 def directory_flag(directory: str) -> Mapping[str, tuple[str, str | None]]:
     """The store's directory, as the argument of a verb that names it."""
     return {"store_path_root_dir": ("DIR", directory)}
-
-
-def add_configuration_flags(parser: argparse.ArgumentParser) -> None:
-    """Add ``--config`` for a file and ``--set`` for single settings."""
-    file = parser.add_argument(
-        "--config", metavar="FILE", help="a TOML file, or a RocketMQ broker.conf as it is"
-    )
-    file.complete = shtab.FILE  # type: ignore[attr-defined]
-    parser.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="one setting; `timermq config show` lists them",
-    )
-
-
-def refuse_without_store(args: argparse.Namespace) -> None:
-    """Refuse what a verb that looks into a store or at brokers would pass over.
-
-    Args:
-        args: Of a parser with ``add_configuration_flags``, ``--store`` and perhaps ``--broker``.
-
-    Raises:
-        UsageError: Settings of a store without one, or a broker's address beside a store.
-    """
-    if args.store is None:
-        for flag, given in (("--config", args.config is not None), ("--set", bool(args.set))):
-            if given:
-                raise UsageError(f"argument {flag}: expected with --store")
-    elif getattr(args, "broker", None) is not None:
-        raise UsageError("argument --broker: not allowed with argument --store")
 
 
 def load_configuration(

@@ -11,8 +11,8 @@ from typing import Literal
 
 import trio
 
-from timermq.broker.topic_validator import group_fault, topic_fault
 from timermq.client import ReceivedMessage, UnreadableBodyError
+from timermq.timerstore.topic_name import group_fault, topic_fault
 
 from .arguments import (
     OneLineParser,
@@ -25,6 +25,7 @@ from .arguments import (
 )
 from .broker_link import call_brokers
 from .client_access import ClientAccess, add_client_access
+from .log_output import log_warnings
 from .moment import format_duration, format_moment
 from .output import Row, print_json, visible
 
@@ -56,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
     fault = topic_fault(args.topic) or group_fault(args.group)
     if fault is not None:
         raise UsageError(f"consume: {fault}")
+    log_warnings()  # of the consumer, which goes on after trouble
     seconds = math.inf if args.timeout is None else args.timeout / 1000
     received = trio.run(_consume, args, seconds)
     if args.count is None or args.timeout is None or received == args.count:

@@ -17,7 +17,9 @@ from statistics import median
 import attrs
 import trio
 
-from timermq.broker import Broker, BrokerOptions, Endpoint
+from timermq.broker.broker import Broker
+from timermq.broker.endpoint import Endpoint
+from timermq.broker.options import BrokerOptions
 from timermq.client import (
     ClientError,
     Consumer,

@@ -13,12 +13,7 @@ from typing import TypedDict, cast
 import cbor2
 import trio
 
-from timermq.broker.transactions.recovery import recover as recover_transactions
-from timermq.broker.waiting.explain_processor import life_row
-from timermq.broker.waiting.message_life import MessageLives, Now, at_once
-from timermq.pipeline.admission.recall_handle import HandleError, decode_handle
-from timermq.pipeline.offline_store import OfflineStore
-from timermq.pipeline.records.cancel_verdict import CancelError
+from timermq.client.recall import message_id_of
 from timermq.remoting import Command, RequestCode
 from timermq.timerstore.errors import StoreError
 
@@ -26,10 +21,9 @@ from .answer_body import decode_answer
 from .arguments import OneLineParser, UsageError, add_json
 from .broker_link import call_brokers
 from .client_access import ClientAccess, add_client_access
-from .configuration import refuse_without_store
 from .moment import format_moment
-from .offline_store import add_stopped_store, consumer_offsets, open_offline
 from .output import Row, print_json, print_table, visible
+from .store_flags import add_stopped_store, refuse_without_store
 
 COLUMNS = ("at_ms", "step", "topic", "deliver_ms", "lateness_ms", "consumed_by", "text")
 """What people see; `--json` has every field of ``LifeStep``."""
@@ -81,14 +75,14 @@ def run(args: argparse.Namespace) -> int:
     topic: str | None = args.topic
     if not args.id or topic == "":
         raise UsageError("explain: expected an ID, and a topic if one is named, found an empty one")
-    unique_key = _unique_key(args.id)
+    unique_key = message_id_of(args.id) or str(args.id)
     if not _is_text(unique_key) or not _is_text(topic or ""):
         raise UsageError("explain: expected an ID and a topic of text, found bytes that are none")
     if args.store is not None:
         answers = [(str(args.store), _offline(args, unique_key))]
     else:
         answers = trio.run(_live, ClientAccess.of(args), unique_key, topic)
-    known = [(place, one) for place, one in answers if one["now"] != Now.NOT_FOUND.value]
+    known = [(place, one) for place, one in answers if one["steps"]]
     if not known:
         hint = "" if topic else "; one sent without a delay is found with --topic"
         raise MessageNotFoundError(f"not_found: nothing is known of the message {unique_key}{hint}")
@@ -98,14 +92,6 @@ def run(args: argparse.Namespace) -> int:
         else:
             _print(place, unique_key, life)
     return 0
-
-
-def _unique_key(text: str) -> str:
-    """The unique key of a message that is named by it, or by its recall handle."""
-    try:
-        return decode_handle(text).unique_key
-    except HandleError:
-        return text
 
 
 def _is_text(argument: str) -> bool:
@@ -150,25 +136,11 @@ def _offline(args: argparse.Namespace, unique_key: str) -> LifeAnswer:
     Raises:
         StoreError: Its tables cannot be read, or too many records have the key.
     """
+    from .offline_store import open_offline
+    from .stored_life import stored_life
+
     with open_offline(args, args.store) as offline:
-        try:
-            life = at_once(lives_of(offline, unique_key).of(unique_key, args.topic))
-        except CancelError as error:
-            raise StoreError(f"{args.store}: EXPLAIN_TOO_COMMON: {error.text}") from error
-    return cast("LifeAnswer", life_row(life))
-
-
-def lives_of(offline: OfflineStore, unique_key: str) -> MessageLives:
-    """The messages of a stopped store that have a unique key."""
-    offsets = consumer_offsets(offline.store)
-    return MessageLives(
-        source=offline.find(unique_key),
-        quarantine=offline.quarantine(),
-        options=offline.timer_options,
-        offsets=offsets,
-        open_transactions=recover_transactions(offline.store, offsets).open,
-        read_ms=offline.timers.read_ms,
-    )
+        return cast("LifeAnswer", stored_life(offline, unique_key, args.topic))
 
 
 async def _live(

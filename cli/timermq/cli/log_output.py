@@ -125,6 +125,11 @@ def configure_logs(log_format: LogFormat, level: int = logging.INFO) -> None:
     )
 
 
+def log_warnings() -> None:
+    """Warnings and worse, as lines for people: what a verb logs unless it says otherwise."""
+    configure_logs(LogFormat.CONSOLE, logging.WARNING)
+
+
 @contextlib.contextmanager
 def logs_in_background() -> Generator[None]:
     """Write log lines from a thread of their own for the length of a block.

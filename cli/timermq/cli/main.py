@@ -7,19 +7,15 @@ not ours is a bug and keeps its traceback.
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import io
-import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
-import shtab
 from rich_argparse import RichHelpFormatter
 
 from .arguments import OneLineParser, UsageError, Verb
-from .log_output import LogFormat, configure_logs
 from .output import visible
 from .verbs import VERBS, VerbParser
 
@@ -37,7 +33,7 @@ USAGE_ERRORS = (
 FAILURES = (
     ("timermq.timerstore.errors", "StoreError"),
     ("timermq.client", "ClientError"),
-    ("timermq.broker", "ConfigTableError"),
+    ("timermq.broker.config_fields", "ConfigTableError"),
     ("timermq.broker.security.plain_acl", "PlainAclError"),
     ("timermq.broker.security.tls", "TlsError"),
     ("timermq.remoting", "RemoteProtocolError"),
@@ -56,7 +52,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         output had gone before all was found out.
     """
     _open_closed_streams()
-    configure_logs(LogFormat.CONSOLE, logging.WARNING)
     _escape_what_a_terminal_cannot_show()
     try:
         code = _run(argv)
@@ -75,6 +70,10 @@ def _run(argv: Sequence[str] | None) -> int:
         args = build_parser().parse_args(argv)
     except SystemExit as end:  # after --help, --version, --print-completion, or a usage error
         return DONE if end.code is None else int(end.code)
+    if "structlog" in sys.modules:  # a verb without it has nothing to log, and takes half the time
+        from .log_output import log_warnings
+
+        log_warnings()
     return cast("Verb", args.verb).run(args)
 
 
@@ -108,8 +107,9 @@ def build_parser() -> OneLineParser:
         description="A durable broker for delayed messages on RocketMQ's files and protocol.",
         formatter_class=RichHelpFormatter,
     )
-    version = importlib.metadata.version("timermq")
-    parser.add_argument("--version", action="version", version=f"timermq {version}")
+    parser.add_argument(
+        "--version", action=_PrintVersion, nargs=0, help="show program's version number and exit"
+    )
     verbs = parser.add_subparsers(metavar="VERB", required=True, parser_class=VerbParser)
     parsers = [
         verbs.add_parser(name, verb=name, help=sentence, formatter_class=RichHelpFormatter)
@@ -118,11 +118,32 @@ def build_parser() -> OneLineParser:
     parser.add_argument(
         "--print-completion",
         action=_PrintCompletion,
-        choices=shtab.SUPPORTED_SHELLS,
+        type=_shell,
+        metavar="SHELL",
         parsers=parsers,
         help="print shell completion script",
     )
     return parser
+
+
+class _PrintVersion(argparse.Action):
+    """Prints the version of the program."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        import importlib.metadata
+
+        print(f"timermq {importlib.metadata.version('timermq')}")
+        parser.exit()
+
+
+def _shell(text: str) -> str:
+    """The name of a shell that can be told how to complete."""
+    import shtab
+
+    if text not in shtab.SUPPORTED_SHELLS:
+        known = ", ".join(shtab.SUPPORTED_SHELLS)
+        raise argparse.ArgumentTypeError(f"expected one of {known}, found {text!r}")
+    return text
 
 
 class _PrintCompletion(argparse.Action):
@@ -140,6 +161,9 @@ class _PrintCompletion(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, _namespace: object, shell: object, *_rest: object
     ) -> None:
+        import shtab
+
+        self.choices = shtab.SUPPORTED_SHELLS
         for one in self._parsers:
             one.prepare()
         print(shtab.complete(parser, str(shell)))

@@ -7,8 +7,6 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 
-import shtab
-
 from timermq.broker.consumer_offset import ConsumerOffsetTable
 from timermq.pipeline import offline_store
 from timermq.pipeline.offline_store import OfflineStore
@@ -21,21 +19,7 @@ from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_options import StoreOptions
 
 from .config import warn_of_ignored
-from .configuration import add_configuration_flags, directory_flag, load_configuration
-
-
-def add_store_arguments(parser: argparse.ArgumentParser) -> None:
-    """The directory, and how to name settings that its files do not tell."""
-    directory = parser.add_argument("directory", metavar="DIR", help="the store's directory")
-    directory.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
-    add_configuration_flags(parser)
-
-
-def add_stopped_store(parser: argparse.ArgumentParser) -> None:
-    """``--store``, for a verb that otherwise asks brokers, and how to name its settings."""
-    store = parser.add_argument("--store", metavar="DIR", help="the store of a stopped broker")
-    store.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
-    add_configuration_flags(parser)
+from .configuration import directory_flag, load_configuration
 
 
 def measured_options(

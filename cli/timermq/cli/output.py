@@ -6,12 +6,14 @@ import json
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from .moment import format_moment
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Rich draws tables; whoever prints JSON, or a line, does without it.
 
 Row = Mapping[str, object]
 
@@ -38,6 +40,9 @@ def print_table(rows: Iterable[Row], columns: Sequence[str], *, title: str | Non
         columns: Keys of the rows, in order of appearance; they are the headers too.
         title: Written above the table.
     """
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     shown = [[_cell(column, row.get(column)) for column in columns] for row in rows]
     screen = console()
@@ -86,6 +91,8 @@ def visible(text: str) -> str:
 
 def console() -> Console:
     """The console on standard output, wide when nobody looks."""
+    from rich.console import Console
+
     return Console(
         file=sys.stdout, width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False
     )

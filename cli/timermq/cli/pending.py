@@ -13,17 +13,15 @@ import attrs
 import cbor2
 import trio
 
-from timermq.broker.waiting.pending_processor import PendingQuery
 from timermq.remoting import Command, RequestCode
 
 from .arguments import OneLineParser, UsageError, add_json, duration, moment
 from .broker_link import call_brokers
 from .client_access import ClientAccess, add_client_access
-from .configuration import refuse_without_store
 from .moment import format_moment
-from .offline_store import add_stopped_store, open_offline
 from .output import Row, print_json, print_table
 from .pending_page import decode_page
+from .store_flags import add_stopped_store, refuse_without_store
 
 COLUMNS = ("deliver_ms", "topic", "unique_id", "keys", "tags", "rolls")
 """What people see; `--json` has every field of ``PendingTimer``."""
@@ -59,16 +57,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             f"pending: argument --between: expected A before B, found {first} and {last}"
         )
-    query = PendingQuery(
-        between=None if args.between is None else (args.between[0], args.between[1]),
-        topic=args.topic,
-        key=args.key,
-        limit=1,  # of a page; here there are none
-    )
     rows = (
-        _offline(args, query)
-        if args.store is not None
-        else trio.run(_live, ClientAccess.of(args), query)
+        _offline(args) if args.store is not None else trio.run(_live, ClientAccess.of(args), args)
     )
     if args.group_by is not None:
         _print(_spans(rows, args.group_by), GROUP_COLUMNS, as_json=args.json)
@@ -84,8 +74,18 @@ def _print(rows: Iterable[Row], columns: tuple[str, ...], *, as_json: bool) -> N
         print_table(rows, columns)
 
 
-def _offline(args: argparse.Namespace, query: PendingQuery) -> list[Row]:
+def _offline(args: argparse.Namespace) -> list[Row]:
     """What the next start would deliver, in the order in which it would."""
+    from timermq.broker.waiting.pending_processor import PendingQuery
+
+    from .offline_store import open_offline
+
+    query = PendingQuery(
+        between=_between(args),
+        topic=args.topic,
+        key=args.key,
+        limit=1,  # of a page; here there are none
+    )
     with open_offline(args, args.store) as offline:
         waiting = chain(offline.pending(), offline.pending_levels())
         timers = [one for one in waiting if query.matches(one)]
@@ -106,12 +106,12 @@ def _offline(args: argparse.Namespace, query: PendingQuery) -> list[Row]:
     return sorted(map(attrs.asdict, timers), key=_due)
 
 
-async def _live(access: ClientAccess, query: PendingQuery) -> list[Row]:
+async def _live(access: ClientAccess, args: argparse.Namespace) -> list[Row]:
     """What waits at all brokers, in the order in which it will fire."""
     rows: list[Row] = []
     async with call_brokers(access) as brokers:
         for broker in brokers:
-            wanted = {"between": query.between, "topic": query.topic, "key": query.key}
+            wanted = {"between": _between(args), "topic": args.topic, "key": args.key}
             after: object = None
             while True:
                 body = cbor2.dumps({**wanted, "after": after})
@@ -123,6 +123,10 @@ async def _live(access: ClientAccess, query: PendingQuery) -> list[Row]:
                     break
     rows.sort(key=_due)
     return rows
+
+
+def _between(args: argparse.Namespace) -> tuple[int, int] | None:
+    return None if args.between is None else (args.between[0], args.between[1])
 
 
 def _due(row: Mapping[str, object]) -> tuple[int, int]:

@@ -15,19 +15,15 @@ import attrs
 import cbor2
 import trio
 
-from timermq.broker.waiting.quarantine_processor import entry_row
 from timermq.remoting import Command, RequestCode
 from timermq.timerstore.errors import StoreError
-from timermq.timerstore.message import format_host
-from timermq.timerstore.record import RecordError, decode_record
 
 from .answer_body import decode_answer
 from .arguments import OneLineParser, UsageError, add_json
 from .broker_link import BrokerLink, call_brokers, chosen
 from .client_access import ClientAccess, add_client_access
-from .configuration import refuse_without_store
-from .offline_store import add_stopped_store, open_offline
 from .output import Row, print_json, print_table
+from .store_flags import add_stopped_store, refuse_without_store
 
 COLUMNS = ("id", "set_aside_ms", "reason", "topic", "deliver_ms", "unique_id", "text")
 """What people see; `--json` has every field."""
@@ -132,6 +128,10 @@ def _position(text: str) -> int:
 
 def _stored(args: argparse.Namespace, *, with_record: bool = False) -> Iterator[Row]:
     """The rows of a store that nobody serves."""
+    from timermq.broker.waiting.quarantine_processor import entry_row
+
+    from .offline_store import open_offline
+
     with open_offline(args, args.store) as offline:
         for entry, _ in offline.quarantine().entries():
             row = {**entry_row(entry), "broker": args.store}
@@ -189,6 +189,9 @@ async def _ask(broker: BrokerLink, code: RequestCode, **fields: object) -> dict[
 
 def _record_fields(record: bytes) -> dict[str, object]:
     """What a record tells beside its row; the bytes themselves when it is none any more."""
+    from timermq.timerstore.message import format_host
+    from timermq.timerstore.record import RecordError, decode_record
+
     raw = base64.b64encode(record).decode()
     try:
         found = decode_record(record)

@@ -12,11 +12,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from pathlib import Path
 
 import attrs
-import shtab
 import structlog
 import trio
 
-from timermq.broker import Broker
+from timermq.broker.broker import Broker
 from timermq.broker.open_files import within_open_files
 from timermq.broker.options import BrokerOptions
 from timermq.pipeline.clock.clock import SystemClock, boot_time_ms
@@ -24,11 +23,12 @@ from timermq.pipeline.state.held_up import HeldUp
 from timermq.timerstore.disk import is_full
 from timermq.timerstore.os_disk import OsDisk
 
-from .arguments import OneLineParser, address
-from .configuration import Configuration, add_configuration_flags, load_configuration
+from .arguments import OneLineParser, address, complete_directories
+from .configuration import Configuration, load_configuration
 from .log_output import configure_logs, logs_in_background
 from .service_manager import ServiceManager
 from .settings import ConfigurationError
+from .store_flags import add_configuration_flags
 
 log = structlog.get_logger("timermq.cli.serve")
 
@@ -51,7 +51,7 @@ one to the process and one to its group."""
 def prepare_parser(parser: OneLineParser) -> None:
     """Where the store is and where to listen; `config show` lists the settings."""
     store = parser.add_argument("--store", metavar="DIR", help="the store's directory")
-    store.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+    complete_directories(store)
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",

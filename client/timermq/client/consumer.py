@@ -20,7 +20,6 @@ from types import TracebackType
 from typing import Literal
 
 import attrs
-import structlog
 import trio
 
 from timermq.remoting import Command, RequestCode
@@ -38,6 +37,7 @@ from .consumer_history import ConsumerHistory
 from .errors import ClientError, NoRouteError, check_answer, reading_answer
 from .history import HistoryWriter
 from .link import Links, OpenStream
+from .log import warn
 from .message import ReceivedMessage
 from .process_queue import ProcessQueue, Pulled, Subscribed
 from .route import Routes, TopicQueue, name_servers
@@ -55,8 +55,6 @@ DRAINED_SECONDS = 2.0
 """Of these, for asking how far the queues go."""
 PULLED_MAX = 4
 """Answers of pulls that wait for the iteration; each queue may hold another one."""
-
-log = structlog.get_logger("timermq.client.consumer")
 
 
 class Consumer:
@@ -385,7 +383,7 @@ class Consumer:
             self._warn("commit failed", error)
 
     def _warn(self, what: str, error: ClientError) -> None:
-        log.warning(what, group=self._group, reason=str(error))
+        warn(what, group=self._group, reason=str(error))
 
     def _on_request(self, _address: str, command: Command) -> None:
         if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:

@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 import attrs
-import structlog
 import trio
 
 from timermq.remoting import Command, RequestCode, ResponseCode
@@ -34,6 +33,7 @@ from .errors import (
     reading_answer,
 )
 from .link import Links
+from .log import warn
 from .message import ReceivedMessage
 from .route import Routes, TopicQueue
 
@@ -56,8 +56,6 @@ _PULL_ANSWERS = (
     ResponseCode.PULL_RETRY_IMMEDIATELY,
     ResponseCode.PULL_OFFSET_MOVED,
 )
-
-log = structlog.get_logger("timermq.client.process_queue")
 
 
 @attrs.frozen(kw_only=True)
@@ -139,7 +137,7 @@ class ProcessQueue:
                         await self._begin()
                     await self._pull()
                 except ClientError as error:
-                    log.warning("pull failed", queue=str(self.queue), reason=str(error))
+                    warn("pull failed", queue=str(self.queue), reason=str(error))
                     self._routes.doubt(self.queue.topic)
                     await trio.sleep(min(ERROR_PAUSE_MIN * 2 ** min(failures, 10), ERROR_PAUSE_MAX))
                     failures += 1

@@ -30,7 +30,6 @@ from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 
 import attrs
-import structlog
 import trio
 
 from timermq.remoting import Command, RemoteProtocolError, RequestCode
@@ -41,6 +40,7 @@ from .access import Credentials, over_tls
 from .background import BackgroundTasks
 from .errors import ClientError, MalformedAnswerError, check_answer
 from .link import REQUEST_TIMEOUT, Links, OpenStream
+from .log import warn
 from .message import OutgoingMessage, ReceivedMessage
 from .route import Routes, name_servers
 from .unique_key import UniqueKeys
@@ -54,8 +54,6 @@ CHECKS_MAX = 16
 _PREPARED = 4
 _POSITION_DIGITS = 16
 """At the end of a broker's message id."""
-
-log = structlog.get_logger("timermq.client.transaction")
 
 
 class Decision(enum.Enum):
@@ -295,7 +293,7 @@ class TransactionProducer:
                     phy_offset=command.ext["commitLogOffset"],
                 )
             except (RemoteProtocolError, KeyError, ValueError) as error:
-                log.warning("check not understood", address=address, error=str(error))
+                warn("check not understood", address=address, error=str(error))
                 return
             message = ReceivedMessage.of(stored, self._clock_ms())
             decision = await self._check(message)
@@ -304,7 +302,7 @@ class TransactionProducer:
             try:
                 await self._end(half, decision, is_checked=True)
             except ClientError as error:
-                log.warning("check not answered", address=address, error=str(error))
+                warn("check not answered", address=address, error=str(error))
 
     async def _stay(self) -> None:
         """Tell the brokers again and again that we are there."""
@@ -314,7 +312,7 @@ class TransactionProducer:
                 try:
                     await self._heartbeat(address)
                 except ClientError as error:
-                    log.warning("heartbeat failed", address=address, error=str(error))
+                    warn("heartbeat failed", address=address, error=str(error))
 
     async def _register(self, address: str) -> None:
         if address not in self._brokers:

@@ -14,15 +14,18 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Callable, Iterable
-
-import numpy as np
+from typing import TYPE_CHECKING, TypeAlias
 
 from .codes import ResponseCode
 from .command import Command
 from .errors import LocalProtocolError, RemoteProtocolError
 from .header import decode_header, encode_header
 from .plain_send import PlainSend, decode_plain_send
-from .send_form import SendForm, SendRun
+
+if TYPE_CHECKING:
+    from .send_form import SendForm, SendRun
+
+# Runs bring numpy: whoever only asks, as a client does, never gets one and does without it.
 
 FRAME_SIZE_MAX = 16 << 20
 """Bytes of a frame without its length field; Java's default."""
@@ -44,7 +47,7 @@ FORMS_MAX = 8
 
 Request = Command | PlainSend
 """One request."""
-Received = Request | SendRun
+Received: TypeAlias = "Request | SendRun"
 """What a server receives: one request, or some sends that came one after the other."""
 DecodeSend = Callable[[bytes], PlainSend | None]
 
@@ -54,7 +57,7 @@ def one_by_one(received: Iterable[Received]) -> list[Request]:
     return [
         request
         for one in received
-        for request in (one.sends() if isinstance(one, SendRun) else (one,))
+        for request in ((one,) if isinstance(one, Request) else one.sends())
     ]
 
 
@@ -239,6 +242,10 @@ class FrameConnection:
         header_size = word
         if len(starts) <= self._run_count_min:
             return None, run_end
+        import numpy as np
+
+        from .send_form import SendForm, SendRun
+
         places = np.array(starts, np.int64)
         windows = np.ndarray(len(data) - header_size + 1, f"V{header_size}", data, strides=(1,))
         headers = windows[places[:-1] + _FRONT.size].view(np.uint8).reshape(-1, header_size)

@@ -13,7 +13,7 @@ from broker_rig import ROOT, STORE, RecordingSession, commands_in, open_broker
 from fakes import ManualClock
 from timermq.broker.broker import Broker
 from timermq.broker.look_ups import INDEX_WAIT_S
-from timermq.pipeline import encode_handle
+from timermq.pipeline.admission.recall_handle import encode_handle
 from timermq.remoting import Command
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.index_follower import LOOK_UP_LAG_MAX, IndexFollower

@@ -22,8 +22,7 @@ from broker_rig import (
 from fakes import VirtualClock
 from timermq.broker.broker import Broker
 from timermq.broker.metrics.metrics_page import FRESH
-from timermq.pipeline import WatchedClock
-from timermq.pipeline.clock.clock import trio_time_ms
+from timermq.pipeline.clock.clock import WatchedClock, trio_time_ms
 from timermq.pipeline.records.undeliverable import Reason, Undeliverable
 from timermq.timerstore.message import Message
 from timermq.timerstore.record import Record, decode_record, encode_record

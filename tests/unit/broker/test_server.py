@@ -12,7 +12,7 @@ from broker_rig import BROKER, STORE, TIMER, Peer
 from timermq.broker.broker import Broker
 from timermq.broker.options import BrokerOptions
 from timermq.broker.server import bind
-from timermq.pipeline import SystemClock
+from timermq.pipeline.clock.clock import SystemClock
 from timermq.remoting import Command
 from timermq.remoting.connection import FrameConnection, Received
 from timermq.simulator.disks.memory_disk import MemoryDisk

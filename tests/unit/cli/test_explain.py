@@ -6,7 +6,7 @@ import pytest
 
 from golden_stores import NAMES, GoldenStores
 from timermq.broker.waiting.message_life import Now, at_once
-from timermq.cli.explain import lives_of
+from timermq.cli.stored_life import lives_of
 from timermq.pipeline.offline_store import open_offline
 from timermq.pipeline.recovery.store_sizes import measure
 from timermq.pipeline.state.timer_options import TimerOptions

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from timermq.pipeline import TimerOptions
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.delay_levels import (
     DelayLevelError,
     level_deliver_ms,

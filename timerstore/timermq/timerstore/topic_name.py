@@ -1,4 +1,4 @@
-"""Names of topics: which are legal. A topic's name becomes a directory of the store.
+"""Names of topics and groups: which are legal. A topic's name becomes a directory of the store.
 
 Source: Java ``TopicValidator``.
 """
@@ -9,6 +9,7 @@ import re
 
 TOPIC_LENGTH_MAX = 127
 RETRY_TOPIC_LENGTH_MAX = 255
+GROUP_LENGTH_MAX = 120
 """Characters, which are bytes: all legal ones are ASCII."""
 
 RETRY_GROUP_TOPIC_PREFIX = "%RETRY%"
@@ -25,6 +26,13 @@ def topic_fault(topic: str) -> str | None:
     if topic.startswith((RETRY_GROUP_TOPIC_PREFIX, DLQ_GROUP_TOPIC_PREFIX)):
         length_max = RETRY_TOPIC_LENGTH_MAX
     return name_fault("the topic", topic, length_max)
+
+
+def group_fault(group: str) -> str | None:
+    """What is wrong with a group's name; None when nothing is."""
+    if not group:
+        return "the group is empty"
+    return name_fault("the group", group, GROUP_LENGTH_MAX)
 
 
 def name_fault(what: str, name: str, length_max: int) -> str | None:

@@ -10,9 +10,8 @@ import argparse
 from functools import partial
 
 import attrs
-import shtab
 
-from ..arguments import OneLineParser, positive
+from ..arguments import OneLineParser, complete_directories, positive
 from ..output import print_json, print_table
 from .session import add_session_flags, add_store, session_for
 
@@ -23,7 +22,7 @@ def prepare_parser(parser: OneLineParser) -> None:
     """The store, the archive, and what goes into it."""
     add_store(parser)
     to = parser.add_argument("--to", required=True, metavar="DIR", help="the archive's directory")
-    to.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+    complete_directories(to)
     parser.add_argument(
         "--what", choices=WHAT, default=WHAT[0], help="which messages (default: delivered)"
     )

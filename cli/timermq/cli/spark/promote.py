@@ -10,11 +10,9 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-import shtab
-
 from timermq.pipeline.clock.clock import SystemClock
 
-from ..arguments import OneLineParser, duration
+from ..arguments import OneLineParser, complete_directories, duration
 from ..output import print_json
 from .session import add_session_flags, session_for
 from .sink_flags import add_sink_flags, job_row, sink_options, timed
@@ -31,7 +29,7 @@ def prepare_parser(parser: OneLineParser) -> None:
     far = parser.add_argument(
         "--from", dest="directory", required=True, metavar="DIR", help="the far messages"
     )
-    far.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+    complete_directories(far)
     parser.add_argument(
         "--window",
         type=duration,

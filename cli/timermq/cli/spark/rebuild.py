@@ -10,12 +10,12 @@ from __future__ import annotations
 import argparse
 
 import attrs
-import shtab
 
-from ..arguments import OneLineParser
+from ..arguments import OneLineParser, complete_directories
 from ..config import warn_of_ignored
-from ..configuration import add_configuration_flags, directory_flag, load_configuration
+from ..configuration import directory_flag, load_configuration
 from ..output import print_json, print_table
+from ..store_flags import add_configuration_flags
 from .session import add_session_flags, add_store, session_for
 
 
@@ -24,7 +24,7 @@ def prepare_parser(parser: OneLineParser) -> None:
     add_store(parser, is_read=False)
     where = parser.add_mutually_exclusive_group(required=True)
     out = where.add_argument("--out", metavar="DIR", help="write the new files into this directory")
-    out.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+    complete_directories(out)
     where.add_argument(
         "--install", action="store_true", help="put them in the places of the store's own"
     )

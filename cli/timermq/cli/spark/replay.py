@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
-import shtab
 
-from ..arguments import OneLineParser, UsageError, duration, moment
+from ..arguments import OneLineParser, UsageError, complete_directories, duration, moment
 from ..output import print_json
 from .session import add_session_flags, session_for
 from .sink_flags import add_job, add_sink_flags, job_row, print_job, sink_options, timed
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 def prepare_parser(parser: OneLineParser) -> None:
     """The archive, the range, and where it goes."""
     archive = parser.add_argument("archive", metavar="DIR")
-    archive.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+    complete_directories(archive)
     parser.add_argument(
         "--from", dest="begin", type=moment, required=True, metavar="WHEN", help="first moment"
     )

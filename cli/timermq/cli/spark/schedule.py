@@ -10,9 +10,8 @@ from __future__ import annotations
 import argparse
 
 import attrs
-import shtab
 
-from ..arguments import OneLineParser, UsageError, duration
+from ..arguments import OneLineParser, UsageError, complete_directories, complete_files, duration
 from .session import add_session_flags, session_for
 from .sink_flags import add_job, add_sink_flags, job_row, print_job, sink_options, timed
 
@@ -24,7 +23,7 @@ INPUT = "input"
 def prepare_parser(parser: OneLineParser) -> None:
     """The files, and what of them."""
     files = parser.add_argument("input", nargs="*", metavar="FILE", help="a file, or a directory")
-    files.complete = shtab.FILE  # type: ignore[attr-defined]
+    complete_files(files)
     parser.add_argument("--format", choices=FORMATS, help="of the files (default: by their names)")
     parser.add_argument(
         "--view",
@@ -40,7 +39,7 @@ def prepare_parser(parser: OneLineParser) -> None:
     far = parser.add_argument(
         "--far", metavar="DIR", help="write what is due beyond --window there, for promote"
     )
-    far.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+    complete_directories(far)
     parser.add_argument(
         "--window",
         type=duration,

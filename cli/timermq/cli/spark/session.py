@@ -13,11 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import shtab
-
 from timermq.pipeline.state.timer_options import PRECISIONS_MS
 
-from ..arguments import OneLineParser, UsageError, add_json
+from ..arguments import OneLineParser, UsageError, add_json, complete_directories
 from .progress import shown_progress
 
 if TYPE_CHECKING:
@@ -54,7 +52,7 @@ def add_store(parser: OneLineParser, *, is_read: bool = True) -> None:
     store = parser.add_argument(
         "--store", required=True, metavar="DIR", help=f"the store's directory; {whether}"
     )
-    store.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+    complete_directories(store)
 
 
 def add_precision(parser: OneLineParser) -> None:
@@ -75,7 +73,7 @@ def add_out(parser: OneLineParser, what: str) -> None:
         what: They are.
     """
     out = parser.add_argument("--out", metavar="DIR", help=f"write {what} into this directory")
-    out.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+    complete_directories(out)
 
 
 def setting(text: str) -> tuple[str, str]:

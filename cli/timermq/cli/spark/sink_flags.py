@@ -8,9 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-import shtab
-
-from ..arguments import NAMESRV, OneLineParser, name_servers
+from ..arguments import NAMESRV, OneLineParser, complete_directories, name_servers
 from ..client_access import VARIABLES
 from ..output import print_json
 
@@ -37,7 +35,7 @@ def add_sink_flags(parser: OneLineParser) -> None:
         metavar="DIR",
         help="write refused rows there, as Parquet; without it a refused row fails the job",
     )
-    rejects.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+    complete_directories(rejects)
 
 
 def add_job(parser: OneLineParser, default: str) -> None:

@@ -14,8 +14,8 @@ from timermq.repair.finding import Finding
 from timermq.repair.store_check import is_damage
 
 from ..arguments import OneLineParser, add_json
-from ..offline_store import add_store_arguments
 from ..output import print_json, print_table
+from ..store_flags import add_store_arguments
 from .progress import prepare_store
 
 COLUMNS = ("invariant", "file", "offset", "expected", "found", "count", "repair")

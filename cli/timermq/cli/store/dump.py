@@ -13,8 +13,9 @@ from timermq.timerstore.record import Record, decode_record
 from timermq.timerstore.record_spans import RecordError
 
 from ..arguments import OneLineParser, add_json
-from ..offline_store import add_store_arguments, open_offline
+from ..offline_store import open_offline
 from ..output import Row, print_json, print_table
+from ..store_flags import add_store_arguments
 
 COLUMNS = ("phy_offset", "size", "topic", "queue_id", "store_ms", "unique_id", "body_size")
 """What people see, as wide as a terminal; `--json` has everything."""

@@ -13,8 +13,9 @@ from timermq.timerstore.os_disk import OsDisk, is_locked
 
 from ..arguments import OneLineParser, add_json
 from ..configuration import directory_flag, load_configuration
-from ..offline_store import add_store_arguments, open_offline
+from ..offline_store import open_offline
 from ..output import print_json, print_table
+from ..store_flags import add_store_arguments
 from .takeover_plan import Planned, content_rows, end_rows, file_rows, setting_rows
 
 COLUMNS = ("part", "name", "count", "first_ms", "last_ms", "overdue", "what")

@@ -11,12 +11,10 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-import shtab
-
 from timermq.pipeline.recovery.store_sizes import expect_store
 from timermq.timerstore.os_disk import DIRECTORY_MODE, FILE_MODE, OsDisk
 
-from ..arguments import OneLineParser
+from ..arguments import OneLineParser, complete_directories
 
 OTHERS = 0o077
 """Rights of the group and of everybody else."""
@@ -25,7 +23,7 @@ OTHERS = 0o077
 def prepare_parser(parser: OneLineParser) -> None:
     """The directory of the store to protect."""
     directory = parser.add_argument("directory", metavar="DIR", help="the store's directory")
-    directory.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+    complete_directories(directory)
 
 
 def run(args: argparse.Namespace) -> int:

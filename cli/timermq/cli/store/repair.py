@@ -15,8 +15,8 @@ from timermq.pipeline.clock.clock import SystemClock
 from timermq.repair.store_repair import RepairReport, StoreRepair
 
 from ..arguments import OneLineParser, add_json
-from ..offline_store import add_store_arguments
 from ..output import print_json, print_table
+from ..store_flags import add_store_arguments
 from .check import COLUMNS, print_findings
 from .progress import prepare_store
 

@@ -10,8 +10,9 @@ from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.log_record import store_ms_of
 
 from ..arguments import OneLineParser, add_json
-from ..offline_store import add_store_arguments, open_offline
+from ..offline_store import open_offline
 from ..output import Row, print_json, print_table
+from ..store_flags import add_store_arguments
 
 FIELDS = ("min", "max", "count", "segments", "segment_size", "first_ms", "last_ms")
 COLUMNS = ("part", "name", "min", "max", "count", "first_ms", "last_ms")

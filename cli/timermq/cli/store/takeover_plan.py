@@ -8,7 +8,7 @@ from math import gcd
 import attrs
 import numpy as np
 
-from timermq.broker import ConfigTableError
+from timermq.broker.config_fields import ConfigTableError
 from timermq.broker.consumer_offset import ConsumerOffsetTable
 from timermq.broker.topic_validator import TRANS_GROUP, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from timermq.broker.transactions.recovery import recover as recover_transactions

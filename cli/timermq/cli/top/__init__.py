@@ -13,7 +13,7 @@ import trio
 from rich.console import Console
 
 from timermq.client import NoRouteError
-from timermq.pipeline.clock.clock import SystemClock
+from timermq.client.wall_clock import now_ms
 from timermq.remoting import WatchView
 
 from ..arguments import OneLineParser, add_json, address
@@ -71,15 +71,14 @@ async def _find(args: argparse.Namespace, access: ClientAccess) -> str:
 async def _check(access: ClientAccess, broker: str) -> None:
     """Look once before the screen is taken: a wrong address is told in one line."""
     async with access.watch(broker, WatchView(count=1)) as watch:
-        await next_snapshot(watch, broker, SystemClock().now_ms)
+        await next_snapshot(watch, broker, now_ms)
 
 
 async def _print_snapshots(access: ClientAccess, broker: str, *, count: int | None) -> int:
     """Print snapshots as they come, one object a line; ``count`` of them, or for ever."""
-    clock = SystemClock()
     async with access.watch(broker, WatchView()) as watch:
         while count is None or count:
-            snapshot = await next_snapshot(watch, broker, clock.now_ms)
+            snapshot = await next_snapshot(watch, broker, now_ms)
             sys.stdout.write(json.dumps(snapshot.to_json(), separators=(",", ":")) + "\n")
             sys.stdout.flush()
             count = None if count is None else count - 1
@@ -89,7 +88,7 @@ async def _print_snapshots(access: ClientAccess, broker: str, *, count: int | No
 async def _print_frame(access: ClientAccess, broker: str) -> int:
     """Print the first picture; its rates are since the start of the broker."""
     async with access.watch(broker, WatchView()) as watch:
-        snapshot = await next_snapshot(watch, broker, SystemClock().now_ms)
+        snapshot = await next_snapshot(watch, broker, now_ms)
     console = Console(file=sys.stdout, highlight=False)
     width, height = console.size if sys.stdout.isatty() else (WIDTH, HEIGHT)
     view = View(address=broker, width=width, height=max(HEIGHT, height - 1))

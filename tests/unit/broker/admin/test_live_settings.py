@@ -12,7 +12,7 @@ from timermq.broker.admin.live_settings import change_settings, settings_text
 from timermq.broker.options import BrokerOptions
 from timermq.broker.refusal import RefusedError
 from timermq.broker.setting_names import JAVA_NAMES, java_name
-from timermq.pipeline import TimerOptions
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.live_setting import live_settings
 from timermq.timerstore.store_options import StoreOptions
 

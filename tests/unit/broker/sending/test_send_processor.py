@@ -9,7 +9,7 @@ from trio.testing import MockClock
 
 from broker_rig import ID_PREFIX, STORE, TIMER, Rig, running_broker, send_ext
 from timermq.broker.sending.send_request import RESPONSE_CODES
-from timermq.pipeline import decode_handle
+from timermq.pipeline.admission.recall_handle import decode_handle
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.errors import StoreFailedError
 from timermq.timerstore.put_status import PutStatus

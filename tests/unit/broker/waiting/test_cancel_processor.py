@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from broker_rig import BROKER, STORE, Rig
-from timermq.pipeline import encode_handle
+from timermq.pipeline.admission.recall_handle import encode_handle
 from timermq.remoting import Command
 from timermq.timerstore.store_options import FlushDiskType
 

@@ -5,7 +5,7 @@ import pytest
 from trio.testing import MockClock
 
 from broker_rig import BROKER, STORE, TIMER, Rig, running_broker, send_ext
-from timermq.pipeline import encode_handle
+from timermq.pipeline.admission.recall_handle import encode_handle
 from timermq.remoting import Command
 from timermq.timerstore.store_options import FlushDiskType
 

@@ -14,13 +14,14 @@ import trio
 
 from fakes import START_MS, ManualClock, VirtualClock
 from simulation.staged_service import HOST, ROOT, SMALL_FILES, arrivals, delete_of, running, timed
-from timermq.pipeline import TimerFiles, TimerOptions, recover
 from timermq.pipeline.admission.flow_control import FlowControl
 from timermq.pipeline.quarantine.quarantine import Quarantine
-from timermq.pipeline.recovery.timer_recovery import Recovered
+from timermq.pipeline.recovery.timer_files import TimerFiles
+from timermq.pipeline.recovery.timer_recovery import Recovered, recover
 from timermq.pipeline.stages.enqueue_get import EnqueueGet
 from timermq.pipeline.stages.enqueue_put import EnqueuePut
 from timermq.pipeline.state.timer_counts import TimerCounts
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.pipeline.state.timer_state import TimerState
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import MAGIC_DELETE, UNIT, TimerLog

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from simulation.staged_service import ROOT, arrivals, running, timed
-from timermq.pipeline import TIMER_TOPIC
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.repair.lost_record import lost_record
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import UNIT, ChainError, TimerCheckpoint

@@ -13,13 +13,13 @@ from trio.testing import MockClock
 
 from fakes import START_MS, ManualClock, VirtualClock
 from simulation.staged_service import HOST, ROOT, SMALL_FILES, arrivals, running, timed
-from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.admission.flow_control import FlowControl
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.recovery.timer_flush import TimerFlush
 from timermq.pipeline.stages.enqueue_get import EnqueueGet
 from timermq.pipeline.stages.enqueue_put import EnqueuePut
 from timermq.pipeline.state.timer_counts import TimerCounts
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import UNIT, TimerCheckpoint, TimerLog
 from timermq.timerstore.errors import StoreFailedError

@@ -10,7 +10,6 @@ from trio.testing import MockClock
 
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import delete_of, running, timed
-from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.spark.errors import SparkJobError
 from timermq.pipeline.spark.store_view import LogView, StoreView
 from timermq.pipeline.spark.tables.commit_log_table import CommitLogReader
@@ -18,6 +17,7 @@ from timermq.pipeline.spark.tables.consume_queue_table import ConsumeQueueReader
 from timermq.pipeline.spark.tables.delivered_table import DeliveredReader
 from timermq.pipeline.spark.tables.pending_table import PendingReader
 from timermq.pipeline.spark.tables.timer_log_table import TimerLogReader
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.timerstore.errors import StoreError
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_lock import StoreLock

@@ -8,11 +8,11 @@ import trio.testing
 
 from fakes import ManualClock, VirtualClock
 from simulation.staged_service import HOST, ROOT, SMALL_FILES
-from timermq.pipeline import TimerMessageStore
 from timermq.pipeline.admission.flow_control import FlowControl
 from timermq.pipeline.stages.enqueue_put import EnqueuePut
 from timermq.pipeline.stages.timer_request import EnqueueBatch
 from timermq.pipeline.state.timer_counts import TimerCounts
+from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import MAGIC_DEFAULT, MAGIC_ROLL
 from timermq.timerstore.message_store import MessageStore

@@ -14,8 +14,8 @@ from trio.testing import MockClock
 from damaged_stores import CHANGING, LATER_MS, clock_at, small_image
 from rebuild_by_hand import pack, pending_rows, rebuild_by_hand, unpack, without_timers
 from simulation.staged_service import ROOT, SMALL_FILES, SMALL_WHEEL, arrivals_everywhere, running
-from timermq.pipeline import TIMER_TOPIC
 from timermq.pipeline.records.system_topics import OWN_TOPICS
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.recovery.store_sizes import measure
 from timermq.pipeline.spark.rebuild.install import install
 from timermq.pipeline.state.timer_options import TimerOptions
