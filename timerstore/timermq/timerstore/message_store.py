@@ -359,7 +359,7 @@ class MessageStore:
         end_ms: int = (1 << 63) - 1,
         unique: bool = False,
     ) -> list[bytes]:
-        """Records with a key, as `IndexFollower.query`. Source: DefaultMessageStore.queryMessage."""
+        """Records with a key: `IndexFollower.query`. Source: DefaultMessageStore.queryMessage."""
         if self.index is None:
             return []
         return self.index.query(
