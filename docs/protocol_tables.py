@@ -28,7 +28,7 @@ def with_tables(page: str) -> str:
 
 
 def table() -> str:
-    """The table."""
+    """The table of request codes, in Markdown."""
     rows = ["| code | name | served | | shown by `tests/` |", "| --- | --- | --- | --- | --- |"]
     for code, name, how, what, shown_by in compatibility_rows():
         cells = (str(code), name, how, what, f"`{shown_by}.py`" if shown_by else "")

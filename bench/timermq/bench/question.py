@@ -11,7 +11,7 @@ from .calibration import REFERENCE_MS
 
 @attrs.frozen(kw_only=True)
 class Figure:
-    """One answer."""
+    """The answer to one question: a value with its unit and its floor."""
 
     question: str
     value: float
@@ -33,7 +33,7 @@ class Figure:
         return self.value >= self.floor if self.more_is_better else self.value <= self.floor
 
     def to_json(self) -> dict[str, object]:
-        """One line of ``--json``."""
+        """The fields of the figure's line of ``--json``."""
         return {
             "question": self.question,
             "value": round(self.value, 3),

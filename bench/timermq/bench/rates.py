@@ -122,7 +122,7 @@ class Meter:
         self.memory = own_memory(self._process_id)
 
     def figure(self, question: str, floor: float, messages: int) -> Figure:
-        """The answer."""
+        """The answer as ``rate_figure`` makes it, with the broker's memory."""
         figure = rate_figure(
             question,
             floor=floor,

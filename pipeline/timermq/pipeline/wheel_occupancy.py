@@ -36,7 +36,7 @@ class WheelOccupancy:
 
     @property
     def pending(self) -> int:
-        """All that waits."""
+        """Number of messages in all live slots; a delete counts as minus one."""
         return int(self.nums.sum())
 
     def overdue_ms(self, now_ms: int) -> int:

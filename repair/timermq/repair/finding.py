@@ -29,7 +29,7 @@ class Invariant(enum.Enum):
 
 
 class Severity(enum.Enum):
-    """How bad it is."""
+    """How bad a finding is for the store."""
 
     NOTE = "note"
     """Worth knowing; nothing is broken, or the next start mends it without loss."""

@@ -145,7 +145,7 @@ class LogCheck:
         return self.ends.get((topic, queue_id), 0)
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the ledger and the queues, with their files."""
         self.ledger.close()
         self.queues.close()
 

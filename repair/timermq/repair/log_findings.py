@@ -189,7 +189,7 @@ def early_finding(row: SegmentRow, position: int, *, deliver_ms: int, store_ms: 
 
 
 def unit_text(unit: RawUnit | None) -> str:
-    """A unit in words."""
+    """What a unit says, in words; ``NO_UNIT`` for None."""
     if unit is None:
         return NO_UNIT
     return f"a unit of position {unit[0]}, size {unit[1]}, tags code {unit[2]}"

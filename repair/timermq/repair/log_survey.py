@@ -32,7 +32,7 @@ ZEROS_MIN = 32
 
 @attrs.frozen
 class Found:
-    """A good record."""
+    """A good record, with its position and its bytes."""
 
     position: int
     size: int

@@ -120,7 +120,7 @@ class AskedQueues:
         return self._queues
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the files of the queues; nothing is written."""
         self._queues.close()
 
 

@@ -38,7 +38,7 @@ class Spool:
         self._end = 0
 
     def add(self, segment: int, row: Sequence[int]) -> None:
-        """Keep one row."""
+        """Keep one row under a segment."""
         self._held.setdefault(segment, []).append(row)
         self._held_count += 1
         if self._held_count >= ROWS_HELD_MAX:
@@ -71,7 +71,7 @@ class Spool:
         return np.concatenate(parts)
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the temporary file, which removes it."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -46,7 +46,7 @@ only when other damage is gone."""
 
 @attrs.frozen(kw_only=True)
 class RepairReport:
-    """What a repair did."""
+    """What a repair found, what it left, and where the originals stand."""
 
     findings: tuple[Finding, ...]
     """What was wrong, notes left out."""
@@ -65,7 +65,7 @@ class RepairReport:
 
 @attrs.define(eq=False)
 class StoreRepair:
-    """One repair."""
+    """One repair of one store; ``run`` does it."""
 
     store: CheckedStore
     now_ms: Callable[[], int]

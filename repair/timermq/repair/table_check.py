@@ -71,7 +71,7 @@ class TableCheck:
     log: LogCheck
 
     def find(self) -> Findings:
-        """Everything that is wrong."""
+        """Everything that is wrong with the small files."""
         yield from self._find_tables()
         yield from self._find_offsets()
         yield from self._find_delay_offsets()

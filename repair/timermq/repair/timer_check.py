@@ -76,7 +76,7 @@ class TimerCheck:
     _units: Spool = attrs.field(factory=lambda: Spool(len(UNIT_COLUMNS)), init=False)
 
     def find(self) -> Findings:
-        """Everything that is wrong."""
+        """Everything that is wrong with the files of the timer service."""
         try:
             yield from self._find_page()
             timer_log = self._open_log()

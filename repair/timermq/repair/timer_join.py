@@ -37,7 +37,7 @@ Flags = NDArray[np.bool_]
 
 @attrs.define(eq=False)
 class TimerJoin:
-    """The comparison."""
+    """The comparison of messages that wait with units, deliveries and deletes."""
 
     log: LogCheck
     units: Spool
@@ -50,7 +50,7 @@ class TimerJoin:
     """Positions of last copies of rolled messages of which nothing tells what became of them."""
 
     def find(self) -> Findings:
-        """Everything that is wrong."""
+        """Everything that is wrong, segment by segment."""
         ledger = self.log.ledger
         ledger.end()
         segments = {*ledger.timers.segments(), *ledger.origins.segments(), *self.units.segments()}

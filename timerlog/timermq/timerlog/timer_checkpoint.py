@@ -63,7 +63,7 @@ assert _NUMBERS_END <= 512
 
 @attrs.frozen(kw_only=True)
 class CheckpointExtension:
-    """What our block says."""
+    """What our block of the page says."""
 
     precision_ms: int
     """Width of a slot of the wheel file."""
@@ -140,7 +140,7 @@ class TimerCheckpoint:
         return cls(**numbers, extension=_decode_extension(page))
 
     def encode(self) -> bytes:
-        """The page."""
+        """The page as it is written, ``PAGE_SIZE`` bytes."""
         head = CHECKPOINT.pack(*(getattr(self, name) for name in CHECKPOINT.names))
         block = b"" if self.extension is None else _encode_extension(self.extension, head)
         return (head.ljust(EXTENSION_AT, b"\0") + block).ljust(PAGE_SIZE, b"\0")

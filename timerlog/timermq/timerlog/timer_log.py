@@ -100,7 +100,7 @@ class TimerLog:
 
     @property
     def segment_size(self) -> int:
-        """Bytes of a segment."""
+        """Number of bytes of a segment."""
         return self._queue.segment_size
 
     @property

@@ -94,7 +94,7 @@ class TimerMetrics:
                 self.add(topic, change)
 
     def counts(self) -> dict[str, int]:
-        """Waiting messages by topic."""
+        """Number of waiting messages by topic."""
         return {topic: metric.count for topic, metric in self._metrics.items()}
 
     def text(self, now_ms: int) -> str:

@@ -28,7 +28,7 @@ SIZE_MAX = 512
 
 @attrs.frozen
 class BootNote:
-    """What the file says."""
+    """What ``timermq-boot`` says; the defaults where it says nothing."""
 
     boot_id: str = ""
     """Empty: not known."""
@@ -58,7 +58,7 @@ class BootNote:
         return note if note.encode() == text else cls()
 
     def encode(self) -> bytes:
-        """The lines."""
+        """The three lines of the file."""
         lines = f"{self.boot_id}\n{self.log_end}\n".encode()
         return b"%b%08x\n" % (lines, zlib.crc32(lines))
 

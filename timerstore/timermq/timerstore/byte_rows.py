@@ -100,7 +100,7 @@ class Pieces:
 
     @classmethod
     def of_rows(cls, rows: Rows) -> Pieces:
-        """Rows, each a piece."""
+        """Make a piece of each row."""
         ends = np.arange(1, len(rows) + 1, dtype=np.int64) * rows.shape[1]
         made = cls(rows.tobytes(), ends - rows.shape[1], ends)
         made.rows = rows
@@ -111,7 +111,7 @@ class Pieces:
 
     @cached_property
     def sizes(self) -> Places:
-        """Bytes of each."""
+        """Number of bytes of each piece."""
         return self.ends - self.starts
 
     @cached_property
@@ -123,7 +123,7 @@ class Pieces:
         return rows_at(self.data, self.starts, int(sizes[0]))
 
     def each(self) -> list[bytes]:
-        """Each piece by itself."""
+        """The bytes of each piece, in order."""
         data = self.data
         places = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
         return [data[start:end] for start, end in places]

@@ -98,7 +98,7 @@ class CommitLog:
 
     @property
     def segments(self) -> Sequence[MappedFile]:
-        """The segments, oldest first."""
+        """The segments of the log, oldest first."""
         return self._files.segments
 
     def segment_at(self, offset: int) -> MappedFile | None:

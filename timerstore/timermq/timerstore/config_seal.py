@@ -81,7 +81,7 @@ async def save_sealed(disk: Disk, path: str, text: str) -> None:
 
 
 def save_sealed_now(disk: Disk, path: str, text: str) -> None:
-    """``save_sealed``, blocking."""
+    """``save_sealed``, blocking; OSError if the disk refuses."""
     disk.remove(f"{path}.sum")
     save_json_now(disk, path, text)
     save_seals(disk, path)

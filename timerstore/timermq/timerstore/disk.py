@@ -46,12 +46,12 @@ class DiskUsage:
 
 
 class File(Protocol):
-    """An open file."""
+    """An open file of a disk."""
 
     path: str
 
     def size(self) -> int:
-        """Length in bytes."""
+        """Length of the file in bytes."""
         ...
 
     def read(self, offset: int, size: int) -> bytes:
@@ -110,15 +110,15 @@ class File(Protocol):
 
 
 class Lock(Protocol):
-    """An exclusive lock."""
+    """An exclusive lock on a file, held."""
 
     def release(self) -> None:
-        """Give it up."""
+        """Give the lock up; twice is fine."""
         ...
 
 
 class Disk(Protocol):
-    """A file system."""
+    """A file system, as the store uses it."""
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
         """Open a file; FileNotFoundError when it is missing and not to be created."""
@@ -200,5 +200,5 @@ class Disk(Protocol):
         ...
 
     def sync_dir_now(self, path: str) -> None:
-        """``sync_dir``, blocking."""
+        """``sync_dir``, blocking: for start-up and tools."""
         ...

@@ -43,7 +43,7 @@ class GetResult:
 
     @property
     def size(self) -> int:
-        """Bytes of all records."""
+        """Number of bytes of all records."""
         return sum(map(len, self.records))
 
 

@@ -157,7 +157,7 @@ class FreshColumns:
         return self.end - self.start
 
     def hashed(self) -> KeyHashes:
-        """What the index takes."""
+        """The hashes of all keys, with position and store time of each record."""
         hashes = np.stack([folded(hash_rows(self.heads, one)) for one in self.columns], axis=1)
         offsets_py = np.repeat(self.offsets_py, len(self.columns))
         return KeyHashes(hashes.reshape(-1), offsets_py, np.full(len(offsets_py), self.store_ms))

@@ -90,7 +90,7 @@ class IndexHeader:
     """Number of the next entry."""
 
     def encode(self) -> bytes:
-        """The bytes."""
+        """The header as it stands in the file, ``HEADER.size`` bytes."""
         return HEADER.pack(
             self.begin_timestamp,
             self.end_timestamp,

@@ -133,7 +133,7 @@ class IndexService:
         return self._flushed_ms
 
     def statistics(self) -> IndexStatistics:
-        """Sizes and progress."""
+        """Number of files and entries, and how far the index has come."""
         return IndexStatistics(
             file_count=len(self._files),
             entry_count=sum(file.header.index_count - 1 for file in self._files),

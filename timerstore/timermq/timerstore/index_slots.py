@@ -47,7 +47,7 @@ class SlotTable:
         return bool(self._dirty_pages.any())
 
     def used_count(self) -> int:
-        """Slots in use."""
+        """Number of slots that hold an entry."""
         return int(np.count_nonzero(self.numbers))
 
     def agrees(self, *, index_count: int, used_count: int) -> bool:

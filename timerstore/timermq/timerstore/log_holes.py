@@ -42,7 +42,7 @@ class Hole:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Length of the hole in bytes."""
         return self.end - self.position
 
 

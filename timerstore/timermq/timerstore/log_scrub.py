@@ -55,7 +55,7 @@ class LogScrub:
         return self._log.max_offset
 
     def begin(self) -> None:
-        """A pass begins."""
+        """Begin a pass, as ``SealScrub.begin`` does."""
         self._seals.begin()
 
     def step(self, at: int, end: int) -> Scrubbed:

@@ -65,7 +65,7 @@ class LogWalk:
         )
 
     def run(self) -> None:
-        """Walk to the end."""
+        """Walk to the end of the log, past what is mended and past holes."""
         while self._reach_damage():
             at, mended = self.scan.end, self._mended()
             if mended is not None:

@@ -31,7 +31,7 @@ class PlacedUnit(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where the record ended."""
+        """Position in the log behind the record."""
         return self.phy_offset + self.size
 
 

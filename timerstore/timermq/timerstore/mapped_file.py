@@ -12,7 +12,7 @@ from .disk import File
 
 @attrs.define(eq=False)
 class MappedFile:
-    """One segment."""
+    """One segment of a log, open."""
 
     start: int
     """Position of its first byte in the log."""

@@ -309,7 +309,7 @@ class MessageStore:
         return self._queues.get(topic, queue_id)
 
     def queues(self) -> Iterable[ConsumeQueue]:
-        """All queues."""
+        """All consume queues, of every topic."""
         return list(self._queues)
 
     def get(
@@ -359,7 +359,7 @@ class MessageStore:
         end_ms: int = (1 << 63) - 1,
         unique: bool = False,
     ) -> list[bytes]:
-        """See `IndexFollower.query`. Source: DefaultMessageStore.queryMessage."""
+        """Records with a key: `IndexFollower.query`. Source: DefaultMessageStore.queryMessage."""
         if self.index is None:
             return []
         return self.index.query(
@@ -367,7 +367,7 @@ class MessageStore:
         )
 
     def newest_first(self, topic: str, key: str, *, unique: bool) -> Iterator[tuple[int, bytes]]:
-        """See `IndexFollower.newest_first`."""
+        """As `IndexFollower.newest_first`; none where the store has no index."""
         return self.index.newest_first(topic, key, unique=unique) if self.index else iter(())
 
     def store_ms_at(self, topic: str, queue_id: int, offset: int) -> int:

@@ -78,7 +78,7 @@ class OsFile:
         self._is_closed = False
 
     def size(self) -> int:
-        """Length in bytes."""
+        """Length of the file in bytes."""
         return os.fstat(self._descriptor).st_size
 
     def read(self, offset: int, size: int) -> bytes:
@@ -146,7 +146,7 @@ class OsFile:
                     self.write(offset, zeros)
 
     def truncate(self, size: int) -> None:
-        """Set the length."""
+        """Set the length; growth is zeros without blocks."""
         self._resize(self.size(), size)
         try:
             os.ftruncate(self._descriptor, size)
@@ -186,7 +186,7 @@ class OsFile:
         self._holds += 1
 
     def let_go(self) -> None:
-        """End a ``hold``."""
+        """End a ``hold``; the last one closes the file if ``close`` was called."""
         self._holds -= 1
         if self._is_closed:
             self.close()
@@ -219,14 +219,14 @@ class OsLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Drop the lock."""
+        """Drop the lock; twice is fine."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 class OsDisk:
-    """The real disk."""
+    """The ``Disk`` of the operating system."""
 
     def __init__(self) -> None:
         self._limiter = trio.CapacityLimiter(SYNC_THREADS)
@@ -239,7 +239,7 @@ class OsDisk:
         )
 
     def exists(self, path: str) -> bool:
-        """Whether something is there."""
+        """Whether a file or directory is there; OSError where that cannot be seen."""
         return _mode(path) is not None
 
     def is_dir(self, path: str) -> bool:
@@ -255,7 +255,7 @@ class OsDisk:
             return []
 
     def make_dirs(self, path: str) -> list[str]:
-        """Create directories."""
+        """Create missing directories; returns those that got a new entry."""
         changed: list[str] = []
         at = path
         while at and not os.path.isdir(at):
@@ -271,21 +271,21 @@ class OsDisk:
         return changed
 
     def rename(self, source: str, target: str) -> None:
-        """Rename in one step."""
+        """Rename a file, replacing ``target`` in one step."""
         os.replace(source, target)
 
     def remove(self, path: str) -> None:
-        """Remove a file."""
+        """Remove a file; missing is fine."""
         with contextlib.suppress(FileNotFoundError):
             os.remove(path)
 
     def remove_dir(self, path: str) -> None:
-        """Remove an empty directory."""
+        """Remove an empty directory; missing is fine."""
         with contextlib.suppress(FileNotFoundError):
             os.rmdir(path)
 
     def modified_ms(self, path: str) -> int:
-        """Modification time."""
+        """When the file was last written, epoch milliseconds."""
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def usage(self, path: str) -> DiskUsage:
@@ -354,11 +354,11 @@ class OsDisk:
                 return
 
     def sync_now(self, *files: File) -> None:
-        """Sync each file."""
+        """Sync each of the files, blocking."""
         _sync_all(_os_files(files))
 
     def sync_dir_now(self, path: str) -> None:
-        """Sync a directory."""
+        """Sync the names in a directory, blocking."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)

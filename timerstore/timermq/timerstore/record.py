@@ -76,7 +76,7 @@ class Record:
     """Property text as stored."""
 
     def properties_dict(self) -> dict[str, str]:
-        """The properties by name."""
+        """The values of the properties by name."""
         return property_text.parse(self.properties)
 
     @property

@@ -30,7 +30,7 @@ class RecordBlock:
 
     @classmethod
     def of(cls, records: Sequence[bytes]) -> RecordBlock:
-        """Join records."""
+        """Join records to a block, in this order."""
         sizes = np.array([len(record) for record in records], np.int64)
         ends = np.cumsum(sizes)
         return cls(b"".join(records), ends - sizes, ends)
@@ -39,7 +39,7 @@ class RecordBlock:
         return len(self.starts)
 
     def records(self) -> list[bytes]:
-        """Each record by itself."""
+        """The bytes of each record, in order."""
         data = self.data
         rows = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
         return [data[start:end] for start, end in rows]

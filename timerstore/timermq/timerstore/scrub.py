@@ -28,7 +28,7 @@ class ScrubPart(Protocol):
 
     @property
     def end(self) -> int:
-        """Behind the last one."""
+        """The position behind the last one."""
         ...
 
     def begin(self) -> None:
@@ -86,7 +86,7 @@ class Scrub:
                 part.begin()
 
     def begin(self, now_ms: int) -> None:
-        """Begin a pass."""
+        """Begin a pass, with the first part."""
         for part in self._parts:
             part.begin()
         self.note.part, self.note.at, self.note.left_now = 0, self._parts[0].start, 0
@@ -131,7 +131,7 @@ class Scrub:
         self._passes += 1
 
     def statistics(self) -> ScrubStatistics:
-        """A moment's picture."""
+        """How far the scrub has come by now."""
         return ScrubStatistics(
             done_ratio=self._done_ratio() if self.is_under_way else None,
             begun_ms=self.note.begun_ms,

@@ -182,7 +182,7 @@ class SealPage:
         return cls(start=start, covered=covered, seals=seals, is_found=found > 0)
 
     def encode(self) -> bytes:
-        """The page."""
+        """The page as it is written, as large as a sector."""
         return encode_pages(self.start, self.covered, self.seals, is_found=self.is_found)
 
     def damaged(self, data: bytes) -> list[int]:

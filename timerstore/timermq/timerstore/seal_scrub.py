@@ -58,7 +58,7 @@ class SealScrub:
     """Begin and end of what could not be read since ``begin``."""
 
     def begin(self) -> None:
-        """A pass begins."""
+        """Begin a pass: what could not be read before is forgotten."""
         self.unread.clear()
 
     @property

@@ -117,7 +117,7 @@ class StoreCheckpoint:
 
     @classmethod
     def decode(cls, page: bytes) -> StoreCheckpoint:
-        """Read a page."""
+        """Read the numbers of a page, and our block if its CRC is right."""
         numbers = dict(zip(PAGE.names, PAGE.unpack(page), strict=True))
         return cls(**numbers, durable_py=_decode_extension(page))
 

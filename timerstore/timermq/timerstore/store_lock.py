@@ -75,7 +75,7 @@ class StoreLock:
         self._disk.sync_dir_now(self._root)
 
     def release(self) -> None:
-        """Give the lock up."""
+        """Give the lock up; nothing happens where it is not held."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None

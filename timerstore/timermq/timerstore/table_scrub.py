@@ -49,7 +49,7 @@ class TableScrub:
 
     @property
     def end(self) -> int:
-        """How many there are."""
+        """Number of tables: the position behind the last one."""
         return len(self._paths)
 
     def begin(self) -> None:
@@ -89,7 +89,7 @@ class TableScrub:
         return Scrubbed(at=at + 1, size=len(before), damaged=damaged, mended=mended)
 
     def announce(self, at: int, end: int) -> None:
-        """Tables are small."""
+        """Nothing is announced: tables are small."""
 
     def _is_backup_damaged(self, path: str) -> bool:
         try:

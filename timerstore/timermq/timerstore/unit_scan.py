@@ -91,7 +91,7 @@ class _Behind:
 
     @property
     def lost_from_py(self) -> int | None:
-        """As ``UnitScan`` has it."""
+        """As ``UnitScan.lost_from_py``, from what was looked at so far."""
         is_unknown = not self.is_left or (self.is_unplaced and self.lowest_py is None)
         return -1 if is_unknown else self.lowest_py
 

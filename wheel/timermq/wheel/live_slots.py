@@ -51,7 +51,7 @@ class LiveSlots:
         return bool(self._levels[0][index])
 
     def add(self, indexes: NDArray[np.signedinteger[Any]]) -> None:
-        """Make all ``indexes`` members."""
+        """Make all ``indexes`` members; some may be members already."""
         for shift, flags in enumerate(self._flags):
             flags[indexes >> shift * BLOCK_SHIFT] = True
 
@@ -65,7 +65,7 @@ class LiveSlots:
             index >>= BLOCK_SHIFT
 
     def clear(self) -> None:
-        """Remove all members."""
+        """Remove all members from the set."""
         for flags in self._flags:
             flags[:] = False
 
@@ -79,7 +79,7 @@ class LiveSlots:
         return None
 
     def indexes(self) -> NDArray[np.int64]:
-        """All members, ascending."""
+        """All members as an ascending array."""
         return np.flatnonzero(self._flags[0])
 
     def _first_below(self, height: int, index: int) -> int:

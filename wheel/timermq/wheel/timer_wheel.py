@@ -134,7 +134,7 @@ class TimerWheel:
 
     @property
     def ring_count(self) -> int:
-        """Slots of the ring."""
+        """Number of slots in the ring and in its file."""
         return self._count
 
     @property

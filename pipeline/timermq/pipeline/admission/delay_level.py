@@ -33,7 +33,7 @@ class DelayLevels:
 
     @property
     def level_max(self) -> int:
-        """The highest level."""
+        """The number of the highest level; level 1 is the lowest."""
         return len(self.delays_ms)
 
     def delay_ms(self, level: int) -> int:

@@ -30,7 +30,7 @@ class HandleError(ValueError):
 
 @attrs.frozen(kw_only=True)
 class RecallHandle:
-    """A decoded handle."""
+    """The parts of a recall handle, decoded."""
 
     topic: str
     broker_name: str

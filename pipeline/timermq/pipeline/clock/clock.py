@@ -38,7 +38,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's wall clock."""
+    """The wall clock of the machine, read at each call."""
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch, rounded down: a message is never due before its time."""

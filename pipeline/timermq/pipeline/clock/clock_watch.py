@@ -111,7 +111,7 @@ class ClockStatus:
 
 
 def _ignore(_: ClockEvent) -> None:
-    """Nobody wants to know."""
+    """Take an event and do nothing: nobody asked to be told."""
 
 
 @attrs.define(eq=False, kw_only=True)

@@ -39,12 +39,12 @@ class LevelQueue:
 
     @property
     def level(self) -> int:
-        """From 1 on."""
+        """The level of its messages, from 1 on."""
         return self.queue.queue_id + 1
 
     @property
     def left(self) -> int:
-        """Messages that wait."""
+        """Number of messages that still wait in the queue."""
         return self.queue.max_offset - max(self.next_offset, self.queue.min_offset)
 
     def head(self, count_max: int) -> Entries:

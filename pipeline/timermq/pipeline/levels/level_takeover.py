@@ -54,7 +54,7 @@ log = structlog.get_logger("timermq.pipeline.levels.level_takeover")
 
 @attrs.define(eq=False)
 class _Batch:
-    """Messages on their way."""
+    """Messages on their way to the timer topic, and those that cannot be moved."""
 
     places: dict[int, tuple[int, int]] = attrs.field(factory=dict[int, tuple[int, int]])
     """Moment and size by the position of the record."""

@@ -103,7 +103,7 @@ class Quarantine:
 
     @property
     def active(self) -> int:
-        """Messages in quarantine."""
+        """Number of messages in quarantine now."""
         return self._table.active
 
     def state(self, origin_py: int) -> State | None:

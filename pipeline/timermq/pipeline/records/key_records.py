@@ -36,7 +36,7 @@ class RecordSource(Protocol):
     """What finds records by their keys: a store with its index, or a log that is looked through."""
 
     def newest_first(self, topic: str, key: str, *, unique: bool) -> Iterator[tuple[int, bytes]]:
-        """See ``IndexFollower.newest_first``."""
+        """Records with a key and their positions: see ``IndexFollower.newest_first``."""
         ...
 
 

@@ -21,7 +21,7 @@ _MARK = b"\0unread"
 
 @attrs.frozen
 class UnreadDelete:
-    """One of them."""
+    """A delete whose record cannot be read."""
 
     topic_hash: int
     """Of the real topic, as its unit says."""

@@ -52,7 +52,7 @@ def _oldest_body(files: TimerFiles, read_ms: int, closed_ms: int) -> int | None:
 
 
 def _oldest_of_all(files: TimerFiles) -> int | None:
-    """Of all units."""
+    """Position of the oldest record that any unit names; None without any."""
 
     def are_needed(units: Units) -> Flags:
         return np.ones(len(units), np.bool_)

@@ -25,7 +25,7 @@ from ..state.timer_options import TimerOptions
 
 @attrs.frozen(eq=False, kw_only=True)
 class TimerFiles:
-    """The four, open."""
+    """The four files of the timer service, open."""
 
     disk: Disk
     wheel: TimerWheel

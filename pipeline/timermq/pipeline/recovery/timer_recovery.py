@@ -56,7 +56,7 @@ log = structlog.get_logger("timermq.pipeline.recovery.timer_recovery")
 
 
 class CheckpointState(enum.Enum):
-    """What ``config/timercheck`` shows."""
+    """Whose checkpoint ``config/timercheck`` is: ours, Java's, or nobody's."""
 
     OURS = "ours"
     JAVA = "java"
@@ -136,7 +136,7 @@ DECISIONS: dict[tuple[CheckpointState, bool, bool], Decision] = {
 
 @attrs.frozen(kw_only=True)
 class Recovered:
-    """Where the stages begin."""
+    """What recovery found: where the stages begin, and what is done already."""
 
     decision: Decision
     read_ms: int

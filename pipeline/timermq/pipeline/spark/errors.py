@@ -27,7 +27,6 @@ class BulkRefusedError(SparkJobError):
         self.remark = remark
 
     def __str__(self) -> str:
-        """One line."""
         return self.text
 
     @property

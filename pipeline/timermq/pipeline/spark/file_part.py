@@ -19,7 +19,7 @@ _Kind = TypeVar("_Kind", bound=np.generic)
 
 @attrs.frozen
 class FilePart:
-    """Bytes of one segment."""
+    """A range of bytes of one file of the store."""
 
     path: str
     start: int

@@ -41,7 +41,7 @@ class Queues:
 
     @classmethod
     def of(cls, view: StoreView) -> Queues:
-        """Those of a store."""
+        """The queues of the store that a view shows."""
         return cls(view.root, view.store_options.mapped_file_size_consume_queue)
 
     def lead_to(self, chunk: RecordChunk) -> bool:

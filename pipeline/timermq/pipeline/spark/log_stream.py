@@ -47,7 +47,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The view that was taken last, and of which life of the store."""
 
     def initialOffset(self) -> Offset:
-        """Where the log begins."""
+        """The position at which the commit log begins."""
         return {"py": self._view().log.start}
 
     def getDefaultReadLimit(self) -> ReadLimit:

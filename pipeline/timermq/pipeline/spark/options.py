@@ -24,7 +24,7 @@ Read = Callable[[str, str], object]
 
 @attrs.frozen
 class Option:
-    """One option of tables."""
+    """An option of tables: how it is read, and what it means."""
 
     read: Read
     meaning: str

@@ -129,7 +129,7 @@ class Handled:
 
     @classmethod
     def of(cls, done: AlreadyDone) -> Handled:
-        """What recovery found."""
+        """Take over what recovery found to be done."""
         keys = [key for key, count in done.foreign.items() if count]
         return attrs.evolve(cls.with_keys(done.origins, keys), cleaned_to=done.cleaned_to)
 
@@ -153,7 +153,7 @@ class Handled:
         return contains(self.origins, positions) | (positions < self.cleaned_to)
 
     def hold_foreign(self, chunk: RecordChunk) -> Flags:
-        """Which records RocketMQ handled."""
+        """Which records of a chunk RocketMQ handled, a flag each."""
         if not self.foreign:
             return np.zeros(len(chunk), np.bool_)
         keys = joined(

@@ -100,7 +100,7 @@ class RecordChunk:
 
     @property
     def ends(self) -> Places:
-        """Behind each record."""
+        """Where in ``data`` each record ends, ascending."""
         return np.asarray(self.starts + self.heads["total_size"], np.int64)
 
     @cached_property
@@ -110,17 +110,17 @@ class RecordChunk:
 
     @cached_property
     def found(self) -> PropertyArrays:
-        """The properties by name."""
+        """The properties of the records, to be looked up by name."""
         return PropertyArrays(self.properties)
 
     @cached_property
     def topics(self) -> Values:
-        """The topics' bytes."""
+        """The topic of each record, as bytes."""
         return pieces(self.data, self.topic_starts, self.topic_ends)
 
     @cached_property
     def bodies(self) -> Values:
-        """The bodies, as stored."""
+        """The body of each record, as stored."""
         return pieces(self.data, self.body_starts, self.body_ends)
 
     @property
@@ -140,7 +140,7 @@ class RecordChunk:
         return found
 
     def only(self, kept: Flags) -> RecordChunk:
-        """Some of the records."""
+        """A chunk of the records whose flag in ``kept`` is set."""
         if kept.all():
             return self
         return RecordChunk(
@@ -154,7 +154,7 @@ class RecordChunk:
         )
 
     def record(self, row: int) -> bytes:
-        """The bytes of one."""
+        """The bytes of the record in a row."""
         return self.data[int(self.starts[row]) : int(self.ends[row])]
 
     def hosts(self, field: str) -> Values:

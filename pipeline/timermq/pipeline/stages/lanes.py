@@ -54,7 +54,7 @@ class Lanes:
         return bool(self._lanes)
 
     def held(self, slot_ms: int) -> int:
-        """Units of one slot."""
+        """Number of units of a slot that wait here."""
         return self._held[slot_ms]
 
     def add(self, slot_ms: int, requests: Requests) -> None:

@@ -117,7 +117,7 @@ class OpenSlot:
         return self._runs.first_ms()
 
     def held(self) -> int:
-        """Units in memory."""
+        """Number of units of the slot in memory."""
         return len(self._runs)
 
     def is_used_up(self) -> bool:

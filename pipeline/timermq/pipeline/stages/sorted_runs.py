@@ -100,7 +100,7 @@ class SortedRuns:
 
 
 def joined(parts: list[Requests]) -> Requests:
-    """All parts as one."""
+    """All parts in one array, one after the other."""
     if len(parts) == 1:
         return parts[0]
     # Told the type, numpy need not find out, field by field, which one all parts share.
@@ -108,7 +108,7 @@ def joined(parts: list[Requests]) -> Requests:
 
 
 def in_order(requests: Requests) -> Requests:
-    """The same units, sorted."""
+    """The same units, sorted by (deliver_ms, order_py)."""
     # An index would copy the rows field by field.
     ordered: Requests = requests.take(np.lexsort((requests["order_py"], requests["deliver_ms"])))
     return ordered
@@ -132,5 +132,5 @@ def count_to(ordered: Requests, key: Key) -> int:
 
 
 def lanes_in(requests: Requests) -> set[int]:
-    """Topic hashes of units."""
+    """The lanes of some units: the hashes of their topics."""
     return set(np.unique(requests["topic_hash"]).tolist())

@@ -23,7 +23,7 @@ import attrs
 
 @attrs.frozen
 class FreshCancel:
-    """One cancel."""
+    """A cancel that the wheel may not show yet."""
 
     target_py: int
     """Position of the record that it takes back."""

@@ -58,11 +58,11 @@ class StretchReader(DeliveredReader):
         self.internal = internal
 
     def spans(self, view: StoreView) -> list[LogSpan]:
-        """The stretch, cut."""
+        """Cut the stretch into spans; in the planner."""
         return log_spans(view, *self.stretch, self.options)
 
     def batches(self, span: LogSpan) -> Iterator[pa.RecordBatch]:
-        """Chunk by chunk."""
+        """The rows of a span, chunk by chunk; in an executor."""
         if not self.everything:
             yield from super().batches(span)
             return
@@ -104,12 +104,12 @@ class ArchiveSource(DataSource):
         return SOURCE
 
     def schema(self) -> str:
-        """That of ``timermq.delivered``."""
+        """The columns, which are those of ``timermq.delivered``."""
         keep_imports()
         return TABLE.ddl()
 
     def reader(self, schema: types.StructType) -> DataSourceReader:
-        """What reads them."""
+        """The reader of the stretch that the options name."""
         others = {name: text for name, text in self.options.items() if name not in RANGE}
         return StretchReader(
             ReadOptions.parse(SOURCE, others, DeliveredReader.takes),

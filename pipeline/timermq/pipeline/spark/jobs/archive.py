@@ -29,7 +29,7 @@ _DAY_MS = 86_400_000
 
 @attrs.frozen(kw_only=True)
 class ArchiveReport:
-    """What a run did."""
+    """What one run of ``archive`` wrote, and how far it came."""
 
     batches: int
     rows: int

@@ -89,7 +89,7 @@ class LateMinutes:
     """Messages that wait when the last one of the minute is due."""
 
     def columns(self) -> dict[str, Int64s]:
-        """The arrays by name."""
+        """The arrays by the names of their columns."""
         return {
             "minute_ms": self.minute_ms,
             "count": self.counts,
@@ -106,7 +106,7 @@ class LateMinutes:
 
 
 def by_minute(due: DueSeconds, found: Lateness) -> LateMinutes:
-    """Put seconds together."""
+    """Put seconds together to minutes, each as late as its latest second."""
     minutes = due.first_ms // MINUTE_MS * MINUTE_MS
     minute_ms, begins = np.unique(minutes, return_index=True)
     if not len(minute_ms):

@@ -165,7 +165,7 @@ def _is_done(mark: Path) -> bool:
 
 
 def _write_mark(mark: Path, said: dict[str, object]) -> None:
-    """Replace a mark, durably."""
+    """Replace a mark in one step, and sync file and directory."""
     mark.parent.mkdir(exist_ok=True)
     temporary = mark.with_name(f"{mark.name}.{os.getpid()}")
     with temporary.open("w") as out:

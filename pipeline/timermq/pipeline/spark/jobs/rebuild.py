@@ -49,7 +49,7 @@ now_ms_of_system = SystemClock().now_ms
 
 @attrs.frozen(kw_only=True)
 class RebuildReport:
-    """What a rebuild did."""
+    """What a rebuild made, what it left out, and where its files are."""
 
     timers: NewTimers
     done: int

@@ -43,7 +43,7 @@ class Axis:
 
 @attrs.frozen(kw_only=True)
 class Series:
-    """Points that belong together."""
+    """Points of one name and colour, drawn as dots or along a line."""
 
     name: str
     colour: str

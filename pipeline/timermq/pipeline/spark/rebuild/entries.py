@@ -254,7 +254,7 @@ class RebuildSource(DataSource):
         return TABLES[self.options["what"]].ddl()
 
     def reader(self, schema: types.StructType) -> DataSourceReader:  # noqa: ARG002 - Spark's call
-        """What reads them."""
+        """The reader of the rows that the option ``what`` names."""
         return EntryReader(RebuildPlan.parse(self.options["plan"]), self.options["what"])
 
     def writer(

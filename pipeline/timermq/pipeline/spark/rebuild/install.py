@@ -54,6 +54,6 @@ def install(disk: Disk, root: str, staged: str, aside: Aside) -> None:
 
 
 def _take(disk: Disk, source: str, target: str) -> None:
-    """Rename, durably."""
+    """Rename a file, and sync the directory that it moves to."""
     disk.rename(source, target)
     disk.sync_dir_now(target.rpartition("/")[0])

@@ -33,7 +33,7 @@ class RebuildSpan(msgspec.Struct, frozen=True):
 
     @property
     def part(self) -> FilePart:
-        """The same for reading."""
+        """The bytes of the span, to be read."""
         return FilePart(self.path, self.start, self.low, self.high)
 
 

@@ -21,7 +21,7 @@ LIST_NAME = "parts.json"
 
 
 class StagedPart(msgspec.Struct, frozen=True):
-    """What one task staged."""
+    """What one task staged: its file, its first slot, its first entry without a unit."""
 
     path: str
     """Units back to back, in order of slots."""
@@ -84,7 +84,7 @@ class UnitSink(DataSourceArrowWriter):
 
 
 def staged_parts(directory: str) -> list[StagedPart]:
-    """What ``commit`` listed."""
+    """The parts that ``commit`` listed, in order of slots."""
     return msgspec.json.decode(Path(directory, LIST_NAME).read_bytes(), type=list[StagedPart])
 
 

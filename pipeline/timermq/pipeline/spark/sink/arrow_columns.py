@@ -84,7 +84,7 @@ def matches(column: Column, pattern: str) -> Flags:
 
 
 def starts_with(column: Column, text: str) -> Flags:
-    """Which texts begin so."""
+    """Which texts of a column begin with ``text``."""
     return _flags(_functions.starts_with(column, text))
 
 

@@ -38,7 +38,7 @@ class JobReport:
 
     @property
     def rows(self) -> int:
-        """All of them."""
+        """Number of all rows: handed over, refused before that, or far."""
         early = sum(self.refused.values()) - self.refused_late
         return self.handed_over + early + self.far
 

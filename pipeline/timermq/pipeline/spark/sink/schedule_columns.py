@@ -65,7 +65,7 @@ class ScheduleColumns:
 
     @property
     def moment(self) -> str:
-        """The one of ``MOMENTS``."""
+        """The column that tells the moment: one of ``MOMENTS``."""
         return next(name for name in MOMENTS if name in self.kinds)
 
     @property

@@ -60,7 +60,7 @@ class ScheduleWriter(DataSourceArrowWriter):
         return task.run(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Hand the job over."""
+        """Hand the job over, with the rows that all tasks have staged."""
         commit_job(self.options, self.columns, [_staged(one) for one in messages])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -97,7 +97,7 @@ class ScheduleStreamWriter(DataSourceStreamArrowWriter):
         return task.run(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Hand the batch over."""
+        """Hand the job of the batch over, with the rows that all tasks have staged."""
         commit_job(
             self._options.of_batch(batchId), self._columns, [_staged(one) for one in messages]
         )
@@ -109,11 +109,11 @@ class ScheduleStreamWriter(DataSourceStreamArrowWriter):
 
 
 class ScheduleSink(DataSource):
-    """``timermq.schedule``."""
+    """The sink ``timermq.schedule``, as a data source of Spark."""
 
     @classmethod
     def name(cls) -> str:
-        """What ``df.write.format`` takes."""
+        """The name that ``df.write.format`` takes."""
         return NAME
 
     def schema(self) -> str:

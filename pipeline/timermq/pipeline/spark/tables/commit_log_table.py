@@ -72,7 +72,7 @@ class CommitLogReader(TableReader[LogSpan]):
     )
 
     def spans(self, view: StoreView) -> list[LogSpan]:
-        """Stretches of segments."""
+        """Cut the commit log into stretches, each within a segment."""
         return log_spans(view, view.log.start, view.log.end, self.options)
 
     def batches(self, span: LogSpan) -> Iterator[pa.RecordBatch]:
@@ -135,7 +135,7 @@ def _timer_columns(chunk: RecordChunk, precision_ms: int) -> Arrays:
 
 
 class CommitLogSource(TableSource):
-    """``timermq.commitlog``."""
+    """The table ``timermq.commitlog``, as a data source of Spark."""
 
     reader_type: ClassVar[type[TableReader[Any]]] = CommitLogReader
 

@@ -85,6 +85,6 @@ class ConsumeQueueReader(TableReader[QueueSpan]):
 
 
 class ConsumeQueueSource(TableSource):
-    """``timermq.consumequeue``."""
+    """The table ``timermq.consumequeue``, as a data source of Spark."""
 
     reader_type: ClassVar[type[TableReader[Any]]] = ConsumeQueueReader

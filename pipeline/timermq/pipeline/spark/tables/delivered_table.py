@@ -124,7 +124,7 @@ def delivered_for(chunk: RecordChunk, precision_ms: int) -> tuple[Places, Flags]
 
 
 class DeliveredSource(TableSource):
-    """``timermq.delivered``."""
+    """The table ``timermq.delivered``, as a data source of Spark."""
 
     reader_type: ClassVar[type[TableReader[Any]]] = DeliveredReader
 

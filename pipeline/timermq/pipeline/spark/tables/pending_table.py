@@ -206,6 +206,6 @@ _TEXTS = frozenset(("unique_id", "keys", "tags"))
 
 
 class PendingSource(TableSource):
-    """``timermq.pending``."""
+    """The table ``timermq.pending``, as a data source of Spark."""
 
     reader_type: ClassVar[type[TableReader[Any]]] = PendingReader

@@ -95,7 +95,7 @@ class TableSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What ``spark.read.format`` takes."""
+        """The name that ``spark.read.format`` takes."""
         return cls.reader_type.table.name
 
     @property

@@ -57,7 +57,7 @@ TABLE = Table(
 
 @attrs.frozen
 class UnitSpan:
-    """Units of one segment."""
+    """A part of one segment, made of whole units."""
 
     part: FilePart
     precision_ms: int
@@ -85,7 +85,7 @@ class TimerLogReader(TableReader[UnitSpan]):
         return found
 
     def batches(self, span: UnitSpan) -> Iterator[pa.RecordBatch]:
-        """Chunk by chunk."""
+        """The rows of a span, up to ``CHUNK_UNITS`` in a batch."""
         for pos, data in span.part.chunks(CHUNK_UNITS * UNIT.size):
             yield self._batch(pos, np.frombuffer(data, UNIT.dtype), span.precision_ms)
 
@@ -117,6 +117,6 @@ class TimerLogReader(TableReader[UnitSpan]):
 
 
 class TimerLogSource(TableSource):
-    """``timermq.timerlog``."""
+    """The table ``timermq.timerlog``, as a data source of Spark."""
 
     reader_type: ClassVar[type[TableReader[Any]]] = TimerLogReader

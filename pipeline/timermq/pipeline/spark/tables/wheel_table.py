@@ -42,7 +42,7 @@ TABLE = Table(
 
 @attrs.frozen
 class SlotSpan:
-    """Slots of the file."""
+    """A part of the wheel file, made of whole slots."""
 
     part: FilePart
     precision_ms: int
@@ -126,6 +126,6 @@ def as_published(slots: Slots, timer_log: LogView) -> Slots:
 
 
 class WheelSource(TableSource):
-    """``timermq.wheel``."""
+    """The table ``timermq.wheel``, as a data source of Spark."""
 
     reader_type: ClassVar[type[TableReader[Any]]] = WheelReader

@@ -57,7 +57,7 @@ RECORD_BYTES = 200
 
 
 class Kind(enum.IntEnum):
-    """What a fact says."""
+    """What a fact says of the record at its position."""
 
     TIMER = 0
     """A message waits here."""

@@ -49,7 +49,7 @@ class Rule:
 
     @property
     def row(self) -> str:
-        """The finding."""
+        """The finding as an expression of Spark: a struct of ``COLUMNS``."""
         values = (
             f"'{self.verdict.name}'",
             self.phy_offset,

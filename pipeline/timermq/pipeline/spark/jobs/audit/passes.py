@@ -135,7 +135,7 @@ def audit_on(
 
 
 class _Audit:
-    """One run."""
+    """One audit of the tables of a store."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class _Audit:
         self.notes = left_out(view, bodies=bodies)
 
     def run(self) -> Audit:
-        """All of it."""
+        """Make all passes, and gather what they find."""
         kept, counts = self._first_pass()
         parts = [broken(kept, rules.rules(self.limits))]
         copies = rules.copies(kept, self.limits).persist(StorageLevel.DISK_ONLY)
@@ -353,7 +353,7 @@ class _Audit:
         return named.persist(StorageLevel.DISK_ONLY)
 
     def _none(self) -> DataFrame:
-        """No findings."""
+        """A frame of findings without rows."""
         # Its overloads name types of pandas, which is not installed.
         make = self.tables.spark.createDataFrame  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         return make([], f"{COLUMNS}, unique_id string").select(*FINDING_COLUMNS)

@@ -29,11 +29,11 @@ class Tables(Protocol):
         ...
 
     def units(self, columns: Sequence[str]) -> DataFrame:
-        """``timermq.timerlog``."""
+        """These columns of ``timermq.timerlog``, a row a unit."""
         ...
 
     def queue_units(self, columns: Sequence[str]) -> DataFrame:
-        """``timermq.consumequeue``."""
+        """These columns of ``timermq.consumequeue``, a row a unit."""
         ...
 
 
@@ -46,15 +46,15 @@ class StoreTables:
     timer_precision_ms: int | None
 
     def log(self, columns: Sequence[str], *, topic: str | None = None) -> DataFrame:
-        """As of ``Tables``."""
+        """Columns of the commit log, as ``Tables.log`` says."""
         return self._table("commitlog", columns, damage="report", topics=topic)
 
     def units(self, columns: Sequence[str]) -> DataFrame:
-        """As of ``Tables``."""
+        """Columns of the timer log, as ``Tables.units`` says."""
         return self._table("timerlog", columns)
 
     def queue_units(self, columns: Sequence[str]) -> DataFrame:
-        """As of ``Tables``."""
+        """Columns of the consume queues, as ``Tables.queue_units`` says."""
         return self._table("consumequeue", columns)
 
     def _table(self, name: str, columns: Sequence[str], **options: str | None) -> DataFrame:
@@ -80,18 +80,18 @@ class GivenTables:
 
     @property
     def spark(self) -> SparkSession:
-        """As of ``Tables``."""
+        """The session that the frames belong to."""
         return self.commit_log.sparkSession
 
     def log(self, columns: Sequence[str], *, topic: str | None = None) -> DataFrame:
-        """As of ``Tables``."""
+        """Columns of the frame ``commit_log``, as ``Tables.log`` says."""
         rows = self.commit_log if topic is None else self.commit_log.where(F.col("topic") == topic)
         return rows.select(*columns)
 
     def units(self, columns: Sequence[str]) -> DataFrame:
-        """As of ``Tables``."""
+        """Columns of the frame ``timer_log``, as ``Tables.units`` says."""
         return self.timer_log.select(*columns)
 
     def queue_units(self, columns: Sequence[str]) -> DataFrame:
-        """As of ``Tables``."""
+        """Columns of the frame ``queues``, as ``Tables.queue_units`` says."""
         return self.queues.select(*columns)
