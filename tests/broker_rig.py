@@ -336,7 +336,7 @@ class RunningBroker:
     nursery: trio.Nursery
 
     def connect(self, host: str = "127.0.0.1") -> Peer:
-        """A new connection."""
+        """Connect a new client to the broker, which sees it come from this address."""
         ours, theirs = trio.testing.memory_stream_pair()
         self.nursery.start_soon(self.broker.server.serve, ours, (host, 40_000))
         return Peer(theirs)

@@ -55,7 +55,7 @@ def refusal_in(answer: Command) -> str:
 
 
 def read(kind: type[_Answer], answer: Command) -> _Answer:
-    """What an answer says."""
+    """Decode the body of an answer that has to be a success."""
     assert answer.code == ResponseCode.SUCCESS, answer.remark
     return kind.decode(answer.body)
 
@@ -75,7 +75,7 @@ class Driver:
         return answer
 
     async def open(self, *topics: str) -> JobOpened:
-        """BULK_OPEN."""
+        """BULK_OPEN: open the job for these topics."""
         request = bulk_request(self.job, OpenJob(topics=topics))
         return read(JobOpened, await self.ask(request))
 
@@ -90,24 +90,24 @@ class Driver:
     async def stage_block(
         self, part: str, number: int, block: BulkBlock, *, is_last: bool = False
     ) -> Command:
-        """BULK_STAGE of one block."""
+        """BULK_STAGE: stage one block of a part; the answer may be a refusal."""
         stage = StageBlock(
             job=self.job, part=part, block=number, is_last=is_last, topic=block.topic
         )
         return await self.ask(stage_request(stage, block.encode()))
 
     async def hand_over(self, *parts: tuple[str, int], fingerprint: str = "") -> Command:
-        """BULK_HAND_OVER."""
+        """BULK_HAND_OVER: decide the job by parts and their numbers of rows."""
         wanted = HandOver(parts=parts, fingerprint=fingerprint)
         return await self.ask(bulk_request(self.job, wanted))
 
     async def status(self, *, after: int = 0, limit: int = 1000) -> JobStatus:
-        """BULK_STATUS."""
+        """BULK_STATUS: how the job stands, with at most ``limit`` of its refused rows."""
         request = bulk_request(self.job, AskStatus(after=after, limit=limit))
         return read(JobStatus, await self.ask(request))
 
     async def drop(self, *parts: str, prefix: str = "") -> int:
-        """BULK_DROP."""
+        """BULK_DROP: drop parts by name or prefix; the number that was dropped."""
         request = bulk_request(self.job, DropParts(parts=parts, prefix=prefix))
         return read(PartsDropped, await self.ask(request)).dropped
 

@@ -152,7 +152,7 @@ def mendable(findings: list[Finding]) -> list[Finding]:
 
 
 async def repair(store: CheckedStore) -> RepairReport:
-    """Repair a store."""
+    """Repair a store at its own moment; the report of what was done."""
     now_ms: Callable[[], int] = lambda: store.now_ms  # noqa: E731 - a clock that stands still
     return await StoreRepair(store, now_ms).run()
 

@@ -18,7 +18,7 @@ class VirtualClock:
         self._start_ms = start_ms
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """The time of trio's clock as milliseconds since the epoch."""
         # The microsecond takes up what binary fractions of a second lose.
         return self._start_ms + int(trio.current_time() * 1000 + 1e-3)
 
@@ -34,5 +34,5 @@ class ManualClock:
         self.time_ms = start_ms
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """The time that the test has set, in milliseconds since the epoch."""
         return self.time_ms

@@ -69,11 +69,11 @@ class Forgery:
         assert result.status.is_stored
 
     def open(self) -> MessageStore:
-        """Open the store."""
+        """Open a store on the disk, as a new process does."""
         return open_store(self.disk, self.clock, FORGERY_OPTIONS)
 
     def stop(self) -> None:
-        """Stop in order."""
+        """Stop the store in order, so that the next start trusts its files."""
         trio.run(self.store.aclose)
 
     def kill(self) -> None:

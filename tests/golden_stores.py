@@ -20,7 +20,7 @@ NAMES = ("g1", "g2", "g3", "g4", "g5")
 
 
 class Manifest(msgspec.Struct, rename="camel"):
-    """What one manifest says."""
+    """What the manifest of one golden store says."""
 
     store: str
     settings: dict[str, str]
@@ -90,7 +90,7 @@ class StoreState(msgspec.Struct, rename="camel"):
 
 
 class Checkpoint(msgspec.Struct, rename="camel"):
-    """The store checkpoint."""
+    """The numbers of RocketMQ's store checkpoint: three moments and two positions in the log."""
 
     physic_msg_timestamp: int
     logics_msg_timestamp: int

@@ -21,7 +21,7 @@ class IndexEntry:
 
 
 def add_batch(index: IndexService, entries: Sequence[IndexEntry]) -> None:
-    """Index some messages."""
+    """Add the keys of some messages to the index, as one batch."""
     columns = KeyColumns()
     for entry in entries:
         for key in entry.keys:

@@ -38,7 +38,7 @@ class PtyTerminal:
         self._set_size(columns, lines)
 
     def lines(self) -> list[str]:
-        """What the screen shows."""
+        """The lines that the screen shows, without spaces at their ends."""
         return [line.rstrip() for line in self.screen.display]
 
     def text(self) -> str:
@@ -59,7 +59,7 @@ class PtyTerminal:
         return termios.tcgetattr(self.child_fd)
 
     def close(self) -> None:
-        """End the terminal."""
+        """Close both ends of the terminal."""
         os.close(self.child_fd)
         os.close(self.fd)
 
@@ -95,7 +95,7 @@ class PtyScreen(PtyTerminal):
         )
 
     def type(self, text: str) -> None:
-        """Type on the keyboard."""
+        """Type a text on the keyboard of the program."""
         os.write(self.fd, text.encode())
 
     def wait_end(self) -> int:

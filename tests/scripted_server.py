@@ -214,7 +214,7 @@ class ScriptedBroker:
         self.wake()
 
     def wake(self) -> None:
-        """Run held pulls again."""
+        """Wake the pulls that are held: each looks again at its queue."""
         self._arrived.set()
         self._arrived = trio.Event()
 

@@ -18,7 +18,7 @@ EVERYTHING = 1 << 20
 
 
 def small_options(**changes: Any) -> StoreOptions:  # noqa: ANN401 - passed on
-    """Settings with tiny files."""
+    """Settings of a store with tiny files, with these changes."""
     settings: dict[str, Any] = {
         "mapped_file_size_commit_log": SEGMENT_SIZE,
         "mapped_file_size_consume_queue": 100,

@@ -54,7 +54,7 @@ class Story:
         return self
 
     def send(self, *ids: str, deliver_ms: int | None = None, keys: tuple[str, ...] = ()) -> Self:
-        """Messages leave together."""
+        """Send messages of these ids in one operation."""
         self.op += 1
         for one in ids:
             self.tell(
@@ -71,7 +71,7 @@ class Story:
         return self
 
     def ack(self, message_id: str, *, offset: int = 0, deliver_ms: int | None = None) -> Self:
-        """The broker has it."""
+        """The broker acknowledges a message, at an offset of queue 0."""
         return self.tell(
             Ack(
                 at_ms=self.now_ms,
@@ -88,7 +88,7 @@ class Story:
         return self.tell(Refused(at_ms=self.now_ms, who=self.who, message_id=message_id))
 
     def unknown(self, message_id: str) -> Self:
-        """There is no answer."""
+        """No answer comes for a message: it may be stored or not."""
         return self.tell(Unknown(at_ms=self.now_ms, who=self.who, message_id=message_id))
 
     def sent(self, *ids: str, deliver_ms: int | None = None, offset: int = 0) -> Self:
@@ -131,7 +131,7 @@ class Story:
     def answer(
         self, op: int, verdict: VerdictName, *, message_id: str = "", deliver_ms: int | None = None
     ) -> Self:
-        """The verdict."""
+        """The broker answers a cancel or a move with a verdict."""
         return self.tell(
             Verdict(
                 at_ms=self.now_ms,

@@ -27,7 +27,7 @@ class Ran:
 
     @property
     def rows(self) -> list[dict[str, object]]:
-        """The JSON lines."""
+        """The objects that the program printed, one a line of JSON."""
         return [cast("dict[str, object]", json.loads(line)) for line in self.out.splitlines()]
 
 

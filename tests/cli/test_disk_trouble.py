@@ -161,7 +161,7 @@ def test_a_reader_of_logs_that_is_stuck_does_not_hold_the_broker(
 
 
 async def make_topics(namesrv: str, count: int) -> None:
-    """By sending to each."""
+    """Make topics T0, T1 … by sending a message to each."""
     async with Producer(namesrv, group="topics") as producer:
         for number in range(count):
             await producer.send_batch([OutgoingMessage(topic=f"T{number}", body=b"x")])

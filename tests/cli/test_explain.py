@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 def send(timermq: RunProgram, broker: Broker, topic: str, *flags: str) -> dict[str, object]:
-    """What `send` printed."""
+    """Send one message; the row that ``timermq send --json`` printed about it."""
     ran = timermq("send", topic, "x", *flags, "--json", "--namesrv", broker.namesrv)
     assert (0, "") == (ran.code, ran.err)
     return ran.rows[0]

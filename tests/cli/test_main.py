@@ -256,7 +256,7 @@ def test_nobody_was_reached(timermq: RunProgram) -> None:
 
 
 def test_two_ways_to_say_seeds(timermq: RunProgram) -> None:
-    """One would be dropped."""
+    """``--seed`` and ``--seeds`` together are refused, for one of them would be dropped."""
     ran = timermq("simulate", "--seed", "7", "--seeds", "1..1")
 
     assert 2 == ran.code

@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def verdicts(cases: Iterable[Case], jobs: int) -> Iterator[tuple[Case, Verdict]]:
-    """What came of each."""
+    """Each case with the verdict on it, in the order of the cases."""
     if jobs == 1:
         yield from ((case, judge(case)) for case in cases)
         return
@@ -75,7 +75,7 @@ class Report:
         self._open = 0
 
     def add(self, case: Case, verdict: Verdict) -> None:
-        """Count a case."""
+        """Count a case by its outcome; a breach that is not listed is new."""
         self._counts[case.damage.family.value, case.damage.kind.value][verdict.outcome] += 1
         if verdict.outcome is Outcome.BREACH:
             if is_open(case, verdict):

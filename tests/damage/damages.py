@@ -63,7 +63,7 @@ class Damage:
 
     @property
     def name(self) -> str:
-        """Path, kind and where."""
+        """The name of the damage: ``path:kind:where``."""
         return f"{self.path}:{self.kind.value}:{self.where}"
 
     @property

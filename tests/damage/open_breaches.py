@@ -55,7 +55,7 @@ def is_of_tail(case: Case) -> bool:
 
 @cache
 def open_breaches() -> tuple[OpenBreach, ...]:
-    """The list."""
+    """The breaches that open.toml lists, in its order."""
     listed = tomllib.loads(LIST_PATH.read_text()).get("breach", [])
     return tuple(OpenBreach(**one) for one in listed)
 

@@ -167,7 +167,7 @@ def _records(name: str) -> tuple[LogRecord, ...]:
 
 @attrs.frozen(eq=False)
 class Served:
-    """What came of serving."""
+    """What came of serving a damaged store until all was due."""
 
     view: View | None = None
     refusal: str | None = None

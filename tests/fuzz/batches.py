@@ -17,7 +17,7 @@ COUNT_MAX = 64
 
 
 def seeds() -> list[bytes]:
-    """One of each kind."""
+    """A good body of each kind, and two broken ones in CBOR."""
     parts = [BatchPart(0, b"x", b"KEYS\x01k\x02"), BatchPart(-1, b"", b"")]
     items = [SendItem("T", -1, 0, b"KEYS\x01k\x02", b"x"), SendItem("é", 2**31 - 1, -1, b"", b"")]
     results = [

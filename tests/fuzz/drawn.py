@@ -22,7 +22,7 @@ SCRAPS = st.sampled_from(_MARKS) | st.binary(max_size=6)
 
 
 def inputs(target: Target) -> st.SearchStrategy[bytes]:
-    """Inputs for a target."""
+    """Inputs for a target: its seeds with up to three changes, or up to 64 bytes of any kind."""
     good = st.sampled_from(target.seeds())
     changes = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 8), SCRAPS), max_size=3)
     return st.builds(_changed, good, changes) | st.binary(max_size=64)

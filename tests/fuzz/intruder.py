@@ -120,12 +120,12 @@ class Program:
         self._at = 0
 
     def number(self, below: int) -> int:
-        """The next choice."""
+        """The next choice, a number from 0 to ``below`` less 1."""
         self._at += 1
         return self._data[self._at - 1] % below if self._at <= len(self._data) else 0
 
     def pick(self, values: Sequence[_Value]) -> _Value:
-        """One of some values."""
+        """Choose one of the values by the next number."""
         return values[self.number(len(values))]
 
     def scrap(self) -> bytes:
@@ -191,7 +191,7 @@ class Life:
         self._victim.check()
 
     def _request(self, program: Program) -> None:
-        """Ask for something."""
+        """Send one request as the program decides, often with a part of it changed."""
         code = program.pick(CODES)
         who = program.pick(WHO)
         one = self._loot.subject(program)

@@ -29,14 +29,14 @@ _Value = TypeVar("_Value")
 
 
 class Choices(Protocol):
-    """Where choices come from."""
+    """Where the choices of an intruder come from."""
 
     def number(self, below: int) -> int:
-        """The next one."""
+        """The next choice, a number from 0 to ``below`` less 1."""
         ...
 
     def pick(self, values: Sequence[_Value]) -> _Value:
-        """One of some values."""
+        """Choose one of the values by the next number."""
         ...
 
 

@@ -32,7 +32,7 @@ CORPUS = Path(__file__).parent / "corpus"
 
 @attrs.frozen
 class Target:
-    """One target."""
+    """A function that takes any bytes, and good inputs for it."""
 
     fuzz_one: Callable[[bytes], None]
     """Reads the bytes; any exception is a finding."""

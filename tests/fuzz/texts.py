@@ -39,7 +39,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def seeds() -> list[bytes]:
-    """A few of each."""
+    """A few good texts of each kind, each behind the byte of its kind."""
     found: list[bytes] = []
     for kind, texts in enumerate(SAMPLES):
         found += [bytes([kind]) + text for text in texts]

@@ -97,7 +97,7 @@ class Victim:
         self._before: Mapping[str, object] = {}
 
     async def begin(self) -> None:
-        """Have something of everything."""
+        """Put something of every kind into the broker, and note how it all stands."""
         self._begun_ms = self._run.wall.now_ms()
         for subject in (KNOWN, HIDDEN):
             await self._begin(attrs.evolve(subject, body=HIDDEN.body))
@@ -181,7 +181,7 @@ class Victim:
             assert 0 <= record.store_ms - timer.deliver_ms <= LATE_MAX_MS, (record, timer)
 
     def _state(self) -> Mapping[str, object]:
-        """What only V changes."""
+        """What nobody but V may change, as the broker has it now."""
         tables, broker = self._broker.tables, self._broker
         clients = tables.clients
         topics = (TOPIC, HIDDEN.topic, RETRY_TOPIC, DEAD_TOPIC)

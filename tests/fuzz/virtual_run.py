@@ -53,7 +53,7 @@ class VirtualRun:
         return True
 
     def end(self) -> None:
-        """Kill the broker, once."""
+        """Kill the broker and wait for its thread; again, it does nothing."""
         atexit.unregister(self.end)
         if self._thread.is_alive():
             self._token.run_sync_soon(self._ended.set)

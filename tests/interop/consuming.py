@@ -60,7 +60,7 @@ class Consumers:
         self.wait_for(f"STOPPED {name}")
 
     def tell(self, *words: str) -> None:
-        """A command."""
+        """Give the process one command, its words divided by tabs."""
         assert self.process.stdin is not None
         self.process.stdin.write("\t".join(words) + "\n")
         self.process.stdin.flush()
@@ -84,7 +84,7 @@ class Consumers:
         return [one for one in list(self.got) if not name or one.consumer == name]
 
     def bodies(self, name: str = "") -> list[str]:
-        """Bodies of these."""
+        """Bodies of what a consumer got, or all of them, in order."""
         return [one.body for one in self.deliveries(name)]
 
     def kill(self) -> None:

@@ -22,7 +22,7 @@ LEVEL_DELAYS_MS = (1_000, 5_000, 10_000, 30_000, 60_000, 120_000)
 
 
 def now_ms() -> int:
-    """The producer's clock."""
+    """The wall clock of the producer, in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 

@@ -40,13 +40,13 @@ def message(topic: str, number: int) -> Message:
 
 
 def send_one(producer: Producer, number: int) -> None:
-    """Wait for the answer."""
+    """Send one message and wait for the broker's answer."""
     producer.send_sync(message("sync", number))
     emit("ACK", "sync", number, "-")
 
 
 def send_async(producer: Producer, number: int) -> None:
-    """Wait for the callback."""
+    """Send one message and wait until its callback is called."""
     answered = threading.Event()
 
     def stored(_: object) -> None:
@@ -58,7 +58,7 @@ def send_async(producer: Producer, number: int) -> None:
 
 
 def send_batch(producer: Producer, number: int) -> None:
-    """All of one batch."""
+    """Send a batch of messages; all of them are acknowledged together."""
     numbers = range(number, number + BATCH)
     producer.send_batch([message("batch", one) for one in numbers])
     for one in numbers:
@@ -66,13 +66,13 @@ def send_batch(producer: Producer, number: int) -> None:
 
 
 def send_ordered(producer: Producer, number: int) -> None:
-    """To one queue."""
+    """Send one message to a fixed queue, without a retry."""
     producer.send_orderly(message("ordered", number), 3, retry_times=0)
     emit("ACK", "ordered", number, "-")
 
 
 def send_delayed(producer: Producer, number: int) -> None:
-    """For a moment."""
+    """Send one message for a moment ``DELAY_MS`` ahead."""
     one = message("delayed", number)
     moment = time.time_ns() // 1_000_000 + DELAY_MS
     one.set_property("TIMER_DELIVER_MS", str(moment))

@@ -199,5 +199,5 @@ def _as_delivered(one: Record) -> tuple[object, ...]:
 
 
 def now_ms() -> int:
-    """The wall clock."""
+    """The wall clock in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000

@@ -92,7 +92,7 @@ class JavaProcess:
 
 @attrs.define
 class JavaBroker(JavaProcess):
-    """A running broker."""
+    """A running broker of RocketMQ's, with its store."""
 
     store: Path
     namesrv: str

@@ -84,7 +84,7 @@ class Client4:
         return self.program.heard[begin:]
 
     def seen(self, *topics: str) -> list[Seen]:
-        """All that topics hold."""
+        """All messages that the topics hold, as a client of 4.9 reads them."""
         return [
             msgspec.json.decode(line.removeprefix("MESSAGE "), type=Seen)
             for line in self.tell("dump", *topics)
@@ -123,7 +123,7 @@ class Life:
 
 @attrs.frozen(kw_only=True)
 class Story:
-    """Both lives."""
+    """The life of the store with RocketMQ's broker, and then with ours."""
 
     levels_ms: tuple[int, ...]
     is_killed: bool
@@ -168,11 +168,11 @@ class Told:
 
     @property
     def config(self) -> Path:
-        """RocketMQ's settings file."""
+        """Path of the settings file of RocketMQ's broker."""
         return self.home / "store-java/settings.conf"
 
     def tell(self) -> Story:
-        """All of it."""
+        """Lead the store through both lives and tell what became of it."""
         command = self.four.command("Client4", self.home)
         with (
             self.five.namesrv(self.home / "namesrv") as namesrv,

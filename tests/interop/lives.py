@@ -49,7 +49,7 @@ class Life:
             self.members.setdefault(kind, []).append(f"{kind}-{number}")
 
     def leave(self, number: str, *kinds: str) -> None:
-        """Members leave in order."""
+        """Have one member of each kind leave its group in order."""
         for kind in kinds:
             self.clients.stop(f"{kind}-{number}")
             self.members[kind].remove(f"{kind}-{number}")

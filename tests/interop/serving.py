@@ -76,7 +76,7 @@ class StartBroker(Protocol):
     """What ``starting`` gives: ``start``, with its arguments."""
 
     def __call__(self, store: Path, *flags: str, listen: str = "", namesrv: str = "") -> Broker:
-        """Start a broker."""
+        """Start a broker on this store, with these flags of ``timermq serve``."""
         ...
 
 
@@ -129,7 +129,7 @@ class Got:
 
 @attrs.frozen
 class Transcript:
-    """What a client printed."""
+    """What a client printed, sorted by what happened."""
 
     sent: dict[str, tuple[str, str]]
     """Body to message id and moment (or ``-``)."""

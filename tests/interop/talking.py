@@ -26,7 +26,7 @@ class Talking:
     """All lines so far."""
 
     def say(self, line: str) -> None:
-        """Give it a line."""
+        """Give the program a line to read, at once."""
         assert self.process.stdin is not None
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()

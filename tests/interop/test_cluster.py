@@ -26,7 +26,7 @@ WAIT_SECONDS = 30.0
 
 @attrs.frozen
 class Cluster:
-    """All that runs."""
+    """The brokers and the name server of a cluster, with an admin tool."""
 
     namesrv: str
     ours: tuple[Broker, Broker]

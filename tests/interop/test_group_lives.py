@@ -142,7 +142,7 @@ def start_kept(life: Life, kind: str, when: str) -> None:
 
 
 def bodies_of_kept(life: Life, kind: str, when: str) -> set[str]:
-    """What it got."""
+    """The bodies that one of the group's members got, each once."""
     return set(life.clients.bodies(f"Kept-{kind}-{when}"))
 
 
@@ -222,7 +222,7 @@ def test_java(tmp_path: Path, java_client: Client, start: StartBroker) -> None:
 
 
 def test_java_member_dies(tmp_path: Path, java_client: Client, start: StartBroker) -> None:
-    """Java: a member dies."""
+    """Java: when members die, those that stay get every message."""
     check_death(java_program(java_client), tmp_path, start)
 
 
@@ -232,7 +232,7 @@ def test_go(tmp_path: Path, go_client: Client, start: StartBroker) -> None:
 
 
 def test_go_member_dies(tmp_path: Path, go_client: Client, start: StartBroker) -> None:
-    """Go: a member dies."""
+    """Go: when members die, those that stay get every message."""
     check_death(go_program(go_client), tmp_path, start)
 
 
@@ -242,5 +242,5 @@ def test_cpp(tmp_path: Path, start: StartBroker) -> None:
 
 
 def test_cpp_member_dies(tmp_path: Path, start: StartBroker) -> None:
-    """C++: a member dies."""
+    """C++: when members die, those that stay get every message."""
     check_death(CPP, tmp_path, start)

@@ -31,7 +31,7 @@ TOPIC = "KillTopic"
 
 @attrs.define
 class Ledger:
-    """What the producer knows."""
+    """What the producer has sent, and what of it was acknowledged."""
 
     acknowledged: dict[str, int] = attrs.Factory(dict[str, int])
     """Body to the moment asked for."""

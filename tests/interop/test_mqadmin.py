@@ -239,5 +239,5 @@ def test_cleaning(stage: Stage, command: str) -> None:
     ],
 )
 def test_what_is_refused(stage: Stage, command: str, reason: str) -> None:
-    """The tool shows why."""
+    """The tool shows the reason for which a request is refused."""
     assert f"REQUEST_CODE: {reason}" in stage.ask(command)

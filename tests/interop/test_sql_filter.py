@@ -47,7 +47,7 @@ def oracle(java_client: Callable[..., list[str]]) -> Iterator[Oracle]:
 
 
 def ours(expression: str, message: dict[str, str]) -> str:
-    """What this broker says."""
+    """What this broker says of an expression: MATCH, NO or REFUSED."""
     try:
         compiled = compile_sql(expression)
     except SqlError:

@@ -47,7 +47,7 @@ def wait_known(admin: Talking, topic: str = "") -> None:
 
 
 def make_topic(admin: Talking, topic: str) -> None:
-    """On both brokers."""
+    """Make a topic with four queues on each broker."""
     made = admin.ask(f"updateTopic -c DefaultCluster -t {topic} -r 4 -w 4")
 
     assert made.count("success") == len(NAMES)

@@ -32,7 +32,7 @@ class Acts:
 
     @property
     def letters(self) -> list[Letter]:
-        """All messages so far."""
+        """All messages of the store so far, whatever became of them."""
         return self._stage.letters
 
     def last_ms(self) -> int:
@@ -50,7 +50,7 @@ class Acts:
             letter.doubt_behind(end)
 
     async def some(self, service: TimerMessageStore) -> None:
-        """One life's acts."""
+        """Do two to twelve acts, with pauses; fewer when the life ends."""
         self._pounce.ends_life = False
         if self._draw.random() < 0.3:
             await self._pounce.at_start(service)
@@ -159,7 +159,7 @@ class Acts:
             letter.note(Kind.DROPPED, released.end)
 
     def _in_quarantine(self, service: TimerMessageStore) -> list[tuple[Letter, int]]:
-        """Messages with their entries."""
+        """Messages that are in quarantine, each with the position of its record in the log."""
         entries = {one.origin_py for one, _ in service.quarantine.entries()}
         at = {record.position: record.name for record in self._stage.read_log().records}
         named = {at[origin_py]: origin_py for origin_py in entries if origin_py in at}

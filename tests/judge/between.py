@@ -33,7 +33,7 @@ SECTOR_SIZE = 512
 
 
 class Place(Protocol):
-    """Where it happens."""
+    """The history in which the store lives: draws, and is told what happens."""
 
     @property
     def draw(self) -> Random: ...

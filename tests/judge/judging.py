@@ -19,7 +19,7 @@ SETTLE_MS = 400
 
 @attrs.frozen(kw_only=True, eq=False)
 class Judging:
-    """Judges one store."""
+    """Judges the messages of one store by what its log says."""
 
     letters: Sequence[Letter]
     """All messages so far."""

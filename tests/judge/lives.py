@@ -87,7 +87,7 @@ class Lives:
 
     @property
     def draw(self) -> Random:
-        """What decides."""
+        """The random numbers that decide all that happens."""
         return self._draw
 
     @property
@@ -102,7 +102,7 @@ class Lives:
 
     @property
     def clock(self) -> WallClock:
-        """The wall clock."""
+        """The wall clock of all processes, which may be set."""
         return self._clock
 
     def owe(self, end: int) -> None:
@@ -122,7 +122,7 @@ class Lives:
         self.coverage[what] += count
 
     def breach(self, text: str) -> None:
-        """A rule is broken."""
+        """Note that a rule is broken, and go on."""
         self.breaches.append(text)
         self.tell(f"BREACH: {text}")
 
@@ -148,7 +148,7 @@ class Lives:
     # -- living -------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Live all lives."""
+        """Live one life after the other; an error that escapes is a breach."""
         self.tell(self._setting.in_words())
         try:
             for number in range(self._draw.randint(1, 4)):

@@ -25,7 +25,7 @@ PLENTY = 1 << 50
 
 @attrs.frozen
 class Written:
-    """When something was written."""
+    """When something was written, by trio's clock and the wall clock."""
 
     time: float
     """By trio's clock, which is never set."""
@@ -94,7 +94,7 @@ class MortalDisk(ProcessDisk):
         self.crash_at(operation, place, lambda: None)
 
     def die(self) -> None:
-        """The process has ended."""
+        """End the process; the first time, ``on_death`` is called."""
         if not self.is_dead:
             super().die()
             self.on_death()
@@ -115,7 +115,7 @@ class MortalDisk(ProcessDisk):
         self.was_full = True
 
     def empty(self) -> None:
-        """Give it room."""
+        """Give the disk plenty of room again."""
         self._memory.total = PLENTY
 
     def begin(self) -> Place | None:
@@ -160,7 +160,7 @@ class Steps(trio.abc.Instrument):
         self.disk: MortalDisk | None = None
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        """One step more."""
+        """Count a step of any task; at the last one the process ends."""
         del task
         if self.left is not None and self.disk is not None:
             self.left -= 1
@@ -183,11 +183,11 @@ class MortalFile(ProcessFile):
             super().write(offset, data)
 
     def allocate(self, size: int) -> None:
-        """Reserve blocks."""
+        """Reserve blocks; what a full disk refuses is counted."""
         with self._mortal.counting():
             super().allocate(size)
 
     def truncate(self, size: int) -> None:
-        """Set the length."""
+        """Set the length; what a full disk refuses is counted."""
         with self._mortal.counting():
             super().truncate(size)

@@ -45,7 +45,7 @@ class Note:
 
 @attrs.define(eq=False)
 class Letter:
-    """One message."""
+    """A message: what was asked for, and what the store acknowledged."""
 
     name: str
     """No other message has it."""

@@ -32,7 +32,7 @@ HOLES = "rmq_sys_hole"
 
 @attrs.frozen(eq=False)
 class LogRecord:
-    """One whole record."""
+    """One whole record of the log, as it was read."""
 
     position: int
     size: int
@@ -48,7 +48,7 @@ class LogRecord:
 
     @property
     def end(self) -> int:
-        """Position behind it."""
+        """Position in the log behind the record."""
         return self.position + self.size
 
     @property

@@ -85,7 +85,7 @@ def test_the_lives_meet_what_they_are_for() -> None:
 
 @pytest.mark.parametrize("seed", [3, 11])
 def test_a_seed_has_one_history(seed: int) -> None:
-    """Byte for byte."""
+    """Two runs of a seed have the same history, byte for byte."""
     assert lead(seed) == lead(seed)
 
 

@@ -57,7 +57,7 @@ class Judged:
 
 @attrs.frozen(kw_only=True)
 class PlantedBug:
-    """One bug."""
+    """A bug: which lines it changes, and what has to find it."""
 
     name: str
     breaks: str
@@ -101,7 +101,7 @@ class PlantedBug:
 
 
 def planted_bugs(path: Path = LIST_PATH) -> tuple[PlantedBug, ...]:
-    """The list."""
+    """The bugs that a list in TOML names, in its order."""
     converter = cattrs.Converter(forbid_extra_keys=True)
     data = tomllib.loads(path.read_text())
     return converter.structure(data["bug"], tuple[PlantedBug, ...])

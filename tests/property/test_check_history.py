@@ -71,7 +71,7 @@ def judge(events: list[Event]) -> Report:
 
 
 def rules_of(events: list[Event]) -> set[Rule]:
-    """What is broken."""
+    """The rules that a history breaks, each once."""
     return {one.rule for one in judge(events).broken}
 
 
@@ -189,7 +189,7 @@ def test_a_message_of_nobody(events: list[Event], data: st.DataObject) -> None:
 @few
 @given(histories, st.data())
 def test_a_message_elsewhere(events: list[Event], data: st.DataObject) -> None:
-    """Another topic is found."""
+    """A message that appears on another topic is found."""
     one = pick(events, Deliver, data)
 
     assert Rule.PLACE in rules_of(changed(events, one, msgspec.structs.replace(one, topic="Other")))
@@ -243,7 +243,7 @@ def test_two_places_exchanged(count: int, data: st.DataObject) -> None:
 @few
 @given(histories, st.data())
 def test_an_offset_skipped(events: list[Event], data: st.DataObject) -> None:
-    """A gap is found."""
+    """A gap in the offsets of a queue is found."""
     last = max(
         (event for event in events if isinstance(event, Deliver)),
         key=lambda one: one.offset,

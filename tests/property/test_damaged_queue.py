@@ -41,7 +41,7 @@ class Damage:
     noise: bytes
 
     def apply(self, files: dict[str, bytes], count: int) -> None:
-        """Damage the files."""
+        """Damage the files of a queue of ``count`` units, in place."""
         unit = self.at % count
         path, at = place(unit)
         data = bytearray(files[path])
@@ -99,7 +99,7 @@ def shown(store: MessageStore) -> dict[tuple[str, int], tuple[bytes, int]]:
 
 
 def opened(disk: MemoryDisk, clock: ManualClock) -> MessageStore:
-    """The store."""
+    """The store on this disk, opened anew."""
     return open_store(disk, clock, OPTIONS)
 
 

@@ -49,7 +49,7 @@ class Add:
 
 @attrs.frozen
 class Flush:
-    """Everything becomes durable."""
+    """A step: everything that was added becomes durable."""
 
 
 @attrs.frozen
@@ -132,7 +132,7 @@ class IndexModel:
         self.disk.total = DISK_SIZE
 
     def flush(self) -> None:
-        """Make everything durable."""
+        """Make everything that was added durable, and note how far it reaches."""
         assert trio.run(self.index.flush)
         self.flushed_py = self.index.covered_to
 
@@ -162,7 +162,7 @@ class IndexModel:
         self.index.delete_before(self.log_min_py)
 
     def take(self, step: Add | Flush | Crash | Delete) -> None:
-        """Do one step."""
+        """Do one step to the index and to the model."""
         match step:
             case Add():
                 self.add(step)

@@ -71,7 +71,7 @@ def test_a_block_gives_the_keys_of_its_whole_records(
 
 @given(st.lists(messages.filter(lambda one: one.sys_flag != 12), max_size=4))
 def test_what_was_just_written_gives_the_keys_that_reading_it_gives(sent: list[Message]) -> None:
-    """Whatever the properties hold."""
+    """Both ways give the same keys, whatever the properties hold."""
     expected = KeyColumns()
     for position, one in enumerate(sent):
         record = encode_record(one, queue_offset=0, phy_offset=0, store_ms=7, store_host=bytes(8))
@@ -133,6 +133,6 @@ def test_keys_as_columns_are_hashed_like_texts(topic: str, texts: list[bytes]) -
 
 
 def rows_of(keys: KeyHashes) -> list[tuple[int, int, int]]:
-    """Keys row by row."""
+    """Keys row by row: hash, position in the log, time of storing."""
     columns = (keys.hashes.tolist(), keys.offsets_py.tolist(), keys.stores_ms.tolist())
     return list(zip(*columns, strict=True))

@@ -66,7 +66,7 @@ def run(disk: Disk, root: str, step: Step) -> str:
 
 
 def contents(disk: Disk, root: str) -> dict[str, bytes]:
-    """All files."""
+    """The content of every file of a directory, by name."""
     found: dict[str, bytes] = {}
     for name in disk.list_dir(root):
         file = disk.open(f"{root}/{name}")

@@ -80,7 +80,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @initialize(flush_disk_type=st.sampled_from(FlushDiskType))
     def begin(self, flush_disk_type: FlushDiskType) -> None:
-        """A new store."""
+        """Open a new store of tiny files, which flushes in this way."""
         self.options = StoreOptions(
             mapped_file_size_commit_log=1024,
             mapped_file_size_consume_queue=100,

@@ -43,7 +43,7 @@ class Routes(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        """Nobody is there."""
+        """Begin with an empty table at time 0."""
         self.time = 0.0
         self.table = RouteTable(
             current_time=lambda: self.time,
@@ -93,7 +93,7 @@ class Routes(RuleBasedStateMachine):
 
     @rule(owner=OWNERS)
     def close(self, owner: str) -> None:
-        """A connection ends."""
+        """A connection ends: all that registered by it is gone."""
         self.table.drop(owner)
         self._forget([key for key, one in self.known.items() if one.owner == owner])
 
@@ -147,7 +147,7 @@ class Routes(RuleBasedStateMachine):
     @invariant()
     @precondition(lambda self: hasattr(self, "known"))
     def routes_are_those_of_the_model(self) -> None:
-        """Queues, brokers, addresses."""
+        """Queues, permissions, brokers and addresses are the same in both."""
         assert {
             (topic, row.broker_name): (row.read_queue_nums, row.perm)
             for topic in self.table.topics()

@@ -59,7 +59,7 @@ def put_all(store: MessageStore, what: Records) -> MessageStore:
 
 
 def scrubbed(*parts: ScrubPart) -> ScrubStatistics:
-    """One pass."""
+    """What one whole pass over the parts counted."""
     scrub = Scrub(parts, ScrubNote())
     scrub.begin(START_MS)
     while scrub.is_under_way:

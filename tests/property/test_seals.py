@@ -90,7 +90,7 @@ class Log:
         self.flush()
 
     def kill(self) -> None:
-        """The page cache stays."""
+        """Kill the process and open the log; the page cache stays."""
         self.disk.process_kill()
         self._open(self.written)
 
@@ -110,7 +110,7 @@ class Log:
         self.flush()
 
     def damaged(self) -> list[int]:
-        """What the seals say."""
+        """Positions at which the seals find damage that they cannot put right."""
         return self.queue.mend(0, len(self.written))
 
 

@@ -71,7 +71,7 @@ class Rows:
 
     @property
     def all(self) -> list[int]:
-        """Every number."""
+        """The numbers of all rows, part after part."""
         return [row for part in self.parts for block in part for row in block]
 
 
@@ -85,7 +85,7 @@ class Desk:
     recording: Recording | None
 
     async def open(self) -> BulkJob:
-        """Open the job."""
+        """Open the job; the driver is told its moment."""
         job = await self.jobs.open(JOB)
         self._note(Told(job.job_ms))
         return job
@@ -108,7 +108,7 @@ class Desk:
         return parts
 
     async def hand_over(self, parts: list[tuple[str, int]]) -> None:
-        """Decide the job."""
+        """Decide the job by these parts and their numbers of rows."""
         wanted = HandOver(parts=tuple(parts))
         job = self.jobs.get(JOB)
         await self.jobs.hand_over(job, wanted, born_host=HOST, may_send=lambda _: True)

@@ -49,14 +49,14 @@ TORN_BOUNDS_MAX = 8
 
 @attrs.frozen(eq=False)
 class Content:
-    """What a file holds."""
+    """The bytes of a file, and how long the file is."""
 
     data: bytes = b""
     """May reach beyond the length: written, but the length was lost."""
     size: int = 0
 
     def after(self, changes: Sequence[Written | Resized]) -> Content:
-        """With some changes more."""
+        """The content with some changes more, in this order."""
         data, size = bytearray(self.data), self.size
         for one in changes:
             if isinstance(one, Resized):
@@ -68,7 +68,7 @@ class Content:
         return Content(bytes(data), size)
 
     def bytes(self) -> bytes:
-        """As it is read."""
+        """What a reader gets: the file up to its length, zero where nothing was written."""
         return self.data[: self.size].ljust(self.size, b"\0")
 
 

@@ -89,7 +89,7 @@ class Scene:
         await self._acknowledge(asked, results[-1].result.end)
 
     async def cancel(self, number: int) -> None:
-        """Take one back."""
+        """Cancel a message that waits, and wait until that is acknowledged."""
         asked = Asked(number, None)
         self.recording.note(asked)
         result = self.service.cancellation.cancel(Wanted(TOPIC, str(number)))
@@ -97,7 +97,7 @@ class Scene:
         await self._acknowledge([asked], result.end)
 
     async def move(self, number: int, ahead_ms: int) -> None:
-        """Give one another moment."""
+        """Move a message to a moment ahead, and wait until that is acknowledged."""
         asked = Asked(number, self.clock.now_ms() + ahead_ms)
         self.recording.note(asked)
         assert asked.at_ms is not None
@@ -192,7 +192,7 @@ class Outcome:
 
     @classmethod
     def of(cls, service: TimerMessageStore) -> Outcome:
-        """Read everything."""
+        """Read the whole log and its queues: what arrived, and what is wrong."""
         store = service.store
         arrived: list[tuple[int, int]] = []
         faults: list[str] = []

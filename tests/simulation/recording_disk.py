@@ -20,7 +20,7 @@ DIRECTORY = -1
 
 @attrs.frozen(eq=False)
 class Written:
-    """Bytes of a file."""
+    """Bytes were written at an offset of a file."""
 
     inode: int
     offset: int
@@ -51,7 +51,7 @@ class SyncBegun:
 
 @attrs.frozen(eq=False)
 class Synced:
-    """A sync is done."""
+    """A sync that had begun is done: what was written before it is durable."""
 
     begun: SyncBegun
 
@@ -84,7 +84,7 @@ class Recording:
     """Of each event, epoch milliseconds."""
 
     def add(self, event: Event) -> None:
-        """Write an event down."""
+        """Write an event of the disk down, with its time."""
         self.events.append(event)
         self.times.append(self.now_ms())
 
@@ -103,11 +103,11 @@ class RecordingFile:
         self._recording = recording
 
     def size(self) -> int:
-        """Length in bytes."""
+        """Length of the file in bytes."""
         return self.inner.size()
 
     def read(self, offset: int, size: int) -> bytes:
-        """Bytes."""
+        """Bytes from an offset on, as the disk below gives them."""
         return self.inner.read(offset, size)
 
     def next_data(self, offset: int) -> int:
@@ -123,27 +123,27 @@ class RecordingFile:
             self._recording.add(Written(self.inode, offset, bytes(data)))
 
     def allocate(self, size: int) -> None:
-        """A new length, perhaps."""
+        """Reserve blocks; a new length is written down."""
         before = self.inner.size()
         self.inner.allocate(size)
         self._note_size(before)
 
     def truncate(self, size: int) -> None:
-        """A new length, perhaps."""
+        """Set the length; a new one is written down."""
         before = self.inner.size()
         self.inner.truncate(size)
         self._note_size(before)
 
     def map(self) -> mmap.mmap:
-        """The view."""
+        """The mapping of the file below; changes through it are not written down."""
         return self.inner.map()
 
     def will_need(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """A hint."""
+        """Hand the hint to the file below."""
         self.inner.will_need(ranges)
 
     def close(self) -> None:
-        """Close."""
+        """Close the file below; that is no event."""
         self.inner.close()
 
     def _note_size(self, before: int) -> None:
@@ -162,7 +162,7 @@ class RecordingDisk:
         self._inode_count = 0
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> RecordingFile:
-        """Open or create."""
+        """Open a file; a name that is new is written down."""
         is_new = create and not self.inner.exists(path)
         file = self.inner.open(path, create=create, read_only=read_only)
         if is_new:
@@ -171,7 +171,7 @@ class RecordingDisk:
         return RecordingFile(self.recording, file, self._inodes[path])
 
     def exists(self, path: str) -> bool:
-        """Whether something is there."""
+        """Whether the disk below has something there."""
         return self.inner.exists(path)
 
     def is_dir(self, path: str) -> bool:
@@ -179,7 +179,7 @@ class RecordingDisk:
         return self.inner.is_dir(path)
 
     def list_dir(self, path: str) -> list[str]:
-        """Names."""
+        """Names in a directory, as the disk below gives them."""
         return self.inner.list_dir(path)
 
     def make_dirs(self, path: str) -> list[str]:
@@ -191,28 +191,28 @@ class RecordingDisk:
         return parents
 
     def rename(self, source: str, target: str) -> None:
-        """Two names change."""
+        """Rename a file; that both names change in one step is written down."""
         self.inner.rename(source, target)
         self._name({source: None, target: self._inodes[source]})
 
     def remove(self, path: str) -> None:
-        """A name goes."""
+        """Remove a file; that its name goes is written down."""
         if self.inner.exists(path):
             self.inner.remove(path)
             self._name({path: None})
 
     def remove_dir(self, path: str) -> None:
-        """A name goes."""
+        """Remove a directory; that its name goes is written down."""
         if self.inner.is_dir(path):
             self.inner.remove_dir(path)
             self._name({path: None})
 
     def modified_ms(self, path: str) -> int:
-        """Modification time."""
+        """When a file was changed last, in milliseconds since the epoch."""
         return self.inner.modified_ms(path)
 
     def usage(self, path: str) -> DiskUsage:
-        """Space."""
+        """Room on the disk below, as it tells."""
         return self.inner.usage(path)
 
     def boot_id(self, path: str) -> str:
@@ -225,24 +225,24 @@ class RecordingDisk:
         return self.inner.lock(path)
 
     async def sync(self, *files: File) -> None:
-        """Begun, and done."""
+        """Sync files; the begin and the end are written down."""
         inner, begun = self._begin(files)
         await self.inner.sync(*inner)
         self._end(begun)
 
     async def sync_dir(self, path: str) -> None:
-        """Names are durable."""
+        """Sync a directory; that its names are durable is written down."""
         await self.inner.sync_dir(path)
         self.recording.add(DirSynced(path))
 
     def sync_now(self, *files: File) -> None:
-        """Begun, and done."""
+        """Sync files at once; the begin and the end are written down."""
         inner, begun = self._begin(files)
         self.inner.sync_now(*inner)
         self._end(begun)
 
     def sync_dir_now(self, path: str) -> None:
-        """Names are durable."""
+        """Sync a directory at once; that its names are durable is written down."""
         self.inner.sync_dir_now(path)
         self.recording.add(DirSynced(path))
 

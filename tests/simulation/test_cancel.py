@@ -35,12 +35,12 @@ def sent(service: TimerMessageStore, body: str, deliver_ms: int) -> None:
 
 
 def cancel(service: TimerMessageStore, key: str) -> Verdict:
-    """By unique key."""
+    """Cancel the message with a unique key; the verdict on it."""
     return service.cancellation.cancel(Wanted("T", key)).verdict
 
 
 def bodies(service: TimerMessageStore) -> list[str]:
-    """What has arrived."""
+    """Bodies of what has arrived, in order."""
     return [one.body for one in arrivals(service.store)]
 
 
@@ -235,7 +235,7 @@ async def test_a_move_survives_the_process(
 
 
 def moved(service: TimerMessageStore, key: str, deliver_ms: int) -> CancelResult:
-    """By unique key."""
+    """Move the message with a unique key to another moment."""
     return service.cancellation.reschedule(Wanted("T", key), deliver_ms)
 
 

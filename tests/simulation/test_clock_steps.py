@@ -57,7 +57,7 @@ class Life:
         return arrivals(self.service.store)
 
     def bodies(self) -> list[str]:
-        """The same, by name."""
+        """Bodies of what has arrived, in order."""
         return [one.body for one in self.found()]
 
 
@@ -85,7 +85,7 @@ def put(life: Life, moments: dict[str, int]) -> None:
 
 
 def new_disk(wall: VirtualClock) -> MemoryDisk:
-    """An empty disk."""
+    """An empty disk whose files have the times of the wall clock."""
     return MemoryDisk(now_ms=wall.now_ms)
 
 
@@ -424,7 +424,7 @@ class StoppableClock(VirtualClock):
     """How often it was read."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """Milliseconds since the epoch, or where the clock stands; looks are counted."""
         self.looks += 1
         return super().now_ms() if self.stands_at is None else self.stands_at
 

@@ -53,7 +53,7 @@ class Rig:
 
     @classmethod
     def new(cls) -> Rig:
-        """An empty one."""
+        """A rig with an empty disk and a new clock."""
         clock = VirtualClock()
         return cls(MemoryDisk(now_ms=clock.now_ms), clock)
 
@@ -112,7 +112,7 @@ def deletes(service: TimerMessageStore) -> list[tuple[int, int]]:
 
 
 def cancel(service: TimerMessageStore, name: str) -> None:
-    """Take a message back."""
+    """Cancel a message by its unique key, with padding before and behind the record."""
     pad(service)
     assert service.cancellation.cancel(Wanted("T", name)).verdict is Verdict.CANCELLED
     pad(service)

@@ -25,7 +25,7 @@ ENOSPC = 28
 
 
 def put(service: TimerMessageStore, number: int, at_ms: int) -> PutResult:
-    """Send one message."""
+    """Send the message of a number for a moment; how it was put."""
     return service.put([message(number, at_ms)])[0].result
 
 

@@ -36,14 +36,14 @@ def sent(service: TimerMessageStore, deliver_ms: int, *, body: str = "a", more: 
 
 
 def moved(service: TimerMessageStore, wanted: Wanted, deliver_ms: int) -> CancelResult:
-    """Moved for certain."""
+    """Move a message; the verdict has to be that it is moved."""
     result = service.cancellation.reschedule(wanted, deliver_ms)
     assert (result.verdict, result.deliver_ms) == (Verdict.CANCELLED, deliver_ms)
     return result
 
 
 def bodies(service: TimerMessageStore) -> list[str]:
-    """What has arrived."""
+    """Bodies of what has arrived, in order."""
     return [one.body for one in arrivals(service.store)]
 
 

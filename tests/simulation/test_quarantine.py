@@ -65,7 +65,7 @@ def put_poison(service: TimerMessageStore, *messages: Message) -> None:
 
 
 def entries(service: TimerMessageStore) -> list[Entry]:
-    """What is in quarantine."""
+    """The entries of the quarantine, in the order of the log."""
     return [entry for entry, _ in service.quarantine.entries()]
 
 
@@ -76,7 +76,7 @@ def only_entry(service: TimerMessageStore) -> Entry:
 
 
 def bodies(service: TimerMessageStore, topic: str = "T") -> list[str]:
-    """What has arrived."""
+    """Bodies of what has arrived on a topic, in order."""
     return [one.body for one in arrivals(service.store, topic)]
 
 

@@ -139,7 +139,7 @@ async def clean(disk: MemoryDisk, store: MessageStore) -> int:
 
 
 def bodies(store: MessageStore) -> list[str]:
-    """What has arrived."""
+    """Bodies of what has arrived, in order."""
     return [one.body for one in arrivals(store)]
 
 

@@ -29,7 +29,7 @@ DAY_MS = 86_400_000
 
 
 def new_disk(clock: VirtualClock) -> MemoryDisk:
-    """An empty disk."""
+    """An empty disk whose files have the times of the clock."""
     return MemoryDisk(now_ms=clock.now_ms)
 
 

@@ -115,7 +115,7 @@ def fault(notes: set[object], found: Found) -> str | None:
 
 @pytest.mark.slow
 def test_a_deletion_is_whole_in_every_crash_state() -> None:
-    """Asked, acknowledged, begun anew."""
+    """A deletion that was acknowledged stays, and what was sent after it is whole."""
     clock = trio.testing.MockClock(autojump_threshold=0)
     recording = trio.run(record, clock=clock)
     states = {state.digest(): state for state in CrashStates(recording.events, only_max=1)}

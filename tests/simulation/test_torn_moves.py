@@ -73,7 +73,7 @@ async def moved(padding: int, body_size: int) -> Moved:
 
 
 def subsets(sectors: Sequence[int]) -> Iterator[list[int]]:
-    """All of them."""
+    """Every subset of the sectors, the empty one first."""
     for bits in range(1 << len(sectors)):
         yield [at for number, at in enumerate(sectors) if bits >> number & 1]
 

@@ -65,7 +65,7 @@ OUTAGE_MAX_MS = 4_000
 
 
 class Ending(enum.Enum):
-    """How a life ends."""
+    """How a life ends: a stop in order, a kill or a power cut."""
 
     CLOSE = "close"
     KILL = "kill"
@@ -88,14 +88,14 @@ class SendBeside:
 
 @attrs.frozen
 class Cancel:
-    """Recall one that waits."""
+    """Cancel one of the messages that wait."""
 
     pick: int
 
 
 @attrs.frozen
 class Sleep:
-    """Let time pass."""
+    """Let so many milliseconds pass."""
 
     ms: int
 
@@ -120,7 +120,7 @@ Step = Send | SendBeside | Cancel | Sleep | SleepUntil | SetBack
 
 @attrs.frozen(kw_only=True)
 class Life:
-    """What one process does."""
+    """What one process does, and how it ends."""
 
     steps: tuple[Step, ...]
     ending: Ending
@@ -136,7 +136,7 @@ class Life:
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """Several lives."""
+    """Several lives of a store, with the settings of all."""
 
     lives: tuple[Life, ...]
     flush_disk_type: FlushDiskType = FlushDiskType.SYNC_FLUSH
@@ -173,12 +173,12 @@ class DueHeap:
         self._heap: list[tuple[int, int]] = []
 
     def send(self, number: int, sent: Sent) -> None:
-        """A message was acknowledged."""
+        """Take a message that was acknowledged: it waits from now on."""
         self.sent[number] = sent
         heapq.heappush(self._heap, (sent.deliver_ms, number))
 
     def pass_to(self, now_ms: int) -> None:
-        """Deliver what is due."""
+        """Deliver what is due at a moment, unless it was cancelled."""
         while self._heap and self._heap[0][0] <= now_ms:
             _, number = heapq.heappop(self._heap)
             if number not in self.cancelled:

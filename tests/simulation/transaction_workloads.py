@@ -75,7 +75,7 @@ class Desk:
     halves: dict[int, HalfMessage]
 
     async def open(self, *numbers: int) -> None:
-        """Send half messages together."""
+        """Send half messages together, and wait until they are durable."""
         halves = [half(number) for number in numbers]
         results = self.transactions.put_halves(halves, [""] * len(halves))
         await self._durable(max(one.result.end for one in results))

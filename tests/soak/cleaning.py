@@ -65,7 +65,7 @@ class Ageing:
     read_to: Callable[[], int]
 
     async def run(self) -> None:
-        """For ever."""
+        """Make segments old twice a second, until it is cancelled."""
         while True:
             await trio.sleep(_PAUSE_SECONDS)
             self.age()

@@ -43,7 +43,7 @@ class Load:
         self._consumer.set_namesrv_addr(namesrv)
 
     def run(self) -> None:
-        """Send for ever."""
+        """Send and receive for as long as the process lives."""
         self._producer.start()
         self._consumer.subscribe(self._topic, self._received)
         self._consumer.start()

@@ -59,7 +59,7 @@ class Target:
     key: str
 
     def name(self, draw: random.Random) -> Name:
-        """One of its names."""
+        """A name of the message, drawn: its key, its id or its handle."""
         names: list[Name] = [{"key": self.key}]
         if self.receipt is not None:
             names.append({"message_id": self.receipt.message_id})
@@ -90,7 +90,7 @@ class Load:
         return HistoryWriter(self.directory / f"{who}.jsonl", who=who)
 
     async def produce(self, who: str, draw: random.Random) -> None:
-        """Send batches for ever."""
+        """Send batches until it is cancelled; the history tells of each."""
         with self.history(who) as history:
             async with self._producer(history) as producer:
                 while True:
@@ -114,7 +114,7 @@ class Load:
                         await self._ask(producer, draw)
 
     async def consume(self, who: str, group: str) -> None:
-        """Receive everything for ever."""
+        """Receive all topics until it is cancelled, and commit each message."""
         with self.history(who) as history:
             async with Consumer(
                 self.namesrv,

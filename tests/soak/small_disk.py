@@ -20,7 +20,7 @@ _FILLER = "filler"
 
 @attrs.frozen
 class SmallDisk:
-    """A mounted one."""
+    """A small disk that is mounted at a directory."""
 
     root: Path
 
@@ -40,7 +40,7 @@ class SmallDisk:
                     piece //= 2
 
     def free(self) -> None:
-        """Give them back."""
+        """Give back the blocks that ``fill`` has taken."""
         (self.root / _FILLER).unlink(missing_ok=True)
 
 

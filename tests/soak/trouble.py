@@ -84,7 +84,7 @@ class Trouble:
 
     @property
     def namesrv(self) -> str:
-        """The broker's name server."""
+        """The address of the broker's name server: ``host:port``."""
         return self._ports["namesrv"]
 
     async def start(self) -> None:

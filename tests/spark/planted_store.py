@@ -52,7 +52,7 @@ class Plant:
         file.close()
 
     def read(self, path: str, offset: int, size: int) -> bytes:
-        """Bytes of a file."""
+        """Bytes of a file of the store, from an offset on."""
         return self.disk.open(f"{ROOT}/{path}").read(offset, size)
 
     def set_head(self, phy_offset: int, field: str, data: bytes) -> None:

@@ -51,7 +51,7 @@ def rows_of(directory: Path) -> list[dict[str, Any]]:
 
 
 def table_rows(spark: SparkSession, root: str) -> list[dict[str, Any]]:
-    """What `timermq.delivered` has now."""
+    """The rows of ``timermq.delivered``, in the order of the log."""
     found = read_table(spark, "timermq.delivered", root).orderBy("phy_offset").collect()
     return [row.asDict() for row in found]
 

@@ -31,7 +31,7 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_tables(spark: SparkSession, store: str) -> None:
-    """No rows in any."""
+    """No table has a row."""
     frames = [
         read_table(spark, source.name(), store).selectExpr(f"'{source.name()}' AS name", "count(*)")
         for source in SOURCES

@@ -58,11 +58,11 @@ class Tables:
         self.units.append((NINE_MS, ORDERS, slot_ms, moment, is_first, roll, delete))
 
     def fired(self, moment: int, late_ms: int, topic: str = "orders", *, count: int = 1) -> None:
-        """Deliveries."""
+        """Messages of a topic were delivered, ``late_ms`` after their moment."""
         self.delivered += [(topic, moment + late_ms, moment, late_ms)] * count
 
     def report(self, begin_ms: int = NINE_MS, drain_rate: float | None = None) -> Report:
-        """The report."""
+        """The report on the rows so far, from a moment on."""
         return report_on(
             self._frame(self.pending, PENDING),
             self._frame(self.units, UNITS),
@@ -74,7 +74,7 @@ class Tables:
         )
 
     def summary(self, begin_ms: int = NINE_MS, drain_rate: float | None = None) -> Summary:
-        """Its summary."""
+        """The summary of the report on the rows so far."""
         found = self.report(begin_ms, drain_rate)
         short = summary(found, store="/store", begin_ms=begin_ms)
         found.release()
@@ -87,7 +87,7 @@ class Tables:
 
 @pytest.fixture
 def tables(spark: SparkSession) -> Tables:
-    """Empty tables."""
+    """Tables that have no rows yet."""
     return Tables(spark)
 
 

@@ -27,7 +27,7 @@ def waiting_rows(broker: Broker, topic: str) -> list[dict[str, object]]:
 
 
 def waiting_keys(broker: Broker, topic: str) -> Counter[str]:
-    """Their keys."""
+    """The keys of the messages that wait on a topic, counted."""
     return Counter(str(row["keys"]) for row in waiting_rows(broker, topic))
 
 

@@ -28,7 +28,7 @@ def name(path: Path) -> str:
 
 
 def quoted(text: str) -> list[str]:
-    """What stands between backticks."""
+    """The pieces of a text that stand between backticks."""
     return re.findall(r"`([^`]+)`", text)
 
 
@@ -41,7 +41,7 @@ def rows_below(page: Path, head: str) -> list[list[str]]:
 
 
 def decisions() -> list[str]:
-    """Files of the decisions."""
+    """Names of the files of the decisions, sorted."""
     return sorted(path.name for path in DECISIONS.glob("*.md") if path.name != "README.md")
 
 
@@ -104,7 +104,7 @@ def test_decisions_say_where_they_are(page: str) -> None:
 
 
 def test_the_index_has_every_decision() -> None:
-    """And nothing else."""
+    """The index lists the decisions there are, each once."""
     text = (DECISIONS / "README.md").read_text()
 
     assert decisions() == sorted(re.findall(r"\]\(([a-z-]+\.md)\)", text))

@@ -277,7 +277,7 @@ def test_only_the_command_line_reads_its_surroundings() -> None:
 
 
 def test_pyspark_stays_in_its_package() -> None:
-    """Only ``pipeline/timermq/pipeline/spark`` imports pyspark."""
+    """No module outside ``pipeline/timermq/pipeline/spark`` imports pyspark."""
     wrong = [
         f"{name(path)}: {module}"
         for path in sources()

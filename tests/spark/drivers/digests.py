@@ -95,7 +95,7 @@ def _digests(frames: Mapping[str, DataFrame]) -> dict[str, list[int | str]]:
 
 
 def main() -> None:
-    """Print the digests."""
+    """Print the digests of a store as one line of JSON."""
     master, store, directory, broker, now_ms = sys.argv[1:]
     spark = spark_session(master=master, settings=SETTINGS)
     register(spark)

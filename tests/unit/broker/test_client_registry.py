@@ -1,4 +1,4 @@
-"""Tests of the registrations."""
+"""Tests of registrations: members of groups, their subscriptions, and who is told of changes."""
 
 import itertools
 from collections.abc import Callable

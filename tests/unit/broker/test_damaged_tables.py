@@ -48,7 +48,7 @@ class Kept:
 
     @property
     def text(self) -> str:
-        """What the table holds."""
+        """The text of what the table holds in memory."""
         return fastjson(self.table.to_json())
 
 

@@ -22,7 +22,7 @@ def make_store(disk: MemoryDisk | None = None) -> MessageStore:
 
 
 def put(store: MessageStore, peer: RecordingSession, opaque: int) -> UnflushedAnswer:
-    """A stored message's answer."""
+    """The answer to a send that is stored, but not yet on the disk."""
     (result,) = store.put([Message("T", 0, b"x")])
     return UnflushedAnswer(
         peer.session, Command(10, opaque=opaque).answer(ResponseCode.SUCCESS), result.end

@@ -1,4 +1,4 @@
-"""Tests of pools."""
+"""Tests of pools: owners take from one limit, and nobody gets more than is left."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Tests of sessions."""
+"""Tests of sessions: the host of a client and its language."""
 
 import pytest
 

@@ -41,7 +41,7 @@ def scrubbed(disk: MemoryDisk, saver: ConfigSaver | None = None) -> ScrubStatist
 
 
 def bytes_of(disk: MemoryDisk, path: str) -> bytes:
-    """All of a file."""
+    """All bytes of a file on the disk."""
     file = disk.open(path)
     return file.read(0, file.size())
 

@@ -22,12 +22,12 @@ def parsed(*words: str) -> argparse.Namespace:
 
 
 def access(*words: str) -> ClientAccess:
-    """What they make."""
+    """The access that a verb makes of some words."""
     return ClientAccess.of(parsed(*words))
 
 
 def test_without_anything_nobody_signs_and_nothing_is_secret() -> None:
-    """As it always was."""
+    """Without a flag or a variable there is no account and no TLS."""
     found = access()
 
     assert (found.namesrv, found.credentials, found.tls) == ("127.0.0.1:9876", None, None)
@@ -82,7 +82,7 @@ def test_files_that_are_something_else(tmp_path: Path, text: str) -> None:
 
 
 def test_a_file_that_is_not_there() -> None:
-    """As other files."""
+    """A missing file of credentials is a FileNotFoundError, as any missing file is."""
     with pytest.raises(FileNotFoundError):
         access("--credentials", "/none")
 

@@ -100,7 +100,7 @@ class FullDisk(io.StringIO):
     is_full = True
 
     def write(self, text: str) -> int:
-        """Refuse, or take."""
+        """Write the text, unless the disk is full: then ENOSPC."""
         if self.is_full:
             raise OSError(errno.ENOSPC, "No space left on device")
         return super().write(text)

@@ -30,7 +30,7 @@ class Start:
         self._disk = FaultyDisk(MemoryDisk(), ROOT, FaultRules(rule))
 
     async def open(self) -> Broker:
-        """Try it."""
+        """Try to open the broker, and count the try."""
         self.tries += 1
         return await Broker.open(
             disk=self._disk,

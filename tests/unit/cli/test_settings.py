@@ -23,7 +23,7 @@ from timermq.cli.settings import (
 
 
 class Colour(enum.Enum):
-    """Two names."""
+    """A setting that has two names."""
 
     RED = "red"
     BLUE = "blue"
@@ -36,7 +36,7 @@ def _even(_: object, attribute: attrs.Attribute[int], value: int) -> None:
 
 @attrs.frozen(kw_only=True)
 class Wheel:
-    """One section."""
+    """One section, with settings of several types."""
 
     slots: int = attrs.field(default=4, validator=_even)
     ratio: float = attrs.field(default=0.5, validator=validators.le(1))

@@ -36,7 +36,7 @@ async def take(consumer: Consumer, count: int) -> list[ReceivedMessage]:
 
 
 def bodies(messages: list[ReceivedMessage]) -> list[bytes]:
-    """What they say."""
+    """The bodies of some messages, in their order."""
     return [one.body for one in messages]
 
 

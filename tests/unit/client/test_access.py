@@ -61,7 +61,7 @@ def secured(directory: Path) -> BrokerOptions:
 
 
 def trusting(authority: trustme.CA = AUTHORITY) -> ssl.SSLContext:
-    """What a client trusts."""
+    """The context of a client that trusts this authority."""
     context = ssl.create_default_context()
     authority.configure_trust(context)  # pyright: ignore[reportUnknownMemberType] - theirs
     return context
@@ -115,7 +115,7 @@ async def test_producer_and_consumer_come_in(tmp_path: Path) -> None:
 
 
 async def test_a_watch_comes_in(tmp_path: Path) -> None:
-    """For administrators alone."""
+    """An administrator may look on, and another account is refused."""
     async with serving(secured(tmp_path)) as (_, address):
         secure = over_tls(trio.open_tcp_stream, trusting())
         async with open_watch(address, WatchView(), credentials=ADMIN, open_stream=secure) as watch:
@@ -151,7 +151,7 @@ async def test_a_broker_that_is_another_is_not_spoken_to(tmp_path: Path) -> None
 
 
 async def test_a_broker_without_tls_is_told(tmp_path: Path) -> None:
-    """It closes the connection."""
+    """The error says that the server closed the connection."""
     async with serving(BROKER) as (_, address):
         text = await links_fail(address, trusting())
 

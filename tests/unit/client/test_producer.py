@@ -79,7 +79,7 @@ def producer_of(network: Network, *, request_timeout: float = 5.0) -> Producer:
 
 
 def messages(*bodies: bytes, topic: str = "T") -> list[OutgoingMessage]:
-    """Messages to one topic."""
+    """Messages with these bodies to one topic."""
     return [OutgoingMessage(topic=topic, body=body) for body in bodies]
 
 

@@ -101,7 +101,7 @@ RecordedBy = Callable[[dict[int, Handler]], Recorded]
 
 @pytest.fixture
 def recorded(nursery: trio.Nursery, tmp_path: Path) -> RecordedBy:
-    """Makes a recorded producer."""
+    """Makes a producer with a history, against these handlers."""
     return lambda handlers: Recorded(nursery, tmp_path / "h", handlers)
 
 

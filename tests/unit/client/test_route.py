@@ -1,4 +1,4 @@
-"""Where topics are."""
+"""Tests of routes: which name servers are asked, how long routes are kept, and the template."""
 
 from __future__ import annotations
 

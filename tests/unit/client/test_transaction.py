@@ -32,7 +32,7 @@ class Books:
     asked: list[str] = attrs.Factory(list[str])
 
     async def check(self, message: ReceivedMessage) -> Decision:
-        """Look it up."""
+        """Answer a check by what the work has left behind, else UNKNOWN."""
         await trio.lowlevel.checkpoint()
         self.asked.append(message.message_id)
         return self.decisions.get(message.message_id, Decision.UNKNOWN)
@@ -47,7 +47,7 @@ class Wire:
     streams: list[trio.abc.Stream] = attrs.Factory(list[trio.abc.Stream])
 
     async def open_stream(self, _host: str, _port: int) -> trio.abc.Stream:
-        """One more."""
+        """Open one more stream to the broker; cut, it is refused."""
         await trio.lowlevel.checkpoint()
         if self.is_cut:
             raise ConnectionRefusedError
@@ -91,7 +91,7 @@ async def test_a_block_that_is_left_commits(autojump_clock: MockClock) -> None:
 
 
 async def test_an_error_in_the_block_rolls_back(autojump_clock: MockClock) -> None:
-    """And goes on."""
+    """An error in the block rolls back, and goes on to the caller."""
     books = Books()
     async with running_broker() as running, producer_of(running, books) as producer:
         with pytest.raises(ZeroDivisionError):
@@ -179,7 +179,7 @@ async def test_a_delay_begins_with_the_commit(autojump_clock: MockClock) -> None
 
 
 async def test_arguments_that_do_not_go_together(autojump_clock: MockClock) -> None:
-    """Nothing is sent."""
+    """They are an error before anything is sent."""
     async with running_broker() as running, producer_of(running, Books()) as producer:
         with pytest.raises(ValueError, match="topic T has no queue 99"):
             async with producer.transaction("T", b"a", queue_id=99):

@@ -1,4 +1,4 @@
-"""Message ids."""
+"""Tests of message ids: all differ, whatever the clock tells."""
 
 from __future__ import annotations
 

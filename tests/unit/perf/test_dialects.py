@@ -62,7 +62,7 @@ def test_a_resp_value_is_split_off(data: bytes, value: resp.Value) -> None:
 
 @pytest.mark.parametrize("data", [data for data, _ in RESP_VALUES])
 def test_an_unfinished_resp_value_is_none_yet(data: bytes) -> None:
-    """At every cut."""
+    """Wherever a value is cut, it is not there yet."""
     assert [None] * len(data) == [resp.split_value(data[:size]) for size in range(len(data))]
 
 
@@ -102,7 +102,7 @@ def test_redis_answers_are_counted() -> None:
 
 
 def test_a_beanstalkd_job_is_put_with_whole_seconds() -> None:
-    """Milliseconds are cut off."""
+    """The milliseconds of a delay are cut off."""
     load = shot(beanstalkd.Beanstalk(), delay_ms=2_999)
 
     assert next(load.dialect.puts(load, body_start=b"due ")) == (

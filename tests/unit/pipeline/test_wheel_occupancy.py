@@ -32,7 +32,7 @@ def test_what_is_overdue_counts_in_the_first_bucket() -> None:
 
 
 def test_an_empty_wheel() -> None:
-    """Every number is 0."""
+    """Every number of an empty wheel is 0."""
     wheel = occupancy()
 
     assert (0, 0) == wheel.buckets(from_ms=0, width_ms=1_000, count=2)

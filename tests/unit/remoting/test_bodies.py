@@ -95,7 +95,7 @@ def test_tags_are_split() -> None:
 
 
 def test_check_of_a_subscription() -> None:
-    """CHECK_CLIENT_CONFIG holds one subscription."""
+    """The body of CHECK_CLIENT_CONFIG is read as one subscription."""
     body = b'{"clientId":"c","group":"g","subscriptionData":{"topic":"T","subString":"a > 1",'
     body += b'"expressionType":"SQL92"}}'
 

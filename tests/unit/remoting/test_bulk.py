@@ -141,6 +141,6 @@ def test_random_bytes_are_refused_or_read(data: bytes) -> None:
 
 @pytest.mark.parametrize("block", ["-1", "65536", "x", ""])
 def test_numbers_of_blocks(block: str) -> None:
-    """From 0, and bounded."""
+    """The number of a block is refused below 0, above 65535, and where it is no number."""
     with pytest.raises(RemoteProtocolError):
         StageBlock.of(Command(9021, ext={**STAGE.to_ext(), "block": block}))

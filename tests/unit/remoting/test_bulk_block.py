@@ -26,7 +26,7 @@ BLOCK_BYTES = bytes.fromhex(
 
 
 def block() -> BulkBlock:
-    """The same as columns."""
+    """A block with the same rows as columns."""
     return BulkBlock.of(
         "T",
         BulkColumn.of([b"hi", b""]),

@@ -60,7 +60,7 @@ def test_booleans(value: str, expected: bool) -> None:
 
 
 def test_no_boolean() -> None:
-    """Other words are refused."""
+    """Any word but true, false, 1 and 0 is refused."""
     with pytest.raises(FieldError) as caught:
         boolean(command("yes"), "name")
 

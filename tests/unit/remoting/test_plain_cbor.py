@@ -1,4 +1,4 @@
-"""CBOR of plain items."""
+"""Tests of CBOR: plain items are read; tags, great depth and great size are refused."""
 
 from __future__ import annotations
 

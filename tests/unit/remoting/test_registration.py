@@ -41,7 +41,7 @@ BODY = (
 
 
 def packed(*lines: str, version: str = '{"counter":1,"timestamp":1700000000000}') -> bytes:
-    """The packed form."""
+    """The packed form of a registration with these lines."""
 
     def text(value: str) -> bytes:
         return struct.pack(">i", len(value.encode())) + value.encode()

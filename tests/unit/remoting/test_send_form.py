@@ -93,7 +93,7 @@ def test_an_unusual_header_has_no_form(odd: bytes) -> None:
 
 
 def frames(*headers: bytes, body: bytes = b"body") -> bytes:
-    """Whole frames."""
+    """Frames with these headers, one behind the other, all with one body."""
     return b"".join(
         (4 + len(one) + len(body)).to_bytes(4) + len(one).to_bytes(4) + one + body
         for one in headers

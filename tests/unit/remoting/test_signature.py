@@ -1,4 +1,4 @@
-"""Tests of request signatures."""
+"""Tests of request signatures: what is signed, how, and how a signature is compared."""
 
 import hashlib
 import hmac

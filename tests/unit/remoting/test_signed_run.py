@@ -82,7 +82,7 @@ def test_the_columns_say_what_the_sends_say(ext: dict[str, str]) -> None:
 
 
 def test_one_by_one_they_are_as_they_came() -> None:
-    """With all parameters."""
+    """Each send of a run becomes its command again, with all parameters."""
     sends = commands()
     requests = requests_of(run_of(sends))
 
@@ -101,7 +101,7 @@ def test_an_unknown_parameter_makes_no_signed_form() -> None:
 
 
 def test_unsigned_sends_make_no_signed_form() -> None:
-    """Nobody has signed them."""
+    """A run that nobody has signed has no signed form."""
     sends = [
         attrs.evolve(one, ext={k: v for k, v in one.ext.items() if k != SIGNATURE})
         for one in commands()

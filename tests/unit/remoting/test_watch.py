@@ -1,4 +1,4 @@
-"""The bodies of WATCH."""
+"""Tests of the bodies of WATCH: views and snapshots, and malformed ones."""
 
 from __future__ import annotations
 

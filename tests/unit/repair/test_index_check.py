@@ -1,4 +1,4 @@
-"""Index against log."""
+"""Tests of the check of the index against the log."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def drawn(*kinds: FaultKind, count: int = 100) -> list[Scenario]:
 
 
 def test_each_kind_is_in_some_plans_and_not_in_all() -> None:
-    """By its name alone."""
+    """A kind of fault is drawn where it is named, and only there."""
     kinds = (FaultKind.KILL, FaultKind.LOST, FaultKind.ROCKETMQ, FaultKind.DAMAGE)
     rests = [
         [life.rest for life in plan.lives if life.rest is not None]
@@ -125,7 +125,7 @@ def test_what_is_asked_for_besides() -> None:
 
 
 def test_a_process_ends_among_blocks_that_are_written_one_by_one() -> None:
-    """The first ones stay."""
+    """The blocks that were written before the end stay."""
     memory = MemoryDisk()
     memory.make_dirs(ROOT)
     memory.reserves_blocks = False
@@ -182,7 +182,7 @@ def damaged(seed: int) -> tuple[DamageAtRest, list[Event]]:
 
 
 def broken(rule: Rule, name: str) -> Broken:
-    """A breach."""
+    """A breach of a rule by a message."""
     return Broken(rule=rule, message_id=name, expected="", found="", lines=())
 
 

@@ -23,7 +23,7 @@ def make_log(disk: MemoryDisk, *slots: int) -> TimerLog:
 def walked(
     log: TimerLog, last_pos: int, slot: int, until_pos: int = NO_POS, count_max: int = 4096
 ) -> list[list[int]]:
-    """Positions of the chunks."""
+    """Positions of the units of a slot's chain, chunk by chunk."""
     chunks = log.walk(last_pos, slot_ms=slot, until_pos=until_pos, count_max=count_max)
     return [chunk.pos.tolist() for chunk in chunks]
 

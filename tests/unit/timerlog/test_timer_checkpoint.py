@@ -1,4 +1,4 @@
-"""The timer checkpoint's page."""
+"""Tests of the timer checkpoint's page: RocketMQ's numbers, our extension, and damage to both."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make_disk(page: bytes | None = None) -> MemoryDisk:
 def update(
     checkpoint: TimerCheckpoint, *, read_ms: int = 1000, queue: int = 8, now: int = 7
 ) -> None:
-    """New values."""
+    """Set new values, of which these three may be chosen."""
     checkpoint.update(
         last_read_time_ms=read_ms,
         last_timer_log_flush_pos=52,
@@ -41,7 +41,7 @@ def update(
 
 
 def written(disk: MemoryDisk) -> bytes:
-    """The file's bytes."""
+    """The bytes of the page as the file has them."""
     return disk.open(PATH).read(0, PAGE_SIZE)
 
 

@@ -28,7 +28,7 @@ def opened(disk: MemoryDisk, from_pos: int = 0, *, read_only: bool = False) -> T
 
 
 def file_bytes(disk: MemoryDisk, start: int) -> bytes:
-    """A segment's bytes."""
+    """The bytes of the segment that begins at a position."""
     return disk.open(f"{DIRECTORY}/{start:020d}").read(0, SEGMENT_SIZE)
 
 
@@ -377,7 +377,7 @@ def test_a_segment_without_room_for_a_unit_is_refused() -> None:
 
 
 def test_statistics_tell_positions_and_segments() -> None:
-    """A moment's picture."""
+    """The statistics tell where the log begins and ends, and in how many segments."""
     log = opened(MemoryDisk())
     append_units(log, [1] * 6, {})
     statistics = log.statistics()

@@ -32,7 +32,7 @@ def test_the_text_of_rocketmq_comes_back_byte_for_byte() -> None:
 
 
 def test_counts_are_read() -> None:
-    """By topic."""
+    """The file of RocketMQ gives the count of each topic."""
     assert loaded(GOLDEN).counts() == {"Timer_b8db": 45, "Alarm_7733": 38}
 
 

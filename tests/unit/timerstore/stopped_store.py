@@ -36,11 +36,11 @@ class Rig:
         self.store = store
 
     def open(self, *, read_only: bool = False) -> MessageStore:
-        """Open the store."""
+        """Open the store on the disk, as a new process does."""
         return open_store(self.disk, self.clock, read_only=read_only)
 
     def stop(self) -> None:
-        """Stop cleanly."""
+        """Stop the store in order, as a clean exit does."""
         trio.run(self.store.aclose)
 
     def kill(self) -> None:
@@ -49,17 +49,17 @@ class Rig:
         self.disk.process_kill()
 
     def write(self, offset: int, data: bytes) -> None:
-        """Write over the log."""
+        """Write bytes over those of the log at a position."""
         path = f"{ROOT}/commitlog/{offset // SEGMENT_SIZE * SEGMENT_SIZE:020d}"
         self.disk.open(path).write(offset % SEGMENT_SIZE, data)
 
     def write_unit(self, number: int, unit: bytes) -> None:
-        """Write over the queue."""
+        """Write over a unit of queue 0 of topic T."""
         path = f"{ROOT}/consumequeue/T/0/{number // 5 * 100:020d}"
         self.disk.open(path).write(number % 5 * 20, unit)
 
     def set_checkpoint(self, physic_ms: int, logics_ms: int) -> None:
-        """Write the checkpoint."""
+        """Set two times of the store's checkpoint, in milliseconds since the epoch."""
         checkpoint = StoreCheckpoint.open(self.disk, f"{ROOT}/checkpoint")
         checkpoint.physic_msg_timestamp = physic_ms
         checkpoint.logics_msg_timestamp = logics_ms

@@ -1,4 +1,4 @@
-"""Tests of batch bodies."""
+"""Tests of batch bodies: joining parts, splitting them, and bodies that are broken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of unpacking bodies."""
+"""Tests of unpacking bodies: all algorithms, and bodies that are cut or grow too large."""
 
 from __future__ import annotations
 

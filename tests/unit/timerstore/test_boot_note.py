@@ -48,7 +48,7 @@ def test_a_note_that_is_not_durable_may_be_gone(disk: MemoryDisk) -> None:
 
 @pytest.mark.parametrize("bit", range(8 * len(BootNote("boot 0", 77).encode())))
 def test_a_flipped_bit_says_nothing(disk: MemoryDisk, bit: int) -> None:
-    """The checksum finds it."""
+    """The checksum finds any flipped bit, and the note counts as absent."""
     write_boot_note(disk, ROOT, 77, durably=False)
     file = disk.open(PATH)
     file.write(bit // 8, bytes([file.read(bit // 8, 1)[0] ^ 1 << bit % 8]))
@@ -58,7 +58,7 @@ def test_a_flipped_bit_says_nothing(disk: MemoryDisk, bit: int) -> None:
 
 @pytest.mark.parametrize("text", [b"", b"\n", b"a\n\n", b"a\n1", b"a\n99999999999999999999\n0\n"])
 def test_what_is_no_note(text: bytes) -> None:
-    """It says nothing."""
+    """A text that is no note counts as an absent one."""
     assert BootNote.decode(text) == BootNote()
 
 

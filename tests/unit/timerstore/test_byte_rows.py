@@ -15,7 +15,7 @@ from timermq.timerstore.byte_rows import (
 
 
 def shown(rows: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> list[bytes]:
-    """Each row as bytes."""
+    """Each row as its bytes."""
     return [row.tobytes() for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""Tests of cleaning."""
+"""Tests of cleaning: when segments go, what has to stay, and when sends are refused."""
 
 from __future__ import annotations
 

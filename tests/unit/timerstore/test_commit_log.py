@@ -24,7 +24,7 @@ def disk() -> MemoryDisk:
 
 
 def new_log(disk: MemoryDisk, *, read_only: bool = False) -> CommitLog:
-    """A log, not loaded."""
+    """A log on the disk that is not loaded yet."""
     return CommitLog(disk, DIRECTORY, SEGMENT_SIZE, read_only=read_only)
 
 
@@ -123,7 +123,7 @@ def test_a_walk_does_not_end_in_silence_where_a_size_cannot_be_one(disk: MemoryD
 
 
 def test_a_scan_stops_at_the_first_bad_record(disk: MemoryDisk) -> None:
-    """And says why."""
+    """The scan says where it stopped and why."""
     log = filled(disk)
     disk.open(f"{DIRECTORY}/{0:020d}").write(590, b"y")
 
@@ -200,7 +200,7 @@ def test_stale_bytes_behind_the_end_are_zeroed(disk: MemoryDisk, distance: int) 
 
 
 def test_old_segments_are_removed(disk: MemoryDisk) -> None:
-    """Never the newest."""
+    """Segments that end before a position go, but never the newest one."""
     log = filled(disk)
 
     assert [0, 1, 0] == [log.delete_before(end) for end in (1023, 1024, 9999)]

@@ -32,7 +32,7 @@ def put_file(disk: MemoryDisk, path: str, content: bytes) -> None:
 
 
 def content(disk: MemoryDisk, path: str) -> bytes:
-    """All of a file."""
+    """All bytes of a small file on the disk."""
     return disk.open(path).read(0, 1000)
 
 
@@ -183,12 +183,12 @@ class CutBeforeNames(MemoryDisk):
     """A disk whose power fails before the names of a directory are synced."""
 
     async def sync_dir(self, path: str) -> None:
-        """Never comes back."""
+        """The power fails here: the names are not synced."""
         raise PowerFailure(path)
 
 
 class PowerFailure(Exception):
-    """The process ends here."""
+    """The process ends here, for the power has failed."""
 
 
 @pytest.mark.parametrize("seed", range(20))

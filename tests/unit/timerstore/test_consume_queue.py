@@ -27,7 +27,7 @@ def disk() -> MemoryDisk:
 
 
 def new_queue(disk: MemoryDisk, *, read_only: bool = False) -> ConsumeQueue:
-    """A queue, not recovered."""
+    """A queue on the disk that is not recovered yet."""
     return ConsumeQueue(disk, DIRECTORY, "T", 0, segment_size=SIZE, read_only=read_only)
 
 
@@ -281,7 +281,7 @@ def test_what_the_disk_does_not_take_can_be_appended_again(disk: MemoryDisk) -> 
 
 
 async def test_flushed_units_survive_a_power_cut(disk: MemoryDisk) -> None:
-    """Segments and their names."""
+    """A flush makes the units, their segments and the names of these durable."""
     queue = filled(disk, 7)
     await queue.flush()
     queue.append(7, units(7, 5), 120)

@@ -20,7 +20,7 @@ def disk() -> MemoryDisk:
 
 
 def new_table(disk: MemoryDisk) -> ConsumeQueueTable:
-    """A table, not recovered."""
+    """A table on the disk that is not recovered yet."""
     return ConsumeQueueTable(disk, "/store", segment_size=100, read_only=False)
 
 

@@ -41,12 +41,12 @@ def paths(disk: MemoryDisk) -> list[str]:
 
 
 def opened(disk: Disk) -> MessageStore:
-    """The store."""
+    """The store on this disk, opened anew."""
     return open_store(disk, ManualClock(), OPTIONS)
 
 
 def found(store: MessageStore) -> list[str]:
-    """What each key finds."""
+    """The bodies that the keys find, key by key."""
     return [
         decode_record(record).body.decode()
         for number in range(COUNT)

@@ -30,13 +30,13 @@ class Place:
     root: str
 
     def create(self, name: str, content: bytes = b"") -> File:
-        """A new file, open."""
+        """A new file with this content, still open."""
         file = self.disk.open(f"{self.root}/{name}", create=True)
         file.write(0, content)
         return file
 
     def content(self, name: str) -> bytes:
-        """All of a file."""
+        """All bytes of a file in this place."""
         file = self.disk.open(f"{self.root}/{name}", read_only=True)
         content = file.read(0, file.size())
         file.close()

@@ -26,7 +26,7 @@ class Rig:
         self.dispatcher.on_arrival(self.hear)
 
     def hear(self, queue: ConsumeQueue) -> None:
-        """Note what is readable."""
+        """Note up to which offset a queue can be read."""
         self.arrived.append((queue.topic, queue.max_offset))
 
     def add(self, end: int, *topics: str) -> None:
@@ -115,7 +115,7 @@ def test_waiting_units_of_a_deleted_topic_are_forgotten(rig: Rig) -> None:
     ],
 )
 def test_units_carry_the_hash_of_the_tags(properties: bytes, code: int) -> None:
-    """Zero without tags."""
+    """A message without tags has 0 in its unit."""
     assert code == unit_tags_code(properties, False, 5, (100, 200))
 
 

@@ -1,4 +1,4 @@
-"""Tests of group commit."""
+"""Tests of group commit: who waits for which sync, deadlines, and syncs that fail."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SlowDisk(MemoryDisk):
         self.sync_count = 0
 
     async def sync(self, *files: File) -> None:
-        """Wait for a permit."""
+        """Sync the files when the test has given a permit."""
         self.sync_count += 1
         await self.permits.acquire()
         self.sync_now(*files)
@@ -53,7 +53,7 @@ class Rig:
 
 @pytest.fixture
 def rig() -> Rig:
-    """An empty log."""
+    """An empty log on a slow disk."""
     return Rig()
 
 

@@ -24,7 +24,7 @@ STORE_MS = 1_700_000_000_123
 def create(
     disk: MemoryDisk, *, slots: int = 4, entries: int = 9, after: IndexHeader | None = None
 ) -> IndexFile:
-    """An empty file."""
+    """An empty index file of few slots and entries."""
     disk.make_dirs("/index")
     return IndexFile.create(
         disk, PATH, slot_count=slots, entry_count_max=entries, after=after or IndexHeader()

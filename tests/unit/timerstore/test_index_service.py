@@ -37,12 +37,12 @@ def opened(
 
 
 def entry(phy_offset: int, *keys: str, topic: str = "T", store_ms: int = START_MS) -> IndexEntry:
-    """A message with keys."""
+    """A message with some keys, for the index."""
     return IndexEntry(topic, [key.encode() for key in keys], phy_offset, store_ms)
 
 
 def query(index: IndexService, key: str, topic: str = "T", **times: int) -> list[int]:
-    """Positions of a key."""
+    """Positions in the log that the index finds for a key."""
     return index.query(
         topic,
         key,

@@ -14,7 +14,7 @@ def slots(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 def entries(first: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-    """Numbers of new entries."""
+    """The numbers of ``count`` new entries, ``first`` and those behind it."""
     return np.arange(first, first + count, dtype=np.int32)
 
 

@@ -1,4 +1,4 @@
-"""Tests of layouts."""
+"""Tests of layouts: where fields stand, and records made of bytes and back."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_a_record_with_one_damaged_field_is_given_as_it_was(at: int) -> None:
 def test_what_is_lost_is_a_hole(
     at: int, size: int, lost: list[int], hole: tuple[int, int], *, reaches_end: bool
 ) -> None:
-    """Everything else is read."""
+    """What is damaged is told as a hole, and everything else is read."""
     positions, holes = read(damaged((at, bytes(size))))
 
     assert positions == [one for one in POSITIONS if one not in lost]
@@ -84,7 +84,7 @@ def test_what_is_lost_is_a_hole(
 
 
 def test_several_holes() -> None:
-    """Each is told."""
+    """Each of several holes is told, and what stands between them is read."""
     positions, holes = read(damaged((210, bytes(50)), (710, bytes(50)), (1030, bytes(60))))
 
     assert positions == [0, 100, *range(300, 700, 100), 800, 900, 1124]

@@ -80,7 +80,7 @@ def test_a_zero_in_a_property_is_no_torn_sector() -> None:
 
 
 def test_a_body_of_zeros_is_not_torn() -> None:
-    """Its checksum guards it."""
+    """A body of zeros does not look torn, for its checksum guards it."""
     assert not is_torn(record("\0" * 2000, b"A\x01b\x02"), 0)
 
 

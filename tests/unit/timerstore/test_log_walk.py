@@ -22,7 +22,7 @@ NEXT_SECTOR = -(-END // SECTOR_SIZE) * SECTOR_SIZE
 
 
 def killed() -> Rig:
-    """The store, killed."""
+    """A killed store whose checkpoint says that the first records are durable."""
     rig = Rig()
     rig.disk.process_kill()
     checkpoint = StoreCheckpoint.open(rig.disk, f"{ROOT}/checkpoint")
@@ -214,7 +214,7 @@ def test_a_record_unlike_its_seal_is_given_to_nobody() -> None:
 
 
 def test_read_only_a_damaged_tail_is_passed_too() -> None:
-    """And nothing is written."""
+    """Opened to be read only, the store passes the damage and writes nothing."""
     rig = damaged(6)
     before = rig.contents()
 

@@ -54,7 +54,7 @@ def put_file(disk: MemoryDisk, name: str, size: int) -> None:
 
 
 def name(start: int) -> str:
-    """Twenty digits."""
+    """The name of a segment: its first position in twenty digits."""
     return f"{start:020d}"
 
 

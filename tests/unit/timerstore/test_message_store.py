@@ -27,7 +27,7 @@ from timermq.timerstore.store_checkpoint import StoreCheckpoint
 
 
 def test_a_store_is_opened_by_one_process() -> None:
-    """Another may look on."""
+    """A second process is refused while one has the store, but may look on."""
     disk = MemoryDisk()
     store = open_store(disk)
     put_bodies(store, "a")
@@ -95,7 +95,7 @@ async def test_a_store_is_closed_even_when_cancelled() -> None:
 
 
 def test_closing_after_a_failed_sync_gives_the_lock_back() -> None:
-    """The next process recovers."""
+    """The next process opens the store and recovers it."""
     disk = MemoryDisk()
     store = open_store(disk)
     put_bodies(store, "a")
@@ -128,7 +128,7 @@ def test_a_store_with_waiting_units_is_not_closed_cleanly() -> None:
 
 
 def test_flushed_messages_survive_a_power_cut() -> None:
-    """Their queues too."""
+    """Messages and their queues are there after a power cut."""
     disk = MemoryDisk()
     store = open_store(disk)
     put_bodies(store, *"abcdefgh")

@@ -31,7 +31,7 @@ from timermq.timerstore.store_checkpoint import EXTENSION_AT
 
 
 def new_store(**changes: Any) -> MessageStore:  # noqa: ANN401 - passed on
-    """An empty store."""
+    """An empty store of tiny files, with these settings."""
     return open_store(MemoryDisk(), options=small_options(**changes))
 
 
@@ -150,7 +150,7 @@ def test_many_messages_among_those_of_another_queue(count_max: int, bytes_max: i
 
 
 def test_a_read_ends_where_a_segment_of_the_queue_ends() -> None:
-    """The reader asks again."""
+    """The reader gets what is before that end, and asks again for the rest."""
     store = new_store()
     put_bodies(store, *"abcdefg")
 

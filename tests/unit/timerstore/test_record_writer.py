@@ -37,7 +37,7 @@ class Rig:
         self.writer = RecordWriter(options, self.table, store_host)
 
     def encode(self, *messages: Message, start: int = 0, room: int | None = None) -> EncodedBatch:
-        """Lay out a batch."""
+        """Lay a batch out as it would stand in the log from a position on."""
         if room is None:
             room = self.options.mapped_file_size_commit_log
         return self.writer.encode(messages, start=start, room=room, store_ms=77)
@@ -161,7 +161,7 @@ def test_a_log_without_room_begins_with_a_segment() -> None:
 
 
 def test_writes_are_bounded_in_count_and_size() -> None:
-    """Larger joins are slower."""
+    """Records are joined only up to a bound, for larger joins are slower."""
     by_count = Rig(BIG).encode(*[message()] * (WRITE_COUNT_MAX + 1))
     by_size = Rig(BIG).encode(*[message("x" * 100_000)] * 3, message("x" * 300_000))
     sizes = [len(write.data) for write in by_size.writes]

@@ -46,7 +46,7 @@ class Rig:
         return Redispatch(self.log, self.queues, levels_ms=(), is_deleted=is_deleted)
 
     def queue(self, topic: str = "T") -> ConsumeQueue:
-        """A queue."""
+        """Queue 0 of a topic, made if need be."""
         return self.queues.find_or_create(topic, 0)
 
     def positions(self, topic: str = "T") -> list[int]:
@@ -82,7 +82,7 @@ def test_what_queues_hold_is_left() -> None:
 
 @pytest.mark.parametrize("flag", [SysFlag.TRANSACTION_PREPARED, SysFlag.TRANSACTION_ROLLBACK])
 def test_half_messages_are_in_no_queue(flag: SysFlag) -> None:
-    """Nor are rollbacks."""
+    """Neither half messages nor rollbacks get a unit of a queue."""
     rig = Rig(("T", 0), flag=flag)
     rig.redispatch().run(0)
 

@@ -25,7 +25,7 @@ def disk() -> MemoryDisk:
 
 
 def content(disk: MemoryDisk, path: str) -> bytes:
-    """All of a file."""
+    """All bytes of a small file on the disk."""
     return disk.open(path).read(0, 100)
 
 

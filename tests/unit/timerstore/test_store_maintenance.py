@@ -30,7 +30,7 @@ class Rig:
         self.store = self.open(options)
 
     def open(self, options: StoreOptions | None = None) -> MessageStore:
-        """Open the store."""
+        """Open the store on the disk, as a new process does."""
         return MessageStore.open(
             self.disk,
             ROOT,
@@ -81,7 +81,7 @@ async def test_with_sync_flush_queues_show_only_what_is_synced(autojump_clock: M
 
 
 async def test_queues_and_checkpoint_follow_after_a_second(autojump_clock: MockClock) -> None:
-    """Recovery will begin there."""
+    """The checkpoint tells where a recovery will begin."""
     rig = Rig()
 
     async def body() -> None:

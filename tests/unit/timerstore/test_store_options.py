@@ -1,4 +1,4 @@
-"""Tests of the settings."""
+"""Tests of the settings of a store: defaults, sizes, hours and levels."""
 
 from __future__ import annotations
 

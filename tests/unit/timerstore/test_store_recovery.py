@@ -36,7 +36,7 @@ def test_a_clean_stop_needs_no_recovery() -> None:
 
 
 def test_a_store_without_messages_is_opened_again() -> None:
-    """Cleanly stopped or not."""
+    """An empty store is opened again, stopped in order or killed."""
     rig = Rig(0)
     rig.stop()
     store = rig.open()

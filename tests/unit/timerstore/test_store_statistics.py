@@ -13,12 +13,12 @@ from timermq.timerstore.store_statistics import StoreStatistics
 
 
 def new_store(clock: ManualClock) -> MessageStore:
-    """An empty store."""
+    """An empty store on a disk of a gigabyte."""
     return open_store(MemoryDisk(total=1 << 30), clock, small_options())
 
 
 def test_a_new_store() -> None:
-    """Nothing has happened."""
+    """A store in which nothing has happened has 0 everywhere."""
     found = attrs.evolve(new_store(ManualClock()).statistics(), disk_used_ratio=0.0)
 
     assert found == StoreStatistics(

@@ -1,4 +1,4 @@
-"""Tests of putting messages."""
+"""Tests of putting messages: where they are stored, times, batches, and when sends are refused."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_results_say_where_messages_are() -> None:
 
 
 def test_store_times_never_go_back() -> None:
-    """Whatever the clock does."""
+    """Store times never go back, whatever the clock does."""
     clock = ManualClock()
     store = open_store(MemoryDisk(), clock)
     times: list[int] = []

@@ -10,7 +10,7 @@ from timermq.wheel.slot import NO_POS, SLOT_DTYPE, Slots
 
 
 def ring_of(*rows: tuple[int, int, int, int, int]) -> Slots:
-    """A ring of slots."""
+    """A ring of slots with these rows."""
     return np.array(list(rows), SLOT_DTYPE)
 
 
@@ -21,7 +21,7 @@ def planned(ring: Slots, ticks: list[int], first_pos: int = 520) -> LinkPlan:
 
 
 def described(plan: LinkPlan) -> dict[int, tuple[int, ...]]:
-    """Index to slot."""
+    """The slot that the plan has for each ring index."""
     return dict(zip(plan.indexes.tolist(), plan.slots.tolist(), strict=True))
 
 

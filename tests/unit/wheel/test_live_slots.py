@@ -9,7 +9,7 @@ from timermq.wheel.live_slots import LiveSlots
 
 
 def live(count: int, *indexes: int) -> LiveSlots:
-    """A set with members."""
+    """A set for ``count`` slots, with these members."""
     slots = LiveSlots(count)
     slots.add(np.array(indexes, np.int64))
     return slots
@@ -50,7 +50,7 @@ def test_discarding_a_stranger_changes_nothing() -> None:
 
 
 def test_length_and_membership() -> None:
-    """Adding twice counts once."""
+    """A member that is added twice counts once."""
     slots = live(1000, 7, 7, 900)
 
     assert len(slots) == 2

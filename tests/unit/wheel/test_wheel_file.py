@@ -53,7 +53,7 @@ def test_far_slots_make_two_runs() -> None:
 
 
 def test_no_slots_make_no_run() -> None:
-    """Nothing dirty, nothing written."""
+    """When no slot is dirty there is nothing to write."""
     dirty = DirtySlots(runs=copy_runs(ring(4), np.array([], np.int64)), is_whole=False)
 
     assert dirty.size == 0

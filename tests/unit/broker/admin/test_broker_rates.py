@@ -1,4 +1,4 @@
-"""Tests of rates."""
+"""Tests of the rates of a broker: what came and went over the last seconds, minutes and days."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Busy:
         )
 
     def go_on(self, *, put: int = 0, looks: int = 1) -> None:
-        """Ten seconds a look."""
+        """Let ten seconds pass before each look, with so many messages put in them."""
         for _ in range(looks):
             self.put += put
             self.time += 10

@@ -23,7 +23,7 @@ LATER = "UNIQ_KEY\x01K1\x02TIMER_DELAY_SEC\x0161\x02"
 
 
 def change(rig: Rig, setting: str) -> None:
-    """As ``updateBrokerConfig`` does it."""
+    """Change a setting as ``updateBrokerConfig`` does, and read it back."""
     assert rig.call(25, body=setting.encode()).code == 0
     assert setting in rig.call(26).body.decode().splitlines()
 

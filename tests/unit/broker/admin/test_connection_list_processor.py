@@ -190,7 +190,7 @@ async def test_questions_that_nobody_can_answer() -> None:
 async def test_an_answer_that_nobody_waits_for_is_dropped(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """The connection goes on."""
+    """The connection goes on behind an answer to no request."""
     async with running_broker() as running:
         peer: Peer = running.connect()
         await peer.send(Command(0, opaque=77, flag=1))

@@ -1,4 +1,4 @@
-"""Tests of lookups."""
+"""Tests of looking messages up: by key, by position, and as units of a queue."""
 
 import json
 

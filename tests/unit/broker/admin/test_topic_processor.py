@@ -24,7 +24,7 @@ def saved_topics(disk: MemoryDisk) -> dict[str, Any]:
 
 
 async def put(peer: Peer, **more: str) -> None:
-    """Make the topic."""
+    """Make the topic or change it, with these parameters."""
     assert (await peer.call(17, {**TOPIC, **more})).code == 0
 
 

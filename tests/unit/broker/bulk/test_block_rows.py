@@ -26,7 +26,7 @@ TAG = b"0123456789ABCDEF"
 
 
 def origin(first: int = 0, turns: int = 12) -> RowsOrigin:
-    """Of some rows."""
+    """Where the rows of a part come from, numbered from ``first`` on."""
     return RowsOrigin(
         tag=TAG,
         first=first,
@@ -40,7 +40,7 @@ def origin(first: int = 0, turns: int = 12) -> RowsOrigin:
 
 
 def fields(message: Message) -> tuple[object, ...]:
-    """What a message says."""
+    """What both ways of making a message have to agree on."""
     return (
         message.topic,
         message.queue_id,

@@ -52,13 +52,13 @@ class Table:
         return job
 
     async def decide(self, job: BulkJob, *parts: str) -> bool:
-        """Hand parts over."""
+        """Hand parts of two rows each over, which decides the job."""
         wanted = HandOver(parts=tuple((part, 2) for part in parts))
         return await self.jobs.hand_over(job, wanted, born_host=HOST, may_send=lambda _: True)
 
 
 def advance(clock: ManualClock, by_ms: int) -> None:
-    """Let time pass."""
+    """Let so many milliseconds pass on the clock."""
     clock.time_ms += by_ms
 
 
@@ -75,7 +75,7 @@ async def table(
     clock: ManualClock | None = None,
     options: BrokerOptions = BROKER,
 ) -> AsyncGenerator[Table]:
-    """A process; nothing adopts."""
+    """The jobs of one process, in which nothing adopts; the store is abandoned at the end."""
     clock = clock or ManualClock()
     disk = disk or MemoryDisk(now_ms=clock.now_ms)
     store = MessageStore.open(disk, ROOT, STORE, now_ms=clock.now_ms, store_host=HOST)

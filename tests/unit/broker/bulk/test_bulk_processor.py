@@ -351,7 +351,7 @@ async def test_limits_are_for_a_while(autojump_clock: MockClock) -> None:
 
 
 async def test_requests_without_a_job(autojump_clock: MockClock) -> None:
-    """Are refused by name."""
+    """Requests about a job that nobody opened are refused as BULK_JOB."""
     async with running_broker() as running:
         driver = Driver(running.connect())
         assert refusal_in(await driver.hand_over()) == "BULK_JOB"

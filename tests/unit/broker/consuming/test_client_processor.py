@@ -58,7 +58,7 @@ CPP: dict[str, object] = {
 
 
 def body(value: object) -> bytes:
-    """A JSON body."""
+    """The body of a request, as JSON."""
     return json.dumps(value).encode()
 
 

@@ -1,4 +1,4 @@
-"""Tests of offsets."""
+"""Tests of offsets: the ends of a queue, store times, and what groups have committed."""
 
 import pytest
 

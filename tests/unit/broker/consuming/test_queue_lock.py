@@ -11,7 +11,7 @@ from timermq.remoting.lock_body import MessageQueue
 
 
 def queue(queue_id: int = 0, topic: str = "T") -> MessageQueue:
-    """A queue of broker-a."""
+    """A queue of a topic at broker-a."""
     return MessageQueue(topic=topic, broker_name="broker-a", queue_id=queue_id)
 
 

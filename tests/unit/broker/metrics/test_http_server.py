@@ -31,7 +31,7 @@ class Client:
         return await self.answer(has_body=not request.startswith(b"HEAD"))
 
     async def answer(self, *, has_body: bool = True) -> tuple[int, bytes]:
-        """The next answer."""
+        """Read the next answer: its status and its body."""
         data = b""
         while b"\r\n\r\n" not in data:
             more = bytes(await self.stream.receive_some())
@@ -44,7 +44,7 @@ class Client:
         return int(head.split()[1]), body
 
     async def is_closed(self) -> bool:
-        """Whether nothing more comes."""
+        """Whether the server has closed the connection and sent nothing more."""
         try:
             return not await self.stream.receive_some()
         except trio.BrokenResourceError:
@@ -59,7 +59,7 @@ def connect(running: RunningBroker) -> Client:
 
 
 def get(path: str, method: str = "GET") -> bytes:
-    """A request."""
+    """The bytes of a request without a body."""
     return f"{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
 
 

@@ -79,7 +79,7 @@ class NameServer:
         return [command.code for _, command in self.seen]
 
     def registration(self) -> Registration:
-        """What was registered last."""
+        """What the broker registered last, with its checksum compared."""
         command = [one for _, one in self.seen if one.code == 103][-1]
         assert command.ext["bodyCrc32"] == str(body_crc32(command.body))
         return decode_registration(command.body, "broker-a", compressed=False)
@@ -94,7 +94,7 @@ class Scene:
     links: NameServerLinks
 
     def make(self, *names: str) -> None:
-        """Make topics."""
+        """Make topics of these names at the broker."""
         for name in names:
             self.topics.put(TopicConfig(topic_name=name))
 
@@ -116,7 +116,7 @@ def test_what_the_file_keeps_of_other_versions_is_not_registered() -> None:
 async def scene(
     *, code: int | None = 0, is_there: bool = True, address: str = "ns:9876"
 ) -> AsyncGenerator[Scene, None]:
-    """The registration runs."""
+    """A broker that registers with one name server for the length of a block."""
     async with trio.open_nursery() as nursery:
         server = NameServer(nursery, address=address, code=code, is_there=is_there)
         topics = TopicConfigTable(BROKER, now_ms=lambda: 1_700_000_000_000, level_max=18)

@@ -37,12 +37,12 @@ def body(*names: str, version: int = 1) -> bytes:
 
 
 def register(rig: Rig, *names: str, **more: str) -> Command:
-    """The other broker registers."""
+    """Have the other broker register with these topics."""
     return rig.call(103, {**OTHER, **more}, body(*names))
 
 
 def route(rig: Rig, topic: str) -> dict[str, Any]:
-    """A topic's route."""
+    """The route of a topic, as the name server tells it."""
     return as_object(json.loads(rig.call(105, {"topic": topic}).body))
 
 

@@ -17,7 +17,7 @@ SLAVE = attrs.evolve(MASTER, broker_id=1, address="h:3")
 
 
 def registration(*topics: str, version: int = 0) -> Registration:
-    """Topics of broker a."""
+    """A registration of broker a with these topics."""
     return Registration(RouteVersion(version), dict.fromkeys(topics, ROW))
 
 

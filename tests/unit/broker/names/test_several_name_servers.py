@@ -40,7 +40,7 @@ class NameServer:
     done: trio.Event = attrs.Factory(trio.Event)
 
     async def up(self) -> None:
-        """Begin to serve."""
+        """Begin to serve with empty tables, at the port it had before."""
         (listener,) = await trio.open_tcp_listeners(self.port, host="127.0.0.1")
         self.port = listener.socket.getsockname()[1]
         self.done = trio.Event()
@@ -56,7 +56,7 @@ class NameServer:
         self.done.set()
 
     async def down(self) -> None:
-        """Stop."""
+        """Stop the broker and wait until it has ended; down already, it does nothing."""
         if self.broker is not None:
             self.broker.request_stop()
             await self.done.wait()
@@ -64,7 +64,7 @@ class NameServer:
 
     @property
     def address(self) -> str:
-        """Where it is."""
+        """Where it serves, or will again: ``host:port``."""
         return f"127.0.0.1:{self.port}"
 
     async def asked(self, code: int, **ext: str) -> Any:  # noqa: ANN401 - JSON
@@ -87,13 +87,13 @@ class NameServer:
         return [name for names in clusters.values() for name in names if name != "broker-a"]
 
     async def topics(self) -> list[str]:
-        """Of all of them."""
+        """Names of the topics that its list has, of all brokers."""
         return cast("list[str]", (await self.asked(206))["topicList"])
 
 
 @asynccontextmanager
 async def two_name_servers() -> AsyncGenerator[list[NameServer]]:
-    """Both are up."""
+    """Two name servers that are up for the length of a block."""
     async with trio.open_nursery() as nursery:
         servers = [NameServer(nursery), NameServer(nursery)]
         for one in servers:
@@ -216,7 +216,7 @@ def speaking_tls(directory: Path, **more: str | None) -> BrokerOptions:
 
 @asynccontextmanager
 async def one_name_server(options: BrokerOptions) -> AsyncGenerator[list[NameServer]]:
-    """With such options."""
+    """One name server with these options, up for the length of a block."""
     async with trio.open_nursery() as nursery:
         server = NameServer(nursery, options=options)
         await server.up()

@@ -68,7 +68,7 @@ STRANGERS = ("not-signed", "wrong-signature", "unknown-key")
 
 
 def rules(secret: str) -> str:
-    """The file."""
+    """The text of an access file with all accounts, which share one secret."""
     lines = ["accounts:"]
     for key, account in ACCOUNTS.items():
         lines += [f"- accessKey: {key}", f"  secretKey: {secret}"]

@@ -53,7 +53,7 @@ async def answering(rig: Rig) -> AsyncGenerator[None]:
 
 
 def statistics(rig: Rig) -> AccessStatistics:
-    """What the broker shows."""
+    """The numbers that the broker shows about access."""
     shown = rig.broker.statistics().access
     assert shown is not None
     return shown

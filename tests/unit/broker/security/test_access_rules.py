@@ -16,7 +16,7 @@ GROUP = ("%RETRY%G", SUB)
 
 
 def needs(code: int, ext: dict[str, str] | None = None, body: bytes = b"") -> set[tuple[str, int]]:
-    """What a request needs."""
+    """The rights that a request needs: names of topics, each with its permission."""
     rules = AccessRules(PLACES.get, "DefaultCluster_REPLY_TOPIC")
     return set(rules.needs(Command(code, ext=ext or {}, body=body)))
 

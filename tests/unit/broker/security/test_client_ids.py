@@ -38,7 +38,7 @@ NO_RIGHT = (16, "NO_PERMISSION: the request is not signed by an account that may
 
 
 def guarded_options(directory: Path) -> BrokerOptions:
-    """Access control."""
+    """Options of a broker with access control, whose rules are in this directory."""
     return attrs.evolve(BROKER, acl_enable=True, acl_file=write_rules(directory, RULES))
 
 
@@ -86,11 +86,11 @@ class Room:
         return refusal(self.ask(who, 34, body, peer))
 
     def end(self, peer: RecordingSession) -> None:
-        """Its connection ends."""
+        """End the connection of a client."""
         self.rig.broker.dispatcher.close(peer.session)
 
     def groups(self) -> set[str]:
-        """All that are registered."""
+        """Names of all groups of consumers and producers that are registered."""
         consumers = {one.group for one in self.clients.consumer_groups()}
         return consumers.union(self.clients.producer_groups())
 

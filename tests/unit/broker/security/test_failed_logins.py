@@ -76,7 +76,7 @@ async def test_who_does_not_wait_is_cut_off(autojump_clock: MockClock) -> None:
 async def test_answers_held_are_bounded(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
-    """Of all addresses together."""
+    """The answers held are bounded for all addresses together."""
     monkeypatch.setattr(late_answers, "HELD_MAX", 3)
     logins = FailedLogins(LateAnswers())
     peers = [peer(f"10.0.0.{last}:1") for last in range(4)]

@@ -1,4 +1,4 @@
-"""Tests of reading plain_acl.yml."""
+"""Tests of reading plain_acl.yml: accounts, their rights, and what is refused."""
 
 from collections.abc import Iterator
 
@@ -108,7 +108,7 @@ def test_the_brokers_own_topics_need_their_name() -> None:
 
 
 def test_missing_defaults_deny() -> None:
-    """As in RocketMQ."""
+    """As in RocketMQ, an account without defaults is denied by default."""
     one = account()
 
     assert (one.default_topic_perm, one.default_group_perm) == (DENY, DENY)

@@ -38,7 +38,7 @@ UNSERVED = 9_999
 
 
 def guarded_options(directory: Path, rules: str = RULES) -> BrokerOptions:
-    """Access control."""
+    """Options of a broker with access control, whose rules are in this directory."""
     return attrs.evolve(BROKER, acl_enable=True, acl_file=write_rules(directory, rules))
 
 

@@ -78,7 +78,7 @@ class Served:
 
     @property
     def broker(self) -> Broker:
-        """The broker."""
+        """The broker behind the connections."""
         return self.running.broker
 
     def connect(self) -> trio.SocketStream:
@@ -197,7 +197,7 @@ async def test_enforcing_closes_plain_connections(tmp_path: Path) -> None:
 
 
 async def test_disabled_closes_tls(tmp_path: Path) -> None:
-    """Plain connections are served."""
+    """Disabled, a TLS handshake ends the connection, and plain connections are served."""
     options = with_certificate(tmp_path, tls_server_mode=TlsMode.DISABLED)
     with capture_logs() as logs:
         async with served(options) as running:
@@ -331,7 +331,7 @@ async def test_a_peer_that_closed_its_sending_side_gets_its_answer(
 async def test_a_stop_ends_handshakes_and_silent_connections(
     options: BrokerOptions, autojump_clock: MockClock
 ) -> None:
-    """Nobody waits for them."""
+    """A stop takes less than a second and waits for none of them."""
     async with served(options) as running:
         silent, begun = running.connect(), running.connect()
         await begun.send_all(b"\x16\x03")

@@ -1,4 +1,4 @@
-"""Tests of request-reply."""
+"""Tests of request-reply: replies handed to the client that asked, limits, and refusals."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ async def test_commit() -> None:
 
 
 async def test_rollback() -> None:
-    """The message never appears."""
+    """A message that is rolled back never appears, and its half is marked as done."""
     rig = Rig()
     answer = end(rig, send_half(rig, "K0"), ROLLBACK)
 

@@ -30,14 +30,14 @@ OWN = {"TRAN_MSG": "true", "PGROUP": "P", "UNIQ_KEY": "K0", "TAGS": "a"}
 
 
 def sent(**more: str) -> Message:
-    """What a producer sends."""
+    """The message as the producer sends it, with these properties more."""
     return Message("T", 3, b"x", encode(OWN | more), flag=7, sys_flag=5, born_ms=1, born_host=HOST)
 
 
 def stored(
     message: Message, *, phy_offset: int = 700, queue_offset: int = 70, store_ms: int = 7
 ) -> bytes:
-    """Its record."""
+    """The record of the message in the log."""
     return encode_record(
         message,
         queue_offset=queue_offset,

@@ -18,7 +18,7 @@ HOST = pack_host("127.0.0.1", 10_911)
 
 
 def stored(message: Message) -> bytes:
-    """Its record."""
+    """The record of the message in the log."""
     return encode_record(message, queue_offset=0, phy_offset=0, store_ms=0, store_host=HOST)
 
 

@@ -214,7 +214,7 @@ async def test_a_producer_that_does_not_read_is_not_asked() -> None:
 
 
 async def test_go_gets_bodies_that_it_can_read() -> None:
-    """It knows zlib alone."""
+    """A Go client, which knows only zlib, is asked with a body that is not packed."""
     rig = Rig()
     producer = RecordingSession(language=LanguageCode.GO)
     rig.broker.tables.clients.register_producer(producer.session, "client", "P")

@@ -30,7 +30,7 @@ NOW_MS = 1_700_000_000_000
 
 
 class Life(TypedDict):
-    """An answer."""
+    """An answer to EXPLAIN_MESSAGE: the steps of one message."""
 
     now: str
     deliver_ms: int | None

@@ -33,21 +33,21 @@ async def recall(peer: Peer, sent: Mapping[str, str]) -> None:
 
 
 class Page(TypedDict):
-    """An answer."""
+    """An answer: the rows of a page, and where the next one begins."""
 
     rows: list[dict[str, object]]
     next: list[int] | None
 
 
 async def page(peer: Peer, **fields: object) -> Page:
-    """One page."""
+    """One page of what waits, as these fields ask for it."""
     answer = await peer.call(9002, body=ask(**fields))
     assert answer.code == 0, answer.remark
     return cast("Page", cbor2.loads(answer.body))
 
 
 async def pages(peer: Peer, **fields: object) -> list[Page]:
-    """All pages."""
+    """All pages of what waits, each asked for by the one before."""
     found = [await page(peer, **fields)]
     while found[-1]["next"] is not None:
         found.append(await page(peer, **{**fields, "after": found[-1]["next"]}))

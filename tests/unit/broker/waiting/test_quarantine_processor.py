@@ -152,7 +152,7 @@ async def test_a_queue_that_the_topic_has_not() -> None:
     ],
 )
 async def test_a_malformed_request_is_refused(code: int, body: bytes) -> None:
-    """With its rule."""
+    """The refusal names the rule QUARANTINE_BODY."""
     answer = Rig().call(code, body=body)
 
     assert answer.code == 29

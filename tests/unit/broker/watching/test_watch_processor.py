@@ -40,13 +40,13 @@ async def snapshot(peer: Peer) -> Snapshot:
 
 
 async def watch(peer: Peer, view: WatchView | None = None) -> None:
-    """Begin to look on."""
+    """Begin to look on with a view, the default one unless given."""
     answer = await peer.call(WATCH, body=(view or WatchView()).encode(), coding=Coding.CBOR)
     assert answer.code == 0, answer.remark
 
 
 async def send_later(peer: Peer, running: RunningBroker, topic: str, delay_ms: int) -> None:
-    """A message that waits."""
+    """Send a message that waits for ``delay_ms`` from now."""
     deliver_ms = running.clock.now_ms() + delay_ms
     answer = await peer.call(10, send_ext(topic, later(f"{topic}{delay_ms}", deliver_ms)), b"x")
     assert answer.code == 0, answer.remark

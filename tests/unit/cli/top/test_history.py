@@ -25,7 +25,7 @@ def at(
 
 
 def history_of(*snapshots: Snapshot) -> History:
-    """The history of these."""
+    """The history after these snapshots, one by one."""
     history = History()
     for snapshot in snapshots:
         history = history.with_snapshot(snapshot)

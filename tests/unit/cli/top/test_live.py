@@ -69,7 +69,7 @@ class Shown:
             await trio.testing.wait_all_tasks_blocked()
 
     def type(self, *keys: str) -> None:
-        """Press keys."""
+        """Press keys, one after the other."""
         for key in keys:
             self.top.change(lambda view, key=key: view.pressed(key))  # type: ignore[misc]
 

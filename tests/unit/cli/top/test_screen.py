@@ -214,7 +214,7 @@ def test_help() -> None:
 
 
 def test_pause() -> None:
-    """The header says it."""
+    """The header says that the screen is paused."""
     assert drawn(idle().pressed("p"))[0].endswith("PAUSED")
 
 
@@ -239,7 +239,7 @@ def test_filter() -> None:
     ],
 )
 def test_slots_without_messages(opened: Opened, text: str) -> None:
-    """The reason stands there."""
+    """The screen says why it shows no messages of the slot."""
     assert text == drawn(attrs.evolve(idle(), opened=opened))[17]
 
 

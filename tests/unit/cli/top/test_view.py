@@ -94,7 +94,7 @@ def test_the_cursor_after_a_zoom() -> None:
 
 
 def test_a_narrower_screen() -> None:
-    """The cursor comes along."""
+    """The cursor stays within a screen that got narrower."""
     assert 77 == after(idle(200, 60), "end").with_size(80, 24).cursor
 
 
@@ -152,7 +152,7 @@ def test_scrolling_and_leaving() -> None:
 
 
 def test_messages_of_a_slot_that_is_open_no_more() -> None:
-    """They are passed over."""
+    """Messages that come for another slot than the open one are passed over."""
     asked = Opened(from_ms=1, to_ms=2)
     read = attrs.evolve(asked, rows=())
     open_view = attrs.evolve(idle(), opened=asked)
@@ -191,13 +191,13 @@ def test_a_filter_on_an_open_slot() -> None:
 
 @pytest.mark.parametrize("key", ["x", "backspace", "page up", "é"])
 def test_other_keys(key: str) -> None:
-    """They change nothing."""
+    """Keys without a meaning change nothing."""
     assert burst_arriving() == after(burst_arriving(), key)
 
 
 @pytest.mark.parametrize("key", ["right", "down", "enter", "end", "+", "/", "escape", "left"])
 def test_keys_before_the_first_picture(key: str) -> None:
-    """None of them fails."""
+    """None of these keys fails or ends the screen before the first picture."""
     assert not after(View(address="a:1"), key, "enter").is_done
 
 

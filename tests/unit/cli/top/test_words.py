@@ -55,7 +55,7 @@ def test_size(number: int, text: str) -> None:
     ],
 )
 def test_span(duration_ms: int, text: str) -> None:
-    """The two largest units."""
+    """A span is written in its two largest units."""
     assert text == words.span(duration_ms)
 
 

@@ -22,7 +22,7 @@ class FixedDraw(random.Random):
         self.value = value
 
     def random(self) -> float:
-        """The number."""
+        """The same number at every draw."""
         return self.value
 
 

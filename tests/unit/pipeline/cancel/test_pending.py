@@ -62,7 +62,7 @@ def put(store: Reopened, *messages: Message) -> None:
 
 
 def names(rows: list[PendingTimer]) -> list[str]:
-    """Unique keys, sorted."""
+    """Unique keys of the rows, sorted."""
     return sorted(row.unique_id for row in rows)
 
 

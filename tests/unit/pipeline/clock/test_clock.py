@@ -20,7 +20,7 @@ class SteadyClock:
         self.slow_ms: list[float] = []
 
     def __call__(self) -> float:
-        """Milliseconds."""
+        """Milliseconds of the clock, after the next delay that is set for it."""
         if self.slow_ms:
             self.time_ms += self.slow_ms.pop()
         return self.time_ms

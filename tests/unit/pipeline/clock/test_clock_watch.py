@@ -36,11 +36,11 @@ class Machine:
 
     @property
     def status(self) -> ClockStatus:
-        """At the last look."""
+        """The state of the clock at the last look."""
         return self.watch.status()
 
     def kinds(self) -> list[ClockEventKind]:
-        """What was told."""
+        """Kinds of the events that the watch has told, in order."""
         return [event.kind for event in self.events]
 
 

@@ -31,7 +31,7 @@ def opened(sent: list[tuple[int, int]], offsets: Mapping[int, int] | None) -> Me
 
 
 def levels(entries: Entries) -> list[int]:
-    """Of entries."""
+    """The level of each entry, in their order."""
     return [int(level) for level in entries["level"]]
 
 

@@ -16,7 +16,7 @@ PHY_OFFSET = 4_096
 
 
 def record_of(message: Message, store_ms: int = 7) -> bytes:
-    """Its record."""
+    """The record of the message, as the log has it."""
     return encode_record(
         message, queue_offset=3, phy_offset=PHY_OFFSET, store_ms=store_ms, store_host=HOST
     )

@@ -26,12 +26,12 @@ OUT = "TIMER_OUT_MS=1700000010000"
 
 
 def array(*values: int) -> NDArray[np.int64]:
-    """Positions."""
+    """Positions in the log as an array."""
     return np.array(values, np.int64)
 
 
 def javas(*properties: str) -> bytes:
-    """Property text."""
+    """The text of properties, each given as ``name=value``."""
     return "".join(one.replace("=", "\x01") + "\x02" for one in properties).encode()
 
 

@@ -57,7 +57,7 @@ def record_of(
 
 
 def due(record: bytes, *, is_roll: bool = False) -> DueMessage:
-    """What the record becomes."""
+    """The message that a record of the timer topic becomes."""
     return due_message(
         record, PHY_OFFSET, is_roll=is_roll, origin=origin_of(PHY_OFFSET), precision_ms=1000
     )

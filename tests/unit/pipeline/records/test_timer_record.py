@@ -42,7 +42,7 @@ def record_of(properties: bytes, store_ms: int = STORE_MS, body: bytes = b"hello
 
 
 def decode(properties: bytes, precision_ms: int = 1000, store_ms: int = STORE_MS) -> TimerFacts:
-    """What the record says."""
+    """The facts that a record with these properties states."""
     return decode_timer(record_of(properties, store_ms), PHY_OFFSET, precision_ms)
 
 

@@ -90,7 +90,7 @@ async def crashed() -> Crashed:
 
 
 def leave(disk: MemoryDisk) -> None:
-    """No damage."""
+    """Damage nothing: the store is as the kill has left it."""
 
 
 def make_checkpoint_javas(disk: MemoryDisk) -> None:

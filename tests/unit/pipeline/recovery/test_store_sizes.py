@@ -80,7 +80,7 @@ def test_index_of_another_proportion() -> None:
 
 
 def put_checkpoint(disk: Disk, path: str, precision_ms: int) -> None:
-    """A checkpoint of ours."""
+    """Write a timer checkpoint of ours with this precision."""
     extension = CheckpointExtension(precision_ms=precision_ms, scan_py=0)
     page = TimerCheckpoint(extension=extension).encode()
     put(disk, path, len(page))

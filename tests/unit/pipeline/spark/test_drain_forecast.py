@@ -125,6 +125,6 @@ def test_a_rate_that_suffices_leaves_nothing_late() -> None:
 
 
 def test_nothing_pending() -> None:
-    """No seconds, no minutes."""
+    """With nothing pending the forecast has no rows."""
     assert [] == forecast([], 1000).rows()
     assert 0 == len(forecast([], 1000).columns()["late_ms"])

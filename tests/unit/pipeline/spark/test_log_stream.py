@@ -31,7 +31,7 @@ def grow(root: Path, *bodies: str) -> None:
 
 
 def stream_of(root: Path, **options: Any) -> LogStream:  # noqa: ANN401 - passed on
-    """A stream of bodies."""
+    """A stream that reads the bodies of a log."""
     return LogStream(CommitLogReader(ReadOptions(path=str(root), **options), ["body"]))
 
 

@@ -71,7 +71,7 @@ def one_by_one(records: list[bytes], precision_ms: int, start: int = START) -> l
 
 
 def as_columns(timers: TimerArrays) -> list[Facts]:
-    """The same of columns."""
+    """The facts of each timer, or its fault, from the columns."""
     columns = zip(
         timers.deliver_ms.tolist(),
         timers.out_ms.tolist(),

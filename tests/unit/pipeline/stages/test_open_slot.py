@@ -68,7 +68,7 @@ def opened(chain: Chain, units_max: int = 1000) -> OpenSlot:
 
 
 def join(slot: OpenSlot, chain: Chain) -> None:
-    """Read what is new."""
+    """Have the slot read all units that are new in the chain."""
     for _ in slot.join(len(chain.units) - 1):
         pass
 

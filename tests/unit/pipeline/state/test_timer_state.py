@@ -94,7 +94,7 @@ class Reader:
         self._code = code
 
     def deeds(self) -> Iterator[Deed]:
-        """All of it."""
+        """Everything that the code does to the state, repeats included."""
         names = dict(self._names())
         for node in ast.walk(self._code):
             if isinstance(node, ast.Attribute) and self._is_state(node.value):

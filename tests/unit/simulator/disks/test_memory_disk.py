@@ -28,7 +28,7 @@ def create(disk: MemoryDisk, name: str, content: bytes = b"") -> MemoryFile:
 
 
 def content(disk: MemoryDisk, name: str) -> bytes:
-    """All of a file."""
+    """All bytes of a file on the disk."""
     file = disk.open(f"/d/{name}", read_only=True)
     return file.read(0, file.size())
 

@@ -215,7 +215,7 @@ def test_concurrent_moves_and_neither_moment() -> None:
 
 
 def test_moves_one_after_the_other() -> None:
-    """The last counts."""
+    """The last of several moves is the one that counts."""
     story = waiting().move("M", NEW_MS).move("M", NEW_MS + 500)
 
     assert [(Rule.RESCHEDULE, "M")] == broken(

@@ -42,7 +42,7 @@ class Link(StagedLink):
         """Those that were handed over."""
 
     async def ask(self, commands: list[Command]) -> list[Command | None] | None:
-        """Answer one request."""
+        """Grant the one request after a second, and note what was handed over."""
         await trio.sleep(1)
         (request,) = commands
         body = b""

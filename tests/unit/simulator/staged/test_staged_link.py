@@ -81,7 +81,7 @@ class LateNetwork(StagedNetwork):
     """Somebody begins to listen while a connection is opened."""
 
     async def connect(self) -> StagedStream:
-        """Open a connection."""
+        """Begin to listen, and then open a connection."""
         self.listen()
         return await super().connect()
 

@@ -40,13 +40,13 @@ async def socket_pair() -> AsyncGenerator[Pair]:
 
 @pytest.fixture(params=[staged_pair, socket_pair], ids=["staged", "socket"])
 def connected(request: pytest.FixtureRequest) -> Connected:
-    """Makes connections."""
+    """Makes connections of one kind, staged or real."""
     made: Connected = request.param
     return made
 
 
 async def send_on(stream: trio.abc.SendStream) -> None:
-    """Until it breaks."""
+    """Send until the stream breaks, which raises."""
     while True:
         await stream.send_all(b"x" * 1000)
 
@@ -57,7 +57,7 @@ async def read_all(stream: trio.abc.ReceiveStream) -> bytes:
 
 
 async def test_bytes_arrive_in_order_and_then_the_end(connected: Connected) -> None:
-    """However they were cut."""
+    """Bytes arrive as they were sent, however they are cut on the way."""
     async with connected() as (ours, theirs):
         for number in range(50):
             await ours.send_all(b"%d," % number)
@@ -79,7 +79,7 @@ async def test_half_of_it_closed(connected: Connected) -> None:
 
 
 async def test_sending_to_nobody(connected: Connected) -> None:
-    """Breaks, sooner or later."""
+    """Sending to a closed peer breaks sooner or later."""
     async with connected() as (ours, theirs):
         await theirs.aclose()
         with pytest.raises(trio.BrokenResourceError):
@@ -108,7 +108,7 @@ async def test_a_cancelled_receive_loses_nothing(connected: Connected) -> None:
 
 
 async def test_one_receives_at_a_time(connected: Connected) -> None:
-    """The second is refused."""
+    """A second task that receives is refused as busy."""
     async with connected() as (ours, theirs), trio.open_nursery() as nursery:
         nursery.start_soon(theirs.receive_some, 1)
         await trio.testing.wait_all_tasks_blocked()

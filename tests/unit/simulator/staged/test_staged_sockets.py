@@ -38,7 +38,7 @@ class Ends:
 
     @property
     def number(self) -> int:
-        """The broker's."""
+        """The number of the broker's socket."""
         number = self.sockets.number_of(self.stream)
         assert number is not None
         return number
@@ -74,7 +74,7 @@ Connected = Callable[[], AbstractAsyncContextManager[Ends]]
 
 
 async def staged_ends(plan: NetworkPlan, counts: Counter[str] | None = None) -> Ends:
-    """A staged connection."""
+    """Both ends of a staged connection, under this plan."""
     network = StagedNetwork(Random(1), plan, counts)
     listener = network.listen()
     peer = await network.connect()
@@ -95,7 +95,7 @@ async def rough() -> AsyncGenerator[Ends]:
 
 @asynccontextmanager
 async def kernel() -> AsyncGenerator[Ends]:
-    """A TCP connection."""
+    """Both ends of a TCP connection over the loopback."""
     sockets = KernelSockets()
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with listener:
@@ -114,7 +114,7 @@ async def kernel() -> AsyncGenerator[Ends]:
 
 @pytest.fixture(params=[staged, rough, kernel], ids=["staged", "rough", "kernel"])
 def connected(request: pytest.FixtureRequest) -> Connected:
-    """Makes connections."""
+    """Makes connections of one kind, staged or the kernel's."""
     made: Connected = request.param
     return made
 

@@ -18,7 +18,7 @@ DAYS = ("date=2026-01-01/topic_name=T", "date=2026-01-02/topic_name=T")
 
 
 class DiedError(Exception):
-    """The process is gone."""
+    """The process of a job dies at this moment."""
 
 
 def stage(book: Book, text: str) -> None:

@@ -39,7 +39,7 @@ def jobs_of(root: Path, **said: object) -> list[str]:
 
 
 def names(*lows: int) -> list[tuple[str, ...]]:
-    """The files of batches."""
+    """The files of batches that begin at these positions, a file a topic."""
     numbered = list(enumerate(TOPICS))
     return [tuple(f"{topic}/{low:020d}-{at:05d}.parquet" for at, topic in numbered) for low in lows]
 

@@ -29,7 +29,7 @@ def test_formats_of_a_directory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("names", [["a"], ["a.txt"], ["a.csv", "b.json"]])
 def test_unclear_formats(names: list[str]) -> None:
-    """Nothing is guessed."""
+    """No format is guessed: the error asks for its name."""
     with pytest.raises(SparkJobError, match="name the format"):
         format_of(names)
 

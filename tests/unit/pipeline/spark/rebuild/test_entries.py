@@ -34,7 +34,7 @@ SAME = ("size", "offset_py", "size_py", "topic_hash", "reserved")
 
 
 def units_of(rows: list[dict[str, object]]) -> Units:
-    """The units of rows."""
+    """The units of those rows that have one."""
     data = [cast("bytes", row["unit"]) for row in rows if row["unit"] is not None]
     return np.frombuffer(b"".join(data), UNIT.dtype)
 

@@ -46,7 +46,7 @@ class EndsAt:
         self.left = number
 
     def __call__(self, access: Access) -> Fault | None:
-        """Whether this access fails."""
+        """Fail this access, and any behind it, once the planned number of changes is passed."""
         if access.operation in CHANGING:
             self.left -= 1
         return Fault() if self.left < 0 else None

@@ -44,7 +44,7 @@ def row(**given: object) -> Row:
 
 
 def batch_of(rows: Sequence[Row], **types: pa.DataType) -> pa.RecordBatch:
-    """Rows as a batch."""
+    """Rows as a batch of Arrow, with these types of columns."""
     names = list(dict.fromkeys(name for one in rows for name in one))
     kinds = {**TYPES, **types}
     arrow: Any = pa

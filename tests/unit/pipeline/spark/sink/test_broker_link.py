@@ -72,7 +72,7 @@ class Clock:
     pauses: list[float] = attrs.Factory(list[float])
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Let so many seconds pass at once, and note the pause."""
         self.now += seconds
         self.pauses.append(seconds)
 

@@ -26,7 +26,7 @@ class RecordingJob(BulkJob):
         return 0
 
     def drop(self, parts: object) -> int:
-        """Keep the names."""
+        """Note the names of the parts to be dropped; none is."""
         assert isinstance(parts, list)
         self.dropped += parts
         return 0

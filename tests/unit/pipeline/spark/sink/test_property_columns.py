@@ -1,4 +1,4 @@
-"""Properties as columns."""
+"""Properties as columns say the same as properties as maps."""
 
 from __future__ import annotations
 

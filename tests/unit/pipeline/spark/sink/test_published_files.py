@@ -34,7 +34,7 @@ def published(root: Path) -> list[str]:
 
 
 def nobody(_: Sequence[Part]) -> bool:
-    """No run was taken."""
+    """Say of any run that the broker has not taken it."""
     return False
 
 

@@ -79,7 +79,7 @@ def test_far_rows() -> None:
 
 
 def test_numbers_that_overflow() -> None:
-    """No sum wraps round."""
+    """A sum that does not fit is refused and does not wrap round."""
     found = checked(
         {"topic": "T", "body": b"x", "delay_ms": 2**63 - 1},
         {"topic": "T", "body": b"x", "delay_ms": 5},

@@ -66,7 +66,7 @@ def test_a_name_of_sparks_on_something_else(store: str, tmp_path: Path) -> None:
 
 
 def test_a_file(store: str, tmp_path: Path) -> None:
-    """It is no directory."""
+    """A file is refused where a directory is expected."""
     (tmp_path / "out").touch()
 
     with pytest.raises(SparkJobError, match="expected a directory, found a file"):
