@@ -101,9 +101,14 @@ def parse_sql(expression: str) -> Tree[Token] | Token:
         raise SqlError(_explained(expression, error)) from None
 
 
+def prepare_sql() -> None:
+    """Make the parser, which takes as long as many requests: a broker that serves has it before."""
+    _parser()
+
+
 @functools.cache
 def _parser() -> Lark:
-    """Made when the first expression is read: that takes as long as many requests."""
+    """Made once."""
     # The basic lexer: a reserved word is one wherever it stands.
     return Lark(GRAMMAR, parser="lalr", lexer="basic")
 
