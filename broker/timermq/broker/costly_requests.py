@@ -2,9 +2,9 @@
 
 A timer passes through several tasks on its way, and each step of another task delays each of its
 steps. So behind a request that took long no other such request is worked on for as long as it
-took: what is on its way gets through meanwhile. Behind a large batch of messages there are some
-turns of the event loop and no more: batches are what a broker is for, and a rest would take half of
-a producer's rate.
+took: what is on its way gets through meanwhile. Behind a large batch of messages there is a pause
+(``pauses``) and no more: batches are what a broker is for, and a rest would take half of a
+producer's rate.
 
 Which request will take long shows only when it is done. So it goes by who asks: a connection whose
 request took long waits for that rest with all its requests for a while, and so do connections that
@@ -18,6 +18,7 @@ from collections.abc import Callable
 import attrs
 import trio
 
+from .pauses import Pauses
 from .session import Session
 
 ROUND_SECONDS = 0.001
@@ -48,6 +49,8 @@ class CostlyRequests:
 
     def __init__(self, work_seconds: Callable[[], float]) -> None:
         self.work_seconds = work_seconds
+        self.pauses = Pauses(work_seconds)
+        """Of all work on requests."""
         self._owners: dict[str, _Costly] = {}
         self.rest_until = 0.0
         """trio's time until which no costly request is worked on."""
@@ -60,10 +63,10 @@ class CostlyRequests:
         owner = self._owners.get(session.owner)
         return owner is not None and owner.since <= session.opened_at and now < owner.until
 
-    def worked(self, session: Session, seconds: float, *, is_send: bool = False) -> bool:
-        """A request of a connection took so long, without a break; whether that was costly."""
+    def worked(self, session: Session, seconds: float, *, is_send: bool = False) -> None:
+        """A request of a connection took so long, without a break."""
         if seconds <= COSTLY_SECONDS_MIN:
-            return False
+            return
         now = trio.current_time()
         session.costly_until = now + COSTLY_SECONDS
         owner = self._owners.get(session.owner)
@@ -76,4 +79,3 @@ class CostlyRequests:
                 del self._owners[next(iter(self._owners))]
         if not is_send:
             self.rest_until = max(self.rest_until, now + min(seconds, REST_SECONDS_MAX))
-        return True

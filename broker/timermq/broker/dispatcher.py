@@ -27,6 +27,7 @@ from .names.route_table import RouteTable
 from .refusal import RefusedError
 from .security.access_control import AccessControl
 from .sending.send_processor import SEND_CODES, SendProcessor, SessionReceived
+from .sending.send_reader import Steps, at_once
 from .session import Session
 from .speaker import NOBODY, UNLIMITED, Speaker
 
@@ -192,12 +193,27 @@ class Dispatcher:
 
     def handle_one(self, session: Session, speaker: Speaker, command: Command) -> Answer | None:
         """Work on a request that is no small send; None without an answer, or if it comes later."""
-        session.speaker = speaker
         if command.code in SEND_CODES:
-            answers = self.handle_sends([(session, command)])
-            return answers[0][1] if answers else None
+            return at_once(self.send_steps(session, speaker, command))
+        session.speaker = speaker
         answer = self._handle_one(session, command)
         return None if command.is_oneway else answer
+
+    def send_steps(
+        self, session: Session, speaker: Speaker, command: Command
+    ) -> Steps[Answer | None]:
+        """Work on a large send in steps, of which the last one stores it.
+
+        Whatever others ask for may be done in between. Dropped before its end, nothing is stored.
+        """
+        session.speaker = speaker
+        self.requests[command.code] += 1
+        try:
+            answers = yield from self._send.steps(session, command)
+        except Exception:
+            log.exception("sends failed", count=1)
+            answers = _failed_sends(session, command)
+        return answers[0][1] if answers else None
 
     def _handle_one(self, session: Session, command: Command) -> Command | None:
         handler = self.handlers.get(command.code)

@@ -1,0 +1,55 @@
+"""Work on requests pauses again and again, so that everything else gets on.
+
+A message that is due passes through six tasks, each in a turn of the event loop of its own, and
+through twice as many when it meets the one before it. Whatever else is done in each of these turns
+makes it late. So the tasks that work for clients (``reactor``, ``turns``, held pulls) count their
+time together, and behind so much of it none of them works for some turns. Nothing is given up by
+that but an empty turn: what the others do meanwhile they would have done later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+WORK_SECONDS = 0.005
+"""How long requests are worked on between two pauses, and one step more."""
+PAUSE_TURNS = 12
+"""Turns of the event loop that a pause is."""
+
+
+class Pauses:
+    """The time that requests have taken since the last pause, and the pauses.
+
+    Args:
+        work_seconds: What this thread has worked so far: its time on the processor, not that for
+            which others had it.
+    """
+
+    def __init__(self, work_seconds: Callable[[], float]) -> None:
+        self._work_seconds = work_seconds
+        self._worked = 0.0
+        """Seconds since the last pause."""
+        self._lock = trio.Lock()
+        """Held for a step and the pause behind it; who waits for it has it in order of arrival."""
+
+    async def work(self, step: Callable[[], None]) -> None:
+        """Take one step of work on requests, behind the pause that is now; pause if it is time.
+
+        Cancellation: the step is done or it is not; a pause ends for everybody.
+        """
+        try:
+            self._lock.acquire_nowait()
+        except trio.WouldBlock:
+            await self._lock.acquire()
+        try:
+            began = self._work_seconds()
+            step()
+            self._worked += self._work_seconds() - began
+            if self._worked >= WORK_SECONDS:
+                self._worked = 0.0
+                for _ in range(PAUSE_TURNS):
+                    await trio.lowlevel.checkpoint()
+        finally:
+            self._lock.release()
