@@ -3,8 +3,10 @@
 A message that is due passes through six tasks, each in a turn of the event loop of its own, and
 through twice as many when it meets the one before it. Whatever else is done in each of these turns
 makes it late. So the tasks that work for clients (``reactor``, ``turns``, held pulls) count their
-time together, and behind so much of it none of them works for some turns. Nothing is given up by
-that but an empty turn: what the others do meanwhile they would have done later.
+time together, and behind so much of it none of them works for some turns.
+
+Rounds of plain sends do not count: they are bounded in themselves, and what a broker is for. The
+stages would go through more and smaller batches, for a tenth of a producer's rate.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import trio
 
 WORK_SECONDS = 0.005
 """How long requests are worked on between two pauses, and one step more."""
+FREE_SHARE = 1 / 8
+"""Part of the time for which they may be worked on without: consumers that keep up take less."""
 PAUSE_TURNS = 12
 """Turns of the event loop that a pause is."""
 
@@ -30,12 +34,17 @@ class Pauses:
     def __init__(self, work_seconds: Callable[[], float]) -> None:
         self._work_seconds = work_seconds
         self._worked = 0.0
-        """Seconds since the last pause."""
+        """Seconds since the last pause, less the free share of what has passed."""
+        self._seen_at = 0.0
+        """trio's time of the last step."""
         self._lock = trio.Lock()
         """Held for a step and the pause behind it; who waits for it has it in order of arrival."""
 
-    async def work(self, step: Callable[[], None]) -> None:
+    async def work(self, step: Callable[[], bool | None]) -> None:
         """Take one step of work on requests, behind the pause that is now; pause if it is time.
+
+        Args:
+            step: Works; False when its time is not to count.
 
         Cancellation: the step is done or it is not; a pause ends for everybody.
         """
@@ -45,8 +54,11 @@ class Pauses:
             await self._lock.acquire()
         try:
             began = self._work_seconds()
-            step()
-            self._worked += self._work_seconds() - began
+            if step() is not False:
+                self._worked += self._work_seconds() - began
+            now = trio.current_time()
+            self._worked = max(self._worked - (now - self._seen_at) * FREE_SHARE, 0.0)
+            self._seen_at = now
             if self._worked >= WORK_SECONDS:
                 self._worked = 0.0
                 for _ in range(PAUSE_TURNS):

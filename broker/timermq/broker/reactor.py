@@ -102,10 +102,11 @@ class Reactor:
             await self._costly.pauses.work(self._round)
             await self._durable.wait_room()
 
-    def _round(self) -> None:
+    def _round(self) -> bool:
+        """Receive once; whether less came as plain sends than otherwise, by its bytes."""
         chunks: list[tuple[Session, Sequence[Received]]] = []
         began = self._costly.work_seconds()
-        room = self._round_size
+        room, plain, others = self._round_size, 0, 0
         ready = self.sockets.poll(READY_MAX)
         # The poll keeps its order: without turns, few busy sockets would use up every round.
         turn = self.rounds % max(len(ready), 1)
@@ -117,13 +118,17 @@ class Reactor:
                 if requests:
                     chunks.append((receiver.session, requests))
                     if isinstance(requests[-1], Command):
+                        others += size
                         room -= REQUEST_SIZE * len(requests)
+                    else:
+                        plain += size
                 if room <= 0:
                     break
         if chunks:
             self.rounds += 1
             self._turns.receive(chunks)
             self._pace(self._costly.work_seconds() - began)
+        return others > plain
 
     def _pace(self, seconds: float) -> None:
         """Read less in the next round if this one took too long, and more again if it did not."""

@@ -46,13 +46,44 @@ async def test_behind_so_much_work_others_have_some_turns(mock_clock: MockClock)
         nursery.start_soon(bench.count_turns)
         async with trio.open_nursery() as working:
             for name in ("one", "other"):
-                working.start_soon(bench.work_on, name, WORK_SECONDS / 3.9, 8)
+                working.start_soon(bench.work_on, name, WORK_SECONDS / 3, 8)
         nursery.cancel_scope.cancel()
 
     at = [turn for _, turn in bench.worked]
     breaks = [later - earlier for earlier, later in pairwise(at)]
     assert [index for index, turns in enumerate(breaks, 1) if turns >= PAUSE_TURNS] == [4, 8, 12]
     assert max(breaks[:3]) <= 2
+
+
+async def test_a_small_share_has_no_pause(mock_clock: MockClock) -> None:
+    """What comes to five milliseconds in a tenth of a second holds nothing up."""
+    bench = Bench(mock_clock)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.count_turns)
+        for _ in range(100):
+            await bench.work_on("one", WORK_SECONDS / 10, 1)
+            mock_clock.jump(WORK_SECONDS)
+        nursery.cancel_scope.cancel()
+
+    assert bench.turns <= 102
+
+
+async def test_what_does_not_count_has_no_pause(mock_clock: MockClock) -> None:
+    """Plain sends: their batches are not to become smaller."""
+    bench = Bench(mock_clock)
+
+    def work() -> bool:
+        bench.work("one", 2 * WORK_SECONDS)
+        return False
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.count_turns)
+        for _ in range(5):
+            await bench.pauses.work(work)
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+
+    assert bench.turns <= 7
 
 
 async def test_little_work_has_no_pause(mock_clock: MockClock) -> None:
