@@ -12,7 +12,12 @@ from trio.testing import MockClock
 
 from broker_rig import RecordingSession, Rig
 from timermq.broker.answers import Answer
-from timermq.broker.costly_requests import COSTLY_SECONDS, ROUND_SECONDS, CostlyRequests
+from timermq.broker.costly_requests import (
+    COSTLY_SECONDS,
+    REST_RATIO,
+    ROUND_SECONDS,
+    CostlyRequests,
+)
 from timermq.broker.sending.send_reader import STEP_COUNT, Steps
 from timermq.broker.session import Session
 from timermq.broker.speaker import Speaker
@@ -119,7 +124,7 @@ async def test_behind_what_took_long_there_is_a_rest(autojump_clock: MockClock) 
 
     async with trio.open_nursery() as nursery:
         await nursery.start(bench.turns.run)
-        await trio.sleep(9 * ROUND_SECONDS)
+        await trio.sleep((10 * REST_RATIO - 1) * ROUND_SECONDS)
         assert len(bench.worked) == 3
         await trio.sleep(2 * ROUND_SECONDS)
         assert bench.worked[3:] == [("costly", 1), ("costly", 2)]
@@ -133,7 +138,7 @@ async def test_a_short_rest_cuts_no_long_one_short(mock_clock: MockClock) -> Non
     mock_clock.jump(ROUND_SECONDS)
     costly.worked(RecordingSession(peer="2").session, 3 * ROUND_SECONDS)
 
-    assert costly.rest_until == pytest.approx(50 * ROUND_SECONDS)
+    assert costly.rest_until == pytest.approx(50 * REST_RATIO * ROUND_SECONDS)
 
 
 async def test_new_connections_of_who_asks_for_costly_things_wait_too(
@@ -207,7 +212,7 @@ async def test_costly_requests_have_their_turns_beside_others(autojump_clock: Mo
     busy.session.has_more = lambda: True
     busy.session.more = lambda: commands(1)
     bench.turns.receive([(busy.session, commands(1))])
-    await bench.run(30)
+    await bench.run(80)
 
     assert ("costly", 1) in bench.worked
     assert bench.worked.count(("busy", 0)) > 10
