@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import structlog
 
@@ -33,6 +34,9 @@ from .speaker import NOBODY, UNLIMITED, Speaker
 
 Handler = Callable[[Session, Command], Command | None]
 """A processor's entrance: the answer, or None when it comes later through the session."""
+
+Preparation = Callable[[Command], bool]
+"""Does what takes long in a request and changes nothing; whether there was anything to do."""
 
 MESSAGE_SIZE_MAX = 65_536
 """Bytes of a message that is stored together with those of others, at once. Larger ones wait for
@@ -59,6 +63,7 @@ class Dispatcher:
         calls: What we have asked of clients.
         routes: Brokers that have registered.
         access: Whose requests are let through; None: everybody's.
+        preparations: Request code to what is done for some of them in a step of its own.
     """
 
     def __init__(
@@ -71,7 +76,9 @@ class Dispatcher:
         calls: ClientCalls,
         routes: RouteTable,
         access: AccessControl | None = None,
+        preparations: Mapping[int, Preparation] = MappingProxyType({}),
     ) -> None:
+        self._preparations = preparations
         self._access = access
         self.checks_access = access is not None
         """Whether requests need a signature."""
@@ -193,20 +200,23 @@ class Dispatcher:
 
     def handle_one(self, session: Session, speaker: Speaker, command: Command) -> Answer | None:
         """Work on a request that is no small send; None without an answer, or if it comes later."""
-        if command.code in SEND_CODES:
-            return at_once(self.send_steps(session, speaker, command))
+        return at_once(self.steps(session, speaker, command))
+
+    def steps(self, session: Session, speaker: Speaker, command: Command) -> Steps[Answer | None]:
+        """The same in steps, of which the last one does what is asked for.
+
+        Whatever others ask for may be done in between. Dropped before its end, nothing is done.
+        """
         session.speaker = speaker
+        if command.code in SEND_CODES:
+            return (yield from self._send_steps(session, command))
+        prepare = self._preparations.get(command.code)
+        if prepare is not None and prepare(command):
+            yield
         answer = self._handle_one(session, command)
         return None if command.is_oneway else answer
 
-    def send_steps(
-        self, session: Session, speaker: Speaker, command: Command
-    ) -> Steps[Answer | None]:
-        """Work on a large send in steps, of which the last one stores it.
-
-        Whatever others ask for may be done in between. Dropped before its end, nothing is stored.
-        """
-        session.speaker = speaker
+    def _send_steps(self, session: Session, command: Command) -> Steps[Answer | None]:
         self.requests[command.code] += 1
         try:
             answers = yield from self._send.steps(session, command)

@@ -3,10 +3,11 @@
 Small sends are small work, and are stored together at once. Any other request may cost a
 thousand times what it took to ask: an answer of megabytes, a filter that is tried on each message.
 So what a connection has brought waits in its backlog. A round takes one request of each connection
-after the other and ends after a millisecond; large batches are read in steps. Behind some rounds
-there is a pause (``pauses``). Costly requests have a line of their own, with a rest behind each
-(``costly_requests``). A connection whose peer has not read what it was given already is passed over
-until it has, and one with a backlog is not received from: what one asks for delays that one.
+after the other and ends after a millisecond; large batches and filters are read in steps of their
+own. Behind some rounds there is a pause (``pauses``). Costly requests have a line of their own,
+with a rest behind each (``costly_requests``). A connection whose peer has not read what it was
+given already is passed over until it has, and one with a backlog is not received from: what one
+asks for delays that one.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Turns:
         self._in_line: set[Session] = set()
         """Those of both lines, and those that come back to one when their peers have room."""
         self.begun: dict[Session, Steps[Answer | None]] = {}
-        """What is left of large sends that are at the head of their backlogs."""
+        """What is left of requests that are at the head of their backlogs, and half done."""
         self._is_behind = False
         """The task has not worked off both lines yet, so the next round is its own."""
         self._left = Signal()
@@ -112,7 +113,7 @@ class Turns:
         if self._costly.is_costly(session):
             line = self._costly_lines.setdefault(session.owner, deque())
             if session in self.begun:
-                # Of one owner one batch at a time is half read.
+                # Of one owner one request at a time is half done.
                 line.appendleft(session)
             else:
                 line.append(session)
@@ -161,7 +162,7 @@ class Turns:
         began, is_send = self._costly.work_seconds(), False
         if session.backlog:
             is_send = session.backlog[0][1].code in SEND_CODES
-            answer = self._send_on(session) if is_send else self._do_next(session)
+            answer = self._step(session)
             if answer is not None:
                 session.queue(answer)
                 answered[session] = None
@@ -175,15 +176,11 @@ class Turns:
             self._in_line.discard(session)
         session.waits()
 
-    def _do_next(self, session: Session) -> Answer | None:
-        speaker, command = session.backlog.popleft()
-        return self._dispatcher.handle_one(session, speaker, command)
-
-    def _send_on(self, session: Session) -> Answer | None:
-        """The next step of a large send; it leaves the backlog with the last one."""
+    def _step(self, session: Session) -> Answer | None:
+        """The next step of a session's next request, which leaves the backlog with the last one."""
         steps = self.begun.pop(session, None)
         if steps is None:
-            steps = self._dispatcher.send_steps(session, *session.backlog[0])
+            steps = self._dispatcher.steps(session, *session.backlog[0])
         try:
             next(steps)
         except StopIteration as end:

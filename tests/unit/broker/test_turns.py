@@ -46,21 +46,21 @@ class Bench:
             return command.answer(0)
 
         rig.broker.dispatcher.handlers[COSTLY] = work
-        send_steps = rig.broker.dispatcher.send_steps
+        steps_of = rig.broker.dispatcher.steps
 
         def slow_steps(
             session: Session, speaker: Speaker, command: Command
         ) -> Steps[Answer | None]:
-            steps = send_steps(session, speaker, command)
+            steps = steps_of(session, speaker, command)
             while True:
-                clock.jump(self.seconds)
+                clock.jump(0 if command.code == COSTLY else self.seconds)
                 try:
                     next(steps)
                 except StopIteration as end:
                     return cast("Answer | None", end.value)
                 yield
 
-        vars(rig.broker.dispatcher)["send_steps"] = slow_steps
+        vars(rig.broker.dispatcher)["steps"] = slow_steps
 
     async def run(self, ticks: int) -> None:
         """Let the task go on for so many turns of the event loop."""

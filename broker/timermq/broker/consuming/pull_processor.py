@@ -43,8 +43,9 @@ from ..refusal import RefusedError
 from ..session import Session
 from ..subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
 from ..topic_config import TopicConfigTable
-from .filter import ALL, TAG_TYPE, MessageFilter, parse_filter
+from .filter import ALL, SQL_TYPE, TAG_TYPE, MessageFilter, parse_filter
 from .long_polling import HeldPull, LongPolling
+from .sql_filter import prepare_filter
 from .zlib_bodies import with_zlib_bodies
 
 FILTER_SECONDS = 0.001
@@ -91,6 +92,13 @@ class PullProcessor:
             return self._pull(session, command)
         except (RefusedError, RemoteProtocolError) as error:
             return self._refuse(session, command, error)
+
+    def prepare(self, command: Command) -> bool:
+        """Compile the filter that a pull states; False where that takes no time."""
+        is_sql = command.ext.get("expressionType") == SQL_TYPE
+        if not (is_sql and self.options.enable_property_filter):
+            return False
+        return prepare_filter(command.ext.get("subscription", ""))
 
     def run_again(self, pull: HeldPull) -> Command:
         """Run a held pull from where it stands; its offset moves past what did not match."""

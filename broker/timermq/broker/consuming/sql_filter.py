@@ -7,6 +7,7 @@ Source: Java ``SqlFilter``, ``SelectorParser``, ``ExpressionMessageFilter``.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -15,7 +16,7 @@ from lark import Token, Tree
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import RecordError, record_properties
 
-from .sql_grammar import SqlError, parse_sql
+from .sql_grammar import EXPRESSION_LENGTH_MAX, SqlError, parse_sql
 from .sql_operand import (
     NULL,
     TEXT_TESTS,
@@ -39,6 +40,8 @@ from .sql_value import ConversionError, compare
 
 DEPTH_MAX = 64
 """Operators inside one another."""
+LONG_LENGTH = 512
+"""Characters of an expression that takes more than a millisecond."""
 KEPT_LENGTH_MAX = 131_072
 """Characters of all compiled expressions that are kept, the ones used last. A character takes up to
 140 bytes."""
@@ -73,29 +76,49 @@ class SqlFilter:
 
 
 class CompiledExpressions:
-    """Compiled expressions by their text, up to a sum of their lengths."""
+    """Compiled expressions by their text, and what is wrong with others, up to a sum of lengths."""
 
     def __init__(self, length_max: int) -> None:
         self._length_max = length_max
-        self._filters: dict[str, SqlFilter] = {}
+        self._filters: dict[str, SqlFilter | SqlError] = {}
         self._length = 0
 
     def get(self, expression: str) -> SqlFilter:
         """The filter of an expression, compiled if it is not kept; as ``compile_sql``."""
         found = self._filters.pop(expression, None)
         if found is None:
-            evaluate = condition(_compile(parse_sql(expression), 1)).evaluate
-            found = SqlFilter(expression, evaluate)
+            try:
+                evaluate = condition(_compile(parse_sql(expression), 1)).evaluate
+                found = SqlFilter(expression, evaluate)
+            except SqlError as error:
+                if len(expression) > EXPRESSION_LENGTH_MAX:
+                    raise
+                found = error
             self._length += len(expression)
         self._filters[expression] = found
         while self._length > self._length_max and len(self._filters) > 1:
             oldest = next(iter(self._filters))
             del self._filters[oldest]
             self._length -= len(oldest)
+        if isinstance(found, SqlError):
+            raise SqlError(*found.args)
         return found
+
+    def has(self, expression: str) -> bool:
+        """Whether an expression is kept."""
+        return expression in self._filters
 
 
 _compiled = CompiledExpressions(KEPT_LENGTH_MAX)
+
+
+def prepare_filter(expression: str) -> bool:
+    """Compile a long expression ahead, or find what is wrong with it; False if it is not to be."""
+    if not LONG_LENGTH < len(expression) <= EXPRESSION_LENGTH_MAX or _compiled.has(expression):
+        return False
+    with contextlib.suppress(SqlError):
+        _compiled.get(expression)
+    return True
 
 
 def compile_sql(expression: str) -> SqlFilter:
