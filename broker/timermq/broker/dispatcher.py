@@ -28,15 +28,15 @@ from .names.route_table import RouteTable
 from .refusal import RefusedError
 from .security.access_control import AccessControl
 from .sending.send_processor import SEND_CODES, SendProcessor, SessionReceived
-from .sending.send_reader import Steps, at_once
 from .session import Session
 from .speaker import NOBODY, UNLIMITED, Speaker
+from .steps import Steps, at_once
 
 Handler = Callable[[Session, Command], Command | None]
 """A processor's entrance: the answer, or None when it comes later through the session."""
 
-Preparation = Callable[[Command], bool]
-"""Does what takes long in a request and changes nothing; whether there was anything to do."""
+Preparation = Callable[[Command], Steps[None]]
+"""Does what takes long in a request and changes nothing."""
 
 MESSAGE_SIZE_MAX = 65_536
 """Bytes of a message that is stored together with those of others, at once. Larger ones wait for
@@ -63,7 +63,7 @@ class Dispatcher:
         calls: What we have asked of clients.
         routes: Brokers that have registered.
         access: Whose requests are let through; None: everybody's.
-        preparations: Request code to what is done for some of them in a step of its own.
+        preparations: Request code to what is done for it first, in steps of its own.
     """
 
     def __init__(
@@ -211,8 +211,8 @@ class Dispatcher:
         if command.code in SEND_CODES:
             return (yield from self._send_steps(session, command))
         prepare = self._preparations.get(command.code)
-        if prepare is not None and prepare(command):
-            yield
+        if prepare is not None:
+            yield from prepare(command)
         answer = self._handle_one(session, command)
         return None if command.is_oneway else answer
 

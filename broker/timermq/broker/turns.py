@@ -26,8 +26,8 @@ from .answers import Answer
 from .costly_requests import ROUND_SECONDS, CostlyRequests
 from .dispatcher import Dispatcher
 from .sending.send_processor import SEND_CODES
-from .sending.send_reader import Steps
 from .session import Session
+from .steps import Steps
 
 
 class Turns:

@@ -18,9 +18,10 @@ from timermq.broker.costly_requests import (
     ROUND_SECONDS,
     CostlyRequests,
 )
-from timermq.broker.sending.send_reader import STEP_COUNT, Steps
+from timermq.broker.sending.send_reader import STEP_COUNT
 from timermq.broker.session import Session
 from timermq.broker.speaker import Speaker
+from timermq.broker.steps import Steps
 from timermq.broker.turns import Turns
 from timermq.remoting import Command, RequestCode
 from timermq.remoting.connection import Received

@@ -16,7 +16,8 @@ from lark import Token, Tree
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import RecordError, record_properties
 
-from .sql_grammar import EXPRESSION_LENGTH_MAX, SqlError, parse_sql
+from ..steps import Steps, at_once
+from .sql_grammar import EXPRESSION_LENGTH_MAX, SqlError, parse_steps
 from .sql_operand import (
     NULL,
     TEXT_TESTS,
@@ -85,15 +86,20 @@ class CompiledExpressions:
 
     def get(self, expression: str) -> SqlFilter:
         """The filter of an expression, compiled if it is not kept; as ``compile_sql``."""
-        found = self._filters.pop(expression, None)
+        return at_once(self.steps(expression))
+
+    def steps(self, expression: str) -> Steps[SqlFilter]:
+        """The same in steps, of which only the last one changes what is kept."""
+        found = self._filters.get(expression)
         if found is None:
             try:
-                evaluate = condition(_compile(parse_sql(expression), 1)).evaluate
-                found = SqlFilter(expression, evaluate)
+                tree = yield from parse_steps(expression)
+                found = SqlFilter(expression, condition(_compile(tree, 1)).evaluate)
             except SqlError as error:
                 if len(expression) > EXPRESSION_LENGTH_MAX:
                     raise
                 found = error
+        if self._filters.pop(expression, None) is None:
             self._length += len(expression)
         self._filters[expression] = found
         while self._length > self._length_max and len(self._filters) > 1:
@@ -112,13 +118,12 @@ class CompiledExpressions:
 _compiled = CompiledExpressions(KEPT_LENGTH_MAX)
 
 
-def prepare_filter(expression: str) -> bool:
-    """Compile a long expression ahead, or find what is wrong with it; False if it is not to be."""
-    if not LONG_LENGTH < len(expression) <= EXPRESSION_LENGTH_MAX or _compiled.has(expression):
-        return False
-    with contextlib.suppress(SqlError):
-        _compiled.get(expression)
-    return True
+def prepare_filter(expression: str) -> Steps[None]:
+    """Compile a long expression ahead, or find what is wrong with it; no step if it is known."""
+    if LONG_LENGTH < len(expression) <= EXPRESSION_LENGTH_MAX and not _compiled.has(expression):
+        with contextlib.suppress(SqlError):
+            yield from _compiled.steps(expression)
+        yield
 
 
 def compile_sql(expression: str) -> SqlFilter:

@@ -26,10 +26,11 @@ from ..answers import Answer, refusal_answer
 from ..durable_answers import DurableAnswers, UnflushedAnswer
 from ..refusal import RefusedError
 from ..session import Session
+from ..steps import Steps
 from ..transactions.transactions import Transactions
 from .plain_reader import PlainReader
 from .run_answers import run_answers
-from .send_reader import SendReader, Steps
+from .send_reader import SendReader
 from .send_request import Addressed, AddressedRun, AnswerFacts, SendRequest, SingleSend
 
 SessionRequest = tuple[Session, Request]

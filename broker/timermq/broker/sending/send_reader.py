@@ -7,8 +7,7 @@ Source: Java ``SendMessageProcessor.sendMessage``, ``sendBatchMessage``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import TypeVar, cast
+from collections.abc import Callable
 
 from timermq.pipeline.admission import Refusal, TimerAdmission
 from timermq.pipeline.timer_options import TimerOptions
@@ -23,28 +22,15 @@ from timermq.timerstore.properties import find
 from ..options import BrokerOptions, TransactionDelay
 from ..refusal import RefusedError
 from ..session import Session
+from ..steps import Steps, at_once
 from ..topic_validator import AUTO_CREATE_TOPIC_KEY_TOPIC, is_retry_topic
 from ..transactions.half_message import GROUP, is_half, parked
 from .message_stamp import MessageStamp, delay_request, with_delay_request
 from .send_checks import SendChecks, SendTarget
 from .send_request import RESPONSE_CODES, Addressed, BatchSend, ItemsSend, SendRequest, SingleSend
 
-Result = TypeVar("Result")
-
 STEP_COUNT = 256
 """Messages of a batch that are read at once: it takes a millisecond or two."""
-
-Steps = Generator[None, None, Result]
-"""Work in steps, with a result at its end."""
-
-
-def at_once(steps: Steps[Result]) -> Result:
-    """The result of all steps."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return cast("Result", end.value)
 
 
 class SendReader:
