@@ -82,6 +82,10 @@ class Entries(Mapping[str, object]):
         """How many there are."""
         return len(self._entries)
 
+    def __repr__(self) -> str:
+        """As the file will say."""
+        return repr(dict(self))
+
 
 def read_version(fields: ConfigFields) -> DataVersion:
     """Take the data version of a file; a missing one starts from nothing."""

@@ -113,7 +113,8 @@ async def test_connections_that_end_together_are_met_in_some_rounds() -> None:
             served = sum(peer.served for peer in peers)
             nursery.cancel_scope.cancel()
 
-    assert 0 < served <= ROUND_SIZE_MAX // END_SIZE
+    # One round, or a second one before this task had its turn.
+    assert 0 < served <= 2 * ROUND_SIZE_MAX // END_SIZE
 
 
 class SlowTurns(Turns):
