@@ -33,6 +33,7 @@ from timermq.timerstore.consume_queue import ConsumeQueue
 from ..answers import failed_answer
 from ..client_registry import Subscription
 from ..costly_requests import ROUND_SECONDS, CostlyRequests
+from ..pauses import Pauses
 from ..pool import Pool
 from ..security.untold import Untold
 from ..session import Session
@@ -108,6 +109,8 @@ class LongPolling:
         self._lines: dict[tuple[str, bool], deque[HeldPull]] = {}
         """Pulls that are to be run, of each owner those that something has arrived for and those
         whose time is up, in the order of their turns; some may be held no more."""
+        self._pauses = Pauses(costly.work_seconds)
+        """Of their own: what is due ends its way here, in a pause of all other work."""
         self._changed = Signal()
         self._untold = Untold()
 
@@ -177,7 +180,7 @@ class LongPolling:
         task_status.started()
         while True:
             await self._wait()
-            await self._costly.pauses.work(partial(self._run_next, run_again))
+            await self._pauses.work(partial(self._run_next, run_again))
             await trio.lowlevel.checkpoint()
 
     async def _wait(self) -> None:
