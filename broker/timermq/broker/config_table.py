@@ -6,7 +6,7 @@ groups is saved at once, consumer offsets at an interval: they change with every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import structlog
@@ -14,7 +14,7 @@ import trio
 
 from timermq.pipeline.state.signal import Signal
 from timermq.remoting.codes import ResponseCode
-from timermq.timerstore.config_file import DataVersion, fastjson, parse_table
+from timermq.timerstore.config_file import DataVersion, fastjson_pieces, parse_table
 from timermq.timerstore.config_seal import (
     backup_bytes,
     keep_second_sealed,
@@ -29,6 +29,9 @@ from .refusal import RefusedError
 
 REST_RATIO = 9
 """Time to rest after a save, by the time that it took."""
+PIECES_MAX = 64
+"""Pieces of a table that are printed between two looks at other tasks: some tenths of a
+millisecond, where tens of thousands of topics take that many of a second."""
 
 log = structlog.get_logger("timermq.broker.config_table")
 
@@ -48,9 +51,40 @@ class ConfigTable(Protocol):
         """Take the parsed file's contents over; raises ``ConfigTableError``, and is as before."""
         ...
 
-    def to_json(self) -> object:
-        """What the file is to hold now."""
+    def to_json(self) -> Mapping[str, object]:
+        """What the file is to hold now; it stays that when the table changes."""
         ...
+
+
+class Entry(Protocol):
+    """What a table has for a name; it does not change."""
+
+    def to_json(self) -> dict[str, object]:
+        """As it stands in the file."""
+        ...
+
+
+class Entries(Mapping[str, object]):
+    """The entries of a table as they are now, each made for the file when it is asked for."""
+
+    def __init__(self, entries: Mapping[str, Entry]) -> None:
+        self._entries = dict(entries)
+
+    def __getitem__(self, name: str) -> object:
+        """The entry of a name."""
+        return self._entries[name].to_json()
+
+    def __iter__(self) -> Iterator[str]:
+        """The names."""
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        """As the file will say."""
+        return repr(dict(self))
 
 
 def read_version(fields: ConfigFields) -> DataVersion:
@@ -248,13 +282,23 @@ class ConfigSaver:
             if self._saved.get(table.path) != changes:
                 path = f"{self._root}/{table.path}"
                 try:
-                    await save_sealed(self._disk, path, fastjson(table.to_json()))
+                    await save_sealed(self._disk, path, await _printed(table))
                 except OSError as error:
                     if not is_for_a_while(error):
                         raise
                     log.warning("no room for a table, saved later", path=path, error=str(error))
                     continue
                 self._saved[table.path] = changes
+
+
+async def _printed(table: ConfigTable) -> str:
+    """The text of a table as it is now; others go on while it is printed."""
+    pieces: list[str] = []
+    for piece in fastjson_pieces(table.to_json()):
+        pieces.append(piece)
+        if len(pieces) % PIECES_MAX == 0:
+            await trio.lowlevel.checkpoint()
+    return "".join(pieces)
 
 
 def _take(table: ConfigTable, path: str, data: bytes) -> None:

@@ -57,7 +57,7 @@ class ConsumerOffsetTable:
             self._keys.setdefault(_group_of(key), set()).add(key)
         self._rest = fields.rest
 
-    def to_json(self) -> object:
+    def to_json(self) -> dict[str, object]:
         """What the file is to hold."""
         return in_order(
             self._rest,

@@ -1,10 +1,10 @@
 """Requests that take the event loop for long, and who asks for them.
 
 A timer passes through several tasks on its way, and each step of another task delays each of its
-steps. So behind a request that took long no other such request is worked on for as long as it
-took: what is on its way gets through meanwhile. Behind a large batch of messages there are some
-turns of the event loop and no more: batches are what a broker is for, and a rest would take half of
-a producer's rate.
+steps. So behind a request that took long no other such request is worked on for twice as long as it
+took: what is on its way gets through meanwhile, with the pull that fetches it. Behind a large batch
+of messages there is a pause (``pauses``) and no more: batches are what a broker is for, and a rest
+would take most of a producer's rate.
 
 Which request will take long shows only when it is done. So it goes by who asks: a connection whose
 request took long waits for that rest with all its requests for a while, and so do connections that
@@ -18,12 +18,15 @@ from collections.abc import Callable
 import attrs
 import trio
 
+from .pauses import Pauses
 from .session import Session
 
 ROUND_SECONDS = 0.001
 """How long a task works on requests before the others have their turn."""
 COSTLY_SECONDS_MIN = 0.004
 """What takes longer is costly."""
+REST_RATIO = 2
+"""How long others have their turn behind a costly request, by the time that it took."""
 REST_SECONDS_MAX = 0.2
 """How long one request is made up for, at most."""
 COSTLY_SECONDS = 2.0
@@ -48,6 +51,8 @@ class CostlyRequests:
 
     def __init__(self, work_seconds: Callable[[], float]) -> None:
         self.work_seconds = work_seconds
+        self.pauses = Pauses(work_seconds)
+        """Of all work on requests."""
         self._owners: dict[str, _Costly] = {}
         self.rest_until = 0.0
         """trio's time until which no costly request is worked on."""
@@ -60,10 +65,10 @@ class CostlyRequests:
         owner = self._owners.get(session.owner)
         return owner is not None and owner.since <= session.opened_at and now < owner.until
 
-    def worked(self, session: Session, seconds: float, *, is_send: bool = False) -> bool:
-        """A request of a connection took so long, without a break; whether that was costly."""
+    def worked(self, session: Session, seconds: float, *, is_send: bool = False) -> None:
+        """A request of a connection took so long, without a break."""
         if seconds <= COSTLY_SECONDS_MIN:
-            return False
+            return
         now = trio.current_time()
         session.costly_until = now + COSTLY_SECONDS
         owner = self._owners.get(session.owner)
@@ -75,5 +80,6 @@ class CostlyRequests:
             if len(self._owners) > OWNERS_MAX:
                 del self._owners[next(iter(self._owners))]
         if not is_send:
-            self.rest_until = max(self.rest_until, now + min(seconds, REST_SECONDS_MAX))
-        return True
+            self.rest_until = max(
+                self.rest_until, now + min(REST_RATIO * seconds, REST_SECONDS_MAX)
+            )

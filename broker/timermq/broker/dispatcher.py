@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import structlog
 
@@ -29,9 +30,13 @@ from .security.access_control import AccessControl
 from .sending.send_processor import SEND_CODES, SendProcessor, SessionReceived
 from .session import Session
 from .speaker import NOBODY, UNLIMITED, Speaker
+from .steps import Steps, at_once
 
 Handler = Callable[[Session, Command], Command | None]
 """A processor's entrance: the answer, or None when it comes later through the session."""
+
+Preparation = Callable[[Command], Steps[None]]
+"""Does what takes long in a request and changes nothing."""
 
 MESSAGE_SIZE_MAX = 65_536
 """Bytes of a message that is stored together with those of others, at once. Larger ones wait for
@@ -58,6 +63,7 @@ class Dispatcher:
         calls: What we have asked of clients.
         routes: Brokers that have registered.
         access: Whose requests are let through; None: everybody's.
+        preparations: Request code to what is done for it first, in steps of its own.
     """
 
     def __init__(
@@ -70,7 +76,9 @@ class Dispatcher:
         calls: ClientCalls,
         routes: RouteTable,
         access: AccessControl | None = None,
+        preparations: Mapping[int, Preparation] = MappingProxyType({}),
     ) -> None:
+        self._preparations = preparations
         self._access = access
         self.checks_access = access is not None
         """Whether requests need a signature."""
@@ -192,12 +200,30 @@ class Dispatcher:
 
     def handle_one(self, session: Session, speaker: Speaker, command: Command) -> Answer | None:
         """Work on a request that is no small send; None without an answer, or if it comes later."""
+        return at_once(self.steps(session, speaker, command))
+
+    def steps(self, session: Session, speaker: Speaker, command: Command) -> Steps[Answer | None]:
+        """The same in steps, of which the last one does what is asked for.
+
+        Whatever others ask for may be done in between. Dropped before its end, nothing is done.
+        """
         session.speaker = speaker
         if command.code in SEND_CODES:
-            answers = self.handle_sends([(session, command)])
-            return answers[0][1] if answers else None
+            return (yield from self._send_steps(session, command))
+        prepare = self._preparations.get(command.code)
+        if prepare is not None:
+            yield from prepare(command)
         answer = self._handle_one(session, command)
         return None if command.is_oneway else answer
+
+    def _send_steps(self, session: Session, command: Command) -> Steps[Answer | None]:
+        self.requests[command.code] += 1
+        try:
+            answers = yield from self._send.steps(session, command)
+        except Exception:
+            log.exception("sends failed", count=1)
+            answers = _failed_sends(session, command)
+        return answers[0][1] if answers else None
 
     def _handle_one(self, session: Session, command: Command) -> Command | None:
         handler = self.handlers.get(command.code)

@@ -59,7 +59,7 @@ class FrontDoor:
         self._decode_send = decode_signed_send if dispatcher.checks_access else decode_plain_send
         self._tls = tls
         self._turns = Turns(dispatcher, tables.costly)
-        self._reactor = Reactor(sockets, self._turns, tables.durable, tables.costly.work_seconds)
+        self._reactor = Reactor(sockets, self._turns, tables.durable, tables.costly)
         self.server = Server(options, self._connect, tables.clients, sockets, tables.rates.look)
 
     async def run(

@@ -13,7 +13,7 @@ wait, is not read from (``rest``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import trio
@@ -21,6 +21,7 @@ import trio
 from timermq.remoting.command import Command
 from timermq.remoting.connection import Received
 
+from .costly_requests import CostlyRequests
 from .durable_answers import DurableAnswers
 from .session import Session
 from .sockets import Sockets
@@ -37,6 +38,10 @@ ROUND_SECONDS = 0.01
 REQUEST_SIZE = ROUND_SIZE_MAX // 64
 """What a request that is no plain send counts for, in bytes: to read it and its signature takes ten
 times as long as one; the work itself is done in ``turns``."""
+
+END_SIZE = ROUND_SIZE_MAX // 32
+"""What a connection counts for that has ended: some tenths of a millisecond are taken by its
+task."""
 
 
 class Receiver(Protocol):
@@ -56,18 +61,14 @@ class Reactor:
         sockets: Read from by their numbers; whose poll is closed when no connection is left.
         turns: Have the work done.
         durable: Answers that wait for the disk; while there are too many, nothing is received.
-        work_seconds: How long this thread has worked so far.
+        costly: Knows how long this thread has worked so far, and when it pauses.
     """
 
     def __init__(
-        self,
-        sockets: Sockets,
-        turns: Turns,
-        durable: DurableAnswers,
-        work_seconds: Callable[[], float],
+        self, sockets: Sockets, turns: Turns, durable: DurableAnswers, costly: CostlyRequests
     ) -> None:
         self.sockets = sockets
-        self._work_seconds = work_seconds
+        self._costly = costly
         self._round_size = ROUND_SIZE_MAX
         self._turns = turns
         self._durable = durable
@@ -98,13 +99,14 @@ class Reactor:
         task_status.started()
         while True:
             await self.sockets.wait()
-            self._round()
+            await self._costly.pauses.work(self._round)
             await self._durable.wait_room()
 
-    def _round(self) -> None:
+    def _round(self) -> bool:
+        """Receive once; whether less came as plain sends than otherwise, by its bytes."""
         chunks: list[tuple[Session, Sequence[Received]]] = []
-        began = self._work_seconds()
-        room = self._round_size
+        began = self._costly.work_seconds()
+        room, plain, others = self._round_size, 0, 0
         ready = self.sockets.poll(READY_MAX)
         # The poll keeps its order: without turns, few busy sockets would use up every round.
         turn = self.rounds % max(len(ready), 1)
@@ -112,17 +114,21 @@ class Reactor:
             receiver = self._receivers.get(file_number)
             if receiver is not None:
                 requests, size = receiver.receive_ready(2 * self._round_size)
-                room -= size
+                room -= size or END_SIZE
                 if requests:
                     chunks.append((receiver.session, requests))
                     if isinstance(requests[-1], Command):
+                        others += size
                         room -= REQUEST_SIZE * len(requests)
+                    else:
+                        plain += size
                 if room <= 0:
                     break
         if chunks:
             self.rounds += 1
             self._turns.receive(chunks)
-            self._pace(self._work_seconds() - began)
+            self._pace(self._costly.work_seconds() - began)
+        return others > plain
 
     def _pace(self, seconds: float) -> None:
         """Read less in the next round if this one took too long, and more again if it did not."""

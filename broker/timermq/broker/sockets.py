@@ -17,6 +17,10 @@ import trio
 
 log = structlog.get_logger("timermq.broker.sockets")
 
+BEGINNING_MAX = 2
+"""Connections whose first byte, or end, is told of at a poll: each wakes a task, which takes a few
+tenths of a millisecond, and thousands may begin or end at once."""
+
 
 class Sockets(Protocol):
     """Sockets by their streams and numbers, and one poll over those that are registered."""
@@ -34,7 +38,7 @@ class Sockets(Protocol):
         ...
 
     async def first_byte(self, stream: trio.abc.Stream) -> bytes | None:
-        """Wait for the first byte, which stays where it is.
+        """Wait for the first byte, which stays where it is; while the sockets are polled.
 
         Returns:
             The byte, ``b""`` at the end; None at once of a stream that is no socket.
@@ -100,8 +104,13 @@ class KernelSockets:
 
     def __init__(self) -> None:
         self._epoll: select.epoll | None = None
+        self._first_bytes: dict[int, trio.Event] = {}
+        """What waits for the first byte, by number; ``_beginning`` is their epoll, in the other
+        one."""
         if hasattr(select, "epoll"):
             self._epoll = select.epoll()
+            self._beginning = select.epoll()
+            self._epoll.register(self._beginning.fileno(), select.EPOLLIN)
         else:
             log.info("no epoll here: connections receive one by one")
 
@@ -121,7 +130,19 @@ class KernelSockets:
         """Wait for the first byte, which stays where it is."""
         if not isinstance(stream, trio.SocketStream):
             return None
+        if self._epoll is not None:
+            await self._arrival(stream.socket.fileno())
         return await stream.socket.recv(1, socket.MSG_PEEK)
+
+    async def _arrival(self, number: int) -> None:
+        """Wait until something, or the end, has arrived at a socket."""
+        arrived = self._first_bytes[number] = trio.Event()
+        self._beginning.register(number, select.EPOLLIN)
+        try:
+            await arrived.wait()
+        finally:
+            if self._first_bytes.pop(number, None) is not None:
+                self._beginning.unregister(number)
 
     def register(self, number: int) -> None:
         """Have the poll tell of a socket."""
@@ -148,9 +169,14 @@ class KernelSockets:
     def poll(self, count_max: int) -> Sequence[tuple[int, int]]:
         """Numbers that may be read from now."""
         assert self._epoll is not None
+        if self._first_bytes:
+            for number, _ in self._beginning.poll(0, BEGINNING_MAX):
+                self._beginning.unregister(number)
+                self._first_bytes.pop(number).set()
         return self._epoll.poll(0, count_max)
 
     def close(self) -> None:
         """Close the epoll."""
         if self._epoll is not None:
+            self._beginning.close()
             self._epoll.close()

@@ -16,7 +16,7 @@ from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.config_file import DataVersion
 
 from .config_fields import ConfigFields
-from .config_table import in_order, next_version, read_version, version_json
+from .config_table import Entries, in_order, next_version, read_version, version_json
 from .consuming.retry_policy import RetryPolicy, read_retry_policy
 from .options import BrokerOptions
 from .refusal import RefusedError
@@ -119,14 +119,12 @@ class SubscriptionGroupTable:
         self._groups |= {name: SubscriptionGroupConfig.from_json(name, one) for name, one in groups}
         self._rest = fields.rest
 
-    def to_json(self) -> object:
+    def to_json(self) -> dict[str, object]:
         """What the file is to hold."""
         return in_order(
             self._rest,
             dataVersion=version_json(self.data_version),
-            subscriptionGroupTable={
-                name: config.to_json() for name, config in self._groups.items()
-            },
+            subscriptionGroupTable=Entries(self._groups),
         )
 
     def all(self) -> Iterable[SubscriptionGroupConfig]:

@@ -20,7 +20,7 @@ from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.config_file import DataVersion
 
 from .config_fields import ConfigFields
-from .config_table import in_order, next_version, read_version, version_json
+from .config_table import Entries, in_order, next_version, read_version, version_json
 from .options import BrokerOptions
 from .refusal import RefusedError
 from .topic_shares import TopicShares
@@ -161,12 +161,12 @@ class TopicConfigTable:
                 self._set(config)
         self._rest = fields.rest
 
-    def to_json(self) -> object:
+    def to_json(self) -> dict[str, object]:
         """What the file is to hold."""
         return in_order(
             self._rest,
             dataVersion=version_json(self.data_version),
-            topicConfigTable={name: config.to_json() for name, config in self._topics.items()},
+            topicConfigTable=Entries(self._topics),
         )
 
     def get(self, topic: str) -> TopicConfig | None:

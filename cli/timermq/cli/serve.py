@@ -16,6 +16,7 @@ import structlog
 import trio
 
 from timermq.broker.broker import Broker
+from timermq.broker.consuming.sql_grammar import prepare_sql
 from timermq.broker.open_files import within_open_files
 from timermq.broker.options import BrokerOptions
 from timermq.pipeline.clock.clock import SystemClock, boot_time_ms
@@ -130,6 +131,8 @@ async def serve(configuration: Configuration) -> int:
         broker = await open_with_room(functools.partial(_open, configuration), signals)
         if broker is None:
             return 0
+        if configuration.broker.enable_property_filter:
+            prepare_sql()
         _calm_collector()
         manager = ServiceManager.of(os.environ)
         async with trio.open_nursery() as nursery:

@@ -8,7 +8,7 @@ from trio.testing import MockClock
 
 from broker_rig import BROKER, ROOT, as_object
 from fakes import START_MS
-from timermq.broker.config_table import ConfigSaver
+from timermq.broker.config_table import PIECES_MAX, ConfigSaver
 from timermq.broker.consumer_offset import ConsumerOffsetTable
 from timermq.broker.refusal import RefusedError
 from timermq.broker.topic_config import TopicConfigTable
@@ -132,6 +132,35 @@ async def test_a_large_table_leaves_time_for_others(
                 await trio.sleep(0.1)
 
     assert 5 <= len(saves) <= 7
+
+
+async def test_others_go_on_while_a_large_table_is_printed(autojump_clock: MockClock) -> None:
+    """A piece at a time; what the file says is the table as it was when the save began."""
+    disk = MemoryDisk()
+    tables = Tables(disk)
+    for number in range(1_000):
+        tables.topics.create_in_send_back(f"%RETRY%g{number}", 1)
+    version, turns = tables.topics.data_version.counter, 0
+
+    async def change() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+            tables.topics.create_in_send_back(f"%RETRY%later{turns}", 1)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(change)
+        await tables.saver.save()
+        nursery.cancel_scope.cancel()
+
+    assert turns > 1_000 // PIECES_MAX
+    saved = as_object(load_json(disk, TOPICS))
+    topics = as_object(saved["topicConfigTable"])
+    assert sum(name.startswith("%RETRY%g") for name in topics) == 1_000
+    later = sum(name.startswith("%RETRY%later") for name in topics)
+    assert as_object(saved["dataVersion"])["counter"] == version + later
+    assert later <= 1
 
 
 async def test_whoever_waits_is_told_when_all_is_saved(autojump_clock: MockClock) -> None:

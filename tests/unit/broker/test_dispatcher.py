@@ -7,7 +7,16 @@ from broker_rig import PROPERTIES, RecordingSession, Rig, commands_in, pull_ext,
 from timermq.broker.admin.client_calls import ClientCalls
 from timermq.broker.client_registry import ClientRegistry
 from timermq.broker.sending.send_processor import SendProcessor
-from timermq.remoting import Command, FrameConnection, LanguageCode, SendHeader, encode_frame
+from timermq.broker.speaker import UNLIMITED
+from timermq.remoting import (
+    Command,
+    FrameConnection,
+    LanguageCode,
+    RequestCode,
+    ResponseCode,
+    SendHeader,
+    encode_frame,
+)
 from timermq.remoting.plain_send import PlainSend
 from timermq.remoting.send_form import SendRun
 
@@ -199,3 +208,25 @@ async def test_a_mistake_about_a_peer_that_has_gone_stays_with_it(
     assert not peer.session.is_open
     assert rig.broker.tables.long_polling.held == 0
     assert [one["event"] for one in logs] == ["connection not forgotten whole"]
+
+
+async def test_a_long_filter_is_compiled_in_steps_of_its_own() -> None:
+    """Whether it is one or not, and once; the pull is answered in the last one."""
+    rig = Rig()
+    long = " OR ".join(f"steps{at} = 1" for at in range(200))
+    found: list[tuple[int, int]] = []
+    for expression in (long, long, f"{long} OR", f"{long} OR", "steps = 1"):
+        ext = pull_ext("TBW102", subscription=expression, expressionType="SQL92")
+        command = Command(RequestCode.PULL_MESSAGE, ext=ext)
+        steps, count = rig.broker.dispatcher.steps(rig.peer.session, UNLIMITED, command), 0
+        while True:
+            try:
+                next(steps)
+                count += 1
+            except StopIteration as end:
+                found.append((count, end.value.code))
+                break
+
+    refused = ResponseCode.SUBSCRIPTION_PARSE_FAILED
+    held = ResponseCode.PULL_NOT_FOUND
+    assert found == [(4, held), (0, held), (4, refused), (0, refused), (0, held)]

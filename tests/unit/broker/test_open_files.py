@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from descriptors import open_count
 from timermq.broker.open_files import (
     OTHER_FILES,
@@ -49,6 +51,31 @@ print(shares.connections, shares.queues, *resource.getrlimit(resource.RLIMIT_NOF
     )
 
     assert "512 256 1024 1024" == ran.stdout.strip()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells of the table there alone")
+def test_the_table_of_open_files_does_not_grow_while_clients_come() -> None:
+    """Who accepts a connection would stand still while it is copied: it is large from the start."""
+    program = """
+from pathlib import Path
+from timermq.broker.open_files import within_open_files
+from timermq.broker.options import BrokerOptions
+
+def table_size():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("FDSize:"))
+
+before = table_size()
+options = within_open_files(BrokerOptions(connections_max=700, queues_max=10))
+print(before, options.connections_max, table_size())
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    before, connections, after = map(int, ran.stdout.split())
+
+    assert before < connections < after
+    assert after >= connections + OTHER_FILES
 
 
 def test_the_store_has_its_files_beside_the_connections() -> None:

@@ -13,7 +13,9 @@ import trio
 from trio.testing import MockClock
 
 from broker_rig import RecordingSession, Rig
+from timermq.broker.costly_requests import CostlyRequests
 from timermq.broker.reactor import (
+    END_SIZE,
     REQUEST_SIZE,
     ROUND_SECONDS,
     ROUND_SIZE_MAX,
@@ -66,7 +68,7 @@ async def test_busy_sockets_take_turns(size: int, requests: int) -> None:
         rig.broker.endpoint.sockets,
         Turns(rig.broker.dispatcher, rig.broker.tables.costly),
         rig.broker.tables.durable,
-        lambda: 0.0,
+        CostlyRequests(lambda: 0.0),
     )
     peers: list[BusyPeer] = []
     with contextlib.ExitStack() as sockets:
@@ -88,6 +90,33 @@ async def test_busy_sockets_take_turns(size: int, requests: int) -> None:
     assert max(served) - min(served) <= SERVED_PER_ROUND
 
 
+async def test_connections_that_end_together_are_met_in_some_rounds() -> None:
+    """Each wakes a task: thousands of them at once would hold up everything else."""
+    rig = Rig()
+    costly = CostlyRequests(lambda: 0.0)
+    turns = Turns(rig.broker.dispatcher, costly)
+    sockets = rig.broker.endpoint.sockets
+    reactor = Reactor(sockets, turns, rig.broker.tables.durable, costly)
+    peers: list[BusyPeer] = []
+    with contextlib.ExitStack() as stack:
+        for _ in range(100):
+            ours, theirs = socket.socketpair()
+            stack.enter_context(ours)
+            stack.enter_context(theirs)
+            theirs.send(b"x")
+            peers.append(BusyPeer(RecordingSession().session, 0, 0))
+            reactor.add(ours.fileno(), peers[-1])
+        async with trio.open_nursery() as nursery:
+            await nursery.start(reactor.run)
+            while not any(peer.served for peer in peers):
+                await trio.lowlevel.checkpoint()
+            served = sum(peer.served for peer in peers)
+            nursery.cancel_scope.cancel()
+
+    # One round, or a second one before this task had its turn.
+    assert 0 < served <= 2 * ROUND_SIZE_MAX // END_SIZE
+
+
 class SlowTurns(Turns):
     """Takes some time for each chunk."""
 
@@ -106,7 +135,7 @@ async def test_what_takes_long_is_read_in_smaller_pieces(mock_clock: MockClock) 
     turns = SlowTurns(rig.broker.dispatcher, rig.broker.tables.costly)
     turns.clock, turns.seconds = mock_clock, 3 * ROUND_SECONDS
     reactor = Reactor(
-        rig.broker.endpoint.sockets, turns, rig.broker.tables.durable, trio.current_time
+        rig.broker.endpoint.sockets, turns, rig.broker.tables.durable, rig.broker.tables.costly
     )
     sizes: list[int] = []
     with contextlib.ExitStack() as sockets:

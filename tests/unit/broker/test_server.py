@@ -1,5 +1,6 @@
 """Tests of the listening side, on real loopback sockets."""
 
+import gc
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -11,7 +12,7 @@ from structlog.testing import capture_logs
 from broker_rig import BROKER, STORE, TIMER, Peer
 from timermq.broker.broker import Broker
 from timermq.broker.options import BrokerOptions
-from timermq.broker.server import bind
+from timermq.broker.server import COLLECTED_COUNT, bind
 from timermq.pipeline.clock.clock import SystemClock
 from timermq.remoting import Command
 from timermq.remoting.connection import FrameConnection, Received
@@ -139,6 +140,24 @@ async def test_connections_of_one_address_leave_room_for_others() -> None:
         assert broker.statistics().connections_turned_away == 2
         for peer in peers:
             await peer.stream.aclose()
+
+
+async def test_the_collector_looks_through_what_is_new_though_as_much_ends() -> None:
+    """Connections that come as others go do not add up to what takes a tenth of a second."""
+    before, thresholds = gc.get_stats()[1]["collections"], gc.get_threshold()
+    gc.set_threshold(1_000_000)
+    try:
+        async with listening_broker() as broker:
+            for _ in range(2 * COLLECTED_COUNT):
+                peer = await connect(broker.endpoint.listen)
+                await peer.stream.aclose()
+            peer = await connect(broker.endpoint.listen)
+            await peer.call(105, {"topic": "TBW102"})
+            await peer.stream.aclose()
+    finally:
+        gc.set_threshold(*thresholds)
+
+    assert gc.get_stats()[1]["collections"] - before >= 2
 
 
 async def test_a_port_in_use_is_named() -> None:

@@ -100,7 +100,7 @@ def test_a_policy_is_read_and_stays_in_the_file() -> None:
     table = make_table()
     policy = {"type": "EXPONENTIAL", "exponentialRetryPolicy": {"initial": 250, "max": 1000}}
     table.load({"subscriptionGroupTable": {"g": {"groupRetryPolicy": policy}, "h": {}}})
-    groups = as_object(as_object(table.to_json())["subscriptionGroupTable"])
+    groups = as_object(table.to_json())["subscriptionGroupTable"]
 
     assert table.find("g").retry_policy == ExponentialRetryPolicy(initial=250, max=1000)
     assert table.find("h").retry_policy is None

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import cast
 
 import pytest
 import trio
 from trio.testing import MockClock
 
 from broker_rig import RecordingSession, Rig
-from timermq.broker.costly_requests import COSTLY_SECONDS, ROUND_SECONDS, CostlyRequests
+from timermq.broker.answers import Answer
+from timermq.broker.costly_requests import (
+    COSTLY_SECONDS,
+    REST_RATIO,
+    ROUND_SECONDS,
+    CostlyRequests,
+)
+from timermq.broker.sending.send_reader import STEP_COUNT
 from timermq.broker.session import Session
+from timermq.broker.speaker import Speaker
+from timermq.broker.steps import Steps
 from timermq.broker.turns import Turns
-from timermq.remoting import Command
+from timermq.remoting import Command, RequestCode
 from timermq.remoting.connection import Received
+from timermq.timerstore.batch import BatchPart, join_batch
 
 COSTLY = 9_990
 
@@ -24,9 +35,11 @@ class Bench:
 
     def __init__(self, clock: MockClock, seconds: float) -> None:
         rig = Rig()
+        self.broker = rig.broker
         self.seconds = seconds
         self.worked: list[tuple[str, int]] = []
-        self.turns = Turns(rig.broker.dispatcher, CostlyRequests(trio.current_time))
+        self.costly = CostlyRequests(trio.current_time)
+        self.turns = Turns(rig.broker.dispatcher, self.costly)
 
         def work(session: Session, command: Command) -> Command:
             clock.jump(self.seconds)
@@ -34,6 +47,21 @@ class Bench:
             return command.answer(0)
 
         rig.broker.dispatcher.handlers[COSTLY] = work
+        steps_of = rig.broker.dispatcher.steps
+
+        def slow_steps(
+            session: Session, speaker: Speaker, command: Command
+        ) -> Steps[Answer | None]:
+            steps = steps_of(session, speaker, command)
+            while True:
+                clock.jump(0 if command.code == COSTLY else self.seconds)
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    return cast("Answer | None", end.value)
+                yield
+
+        vars(rig.broker.dispatcher)["steps"] = slow_steps
 
     async def run(self, ticks: int) -> None:
         """Let the task go on for so many turns of the event loop."""
@@ -42,6 +70,16 @@ class Bench:
             for _ in range(ticks):
                 await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()
+
+
+def batch(count: int) -> Command:
+    """A batch of so many messages."""
+    ext = {
+        "a": "P", "b": "T", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0",
+        "i": "", "j": "0", "k": "false", "m": "true",
+    }  # fmt: skip
+    body = join_batch([BatchPart(0, b"x", b"")] * count)
+    return Command(RequestCode.SEND_BATCH_MESSAGE, ext=ext, body=body)
 
 
 def commands(count: int) -> list[Command]:
@@ -87,7 +125,7 @@ async def test_behind_what_took_long_there_is_a_rest(autojump_clock: MockClock) 
 
     async with trio.open_nursery() as nursery:
         await nursery.start(bench.turns.run)
-        await trio.sleep(9 * ROUND_SECONDS)
+        await trio.sleep((10 * REST_RATIO - 1) * ROUND_SECONDS)
         assert len(bench.worked) == 3
         await trio.sleep(2 * ROUND_SECONDS)
         assert bench.worked[3:] == [("costly", 1), ("costly", 2)]
@@ -101,7 +139,7 @@ async def test_a_short_rest_cuts_no_long_one_short(mock_clock: MockClock) -> Non
     mock_clock.jump(ROUND_SECONDS)
     costly.worked(RecordingSession(peer="2").session, 3 * ROUND_SECONDS)
 
-    assert costly.rest_until == pytest.approx(50 * ROUND_SECONDS)
+    assert costly.rest_until == pytest.approx(50 * REST_RATIO * ROUND_SECONDS)
 
 
 async def test_new_connections_of_who_asks_for_costly_things_wait_too(
@@ -175,10 +213,75 @@ async def test_costly_requests_have_their_turns_beside_others(autojump_clock: Mo
     busy.session.has_more = lambda: True
     busy.session.more = lambda: commands(1)
     bench.turns.receive([(busy.session, commands(1))])
-    await bench.run(30)
+    await bench.run(80)
 
     assert ("costly", 1) in bench.worked
     assert bench.worked.count(("busy", 0)) > 10
+
+
+async def test_a_large_batch_is_read_in_steps(mock_clock: MockClock) -> None:
+    """What another asks for meanwhile is done before it is stored, as a whole and in the end."""
+    bench = Bench(mock_clock, ROUND_SECONDS)
+    large, other = RecordingSession(peer="large"), RecordingSession(peer="other")
+    log = bench.broker.store.commit_log
+    bench.turns.receive([(large.session, [batch(4 * STEP_COUNT)])])
+    bench.turns.receive([(other.session, commands(1))])
+    await bench.run(4)
+    assert (log.max_offset, large.sent, bench.worked) == (0, [], [("other", 0)])
+    bench.turns.receive([])
+    await bench.run(60)
+
+    assert [one.code for one in large.sent] == [0]
+    assert large.sent[0].ext["msgId"].count(",") == 4 * STEP_COUNT - 1
+    assert not large.session.backlog
+
+
+async def test_a_batch_of_who_has_gone_is_not_stored(mock_clock: MockClock) -> None:
+    """It was half read."""
+    bench = Bench(mock_clock, ROUND_SECONDS)
+    peer = RecordingSession()
+    bench.turns.receive([(peer.session, [batch(4 * STEP_COUNT)])])
+    bench.turns.drop(peer.session)
+    await bench.run(60)
+
+    assert (bench.broker.store.commit_log.max_offset, peer.sent) == (0, [])
+
+
+async def test_of_one_owner_one_batch_at_a_time_is_half_read(mock_clock: MockClock) -> None:
+    """What is read of batches takes memory: who asks for costly things has that of one."""
+    bench = Bench(mock_clock, ROUND_SECONDS)
+    peers = [RecordingSession(peer="owner") for _ in range(4)]
+    for peer in peers:
+        bench.costly.worked(peer.session, 10 * ROUND_SECONDS, is_send=True)
+        bench.turns.receive([(peer.session, [batch(4 * STEP_COUNT)])])
+    half_read: list[int] = []
+    async with trio.open_nursery() as nursery:
+        await nursery.start(bench.turns.run)
+        for _ in range(600):
+            await trio.lowlevel.checkpoint()
+            half_read.append(len(bench.turns.begun))
+        nursery.cancel_scope.cancel()
+
+    assert [len(peer.sent) for peer in peers] == [1, 1, 1, 1]
+    assert set(half_read) == {0, 1}
+
+
+async def test_what_is_not_costly_waits_for_no_costly_request(mock_clock: MockClock) -> None:
+    """It has come behind the pause, which the task is through with: the next batch comes later."""
+    bench = Bench(mock_clock, 0)
+    costly, quick = RecordingSession(peer="costly"), RecordingSession(peer="quick")
+    bench.costly.worked(costly.session, 10 * ROUND_SECONDS, is_send=True)
+    bench.turns.receive([(costly.session, commands(2))])
+    async with trio.open_nursery() as nursery:
+        await bench.costly.pauses.work(partial(nursery.start_soon, bench.turns.run))
+        nursery.start_soon(
+            bench.costly.pauses.work,
+            partial(bench.turns.receive, [(quick.session, commands(1))]),
+        )
+        await quick.wait_sent()
+        nursery.cancel_scope.cancel()
+
+    assert ("quick", 0) in bench.worked[:2]
 
 
 async def test_a_connection_whose_requests_wait_is_told(mock_clock: MockClock) -> None:

@@ -1,6 +1,7 @@
 """Tests of what the verb does before there is a broker."""
 
 import errno
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -12,7 +13,8 @@ from trio.testing import MockClock
 from broker_rig import BROKER, ROOT, STORE, TIMER
 from fakes import VirtualClock
 from timermq.broker.broker import Broker
-from timermq.cli.serve import open_with_room, tell_of_others
+from timermq.cli.configuration import Configuration, ServeOptions
+from timermq.cli.serve import open_with_room, serve, tell_of_others
 from timermq.simulator.disks.fault_plan import Fault, FaultRule, FaultRules, Operation
 from timermq.simulator.disks.faulty_disk import FaultyDisk
 from timermq.simulator.disks.memory_disk import MemoryDisk
@@ -82,6 +84,41 @@ async def test_another_error_is_not_waited_for(autojump_clock: MockClock) -> Non
         await open_with_room(start.open, trio.open_memory_channel[int](1)[1])
 
     assert 1 == start.tries
+
+
+class Served:
+    """A broker that serves for a moment."""
+
+    def __init__(self, acts: list[str]) -> None:
+        self._acts = acts
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Notes it."""
+        self._acts.append("serves")
+        task_status.started()
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+async def test_what_takes_long_the_first_time_is_done_before_there_are_timers(
+    monkeypatch: pytest.MonkeyPatch, is_enabled: bool
+) -> None:
+    """The first filter would hold up whatever is due meanwhile for some tens of milliseconds."""
+    acts: list[str] = []
+
+    async def opened(*_: object) -> Served:
+        acts.append("opened")
+        return Served(acts)
+
+    monkeypatch.setattr("timermq.cli.serve.open_with_room", opened)
+    monkeypatch.setattr("timermq.cli.serve.prepare_sql", partial(acts.append, "parser"))
+    monkeypatch.setattr("timermq.cli.serve._calm_collector", partial(acts.append, "collector"))
+    broker = attrs.evolve(BROKER, enable_property_filter=is_enabled)
+    configuration = Configuration(
+        serve=ServeOptions(), broker=broker, store=STORE, timer=TIMER, settings=(), ignored=()
+    )
+    assert await serve(configuration) == 0
+
+    assert acts == ["opened", *["parser"] * is_enabled, "collector", "serves"]
 
 
 def test_it_is_said_who_else_may_look_in(tmp_path: Path) -> None:

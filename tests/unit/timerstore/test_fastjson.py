@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.fastjson import DEPTH_MAX, fastjson, parse_json
+from timermq.timerstore.fastjson import DEPTH_MAX, fastjson, fastjson_pieces, parse_json
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "config"
 PRETTY = sorted(path.name for path in GOLDEN.glob("*.json"))
@@ -69,7 +70,9 @@ def test_files_of_rocketmq_come_out_as_they_were(name: str) -> None:
     """Parsed and printed again, a file has the bytes that RocketMQ wrote."""
     text = (GOLDEN / name).read_text()
 
-    assert fastjson(parse_json(text)) == text
+    table = parse_json(text)
+    assert fastjson(table) == text
+    assert "".join(fastjson_pieces(cast("dict[str, object]", table))) == text
 
 
 @pytest.mark.parametrize("name", COMPACT)
@@ -92,6 +95,18 @@ def test_pretty() -> None:
     """Text keys begin a line, other keys go on in it; objects as keys are printed in place."""
     assert fastjson(VALUE) == VALUE_PRETTY
     assert parse_json(VALUE_PRETTY) == VALUE
+
+
+def test_pieces() -> None:
+    """Together they are the whole; of a map in the table each entry is one."""
+    assert "".join(fastjson_pieces(VALUE)) == VALUE_PRETTY
+    table: dict[str, object] = {"a": {}, "b": {str(at): {"c": [at]} for at in range(100)}, "d": 1}
+    pieces = list(fastjson_pieces(table))
+
+    assert "".join(pieces) == fastjson(table)
+    assert "".join(fastjson_pieces({})) == "{}"
+    assert len(pieces) > 200
+    assert max(map(len, pieces)) < 30
 
 
 def test_compact() -> None:

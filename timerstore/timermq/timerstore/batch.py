@@ -9,7 +9,7 @@ Source: Java ``MessageDecoder.encodeMessage``, ``decodeMessages``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import attrs
 
@@ -68,16 +68,20 @@ def split_batch(body: bytes, *, count_max: int = BATCH_COUNT_MAX) -> list[BatchP
     Raises:
         BatchError: No part, too many, or a length that does not fit.
     """
-    parts: list[BatchPart] = []
-    at = 0
+    return list(batch_parts(body, count_max=count_max))
+
+
+def batch_parts(body: bytes, *, count_max: int = BATCH_COUNT_MAX) -> Iterator[BatchPart]:
+    """The same one by one; what comes before a fault is given out."""
+    at, count = 0, 0
     while at < len(body):
-        if len(parts) >= count_max:
+        if count >= count_max:
             raise BatchError("PART_COUNT", f"expected at most {count_max} parts")
-        part, at = _read_part(body, at, len(parts))
-        parts.append(part)
-    if not parts:
+        part, at = _read_part(body, at, count)
+        count += 1
+        yield part
+    if not count:
         raise BatchError("PART_COUNT", "expected at least one part, found an empty body")
-    return parts
 
 
 def join_batch(parts: Iterable[BatchPart]) -> bytes:
@@ -104,27 +108,33 @@ def join_batch(parts: Iterable[BatchPart]) -> bytes:
 
 def _read_part(body: bytes, at: int, index: int) -> tuple[BatchPart, int]:
     """The part that begins at ``at``, and where the next one does."""
-    place = f"part {index} at {at}"
     left = len(body) - at
     size = int.from_bytes(body[at : at + 4], "big", signed=True)
     if not PART_FIXED_SIZE <= size <= left:
         raise BatchError(
-            "PART_SIZE", f"{place}: size: expected {PART_FIXED_SIZE} to {left}, found {size}"
+            "PART_SIZE",
+            f"{_place(index, at)}: size: expected {PART_FIXED_SIZE} to {left}, found {size}",
         )
     _, _, _, flag, body_size = PART.unpack(body, at)
     if not 0 <= body_size <= size - PART_FIXED_SIZE:
         raise BatchError(
             "PART_BODY",
-            f"{place}: body: expected at most {size - PART_FIXED_SIZE} bytes, found {body_size}",
+            f"{_place(index, at)}: body: expected at most {size - PART_FIXED_SIZE} bytes, "
+            f"found {body_size}",
         )
     body_at = at + PART.size
     body_end = body_at + body_size
     properties_size = int.from_bytes(body[body_end : body_end + 2], "big")
     expected = size - PART_FIXED_SIZE - body_size
     if properties_size != expected or properties_size > PROPERTIES_SIZE_MAX:
-        raise _bad_properties(place, min(expected, PROPERTIES_SIZE_MAX), properties_size)
+        most = min(expected, PROPERTIES_SIZE_MAX)
+        raise _bad_properties(_place(index, at), most, properties_size)
     part = BatchPart(flag, body[body_at:body_end], body[body_end + 2 : at + size])
     return part, at + size
+
+
+def _place(index: int, at: int) -> str:
+    return f"part {index} at {at}"
 
 
 def _bad_properties(place: str, expected: int, found: int) -> BatchError:

@@ -27,6 +27,7 @@ import attrs
 from .disk import Disk, File, is_for_a_while
 from .errors import StoreFormatError
 from .fastjson import fastjson as fastjson
+from .fastjson import fastjson_pieces as fastjson_pieces
 from .fastjson import parse_json as parse_json
 
 FILE_SIZE_MAX = 256 << 20

@@ -15,8 +15,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
-from typing import NoReturn, cast
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn, cast
 
 from .errors import StoreFormatError
 
@@ -82,6 +82,11 @@ def fastjson(value: object, *, pretty: bool = True) -> str:
             ``timermetrics``: compact, ASCII, all keys quoted.
     """
     return _pretty(value, 0) if pretty else _compact(value)
+
+
+def fastjson_pieces(table: Mapping[str, object]) -> Iterator[str]:
+    """What ``fastjson`` prints of a table, in pieces: those of its maps are an entry each."""
+    return _map_pieces(table, 0, 1)
 
 
 class _Reader:
@@ -233,17 +238,30 @@ def _pretty_map(value: Mapping[object, object], depth: int) -> str:
     if not value:
         return "{}"
     tabs = "\t" * (depth + 1)
-    entries: list[str] = []
-    for key, item in value.items():
-        # fastjson begins a line for a text key only: other keys go on where the last entry ended.
-        if isinstance(key, str):
-            printed = f"\n{tabs}{_quoted(key, _SPECIAL)}"
-        elif isinstance(key, tuple):
-            printed = _pretty_map(dict(cast("tuple[tuple[object, object], ...]", key)), depth + 1)
-        else:
-            printed = _integer(key)
-        entries.append(f"{printed}:{_pretty(item, depth + 1)}")
+    entries = [f"{_key(key, tabs)}:{_pretty(item, depth + 1)}" for key, item in value.items()]
     return f"{{{','.join(entries)}\n{tabs[1:]}}}"
+
+
+def _map_pieces(value: Mapping[Any, object], depth: int, levels: int) -> Iterator[str]:
+    """A map in pieces, and so many levels of the maps in it."""
+    tabs, mark = "\t" * (depth + 1), "{"
+    for key, item in value.items():
+        yield f"{mark}{_key(key, tabs)}:"
+        if levels and isinstance(item, Mapping):
+            yield from _map_pieces(cast("Mapping[object, object]", item), depth + 1, levels - 1)
+        else:
+            yield _pretty(item, depth + 1)
+        mark = ","
+    yield "{}" if mark == "{" else f"\n{tabs[1:]}}}"
+
+
+def _key(key: object, tabs: str) -> str:
+    """A key; behind the tabs of a new line if it is a text: others go on where an entry ended."""
+    if isinstance(key, str):
+        return f"\n{tabs}{_quoted(key, _SPECIAL)}"
+    if isinstance(key, tuple):
+        return _pretty_map(dict(cast("tuple[tuple[object, object], ...]", key)), len(tabs))
+    return _integer(key)
 
 
 def _compact(value: object) -> str:

@@ -4,6 +4,7 @@ Every client keeps exactly one pull per queue under way and consumes nothing fro
 it is answered, so a held pull is always answered, at the latest when its time is up; only the end
 of its connection takes it away. What arrives on a queue wakes the pulls of that queue, which then
 run again; those whose filter lets nothing through stay, from the offset that they have reached.
+Whose pulls they are take turns: thousands of one client delay no other's.
 
 Answers that are held back on purpose (errors towards clients that would ask again at once) wait
 here as well. Deadlines are kept in buckets of 100 ms: a pull that is answered early leaves
@@ -15,6 +16,7 @@ Source: Java ``PullRequestHoldService``, which looks at timeouts every 5 s.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
@@ -31,6 +33,7 @@ from timermq.timerstore.consume_queue import ConsumeQueue
 from ..answers import failed_answer
 from ..client_registry import Subscription
 from ..costly_requests import ROUND_SECONDS, CostlyRequests
+from ..pauses import Pauses
 from ..pool import Pool
 from ..security.untold import Untold
 from ..session import Session
@@ -73,6 +76,8 @@ class HeldPull:
     """More has arrived than one run looks at: the client is to ask again at once."""
     is_put_off: bool = False
     """Its time is up: it is answered as soon as it has been run, whatever that finds."""
+    is_in_line: bool = False
+    """It is to be run."""
     answer: Command | None = None
     """Set for an answer that is only held back; nothing is read for it."""
 
@@ -101,6 +106,11 @@ class LongPolling:
         """Queues with pulls that wait for the rest behind a costly one."""
         self._roomless: dict[Session, dict[tuple[str, int], None]] = {}
         """Queues with pulls that wait until their peer has read; it is asked to tell once."""
+        self._lines: dict[tuple[str, bool], deque[HeldPull]] = {}
+        """Pulls that are to be run, of each owner those that something has arrived for and those
+        whose time is up, in the order of their turns; some may be held no more."""
+        self._pauses = Pauses(costly.work_seconds)
+        """Of their own: what is due ends its way here, in a pause of all other work."""
         self._changed = Signal()
         self._untold = Untold()
 
@@ -170,58 +180,78 @@ class LongPolling:
         task_status.started()
         while True:
             await self._wait()
-            await self._run_arrived(run_again)
-            await self._run_due(run_again)
+            await self._pauses.work(partial(self._run_next, run_again))
+            await trio.lowlevel.checkpoint()
 
     async def _wait(self) -> None:
-        self._first_bucket = min(self._by_bucket, default=math.inf)
+        """Wait until a pull is to be run."""
         due_at = self._first_bucket / BUCKETS_A_SECOND
         if self._costly_queues:
             due_at = min(due_at, self._costly.rest_until)
+        if self._lines:
+            return
         if due_at == math.inf:
             await self._changed.wait()
         else:
             await self._changed.wait_at_most(max(due_at - trio.current_time(), 0))
 
-    async def _run_arrived(self, run_again: Callable[[HeldPull], Command]) -> None:
-        """Answer the pulls of queues in which something has arrived so far."""
-        if self._costly_queues and trio.current_time() >= self._costly.rest_until:
+    def _line_up(self) -> None:
+        """Have the pulls run that something has arrived for, and those whose time is up."""
+        now = trio.current_time()
+        if self._costly_queues and now >= self._costly.rest_until:
             self._arrived |= self._costly_queues
             self._costly_queues = {}
-        if not self._arrived:
+        arrived, self._arrived = self._arrived, {}
+        for key in arrived:
+            for pull in self._by_queue.get(key, ()):
+                self._put_in_line(pull, is_due=False)
+        if self._first_bucket / BUCKETS_A_SECOND > now:
             return
-        pulls = [pull for key in self._arrived for pull in self._by_queue.get(key, ())]
-        self._arrived.clear()
-        chunk = _Chunk()
-        for pull in pulls:
-            if self._may_run(pull):
-                answer = self._answer(pull, run_again)
-                if answer.code not in _NOTHING_YET or pull.has_more or pull.is_put_off:
-                    chunk.add(pull, answer)
-            if chunk.is_full:
-                await self._finish(chunk)
-                chunk = _Chunk()
-        await self._finish(chunk)
+        for bucket in sorted(one for one in self._by_bucket if one / BUCKETS_A_SECOND <= now):
+            for pull in self._by_bucket.pop(bucket):
+                # Where it may not be run now, it is lined up again when it may, or in a second.
+                pull.is_put_off = True
+                pull.bucket = bucket + BUCKETS_A_SECOND
+                self._by_bucket.setdefault(pull.bucket, {})[pull] = None
+                self._put_in_line(pull, is_due=True)
+        self._first_bucket = min(self._by_bucket, default=math.inf)
 
-    async def _run_due(self, run_again: Callable[[HeldPull], Command]) -> None:
-        """Answer the pulls whose time is up; what arrives meanwhile does not wait for them all."""
-        now = trio.current_time()
-        due = sorted(bucket for bucket in self._by_bucket if bucket / BUCKETS_A_SECOND <= now)
+    def _put_in_line(self, pull: HeldPull, *, is_due: bool) -> None:
+        if not pull.is_in_line:
+            pull.is_in_line = True
+            self._lines.setdefault((pull.owner, is_due), deque()).append(pull)
+
+    def _run_next(self, run_again: Callable[[HeldPull], Command]) -> None:
+        """Run some pulls of the owner whose turn it is."""
+        if not self._lines:
+            self._line_up()
+            if not self._lines:
+                return
+        key = next(iter(self._lines))
+        line = self._lines.pop(key)
         chunk = _Chunk()
-        for pull in [pull for bucket in due for pull in self._by_bucket[bucket]]:
-            if not self._is_held(pull):
-                continue
-            if pull.answer is not None:
-                chunk.add(pull, pull.answer)
-            elif self._may_run(pull):
-                chunk.add(pull, self._answer(pull, run_again))
-            else:
-                self._put_off(pull)
-            if chunk.is_full:
-                await self._finish(chunk)
-                await self._run_arrived(run_again)
-                chunk = _Chunk()
-        await self._finish(chunk)
+        while line and not chunk.is_full:
+            pull = line.popleft()
+            pull.is_in_line = False
+            answer = pull.answer or self._answer_of(pull, run_again)
+            if answer is not None and self._is_held(pull):
+                chunk.add(pull, answer)
+        self._finish(chunk)
+        # What has arrived meanwhile has its turn before the rest of them.
+        self._line_up()
+        if line:
+            line.extend(self._lines.pop(key, ()))
+            self._lines[key] = line
+
+    def _answer_of(
+        self, pull: HeldPull, run_again: Callable[[HeldPull], Command]
+    ) -> Command | None:
+        """Run a pull if it may be; None when it stays held."""
+        if not self._may_run(pull):
+            return None
+        answer = self._answer(pull, run_again)
+        is_one = answer.code not in _NOTHING_YET or pull.has_more or pull.is_put_off
+        return answer if is_one else None
 
     def _may_run(self, pull: HeldPull) -> bool:
         """Whether a pull is held and may be run now; one that may not is run again later."""
@@ -262,18 +292,8 @@ class LongPolling:
         finally:
             self._costly.worked(pull.session, self._costly.work_seconds() - began)
 
-    def _put_off(self, pull: HeldPull) -> None:
-        """Its time is up, but it may not be run now: as soon as it may, or in a second."""
-        pull.is_put_off = True
-        _discard(self._by_bucket, pull.bucket, pull)
-        pull.bucket += BUCKETS_A_SECOND
-        self._by_bucket.setdefault(pull.bucket, {})[pull] = None
-
-    def _is_held(self, pull: HeldPull) -> bool:
-        return pull in self._by_session.get(pull.session, ())
-
-    async def _finish(self, chunk: _Chunk) -> None:
-        """Answer some pulls, those of one connection with one write, and let others go on."""
+    def _finish(self, chunk: _Chunk) -> None:
+        """Answer some pulls, those of one connection with one write."""
         answered: dict[Session, None] = {}
         for pull, answer in chunk.answers:
             self._forget(pull)
@@ -281,7 +301,9 @@ class LongPolling:
             answered[pull.session] = None
         for session in answered:
             session.flush()
-        await trio.lowlevel.checkpoint()
+
+    def _is_held(self, pull: HeldPull) -> bool:
+        return pull in self._by_session.get(pull.session, ())
 
     def _forget(self, pull: HeldPull) -> None:
         _discard(self._by_queue, (pull.topic, pull.queue_id), pull)

@@ -41,10 +41,12 @@ from ..consumer_offset import ConsumerOffsetTable
 from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..session import Session
+from ..steps import Steps
 from ..subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
 from ..topic_config import TopicConfigTable
-from .filter import ALL, TAG_TYPE, MessageFilter, parse_filter
+from .filter import ALL, SQL_TYPE, TAG_TYPE, MessageFilter, parse_filter
 from .long_polling import HeldPull, LongPolling
+from .sql_filter import prepare_filter
 from .zlib_bodies import with_zlib_bodies
 
 FILTER_SECONDS = 0.001
@@ -91,6 +93,12 @@ class PullProcessor:
             return self._pull(session, command)
         except (RefusedError, RemoteProtocolError) as error:
             return self._refuse(session, command, error)
+
+    def prepare(self, command: Command) -> Steps[None]:
+        """Compile the filter that a pull states, where that takes long."""
+        is_sql = command.ext.get("expressionType") == SQL_TYPE
+        if is_sql and self.options.enable_property_filter:
+            yield from prepare_filter(command.ext.get("subscription", ""))
 
     def run_again(self, pull: HeldPull) -> Command:
         """Run a held pull from where it stands; its offset moves past what did not match."""

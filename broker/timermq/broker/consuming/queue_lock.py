@@ -13,6 +13,7 @@ Source: Java ``RebalanceLockManager``.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from typing import cast
 
 import attrs
 import msgspec
@@ -93,7 +94,7 @@ class QueueLockTable:
                 locks.update({queue: _Lock(client_id, expires_at) for queue in queues})
         self._count = sum(map(len, self._groups.values()))
 
-    def to_json(self) -> object:
+    def to_json(self) -> dict[str, object]:
         """What the file is to hold."""
         now = self._current_time()
         table: dict[str, dict[str, list[MessageQueue]]] = {}
@@ -102,7 +103,7 @@ class QueueLockTable:
                 if lock.expires_at > now:
                     clients = table.setdefault(group, {})
                     clients.setdefault(lock.client_id, []).append(queue)
-        return msgspec.to_builtins(_LockFile(lock_table=table))
+        return cast("dict[str, object]", msgspec.to_builtins(_LockFile(lock_table=table)))
 
     def lock(
         self, group: str, queues: Collection[MessageQueue], client_id: str

@@ -7,6 +7,7 @@ Source: Java ``SqlFilter``, ``SelectorParser``, ``ExpressionMessageFilter``.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -15,7 +16,8 @@ from lark import Token, Tree
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import RecordError, record_properties
 
-from .sql_grammar import SqlError, parse_sql
+from ..steps import Steps, at_once
+from .sql_grammar import EXPRESSION_LENGTH_MAX, SqlError, parse_steps
 from .sql_operand import (
     NULL,
     TEXT_TESTS,
@@ -39,6 +41,8 @@ from .sql_value import ConversionError, compare
 
 DEPTH_MAX = 64
 """Operators inside one another."""
+LONG_LENGTH = 512
+"""Characters of an expression that takes more than a millisecond."""
 KEPT_LENGTH_MAX = 131_072
 """Characters of all compiled expressions that are kept, the ones used last. A character takes up to
 140 bytes."""
@@ -73,29 +77,53 @@ class SqlFilter:
 
 
 class CompiledExpressions:
-    """Compiled expressions by their text, up to a sum of their lengths."""
+    """Compiled expressions by their text, and what is wrong with others, up to a sum of lengths."""
 
     def __init__(self, length_max: int) -> None:
         self._length_max = length_max
-        self._filters: dict[str, SqlFilter] = {}
+        self._filters: dict[str, SqlFilter | SqlError] = {}
         self._length = 0
 
     def get(self, expression: str) -> SqlFilter:
         """The filter of an expression, compiled if it is not kept; as ``compile_sql``."""
-        found = self._filters.pop(expression, None)
+        return at_once(self.steps(expression))
+
+    def steps(self, expression: str) -> Steps[SqlFilter]:
+        """The same in steps, of which only the last one changes what is kept."""
+        found = self._filters.get(expression)
         if found is None:
-            evaluate = condition(_compile(parse_sql(expression), 1)).evaluate
-            found = SqlFilter(expression, evaluate)
+            try:
+                tree = yield from parse_steps(expression)
+                found = SqlFilter(expression, condition(_compile(tree, 1)).evaluate)
+            except SqlError as error:
+                if len(expression) > EXPRESSION_LENGTH_MAX:
+                    raise
+                found = error
+        if self._filters.pop(expression, None) is None:
             self._length += len(expression)
         self._filters[expression] = found
         while self._length > self._length_max and len(self._filters) > 1:
             oldest = next(iter(self._filters))
             del self._filters[oldest]
             self._length -= len(oldest)
+        if isinstance(found, SqlError):
+            raise SqlError(*found.args)
         return found
+
+    def has(self, expression: str) -> bool:
+        """Whether an expression is kept."""
+        return expression in self._filters
 
 
 _compiled = CompiledExpressions(KEPT_LENGTH_MAX)
+
+
+def prepare_filter(expression: str) -> Steps[None]:
+    """Compile a long expression ahead, or find what is wrong with it; no step if it is known."""
+    if LONG_LENGTH < len(expression) <= EXPRESSION_LENGTH_MAX and not _compiled.has(expression):
+        with contextlib.suppress(SqlError):
+            yield from _compiled.steps(expression)
+        yield
 
 
 def compile_sql(expression: str) -> SqlFilter:

@@ -10,12 +10,17 @@ Source: Java ``SelectorParser.jj``.
 from __future__ import annotations
 
 import functools
+from typing import cast
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
 
+from ..steps import Steps, at_once
+
 EXPRESSION_LENGTH_MAX = 4_096
 """Characters of an expression: reading one takes a tenth of a second at most."""
+STEP_TOKENS = 256
+"""Words and signs that are read at once: a millisecond or two."""
 _SHOWN_LENGTH = 32
 """Characters of an expression that an explanation quotes."""
 
@@ -90,20 +95,37 @@ def parse_sql(expression: str) -> Tree[Token] | Token:
     Raises:
         SqlError: It is too long, or does not follow the grammar; the text says where.
     """
+    return at_once(parse_steps(expression))
+
+
+def parse_steps(expression: str) -> Steps[Tree[Token] | Token]:
+    """The same in steps of ``STEP_TOKENS``."""
     if len(expression) > EXPRESSION_LENGTH_MAX:
         raise SqlError(
             f"expected at most {EXPRESSION_LENGTH_MAX} characters, found {len(expression)}"
         )
     try:
         # Lark leaves open what else it could read.
-        return _parser().parse(expression)  # pyright: ignore[reportUnknownMemberType]
+        parser = _parser().parse_interactive(expression)  # pyright: ignore[reportUnknownMemberType]
+        last = Token("$END", "", 0, 1, 1)
+        for count, token in enumerate(parser.iter_parse(), 1):
+            last = token
+            if count % STEP_TOKENS == 0:
+                yield
+        end = Token.new_borrow_pos("$END", "", last)
+        return cast("Tree[Token] | Token", parser.feed_token(end))
     except UnexpectedInput as error:
         raise SqlError(_explained(expression, error)) from None
 
 
+def prepare_sql() -> None:
+    """Make the parser, which takes as long as many requests: a broker that serves has it before."""
+    _parser()
+
+
 @functools.cache
 def _parser() -> Lark:
-    """Made when the first expression is read: that takes as long as many requests."""
+    """Made once."""
     # The basic lexer: a reserved word is one wherever it stands.
     return Lark(GRAMMAR, parser="lalr", lexer="basic")
 

@@ -37,9 +37,10 @@ class KvConfigTable:
         self._tables = {name: table.texts(name) for name in list(table.rest)}
         self._rest = fields.rest
 
-    def to_json(self) -> object:
+    def to_json(self) -> dict[str, object]:
         """What the file is to hold."""
-        return in_order(self._rest, configTable=self._tables)
+        tables = {namespace: dict(texts) for namespace, texts in self._tables.items()}
+        return in_order(self._rest, configTable=tables)
 
     def put(self, namespace: str, key: str, value: str) -> None:
         """Keep a text.

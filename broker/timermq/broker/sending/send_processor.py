@@ -13,6 +13,7 @@ from timermq.pipeline.admission.timer_put_result import TimerPutResult
 from timermq.pipeline.column_door import ColumnDoor
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import FLAG_ONEWAY, RequestCode
+from timermq.remoting.command import Command
 from timermq.remoting.connection import Received, Request
 from timermq.remoting.errors import RemoteProtocolError
 from timermq.remoting.plain_send import PlainSend
@@ -25,6 +26,7 @@ from ..answers import Answer, refusal_answer
 from ..durable_answers import DurableAnswers, UnflushedAnswer
 from ..refusal import RefusedError
 from ..session import Session
+from ..steps import Steps
 from ..transactions.transactions import Transactions
 from .plain_reader import PlainReader
 from .run_answers import run_answers
@@ -67,6 +69,18 @@ class _Sends:
         self.messages.extend(brought)
 
 
+@attrs.frozen(eq=False)
+class _SortedSends:
+    """What goes to its queues, and what begins transactions."""
+
+    read: _Sends = attrs.Factory(_Sends)
+    halves: _Sends = attrs.Factory(_Sends)
+
+    def add(self, session: Session, send: SendRequest) -> None:
+        is_half = isinstance(send, SingleSend) and send.is_half
+        (self.halves if is_half else self.read).add(session, send)
+
+
 @attrs.define(eq=False, kw_only=True)
 class SendProcessor:
     """The processor; ``handle`` is plain code."""
@@ -107,6 +121,16 @@ class SendProcessor:
             singles = []
             answers += self._put_run(session, sent)
         return [*answers, *self._handle_singles(singles)]
+
+    def steps(self, session: Session, command: Command) -> Steps[list[tuple[Session, Answer]]]:
+        """The same for one request of many messages: it is read in steps, and put in the last."""
+        self.requests += 1
+        sends = _SortedSends()
+        try:
+            sends.add(session, (yield from self.reader.steps(session, command)))
+        except (RefusedError, RemoteProtocolError) as error:
+            return self._refused(session, command, error)
+        return self._put(sends)
 
     def _handle_singles(self, requests: Sequence[SessionRequest]) -> list[tuple[Session, Answer]]:
         if not requests:
@@ -170,8 +194,7 @@ class SendProcessor:
         self, requests: Sequence[SessionRequest], plain: Sequence[Addressed | None]
     ) -> list[tuple[Session, Answer]]:
         answers: list[tuple[Session, Answer]] = []
-        read = _Sends()
-        halves = _Sends()
+        sends = _SortedSends()
         for (session, request), sent in zip(requests, plain, strict=True):
             command = request.to_command() if isinstance(request, PlainSend) else request
             try:
@@ -181,12 +204,20 @@ class SendProcessor:
                     else SingleSend(command=command, sent=sent, waits=True)
                 )
             except (RefusedError, RemoteProtocolError) as error:
-                self.refused += 1
-                if not command.is_oneway:
-                    answers.append((session, refusal_answer(command, error)))
+                answers += self._refused(session, command, error)
             else:
-                is_half = isinstance(send, SingleSend) and send.is_half
-                (halves if is_half else read).add(session, send)
+                sends.add(session, send)
+        return [*answers, *self._put(sends)]
+
+    def _refused(
+        self, session: Session, command: Command, error: RefusedError | RemoteProtocolError
+    ) -> list[tuple[Session, Answer]]:
+        self.refused += 1
+        return [] if command.is_oneway else [(session, refusal_answer(command, error))]
+
+    def _put(self, sends: _SortedSends) -> list[tuple[Session, Answer]]:
+        read, halves = sends.read, sends.halves
+        answers: list[tuple[Session, Answer]] = []
         if read.requests:
             answers += self._answers(read, self.timer_store.put(read.messages))
         if halves.requests:

@@ -1,5 +1,7 @@
 """Reads send requests: header and body to checked messages.
 
+A batch of thousands is read in steps, so that others go on in between (``turns``).
+
 Source: Java ``SendMessageProcessor.sendMessage``, ``sendBatchMessage``.
 """
 
@@ -13,18 +15,22 @@ from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.send_batch import SendItem, decode_items
 from timermq.remoting.send_header import SendHeader
-from timermq.timerstore.batch import BatchError, split_batch
+from timermq.timerstore.batch import BatchError, BatchPart, batch_parts
 from timermq.timerstore.message import Message
 from timermq.timerstore.properties import find
 
 from ..options import BrokerOptions, TransactionDelay
 from ..refusal import RefusedError
 from ..session import Session
+from ..steps import Steps, at_once
 from ..topic_validator import AUTO_CREATE_TOPIC_KEY_TOPIC, is_retry_topic
 from ..transactions.half_message import GROUP, is_half, parked
 from .message_stamp import MessageStamp, delay_request, with_delay_request
 from .send_checks import SendChecks, SendTarget
 from .send_request import RESPONSE_CODES, Addressed, BatchSend, ItemsSend, SendRequest, SingleSend
+
+STEP_COUNT = 256
+"""Messages of a batch that are read at once: it takes a millisecond or two."""
 
 
 class SendReader:
@@ -63,9 +69,13 @@ class SendReader:
             RefusedError: A check failed.
             RemoteProtocolError: A field is missing or malformed.
         """
+        return at_once(self.steps(session, command))
+
+    def steps(self, session: Session, command: Command) -> Steps[SendRequest]:
+        """The same in steps of ``STEP_COUNT`` messages; nothing is stored by any of them."""
         self._checks.check_accepting()
         if command.code == RequestCode.SEND_MESSAGES:
-            return self._read_items(session, command)
+            return (yield from self._read_items(session, command))
         if command.code == RequestCode.SEND_MESSAGE:
             header = SendHeader.from_v1(command)
         else:
@@ -73,7 +83,7 @@ class SendReader:
         target = self._checks.check(session, _target(header))
         # C++ says batch=1 in a plain send; a Java broker stores its parts as one message.
         if command.code == RequestCode.SEND_BATCH_MESSAGE or header.batch:
-            return self._read_batch(session, command, header, target)
+            return (yield from self._read_batch(session, command, header, target))
         return self._read_single(session, command, header, target)
 
     def _read_single(
@@ -133,7 +143,7 @@ class SendReader:
 
     def _read_batch(
         self, session: Session, command: Command, header: SendHeader, target: SendTarget
-    ) -> BatchSend:
+    ) -> Steps[BatchSend]:
         if is_retry_topic(header.topic):
             raise RefusedError(
                 ResponseCode.MESSAGE_ILLEGAL,
@@ -146,32 +156,35 @@ class SendReader:
                 "BODY_SIZE",
                 f"expected at most {self._message_size_max} bytes, found {len(command.body)}",
             )
+        parts: list[BatchPart] = []
         try:
-            parts = split_batch(command.body, count_max=self._options.batch_count_max)
+            for part in batch_parts(command.body, count_max=self._options.batch_count_max):
+                parts.append(part)
+                if len(parts) % STEP_COUNT == 0:
+                    yield
         except BatchError as error:
             raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, "BATCH", str(error)) from error
-        if not parts:
-            raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, "BATCH", "the batch has no parts")
         if target.is_half or any(is_half(part.properties) for part in parts):
             raise _half_in_batch()
         delay = delay_request(target.properties)
-        addressed = [
-            self._address(
-                session,
-                target,
-                header,
-                part.body,
-                with_delay_request(part.properties, delay),
-                flag=part.flag,
+        addressed: list[Addressed] = []
+        for part in parts:
+            properties = with_delay_request(part.properties, delay)
+            addressed.append(
+                self._address(session, target, header, part.body, properties, flag=part.flag)
             )
-            for part in parts
-        ]
+            if len(addressed) % STEP_COUNT == 0:
+                yield
         self._rehearse(addressed)
         return BatchSend(command=command, waits=_waits(target.properties), parts=addressed)
 
-    def _read_items(self, session: Session, command: Command) -> ItemsSend:
-        items = decode_items(command.body, count_max=self._options.batch_count_max)
-        return ItemsSend(command=command, items=[self._read_item(session, item) for item in items])
+    def _read_items(self, session: Session, command: Command) -> Steps[ItemsSend]:
+        items: list[Addressed | RefusedError] = []
+        for item in decode_items(command.body, count_max=self._options.batch_count_max):
+            items.append(self._read_item(session, item))
+            if len(items) % STEP_COUNT == 0:
+                yield
+        return ItemsSend(command=command, items=items)
 
     def _read_item(self, session: Session, item: SendItem) -> Addressed | RefusedError:
         try:
@@ -224,9 +237,9 @@ class SendReader:
 
     def _rehearse(self, parts: list[Addressed]) -> None:
         """Let admission look at all parts first: half a batch would be sent again as a whole."""
-        now_ms = self._now_ms()
-        for index, part in enumerate(parts):
-            decision = self._rehearsal.admit(part.message, now_ms)
+        messages = [part.message for part in parts]
+        decisions = self._rehearsal.admit_all(messages, self._now_ms())
+        for index, decision in enumerate(decisions):
             if isinstance(decision, Refusal):
                 raise RefusedError(
                     RESPONSE_CODES[decision.status],

@@ -274,7 +274,7 @@ async def test_a_pull_answered_early_leaves_nothing_behind(autojump_clock: MockC
 
     assert len(peer.sent) == 100
     tables = cast("list[dict[object, object]]", [v for v in vars(polling).values() if v == {}])
-    assert len(tables) == 6
+    assert len(tables) == 7
 
 
 async def test_an_arrival_does_not_wait_for_all_whose_time_is_up(
@@ -295,6 +295,47 @@ async def test_an_arrival_does_not_wait_for_all_whose_time_is_up(
     await run_for(polling, run_again, 2)
 
     assert [one.opaque for one in peer.sent].index(999) == RUN_COUNT
+
+
+async def test_owners_take_turns(autojump_clock: MockClock) -> None:
+    """Thousands of pulls of one client run again; what arrives for another is answered soon."""
+    polling = polling_of(4_000, of_one=1_000)
+    many, one = RecordingSession(peer="10.0.0.1"), RecordingSession(peer="10.0.0.2")
+    answered: list[int] = []
+    for opaque in range(1_000):
+        assert polling.hold(make_pull(many, opaque), 60)
+    assert polling.hold(make_pull(one, 5_000, "U"), 60)
+
+    def run_again(pull: HeldPull) -> Command:
+        answered.append(pull.command.opaque)
+        if len(answered) == 10:
+            polling.notify_message_arriving(queue("U"))
+        return pull.command.answer(ResponseCode.SUCCESS)
+
+    polling.notify_message_arriving(queue())
+    await run_for(polling, run_again, 2)
+
+    assert answered.index(5_000) == RUN_COUNT
+    assert sorted(answered) == [*range(1_000), 5_000]
+
+
+async def test_what_arrives_without_a_break_is_run_once_more(autojump_clock: MockClock) -> None:
+    """A pull that waits for its turn does not get a further one by each arrival."""
+    polling, peer, runs = polling_of(2_000, of_one=1_000), RecordingSession(), 0
+    for opaque in range(100):
+        assert polling.hold(make_pull(peer, opaque), 60)
+
+    def run_again(pull: HeldPull) -> Command:
+        nonlocal runs
+        runs += 1
+        if runs < 100:
+            polling.notify_message_arriving(queue())
+        return pull.command.answer(ResponseCode.PULL_NOT_FOUND)
+
+    polling.notify_message_arriving(queue())
+    await run_for(polling, run_again, 2)
+
+    assert runs <= 300
 
 
 async def test_pulls_of_one_connection_are_answered_in_one_write(

@@ -131,9 +131,25 @@ async def test_a_stream_has_a_number_and_a_peer(connected: Connected) -> None:
         assert await ends.sockets.first_byte(in_memory) is None
 
 
+@asynccontextmanager
+async def polled(sockets: Sockets) -> AsyncGenerator[None]:
+    """They are polled for the length of a block, as a broker does."""
+
+    async def poll() -> None:
+        while True:
+            await sockets.wait()
+            sockets.poll(9)
+            await trio.sleep(0.001)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(poll)
+        yield
+        nursery.cancel_scope.cancel()
+
+
 async def test_the_first_byte_stays_where_it_is(connected: Connected) -> None:
     """It is read again; at the end there is none."""
-    async with connected() as ends:
+    async with connected() as ends, polled(ends.sockets):
         ends.sockets.register(ends.number)
         await ends.peer.send_all(b"x")
         assert await ends.sockets.first_byte(ends.stream) == b"x"
@@ -145,7 +161,7 @@ async def test_the_first_byte_stays_where_it_is(connected: Connected) -> None:
 
 async def test_the_first_byte_of_a_broken_connection(connected: Connected) -> None:
     """Is an error, whoever waits for it; and nobody is there."""
-    async with connected() as ends, trio.open_nursery() as nursery:
+    async with connected() as ends, polled(ends.sockets), trio.open_nursery() as nursery:
 
         async def wait() -> None:
             with pytest.raises(ConnectionResetError):
@@ -226,7 +242,8 @@ async def test_a_resting_socket(connected: Connected) -> None:
         ends.sockets.register(ends.number)
         ends.sockets.rest(ends.number, rests=True)
         await ends.peer.send_all(b"x")
-        await ends.sockets.first_byte(ends.stream)
+        async with polled(ends.sockets):
+            await ends.sockets.first_byte(ends.stream)
         assert ends.told() == []
         found: list[bytes] = []
 
@@ -279,7 +296,8 @@ async def test_what_is_registered(connected: Connected) -> None:
         with pytest.raises(FileNotFoundError):
             ends.sockets.rest(number, rests=True)
         await ends.peer.send_all(b"x")
-        await ends.sockets.first_byte(ends.stream)
+        async with polled(ends.sockets):
+            await ends.sockets.first_byte(ends.stream)
         assert ends.told() == []
         ends.sockets.register(number)
         await ends.sockets.wait()
