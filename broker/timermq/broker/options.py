@@ -227,9 +227,9 @@ class BrokerOptions:
     gives as a producer."""
     transactions_max: int = attrs.field(default=100_000, validator=_positive, on_setattr=LIVE)
     """Open transactions; one more is refused with SYSTEM_BUSY. Each takes some 150 bytes."""
-    batch_count_max: int = attrs.field(default=2_048, validator=_positive, on_setattr=LIVE)
-    """Messages in one batch request: so many take twenty milliseconds, in which nothing else goes
-    on."""
+    batch_count_max: int = attrs.field(default=1_024, validator=_positive, on_setattr=LIVE)
+    """Messages in one batch request. It is stored as a whole: so many take five milliseconds or
+    more, in which nothing else goes on."""
     query_size_max: int = attrs.field(default=8 << 20, validator=_positive, on_setattr=LIVE)
     """Bytes of records in the answer to a query; at least one record is given."""
     pending_count_max: int = attrs.field(default=10_000, validator=_positive, on_setattr=LIVE)
