@@ -75,11 +75,11 @@ class Entries(Mapping[str, object]):
         return self._entries[name].to_json()
 
     def __iter__(self) -> Iterator[str]:
-        """The names."""
+        """The names, in the order of the table."""
         return iter(self._entries)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of entries it holds."""
         return len(self._entries)
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ from .arguments import UsageError, complete_directories, complete_files
 
 
 def add_configuration_flags(parser: argparse.ArgumentParser) -> None:
-    """``--config`` and ``--set``."""
+    """Add ``--config`` for a file and ``--set`` for single settings."""
     file = parser.add_argument(
         "--config", metavar="FILE", help="a TOML file, or a RocketMQ broker.conf as it is"
     )

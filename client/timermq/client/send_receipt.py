@@ -24,7 +24,7 @@ class SendReceipt:
     """The moment it waits for, epoch milliseconds; None when it is not delayed or the broker does
     not say."""
     recall_handle: str | None
-    """What ``cancel`` takes."""
+    """The handle that ``cancel`` takes; None when the broker gave none."""
 
     @property
     def deliver_at(self) -> datetime.datetime | None:

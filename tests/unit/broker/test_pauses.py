@@ -33,7 +33,7 @@ class Bench:
             await trio.lowlevel.checkpoint()
 
     async def count_turns(self) -> None:
-        """Count until cancelled."""
+        """Count turns of the event loop until cancelled."""
         while True:
             self.turns += 1
             await trio.lowlevel.checkpoint()
@@ -113,7 +113,7 @@ async def test_who_waits_works_before_who_has_worked(mock_clock: MockClock) -> N
 
 
 async def test_who_is_cancelled_in_a_pause_ends_it(mock_clock: MockClock) -> None:
-    """The others work on."""
+    """The other tasks work on without it."""
     bench = Bench(mock_clock)
     with trio.CancelScope() as scope:
         scope.cancel()

@@ -237,7 +237,7 @@ async def test_a_large_batch_is_read_in_steps(mock_clock: MockClock) -> None:
 
 
 async def test_a_batch_of_who_has_gone_is_not_stored(mock_clock: MockClock) -> None:
-    """It was half read."""
+    """A batch that was half read leaves nothing."""
     bench = Bench(mock_clock, ROUND_SECONDS)
     peer = RecordingSession()
     bench.turns.receive([(peer.session, [batch(4 * STEP_COUNT)])])

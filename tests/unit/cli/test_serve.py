@@ -93,7 +93,7 @@ class Served:
         self._acts = acts
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
-        """Notes it."""
+        """Note that the broker serves."""
         self._acts.append("serves")
         task_status.started()
 

@@ -1,5 +1,5 @@
 """Files that hold messages: commit log, consume queues, key index, checkpoint, and the disk.
 
-The whole is ``timermq.timerstore.message_store.MessageStore``. Nothing is imported here: whoever
-wants a name's rule or an error does not want numpy.
+The whole is ``timermq.timerstore.message_store.MessageStore``. Nothing is imported here: the
+rules of names and the errors are used where numpy is not needed.
 """

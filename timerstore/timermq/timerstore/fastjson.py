@@ -235,11 +235,7 @@ def _pretty(value: object, depth: int) -> str:
 
 
 def _pretty_map(value: Mapping[object, object], depth: int) -> str:
-    if not value:
-        return "{}"
-    tabs = "\t" * (depth + 1)
-    entries = [f"{_key(key, tabs)}:{_pretty(item, depth + 1)}" for key, item in value.items()]
-    return f"{{{','.join(entries)}\n{tabs[1:]}}}"
+    return "".join(_map_pieces(value, depth, 0))
 
 
 def _map_pieces(value: Mapping[Any, object], depth: int, levels: int) -> Iterator[str]:

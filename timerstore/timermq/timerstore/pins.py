@@ -33,7 +33,7 @@ class Pins:
     def __init__(self, register: QueueRegister) -> None:
         self._register = register
         self._pins: dict[str, Pin] = {}
-        """By owner."""
+        """Each pin by the name of its owner."""
         self._holder: str | None = None
         """Who kept old segments at the last cleaning."""
 

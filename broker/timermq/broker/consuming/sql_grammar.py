@@ -119,13 +119,13 @@ def parse_steps(expression: str) -> Steps[Tree[Token] | Token]:
 
 
 def prepare_sql() -> None:
-    """Make the parser, which takes as long as many requests: a broker that serves has it before."""
+    """Make the parser before a broker serves: it takes as long as many requests."""
     _parser()
 
 
 @functools.cache
 def _parser() -> Lark:
-    """Made once."""
+    """The parser of filters, made at its first use."""
     # The basic lexer: a reserved word is one wherever it stands.
     return Lark(GRAMMAR, parser="lalr", lexer="basic")
 
