@@ -35,7 +35,7 @@ from .steps import Steps, at_once
 Handler = Callable[[Session, Command], Command | None]
 """A processor's entrance: the answer, or None when it comes later through the session."""
 
-Preparation = Callable[[Command], Steps[None]]
+StepHandler = Callable[[Session, Command], Steps[Command | None]]
 """Does what takes long in a request and changes nothing."""
 
 MESSAGE_SIZE_MAX = 65_536
@@ -63,7 +63,7 @@ class Dispatcher:
         calls: What we have asked of clients.
         routes: Brokers that have registered.
         access: Whose requests are let through; None: everybody's.
-        preparations: Request code to what is done for it first, in steps of its own.
+        in_steps: The same of those that may take long; the others work at once.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class Dispatcher:
         calls: ClientCalls,
         routes: RouteTable,
         access: AccessControl | None = None,
-        preparations: Mapping[int, Preparation] = MappingProxyType({}),
+        in_steps: Mapping[int, StepHandler] = MappingProxyType({}),
     ) -> None:
-        self._preparations = preparations
+        self._in_steps = in_steps
         self._access = access
         self.checks_access = access is not None
         """Whether requests need a signature."""
@@ -203,17 +203,15 @@ class Dispatcher:
         return at_once(self.steps(session, speaker, command))
 
     def steps(self, session: Session, speaker: Speaker, command: Command) -> Steps[Answer | None]:
-        """The same in steps, of which the last one does what is asked for.
+        """The same in steps.
 
-        Whatever others ask for may be done in between. Dropped before its end, nothing is done.
+        Requests of others may be done in between. Dropped before its end, nothing is stored, and
+        no answer is missed by anybody.
         """
         session.speaker = speaker
         if command.code in SEND_CODES:
             return (yield from self._send_steps(session, command))
-        prepare = self._preparations.get(command.code)
-        if prepare is not None:
-            yield from prepare(command)
-        answer = self._handle_one(session, command)
+        answer = yield from self._handle_one(session, command)
         return None if command.is_oneway else answer
 
     def _send_steps(self, session: Session, command: Command) -> Steps[Answer | None]:
@@ -225,13 +223,16 @@ class Dispatcher:
             answers = _failed_sends(session, command)
         return answers[0][1] if answers else None
 
-    def _handle_one(self, session: Session, command: Command) -> Command | None:
+    def _handle_one(self, session: Session, command: Command) -> Steps[Command | None]:
         handler = self.handlers.get(command.code)
         if handler is None:
             self.requests[-1] += 1
             return unsupported_answer(command)
         self.requests[command.code] += 1
+        in_steps = self._in_steps.get(command.code)
         try:
+            if in_steps is not None:
+                return (yield from in_steps(session, command))
             return handler(session, command)
         except (RefusedError, RemoteProtocolError) as error:
             return refusal_answer(command, error)

@@ -299,8 +299,8 @@ class Processors:
             long_polling=tables.long_polling,
             calls=tables.calls,
             routes=tables.routes,
-            preparations={
-                RequestCode.PULL_MESSAGE: self.pull.prepare,
-                RequestCode.LITE_PULL_MESSAGE: self.pull.prepare,
+            in_steps={
+                RequestCode.PULL_MESSAGE: self.pull.steps,
+                RequestCode.LITE_PULL_MESSAGE: self.pull.steps,
             },
         )

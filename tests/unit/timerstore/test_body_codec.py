@@ -8,8 +8,11 @@ from collections.abc import Callable
 import lz4.frame
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
-from timermq.timerstore.body_codec import decompress_body
+from timermq.timerstore import body_codec
+from timermq.timerstore.body_codec import decompress_body, unpacked_pieces
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.record import Record, RecordError, decode_record, encode_record
 
@@ -81,3 +84,20 @@ def test_unknown_algorithms() -> None:
         decompress_body(stored(b"x", 0x401))
 
     assert str(caught.value) == "record at 7: body: expected compression 0 to 3, found 4"
+
+
+@given(st.binary(max_size=300), st.integers(0, 20), st.integers(1, 70), st.sampled_from(KINDS))
+def test_pieces_make_the_body(
+    part: bytes, repeats: int, piece_size: int, kind: tuple[int, Callable[[bytes], bytes]]
+) -> None:
+    """However small they are; of zlib and LZ4 none is larger than asked for."""
+    sys_flag, compress = kind
+    body = part * repeats
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(body_codec, "PIECE_SIZE", piece_size)
+        pieces = list(unpacked_pieces(compress(body), sys_flag, "here", size_max=len(body)))
+        with pytest.raises(RecordError, match="ends within its compressed data"):
+            list(unpacked_pieces(compress(body)[:-1], sys_flag, "here", size_max=len(body)))
+
+    assert b"".join(pieces) == body
+    assert sys_flag == 0x201 or max(map(len, pieces), default=0) <= piece_size

@@ -11,6 +11,7 @@ Source: Java ``CompressionType``, ``ZlibCompressor``, ``Lz4Compressor``, ``ZstdC
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 
 import lz4.frame
 import zstandard
@@ -26,6 +27,8 @@ _ZSTD_WINDOW_SIZE_MAX = 8 << 20
 """Bytes a decoder must be able to keep, by the Zstandard format."""
 _ZSTD_STEP_SIZE = 256
 """Bytes taken at a time: 64 blocks at most, which unpack to no more than 8 MiB."""
+PIECE_SIZE = 1 << 20
+"""Bytes unpacked at a time: about 3 ms with zlib."""
 
 
 def decompress_body(record: Record, *, size_max: int = UNPACKED_SIZE_MAX) -> bytes:
@@ -57,47 +60,70 @@ def unpacked(stored: bytes, sys_flag: int, place: str, *, size_max: int) -> byte
     """
     if not sys_flag & SysFlag.COMPRESSED:
         return stored
+    return b"".join(unpacked_pieces(stored, sys_flag, place, size_max=size_max))
+
+
+def unpacked_pieces(stored: bytes, sys_flag: int, place: str, *, size_max: int) -> Iterator[bytes]:
+    """The same of a packed body, piece by piece: for callers that let others go on in between.
+
+    Yields:
+        Pieces of at most ``PIECE_SIZE`` bytes with zlib and LZ4, of at most 8 MiB with Zstandard.
+
+    Raises:
+        RecordError: As with ``unpacked``, behind the pieces that could be unpacked.
+    """
     kind = sys_flag & COMPRESSION_MASK
     place = f"{place}: body"
     try:
         if kind in (0, SysFlag.COMPRESSION_ZLIB):
-            body, is_whole = _unpack_zlib(stored, size_max)
+            pieces = _zlib_pieces(stored)
         elif kind == SysFlag.COMPRESSION_LZ4:
-            body, is_whole = _unpack_lz4(stored, size_max)
+            pieces = _lz4_pieces(stored)
         elif kind == SysFlag.COMPRESSION_ZSTD:
-            body, is_whole = _unpack_zstd(stored, size_max)
+            pieces = _zstd_pieces(stored)
         else:
             raise RecordError(f"{place}: expected compression 0 to 3, found {kind >> 8}")
+        size = 0
+        for piece in pieces:
+            size += len(piece)
+            if size > size_max:
+                raise RecordError(f"{place}: expected at most {size_max} bytes unpacked")
+            yield piece
+    except _CutShortError as error:
+        raise RecordError(f"{place}: ends within its compressed data") from error
     except (zlib.error, zstandard.ZstdError, RuntimeError) as error:
         raise RecordError(f"{place}: does not unpack: {error}") from error
-    if len(body) > size_max:
-        raise RecordError(f"{place}: expected at most {size_max} bytes unpacked")
-    if not is_whole:
-        raise RecordError(f"{place}: ends within its compressed data")
-    return body
 
 
-def _unpack_zlib(data: bytes, size_max: int) -> tuple[bytes, bool]:
+class _CutShortError(Exception):
+    """The data ends before the stream or frame in it does."""
+
+
+def _zlib_pieces(data: bytes) -> Iterator[bytes]:
     stream = zlib.decompressobj()
-    body = stream.decompress(data, size_max + 1)
-    return body, stream.eof
+    while not stream.eof:
+        piece = stream.decompress(data, PIECE_SIZE)
+        data = stream.unconsumed_tail
+        if not piece and not stream.eof:
+            raise _CutShortError
+        yield piece
 
 
-def _unpack_lz4(data: bytes, size_max: int) -> tuple[bytes, bool]:
+def _lz4_pieces(data: bytes) -> Iterator[bytes]:
     frame = lz4.frame.LZ4FrameDecompressor()
-    body = frame.decompress(data, size_max + 1)
-    return body, frame.eof
+    while not frame.eof:
+        piece = frame.decompress(data, PIECE_SIZE)
+        data = b""
+        if not piece and not frame.eof:
+            raise _CutShortError
+        yield piece
 
 
-def _unpack_zstd(data: bytes, size_max: int) -> tuple[bytes, bool]:
+def _zstd_pieces(data: bytes) -> Iterator[bytes]:
     decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_SIZE_MAX)
     frame = decompressor.decompressobj()
-    pieces: list[bytes] = []
-    size = 0
     for at in range(0, len(data), _ZSTD_STEP_SIZE):
-        piece = frame.decompress(data[at : at + _ZSTD_STEP_SIZE])
-        pieces.append(piece)
-        size += len(piece)
-        if frame.eof or size > size_max:
-            break
-    return b"".join(pieces), frame.eof
+        yield frame.decompress(data[at : at + _ZSTD_STEP_SIZE])
+        if frame.eof:
+            return
+    raise _CutShortError

@@ -73,7 +73,7 @@ class HeldPull:
     bucket: int = 0
     """Set by ``hold``: when it is answered at the latest."""
     has_more: bool = False
-    """More has arrived than one run looks at: the client is to ask again at once."""
+    """More has arrived than one run looks at, or unpacks: the client is to ask again at once."""
     is_put_off: bool = False
     """Its time is up: it is answered as soon as it has been run, whatever that finds."""
     is_in_line: bool = False

@@ -22,6 +22,7 @@ Source: Java ``PullMessageProcessor``, ``DefaultPullMessageResultHandler``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import attrs
 import trio
@@ -41,13 +42,13 @@ from ..consumer_offset import ConsumerOffsetTable
 from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..session import Session
-from ..steps import Steps
+from ..steps import Steps, at_once
 from ..subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
 from ..topic_config import TopicConfigTable
 from .filter import ALL, SQL_TYPE, TAG_TYPE, MessageFilter, parse_filter
 from .long_polling import HeldPull, LongPolling
 from .sql_filter import prepare_filter
-from .zlib_bodies import with_zlib_bodies
+from .zlib_bodies import zlib_bodies_steps
 
 FILTER_SECONDS = 0.001
 """How long one pull tries a filter on messages, and one more: with the longest filter and many
@@ -89,19 +90,24 @@ class PullProcessor:
 
     def handle(self, session: Session, command: Command) -> Command | None:
         """The answer, or None when the pull is held."""
-        try:
-            return self._pull(session, command)
-        except (RefusedError, RemoteProtocolError) as error:
-            return self._refuse(session, command, error)
+        return at_once(self.steps(session, command))
 
-    def prepare(self, command: Command) -> Steps[None]:
-        """Compile the filter that a pull states, where that takes long."""
+    def steps(self, session: Session, command: Command) -> Steps[Command | None]:
+        """The same, with steps for a filter that is long and for bodies that are to be unpacked."""
         is_sql = command.ext.get("expressionType") == SQL_TYPE
         if is_sql and self.options.enable_property_filter:
             yield from prepare_filter(command.ext.get("subscription", ""))
+        try:
+            return (yield from self._pull(session, command))
+        except (RefusedError, RemoteProtocolError) as error:
+            return self._refuse(session, command, error)
 
     def run_again(self, pull: HeldPull) -> Command:
-        """Run a held pull from where it stands; its offset moves past what did not match."""
+        """Run a held pull from where it stands; its offset moves past what did not match.
+
+        A client whose message takes several steps to unpack is told to ask again: held pulls are
+        answered many at a time, and its next request has its own turn.
+        """
         try:
             self._check_group(pull.group)
             self._check_topic(pull.topic, pull.queue_id)
@@ -116,7 +122,15 @@ class PullProcessor:
         elif code is ResponseCode.PULL_NOT_FOUND and pull.offset > pull.first_offset:
             # Nothing more, but the client is to go on behind what did not match.
             code = ResponseCode.PULL_RETRY_IMMEDIATELY
-        return _answer(pull.session, pull.command, code, result)
+        steps = _answer(pull.session, pull.command, code, result)
+        try:
+            next(steps)
+        except StopIteration as end:
+            self._count(pull, result)
+            return cast("Command", end.value)
+        steps.close()
+        pull.has_more = True
+        return _again(pull.command, result, pull.offset)
 
     def _follow_subscription(self, pull: HeldPull) -> None:
         """Begin again where the group wants other messages now than when the pull came."""
@@ -132,7 +146,7 @@ class PullProcessor:
             pull.message_filter = self._parse_filter(*wanted)
             pull.offset = pull.first_offset
 
-    def _pull(self, session: Session, command: Command) -> Command | None:
+    def _pull(self, session: Session, command: Command) -> Steps[Command | None]:
         pull = self._check(session, command)
         flags = integer(command, "sysFlag", default=0)
         if flags & FLAG_COMMIT_OFFSET and not self._is_reset(pull):
@@ -143,9 +157,10 @@ class PullProcessor:
                 offset=integer(command, "commitOffset", default=-1),
             )
         result = self._read(pull)
+        self._count(pull, result)
         code = _code(result, pull.offset)
         if code is not ResponseCode.PULL_NOT_FOUND or not flags & FLAG_SUSPEND:
-            return _answer(session, command, code, result)
+            return (yield from _answer(session, command, code, result))
         suspend_ms = min(
             integer(command, "suspendTimeoutMillis", default=self.options.pull_suspend_ms_max),
             self.options.pull_suspend_ms_max,
@@ -259,9 +274,8 @@ class PullProcessor:
     def _is_reset(self, pull: HeldPull) -> bool:
         return self.resets.is_pending(group=pull.group, topic=pull.topic, queue_id=pull.queue_id)
 
-    def _read(self, pull: HeldPull) -> GetResult:
-        """What the group is given, counted and with its place noted, or where it is to go on."""
-        result = self._read_or_reset(pull)
+    def _count(self, pull: HeldPull, result: GetResult) -> None:
+        """Count what the group is given, and note its place."""
         self.rates.pulled(
             (pull.topic, pull.group),
             pull.queue_id,
@@ -269,9 +283,9 @@ class PullProcessor:
             size=result.size,
             next_offset=result.next_offset,
         )
-        return result
 
-    def _read_or_reset(self, pull: HeldPull) -> GetResult:
+    def _read(self, pull: HeldPull) -> GetResult:
+        """What the group is given, or where it is to go on."""
         reset_to = self.resets.take(group=pull.group, topic=pull.topic, queue_id=pull.queue_id)
         if reset_to is not None:
             queue = self.store.queue(pull.topic, pull.queue_id)
@@ -323,22 +337,37 @@ def _code(result: GetResult, offset: int) -> ResponseCode:
     return _STATUS_CODES[result.status]
 
 
-def _answer(session: Session, command: Command, code: ResponseCode, result: GetResult) -> Command:
+def _answer(
+    session: Session, command: Command, code: ResponseCode, result: GetResult
+) -> Steps[Command]:
     """The answer with the fields that clients need for 0, 19, 20 and 21."""
     records: Sequence[bytes] = result.records
     next_offset = result.next_offset
     if records and session.knows_zlib_alone:
-        readable = with_zlib_bodies(records, checks_zlib=session.is_cpp)
+        readable = yield from zlib_bodies_steps(records, checks_zlib=session.is_cpp)
         records = readable.records
         next_offset = next_offset if readable.next_offset is None else readable.next_offset
     return command.answer(
         code,
         remark=None if code is ResponseCode.SUCCESS else result.status.name,
-        ext={
-            "suggestWhichBrokerId": "0",
-            "nextBeginOffset": str(next_offset),
-            "minOffset": str(result.min_offset),
-            "maxOffset": str(result.max_offset),
-        },
+        ext=_answer_ext(result, next_offset),
         body=b"".join(records),
     )
+
+
+def _again(command: Command, result: GetResult, offset: int) -> Command:
+    """The answer that has a client pull from the same place once more."""
+    return command.answer(
+        ResponseCode.PULL_RETRY_IMMEDIATELY,
+        remark="UNPACKING_TAKES_LONG",
+        ext=_answer_ext(result, offset),
+    )
+
+
+def _answer_ext(result: GetResult, next_offset: int) -> dict[str, str]:
+    return {
+        "suggestWhichBrokerId": "0",
+        "nextBeginOffset": str(next_offset),
+        "minOffset": str(result.min_offset),
+        "maxOffset": str(result.max_offset),
+    }

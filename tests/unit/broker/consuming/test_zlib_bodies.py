@@ -7,13 +7,17 @@ from collections.abc import Callable
 
 import lz4.frame
 import pytest
+import trio
 import zstandard
+from trio.testing import MockClock
 
-from broker_rig import RecordingSession, Rig, pull_ext, split_records
+from broker_rig import RecordingSession, Rig, commands_in, pull_ext, split_records
 from timermq.broker.consuming import zlib_bodies
+from timermq.broker.consuming.zlib_bodies import UNPACKED_SIZE_MAX
+from timermq.broker.speaker import UNLIMITED
 from timermq.remoting import Command, LanguageCode
 from timermq.remoting.stored_message import decode_messages, unpack_body
-from timermq.timerstore.body_codec import decompress_body
+from timermq.timerstore.body_codec import PIECE_SIZE, decompress_body
 from timermq.timerstore.record import Record, decode_record
 from timermq.timerstore.record_check import CheckKind, check_record
 
@@ -114,3 +118,55 @@ async def test_a_damaged_zlib_body_ends_no_cpp_consumer(sys_flag: int, body: byt
     assert [zlib.compress(BODY), body, b"behind"] == [one.body for one in found]
     assert [sys_flag, sys_flag, 0] == [one.sys_flag for one in kept]
     assert [one.body for one in found] == [one.body for one in kept]
+
+
+async def test_others_go_on_while_a_large_body_is_unpacked() -> None:
+    """Eight megabytes take sixteen steps; the last one has the answer."""
+    rig = Rig()
+    send(rig, zlib.compress(bytes(UNPACKED_SIZE_MAX)), 0x301)
+    peer = RecordingSession(language=LanguageCode.CPP)
+    command = rig.command(11, pull_ext("T"))
+    steps = rig.broker.dispatcher.steps(peer.session, UNLIMITED, command)
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            answer = end.value
+            break
+        count += 1
+
+    assert count == UNPACKED_SIZE_MAX // PIECE_SIZE - 1
+    assert [0x301] == [one.sys_flag for one in records(answer)]
+
+
+async def test_pieces_without_content_end_a_step_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Zstandard frame of empty blocks unpacks to nothing, block by block."""
+    empty_block, last_block = b"\0\0\0", b"\1\0\0"
+    frame = zstandard.compress(b"")[:6] + empty_block * 20_000 + last_block
+    monkeypatch.setattr(zlib_bodies, "STEP_COUNT", 100)
+    rig = Rig()
+    send(rig, frame, 0x201)
+    peer = RecordingSession(language=LanguageCode.CPP)
+    steps = rig.broker.dispatcher.steps(peer.session, UNLIMITED, rig.command(11, pull_ext("T")))
+
+    assert next(steps) is None
+    assert next(steps) is None
+
+
+async def test_a_held_pull_is_asked_again_for_what_takes_steps(autojump_clock: MockClock) -> None:
+    """Held pulls are answered many at a time; the next request has its own turn."""
+    rig = Rig()
+    send(rig, b"first", 0)
+    peer = RecordingSession(language=LanguageCode.CPP)
+    ext = pull_ext("T", sysFlag="6", queueOffset="1")
+    held = rig.command(11, ext, language=LanguageCode.CPP)
+    assert rig.handle(held, peer=peer) == []
+    send(rig, zlib.compress(bytes(UNPACKED_SIZE_MAX)), 0x301)
+    with trio.move_on_after(1):
+        await rig.broker.tables.long_polling.run(rig.broker.processors.pull.run_again)
+    (again,) = commands_in(peer.sent)
+    found = pull(rig, LanguageCode.CPP, int(again.ext["nextBeginOffset"]))
+
+    assert (20, "1") == (again.code, again.ext["nextBeginOffset"])
+    assert (0, [1]) == (found.code, [one.queue_offset for one in records(found)])
