@@ -195,13 +195,16 @@ def index_entries(disk: MemoryDisk) -> bytes:
     return file.read(HEADER.size, file.size()).rstrip(b"\0")
 
 
-def test_a_slice_is_bounded() -> None:
-    """The event loop goes on between slices."""
+@pytest.mark.parametrize("puts", [1, 2])
+@pytest.mark.parametrize("is_fresh", [True, False])
+def test_a_slice_is_bounded(puts: int, *, is_fresh: bool) -> None:
+    """The event loop goes on between slices, also within what was written together."""
     disk = MemoryDisk()
     store = open_store(disk, options=OPTIONS)
-    for _ in range(2):
-        store.put([message(properties=b"KEYS\x01k\x02")] * SLICE_COUNT)
-    index = follower(store, disk)
+    for _ in range(puts):
+        store.put([message(properties=b"KEYS\x01k\x02")] * (2 * SLICE_COUNT // puts))
+    index = store.index if is_fresh else follower(store, disk)
+    assert index is not None
     index.index_slice()
 
     assert index.is_behind

@@ -10,7 +10,7 @@ Source: Java ``IndexService.buildIndex``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import attrs
@@ -108,6 +108,20 @@ class FreshRecords:
     def size(self) -> int:
         """Bytes of the log that they stand in."""
         return self.end - self.start
+
+    def parts(self, count_max: int) -> Iterator[FreshRecords]:
+        """The same in parts of at most ``count_max`` records."""
+        for at in range(0, len(self), count_max):
+            behind = at + count_max
+            offsets_py = self.offsets_py[at:behind]
+            yield FreshRecords(
+                int(offsets_py[0]) if at else self.start,
+                int(self.offsets_py[behind]) if behind < len(self) else self.end,
+                self.store_ms,
+                self.topics[at:behind],
+                self.properties[at:behind],
+                offsets_py,
+            )
 
 
 @attrs.frozen(eq=False)
