@@ -24,8 +24,8 @@ from timermq.timerstore.fastjson import fastjson
 
 from ..config_table import version_json
 from ..consumer_offset import ConsumerOffsetTable
+from ..deferred_answers import answer_later
 from ..dispatcher import Handler
-from ..later import answer_later
 from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..session import Session

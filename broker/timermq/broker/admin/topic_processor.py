@@ -29,9 +29,9 @@ from ..config_fields import ConfigFields, ConfigTableError
 from ..config_table import version_json
 from ..consumer_offset import ConsumerOffsetTable
 from ..consuming.long_polling import LongPolling
+from ..deferred_answers import answer_later
 from ..dispatcher import Handler
 from ..durations import Durations
-from ..later import answer_later
 from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..session import Session

@@ -1,7 +1,7 @@
 """HTTP for the operator's programs: the page of metrics, and whether the broker lives and is ready.
 
 ``GET`` and ``HEAD`` of three paths, HTTP/1.1 with connections that stay open; everything else is
-refused, and so is a foreign host (``asked_host``). Nothing here changes anything, and there is no
+refused, and so is a foreign host (``host_header``). Nothing here changes anything, and there is no
 login: listen where only operators are.
 
     /metrics    Prometheus text, `metrics_page`
@@ -20,8 +20,8 @@ import trio
 
 from ..pool import Pool
 from ..security.failed_logins import peer_of
-from ..security.untold import Untold
-from .asked_host import is_asked_for
+from ..security.log_limit import LogLimit
+from .host_header import is_asked_for
 from .metrics_page import CONTENT_TYPE, MetricsPage
 
 EVENT_SIZE_MAX = 16_384
@@ -94,14 +94,14 @@ class HttpServer:
         pages: What there is to read.
         connections_max: Open connections; one more is closed at once. An address may have as many
             as are left for others.
-        names: Names with a dot that are answered for: ``asked_host``.
+        names: Names with a dot that are answered for: ``host_header``.
     """
 
     def __init__(self, pages: Pages, *, connections_max: int, names: Collection[str]) -> None:
         self._pages = pages
         self._names = names
         self._shares = Pool(lambda: connections_max)
-        self._untold = Untold()
+        self._log_limit = LogLimit()
 
     async def run(
         self,
@@ -122,7 +122,7 @@ class HttpServer:
             await trio.aclose_forcefully(stream)
             return
         if not self._shares.take(peer):
-            if count := self._untold.take():
+            if count := self._log_limit.take():
                 log.warning("connections turned away", port="metrics", remote=peer, count=count)
             await trio.aclose_forcefully(stream)
             return

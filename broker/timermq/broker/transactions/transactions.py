@@ -26,7 +26,7 @@ from timermq.timerstore.put_status import PutResult
 
 from ..consumer_offset import ConsumerOffsetTable
 from ..histogram import Histogram
-from ..look_ups import check_index
+from ..indexed_requests import check_index
 from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..sending.send_request import RESPONSE_CODES, remark_of
