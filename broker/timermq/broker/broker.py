@@ -39,8 +39,7 @@ from .config_table import ConfigSaver
 from .endpoint import Endpoint
 from .failure import failure_told
 from .front_end import FrontEnd
-from .namesrv.name_server_link import NameServerLinks, open_tcp
-from .namesrv.name_server_tls import over_tls
+from .namesrv.name_server_link import NameServerLinks, open_tcp, over_tls
 from .options import STOP_TIMEOUT_MS, BrokerOptions
 from .processors import Processors
 from .security.access_control import AccessControl

@@ -25,7 +25,7 @@ from .answers import Answer
 from .dispatcher import Dispatcher
 from .durable_answers import DurableAnswers
 from .options import BrokerOptions
-from .pools import Pools
+from .pool import Pools
 from .reactor import Reactor
 from .received_frames import ReceivedFrames
 from .round_robin import RoundRobin

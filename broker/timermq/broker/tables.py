@@ -25,7 +25,7 @@ from .namesrv.kv_config import KvConfigTable
 from .namesrv.own_broker import OwnBroker
 from .namesrv.route_table import RouteTable
 from .options import BrokerOptions
-from .pools import Pools
+from .pool import Pools
 from .subscription_group import SubscriptionGroupTable
 from .topic_config import TopicConfigTable
 

@@ -38,8 +38,7 @@ from .bulk_job import BulkJob
 from .bulk_jobs import BulkJobs
 from .bulk_topics import BulkTopics
 from .durable_note import save_note
-from .ingest_progress import IngestProgress
-from .ingested_rows import ingested_rows
+from .ingest_progress import IngestProgress, ingested_rows
 from .job_notes import PROGRESS, ProgressNote, parts_digest
 from .staged_part import PlacedBlock, StagedPart, blocks_in
 

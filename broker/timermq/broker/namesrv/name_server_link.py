@@ -5,12 +5,18 @@ broker out of all routes there. So one that breaks is made again after a second,
 and longer pauses, and the broker registers anew on it. Registrations carry all topics, or those
 that have changed; the name server compares their version and does nothing when it knows it.
 
+In a cluster that takes TLS alone the connections are encrypted, and the server's certificate is
+always checked: it must be signed by a trusted authority, and have the name (or address) that stands
+in ``namesrv_addr``. The files are read for each connection, so changed ones count from the next.
+This corresponds to ``tls.enable`` and ``tls.client.*`` of RocketMQ's remoting client.
+
 Source: Java ``BrokerOuterAPI.registerBrokerAll``, ``BrokerController.registerBrokerAll``.
 """
 
 from __future__ import annotations
 
 import itertools
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
@@ -25,6 +31,8 @@ from timermq.remoting.connection import FrameConnection
 from timermq.remoting.errors import LocalProtocolError, RemoteProtocolError
 from timermq.remoting.registration import body_crc32, encode_registration
 
+from ..options import BrokerOptions
+from ..security.tls import TlsError, reason_of, said, show
 from ..topic_config import TopicConfig
 from .own_broker import OwnBroker
 
@@ -327,3 +335,48 @@ def _mistake_in(error: Exception) -> Exception | None:
     if isinstance(error, ExceptionGroup):
         return cast("ExceptionGroup[Exception]", error).split(_FAILURES)[1]
     return None if isinstance(error, _FAILURES) else error
+
+
+def over_tls(options: BrokerOptions, open_stream: OpenStream) -> OpenStream:
+    """What opens the connections to name servers, by the settings; it raises OSError.
+
+    Raises:
+        TlsError: The files cannot be used.
+    """
+    if not options.namesrv_tls_enable:
+        return open_stream
+    _context(options)  # what cannot be used is told at the start
+
+    async def open_secure(host: str, port: int) -> trio.abc.Stream:
+        stream = await open_stream(host, port)
+        try:
+            context = _context(options)
+            secure = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
+            await secure.do_handshake()
+        except BaseException as error:
+            await trio.aclose_forcefully(stream)
+            if isinstance(error, trio.BrokenResourceError):
+                raise ConnectionError(f"no TLS: {reason_of(error) or 'closed'}") from None
+            if isinstance(error, TlsError):
+                raise ConnectionError(f"no TLS: {error}") from None
+            raise
+        return secure
+
+    return open_secure
+
+
+def _context(options: BrokerOptions) -> ssl.SSLContext:
+    trusted, shown = options.tls_client_trust_cert_path, options.tls_client_cert_path
+    try:
+        context = ssl.create_default_context(cafile=trusted)
+    except (OSError, ValueError) as error:
+        raise TlsError(f"trusted certificates {trusted}: {said(error)}") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if shown is not None:
+        show(context, shown, options.tls_client_key_path, _no_password)
+    return context
+
+
+def _no_password() -> bytes:
+    # Without this OpenSSL would ask on the terminal.
+    raise TlsError("expected a key without a password")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from damaged_stores import flip_bit
 from small_store import ROOT, message, open_store, small_options
 from timermq.broker.bulk.block_rows import ROW_DIGITS
-from timermq.broker.bulk.ingested_rows import ingested_rows
+from timermq.broker.bulk.ingest_progress import ingested_rows
 from timermq.simulator.disks.memory_disk import MemoryDisk
 
 TAG = b"job-"
