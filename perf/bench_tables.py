@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 from timermq.bench.calibration import REFERENCE_MS, calibrate
 from timermq.broker.consumer_offset import ConsumerOffsetTable
-from timermq.broker.names.own_broker import OwnBroker
+from timermq.broker.namesrv.own_broker import OwnBroker
 from timermq.broker.options import BrokerOptions
 from timermq.broker.topic_config import TopicConfig, TopicConfigTable
 from timermq.remoting.registration import encode_registration

@@ -86,7 +86,7 @@ async def serving(
         scheduling = _bulk(service, clock)
         process.bulk = BulkDesk(scheduling, scheduling.processor.jobs, service, None)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(scheduling.adopter.run)
+            nursery.start_soon(scheduling.ingest_task.run)
             yield process
             nursery.cancel_scope.cancel()
 

@@ -6,9 +6,9 @@ from contextlib import suppress
 
 import cbor2
 
+from timermq.broker.pending import explain_processor
+from timermq.broker.pending.pending_processor import PendingQuery, decode_query
 from timermq.broker.refusal import RefusedError
-from timermq.broker.waiting import explain_processor
-from timermq.broker.waiting.pending_processor import PendingQuery, decode_query
 from timermq.cli.pending_page import decode_page
 from timermq.client.errors import MalformedAnswerError
 from timermq.remoting.errors import RemoteProtocolError

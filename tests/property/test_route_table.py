@@ -14,7 +14,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from timermq.broker.names.route_table import BrokerIdentity, RouteTable
+from timermq.broker.namesrv.route_table import BrokerIdentity, RouteTable
 from timermq.broker.options import BrokerOptions
 from timermq.broker.refusal import RefusedError
 from timermq.remoting.registration import Registration, RouteVersion

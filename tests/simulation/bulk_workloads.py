@@ -245,7 +245,7 @@ async def desk(
         )
         async with trio.open_nursery() as nursery:
             if adopts:
-                nursery.start_soon(scheduling.adopter.run)
+                nursery.start_soon(scheduling.ingest_task.run)
             yield Desk(scheduling, scheduling.processor.jobs, service, recording)
             nursery.cancel_scope.cancel()
 

@@ -55,7 +55,7 @@ async def test_a_log_that_a_power_cut_made_shorter(autojump_clock: MockClock) ->
     disk.power_cut()
     async with desk(disk, clock, ASYNC, None) as one:
         for _ in range(10_000):
-            if one.scheduling.adopter.adopted >= 3:
+            if one.scheduling.ingest_task.ingested >= 3:
                 break
             await trio.lowlevel.checkpoint()
     disk.process_kill()
@@ -75,10 +75,10 @@ async def test_a_kill_among_rows_that_a_kill_left(
     rows = Rows(parts=(tuple((row,) for row in range(0, 80, 2)),))
     async with desk(disk, clock, ASYNC, None) as one:
         await one.run_job(rows, "run")
-        while one.scheduling.adopter.adopted < 30:
+        while one.scheduling.ingest_task.ingested < 30:
             await trio.lowlevel.checkpoint()
     disk.process_kill()
-    monkeypatch.setattr("timermq.broker.bulk.adopter.NOTE_INTERVAL_S", 0)
+    monkeypatch.setattr("timermq.broker.bulk.ingest_task.NOTE_INTERVAL_S", 0)
     async with desk(disk, clock, ASYNC, None) as one:
         job = one.jobs.get(JOB)
         while job.progress is None or not job.progress.row:
@@ -99,7 +99,7 @@ async def test_a_progress_that_is_lost(autojump_clock: MockClock) -> None:
     async with desk(disk, clock, ASYNC, None) as one:
         one.service.put([Message("Other", 0, bytes(500), b"", born_host=HOST)])
         await one.run_job(rows, "run")
-        while one.scheduling.adopter.adopted < 30:
+        while one.scheduling.ingest_task.ingested < 30:
             await trio.lowlevel.checkpoint()
         path = one.jobs.get(JOB).path("progress")
     disk.process_kill()

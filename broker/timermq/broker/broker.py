@@ -38,9 +38,8 @@ from .compatibility import SERVED
 from .config_table import ConfigSaver
 from .endpoint import Endpoint
 from .failure import failure_told
-from .front_door import FrontDoor
-from .names.name_server_link import NameServerLinks, open_tcp
-from .names.name_server_tls import over_tls
+from .front_end import FrontEnd
+from .namesrv.name_server_link import NameServerLinks, open_tcp, over_tls
 from .options import STOP_TIMEOUT_MS, BrokerOptions
 from .processors import Processors
 from .security.access_control import AccessControl
@@ -119,7 +118,7 @@ class Broker:
             tls=self.tls,
         )
         self.dispatcher = self.processors.dispatcher(self.tables, self.access)
-        self._front_door = FrontDoor(
+        self._front_end = FrontEnd(
             options,
             endpoint.sockets,
             self.tls,
@@ -127,7 +126,7 @@ class Broker:
             self.dispatcher,
             message_size_max=self.store.options.max_message_size,
         )
-        self.server = self._front_door.server
+        self.server = self._front_end.server
         self.store.on_arrival(self.tables.long_polling.notify_message_arriving)
         self.store.on_arrival(self._let_read)
 
@@ -241,8 +240,8 @@ class Broker:
             requests=dict(self.dispatcher.requests),
             send_messages=send.messages,
             send_requests_refused=send.refused,
-            bulk_adopted=self.processors.bulk.adopter.adopted,
-            bulk_refused=self.processors.bulk.adopter.refused,
+            bulk_ingested=self.processors.bulk.ingest_task.ingested,
+            bulk_refused=self.processors.bulk.ingest_task.refused,
             store=self.store.statistics(),
             timer=self.timer_store.statistics(),
             scrub=self.timer_store.scrub.statistics(),
@@ -306,13 +305,11 @@ class Broker:
                 if self.access is not None:
                     await services.start(self.access.run, name="access control")
                 await services.start(self.transaction_check.run, name="transaction check")
-                await services.start(
-                    self._front_door.run, self.endpoint.listeners, name="front door"
-                )
+                await services.start(self._front_end.run, self.endpoint.listeners, name="front end")
                 services.start_soon(self.processors.name_server.run, name="name server")
                 await services.start(self.processors.reply.run, name="replies")
                 services.start_soon(self.name_servers.run, name="registrations")
-                services.start_soon(self._adopt_bulk, name="bulk adopter")
+                services.start_soon(self._ingest_bulk, name="bulk ingest")
                 if self.endpoint.metrics_listener is not None:
                     listeners = [self.endpoint.metrics_listener]
                     await services.start(self.http_server.run, listeners, name="metrics")
@@ -330,9 +327,9 @@ class Broker:
         await self.timer_store.run(task_status=task_status)
         self._timers_done.set()
 
-    async def _adopt_bulk(self) -> None:
+    async def _ingest_bulk(self) -> None:
         with self._adopting:
-            await self.processors.bulk.adopter.run()
+            await self.processors.bulk.ingest_task.run()
 
     async def _stop_services(self) -> None:
         """Let requests and timers finish, each within its share of the time."""

@@ -34,7 +34,7 @@ class BrokerStatistics:
     send_messages: int
     """Messages that producers brought to the store."""
     send_requests_refused: int
-    bulk_adopted: int
+    bulk_ingested: int
     """Rows of bulk jobs that are stored."""
     bulk_refused: int
     store: StoreStatistics

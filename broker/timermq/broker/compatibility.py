@@ -76,7 +76,7 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.CHECK_CLIENT_CONFIG: Row("", "interop/test_java_consumers"),
     RequestCode.GET_TIMER_CHECK_POINT: Row("", "unit/broker/admin/test_broker_info_processor"),
     RequestCode.GET_TIMER_METRICS: Row("", "unit/broker/admin/test_broker_info_processor"),
-    RequestCode.GET_ROUTEINFO_BY_TOPIC: Row("", "unit/broker/names/test_route_processor"),
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: Row("", "unit/broker/namesrv/test_route_processor"),
     RequestCode.GET_BROKER_CLUSTER_INFO: Row("", "interop/test_mqadmin"),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Row("", "interop/test_mqadmin"),
     RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Row("", "unit/broker/admin/test_group_processor"),
@@ -99,13 +99,13 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: Row(
         "asks the members (221)", "unit/broker/admin/test_connection_list_processor"
     ),
-    RequestCode.GET_TOPICS_BY_CLUSTER: Row("", "unit/broker/names/test_route_processor"),
+    RequestCode.GET_TOPICS_BY_CLUSTER: Row("", "unit/broker/namesrv/test_route_processor"),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Row(
         "all of them or none", "unit/broker/admin/test_group_processor"
     ),
     RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: Row("", "interop/test_mqadmin"),
     RequestCode.QUERY_CONSUME_TIME_SPAN: Row("", "unit/broker/admin/test_consume_stats_processor"),
-    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: Row("", "unit/broker/names/test_route_processor"),
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: Row("", "unit/broker/namesrv/test_route_processor"),
     RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Row(
         "", "unit/broker/admin/test_topic_processor"
     ),
@@ -154,7 +154,7 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.LIST_PENDING: Row(
         "ours: what waits, page by page, in CBOR: `rows` in the order of slots, and `next`, which "
         "the next request gives as `after`",
-        "unit/broker/waiting/test_pending_processor",
+        "unit/broker/pending/test_pending_processor",
     ),
     RequestCode.WATCH: Row(
         "ours: snapshots of the broker, pushed; see below",
@@ -166,11 +166,11 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.CANCEL_MESSAGE: Row(
         "ours: takes a waiting message back or moves it, by handle, unique key or key; answers a "
         "verdict",
-        "unit/broker/waiting/test_cancel_processor",
+        "unit/broker/pending/test_cancel_processor",
     ),
     RequestCode.EXPLAIN_MESSAGE: Row(
         "ours: what the log tells of one message, step by step, and how it stands, in CBOR",
-        "unit/broker/waiting/test_explain_processor",
+        "unit/broker/pending/test_explain_processor",
     ),
     RequestCode.BULK_OPEN: Row(
         "ours: begins a job of bulk scheduling; see below", "unit/broker/bulk/test_bulk_processor"
@@ -194,14 +194,14 @@ SERVED: Mapping[RequestCode, Row] = {
     ),
     RequestCode.LIST_QUARANTINE: Row(
         "ours: what could not be delivered; see below",
-        "unit/broker/waiting/test_quarantine_processor",
+        "unit/broker/pending/test_quarantine_processor",
     ),
-    RequestCode.SHOW_QUARANTINE: Row("ours", "unit/broker/waiting/test_quarantine_processor"),
-    RequestCode.RETRY_QUARANTINE: Row("ours", "unit/broker/waiting/test_quarantine_processor"),
-    RequestCode.DROP_QUARANTINE: Row("ours", "unit/broker/waiting/test_quarantine_processor"),
-    RequestCode.PUT_KV_CONFIG: Row("", "unit/broker/names/test_name_server_processor"),
-    RequestCode.GET_KV_CONFIG: Row("", "unit/broker/names/test_name_server_processor"),
-    RequestCode.DELETE_KV_CONFIG: Row("", "unit/broker/names/test_name_server_processor"),
+    RequestCode.SHOW_QUARANTINE: Row("ours", "unit/broker/pending/test_quarantine_processor"),
+    RequestCode.RETRY_QUARANTINE: Row("ours", "unit/broker/pending/test_quarantine_processor"),
+    RequestCode.DROP_QUARANTINE: Row("ours", "unit/broker/pending/test_quarantine_processor"),
+    RequestCode.PUT_KV_CONFIG: Row("", "unit/broker/namesrv/test_name_server_processor"),
+    RequestCode.GET_KV_CONFIG: Row("", "unit/broker/namesrv/test_name_server_processor"),
+    RequestCode.DELETE_KV_CONFIG: Row("", "unit/broker/namesrv/test_name_server_processor"),
     RequestCode.REGISTER_BROKER: Row("", "interop/test_cluster"),
     RequestCode.UNREGISTER_BROKER: Row("", "interop/test_cluster"),
     RequestCode.WIPE_WRITE_PERM_OF_BROKER: Row(
@@ -210,19 +210,23 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.DELETE_TOPIC_IN_NAMESRV: Row(
         "the own broker has the topics that it has", "interop/test_mqadmin"
     ),
-    RequestCode.REGISTER_TOPIC_IN_NAMESRV: Row("", "unit/broker/names/test_name_server_processor"),
-    RequestCode.GET_KVLIST_BY_NAMESPACE: Row("", "unit/broker/names/test_name_server_processor"),
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: Row(
+        "", "unit/broker/namesrv/test_name_server_processor"
+    ),
+    RequestCode.GET_KVLIST_BY_NAMESPACE: Row("", "unit/broker/namesrv/test_name_server_processor"),
     RequestCode.UPDATE_NAMESRV_CONFIG: Row(
-        "refused: no settings of its own", "unit/broker/names/test_name_server_processor", how="29"
+        "refused: no settings of its own",
+        "unit/broker/namesrv/test_name_server_processor",
+        how="29",
     ),
     RequestCode.GET_NAMESRV_CONFIG: Row(
-        "the broker's settings", "unit/broker/names/test_name_server_processor"
+        "the broker's settings", "unit/broker/namesrv/test_name_server_processor"
     ),
     RequestCode.QUERY_CONSUME_QUEUE: Row("64 units at most", "interop/test_mqadmin"),
-    RequestCode.QUERY_DATA_VERSION: Row("", "unit/broker/names/test_name_server_processor"),
+    RequestCode.QUERY_DATA_VERSION: Row("", "unit/broker/namesrv/test_name_server_processor"),
     RequestCode.ADD_WRITE_PERM_OF_BROKER: Row("", "interop/test_mqadmin"),
-    RequestCode.GET_BROKER_MEMBER_GROUP: Row("", "unit/broker/names/test_name_server_processor"),
-    RequestCode.BROKER_HEARTBEAT: Row("", "unit/broker/names/test_name_server_processor"),
+    RequestCode.GET_BROKER_MEMBER_GROUP: Row("", "unit/broker/namesrv/test_name_server_processor"),
+    RequestCode.BROKER_HEARTBEAT: Row("", "unit/broker/namesrv/test_name_server_processor"),
     RequestCode.SEND_REPLY_MESSAGE: Row(
         "handed to the client that asked; no copy is stored",
         "unit/broker/sending/test_reply_processor",
@@ -249,14 +253,14 @@ ASKED: Mapping[RequestCode, Row] = {
     ),
     RequestCode.REGISTER_BROKER: Row(
         "to name servers: every 30 s, and at once when topics change",
-        "unit/broker/names/test_name_server_link",
+        "unit/broker/namesrv/test_name_server_link",
     ),
     RequestCode.GET_ROUTEINFO_BY_TOPIC: Row(
         "of name servers, before a registration: whether another broker has taken the name",
-        "unit/broker/names/test_name_server_link",
+        "unit/broker/namesrv/test_name_server_link",
     ),
     RequestCode.UNREGISTER_BROKER: Row(
-        "to name servers at a stop", "unit/broker/names/test_name_server_link"
+        "to name servers at a stop", "unit/broker/namesrv/test_name_server_link"
     ),
 }
 """Sent by the broker, to clients and name servers."""

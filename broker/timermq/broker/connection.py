@@ -1,10 +1,10 @@
 """One client connection: bytes in, requests to the dispatcher, answers out.
 
 From a socket the reactor receives, together with all others. Other streams are received from by a
-task of the connection. Complete frames go to ``turns``, which have them worked on and queue the
-answers. Another task sends those that did not go at once. Queuing is plain code: what a peer leaves
-unread is bounded, and a peer that goes beyond is cut off. A peer that is only slow is not read from
-meanwhile, nor is one whose requests wait for their turn, so it cannot cause more.
+task of the connection. Complete frames go to ``round_robin``, which has them worked on and queues
+the answers. Another task sends those that did not go at once. Queuing is plain code: what a peer
+leaves unread is bounded, and a peer that goes beyond is cut off. A peer that is only slow is not
+read from meanwhile, nor is one whose requests wait for their turn, so it cannot cause more.
 
 A peer that has closed its sending side still gets the answers that are under way, for a short time.
 """
@@ -25,13 +25,13 @@ from .answers import Answer
 from .dispatcher import Dispatcher
 from .durable_answers import DurableAnswers
 from .options import BrokerOptions
-from .pools import Pools
+from .pool import Pools
 from .reactor import Reactor
 from .received_frames import ReceivedFrames
+from .round_robin import RoundRobin
 from .security.failed_logins import peer_of
 from .security.tls import Tls
 from .session import Session, pack_born_host
-from .turns import Turns
 from .unread_answers import UnreadAnswers
 
 READS_MAX = 8
@@ -51,7 +51,7 @@ class Connection:
         options: Limits.
         pools: What all connections share.
         dispatcher: Is told of the end.
-        turns: Have the requests worked on.
+        round_robin: Has the requests worked on.
         durable: Answers that wait for the disk; while there are too many, nothing is received.
         reactor: Receives from its sockets; from other streams the connection does.
         first_frame_size_max: Bytes of a frame before the first request that may be done.
@@ -67,7 +67,7 @@ class Connection:
         options: BrokerOptions,
         pools: Pools,
         dispatcher: Dispatcher,
-        turns: Turns,
+        round_robin: RoundRobin,
         durable: DurableAnswers,
         reactor: Reactor,
         first_frame_size_max: int,
@@ -78,7 +78,7 @@ class Connection:
         self._stream = stream
         self._options = options
         self._dispatcher = dispatcher
-        self._turns = turns
+        self._round_robin = round_robin
         self._durable = durable
         remote_address = f"{remote[0]}:{remote[1]}"
         peer = peer_of(remote_address)
@@ -143,7 +143,7 @@ class Connection:
             log.exception("connection failed", remote=self.session.remote_address)
         finally:
             self._dispatcher.close(self.session)
-            self._turns.drop(self.session)
+            self._round_robin.drop(self.session)
             self._file_number = None
             self._received.drop()
             self._output.drop()
@@ -264,7 +264,7 @@ class Connection:
                 return
             self.active_at = trio.current_time()
             self._received.add(bytes(data))
-            self._turns.receive([(self.session, self._read_requests())])
+            self._round_robin.receive([(self.session, self._read_requests())])
             await self._durable.wait_room()
             self._tell_progress()
             while self._rests and not self._ended.is_set():

@@ -24,7 +24,7 @@ from .admin.client_calls import ClientCalls
 from .answers import Answer, failed_answer, refusal_answer, unsupported_answer
 from .client_registry import ClientRegistry
 from .consuming.long_polling import LongPolling
-from .names.route_table import RouteTable
+from .namesrv.route_table import RouteTable
 from .refusal import RefusedError
 from .security.access_control import AccessControl
 from .sending.send_processor import SEND_CODES, SendProcessor, SessionReceived
@@ -99,7 +99,7 @@ class Dispatcher:
     def handle_all(
         self, chunks: Sequence[tuple[Session, Sequence[Received]]]
     ) -> list[tuple[Session, Answer]]:
-        """Work at once on what several sessions have brought; connections do it in ``turns``.
+        """Work at once on what several sessions have brought; connections do it in ``round_robin``.
 
         Args:
             chunks: Sessions, each with what was read from it at once, in order, answers to our own

@@ -2,7 +2,7 @@
 
 A message that is due passes through six tasks, each in a turn of the event loop of its own, and
 through twice as many when it meets the one before it. Whatever else is done in each of these turns
-makes it late. So the tasks that work for clients (``reactor``, ``turns``) count their time
+makes it late. So the tasks that work for clients (``reactor``, ``round_robin``) count their time
 together, and behind so much of it none of them works for some turns. Held pulls have pauses of
 their own: the way of what is due ends there.
 

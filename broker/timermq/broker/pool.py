@@ -11,6 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import attrs
+
+from .options import BrokerOptions
+
 
 def may_take(has: int, left: int) -> bool:
     """The rule of all shares: who has so many may take more while more than that are left."""
@@ -90,3 +94,24 @@ class Pool:
     def give_back(self, owner: str, count: int = 1) -> None:
         """Give some back."""
         self.add(owner, -count)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Pools:
+    """The pools that all peers take from, one for each kind of thing."""
+
+    frames: Pool
+    """Bytes received that are not worked on, by address."""
+    unread: Pool
+    """Bytes of answers that peers have not read, by address."""
+    held_pulls: Pool
+    """Pulls that wait for messages, by account, without one by address."""
+
+    @classmethod
+    def of(cls, options: BrokerOptions) -> Pools:
+        """The pools of a broker with these settings."""
+        return cls(
+            frames=Pool(lambda: options.unfinished_frames_size_max),
+            unread=Pool(lambda: options.unread_outputs_size_max),
+            held_pulls=Pool(lambda: options.held_pulls_max),
+        )

@@ -27,10 +27,15 @@ from .consuming.offset_processor import OffsetProcessor
 from .consuming.pull_processor import PullProcessor
 from .consuming.send_back_processor import SendBackProcessor
 from .dispatcher import Dispatcher, Handler
-from .look_ups import when_indexed
-from .names.name_server_processor import NameServerProcessor
-from .names.route_processor import RouteProcessor
+from .indexed_requests import when_indexed
+from .namesrv.name_server_processor import NameServerProcessor
+from .namesrv.route_processor import RouteProcessor
 from .options import BrokerOptions
+from .pending.cancel_processor import CancelProcessor
+from .pending.explain_processor import ExplainProcessor
+from .pending.pending_processor import PendingProcessor
+from .pending.quarantine_processor import QuarantineProcessor
+from .pending.recall_processor import RecallProcessor
 from .security.access_control import AccessControl
 from .security.tls import Tls
 from .sending.message_stamp import MessageStamp
@@ -43,11 +48,6 @@ from .sending.send_request import AnswerFacts
 from .tables import Tables as Tables
 from .transactions.end_transaction_processor import EndTransactionProcessor
 from .transactions.transactions import Transactions
-from .waiting.cancel_processor import CancelProcessor
-from .waiting.explain_processor import ExplainProcessor
-from .waiting.pending_processor import PendingProcessor
-from .waiting.quarantine_processor import QuarantineProcessor
-from .waiting.recall_processor import RecallProcessor
 from .watching.clock_processor import ClockProcessor
 from .watching.watch_processor import WatchProcessor
 from .watching.watch_snapshot import SnapshotSource

@@ -23,9 +23,9 @@ from timermq.remoting.connection import Received
 
 from .costly_requests import CostlyRequests
 from .durable_answers import DurableAnswers
+from .round_robin import RoundRobin
 from .session import Session
 from .sockets import Sockets
-from .turns import Turns
 
 READY_MAX = 256
 """Connections that one round reads from."""
@@ -37,7 +37,7 @@ ROUND_SECONDS = 0.01
 """How long a round may work; behind a longer one the next reads half as much."""
 REQUEST_SIZE = ROUND_SIZE_MAX // 64
 """What a request that is no plain send counts for, in bytes: to read it and its signature takes ten
-times as long as one; the work itself is done in ``turns``."""
+times as long as one; the work itself is done in ``round_robin``."""
 
 END_SIZE = ROUND_SIZE_MAX // 32
 """What a connection counts for that has ended: some tenths of a millisecond are taken by its
@@ -59,18 +59,22 @@ class Reactor:
 
     Args:
         sockets: Read from by their numbers; whose poll is closed when no connection is left.
-        turns: Have the work done.
+        round_robin: Has the work done.
         durable: Answers that wait for the disk; while there are too many, nothing is received.
         costly: Knows how long this thread has worked so far, and when it pauses.
     """
 
     def __init__(
-        self, sockets: Sockets, turns: Turns, durable: DurableAnswers, costly: CostlyRequests
+        self,
+        sockets: Sockets,
+        round_robin: RoundRobin,
+        durable: DurableAnswers,
+        costly: CostlyRequests,
     ) -> None:
         self.sockets = sockets
         self._costly = costly
         self._round_size = ROUND_SIZE_MAX
-        self._turns = turns
+        self._round_robin = round_robin
         self._durable = durable
         self._receivers: dict[int, Receiver] = {}
         self.rounds = 0
@@ -126,7 +130,7 @@ class Reactor:
                     break
         if chunks:
             self.rounds += 1
-            self._turns.receive(chunks)
+            self._round_robin.receive(chunks)
             self._pace(self._costly.work_seconds() - began)
         return others > plain
 

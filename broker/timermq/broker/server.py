@@ -23,7 +23,7 @@ from .open_files import room_for_connections
 from .options import BrokerOptions
 from .pool import Pool
 from .security.failed_logins import peer_of
-from .security.untold import Untold
+from .security.log_limit import LogLimit
 from .sockets import Sockets
 
 SWEEP_INTERVAL = 10.0
@@ -71,7 +71,7 @@ class Server:
         self._connections_max = options.connections_max
         self._shares = Pool(lambda: self._connections_max)
         """Connections by address."""
-        self._untold = Untold()
+        self._log_limit = LogLimit()
         self._accepting = trio.CancelScope()
         self._all_closed = trio.Event()
         self._first_connected = trio.Event()
@@ -151,7 +151,7 @@ class Server:
         peer = peer_of(f"{remote[0]}:{remote[1]}")
         if not self._shares.take(peer):
             self.turned_away += 1
-            if count := self._untold.take():
+            if count := self._log_limit.take():
                 log.warning(
                     "connections turned away",
                     remote=peer,

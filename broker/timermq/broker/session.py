@@ -55,7 +55,7 @@ class Session:
     peer: str = ""
     """What the connection's share of a pool goes by: its address, of IPv6 the network."""
     backlog: deque[tuple[Speaker, Command]] = attrs.field(factory=deque[tuple[Speaker, Command]])
-    """Requests that have come and wait for their turn (``turns``), with who speaks in each."""
+    """Requests that wait for their turn (``round_robin``), each with who speaks in it."""
     has_more: Callable[[], bool] = lambda: False
     """Whether more have come that are not looked at yet."""
     more: Callable[[], Sequence[Received]] = lambda: ()

@@ -1,4 +1,4 @@
-"""Work that takes long, in steps, so that others go on in between (``turns``)."""
+"""Work that takes long, in steps, so that others go on in between (``round_robin``)."""
 
 from __future__ import annotations
 

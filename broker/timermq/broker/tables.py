@@ -21,11 +21,11 @@ from .consuming.queue_lock import QueueLockTable
 from .costly_requests import CostlyRequests
 from .durable_answers import DurableAnswers
 from .durations import Durations
-from .names.kv_config import KvConfigTable
-from .names.own_broker import OwnBroker
-from .names.route_table import RouteTable
+from .namesrv.kv_config import KvConfigTable
+from .namesrv.own_broker import OwnBroker
+from .namesrv.route_table import RouteTable
 from .options import BrokerOptions
-from .pools import Pools
+from .pool import Pools
 from .subscription_group import SubscriptionGroupTable
 from .topic_config import TopicConfigTable
 

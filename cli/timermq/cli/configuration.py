@@ -17,8 +17,7 @@ from typing import cast
 import attrs
 import platformdirs
 
-from timermq.broker.options import STOP_TIMEOUT_MS, BrokerOptions
-from timermq.broker.setting_names import JAVA_NAMES
+from timermq.broker.options import JAVA_NAMES, STOP_TIMEOUT_MS, BrokerOptions
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.store_options import StoreOptions
 

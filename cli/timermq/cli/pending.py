@@ -76,7 +76,7 @@ def _print(rows: Iterable[Row], columns: tuple[str, ...], *, as_json: bool) -> N
 
 def _offline(args: argparse.Namespace) -> list[Row]:
     """What the next start would deliver, in the order in which it would."""
-    from timermq.broker.waiting.pending_processor import PendingQuery
+    from timermq.broker.pending.pending_processor import PendingQuery
 
     from .offline_store import open_offline
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from timermq.broker.pending.explain_processor import life_row
+from timermq.broker.pending.message_life import MessageLives, at_once
 from timermq.broker.transactions.recovery import recover as recover_transactions
-from timermq.broker.waiting.explain_processor import life_row
-from timermq.broker.waiting.message_life import MessageLives, at_once
 from timermq.pipeline.offline_store import OfflineStore
 from timermq.pipeline.records.cancel_verdict import CancelError
 from timermq.timerstore.errors import StoreError

@@ -12,7 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker_rig import BROKER, STORE, Peer, RunningBroker, pull_ext, running_broker, send_ext
 from signed import sign, write_rules
-from timermq.broker.front_door import FIRST_FRAME_ROOM
+from timermq.broker.front_end import FIRST_FRAME_ROOM
 from timermq.broker.unread_answers import REST_DIVISOR
 from timermq.remoting import Coding, Command, encode_frame
 from timermq.timerstore.store_options import FlushDiskType

@@ -20,7 +20,7 @@ from timermq.broker.config_fields import ConfigTableError
 from timermq.broker.config_table import ConfigSaver, ConfigTable
 from timermq.broker.consumer_offset import ConsumerOffsetTable
 from timermq.broker.consuming.queue_lock import QueueLockTable
-from timermq.broker.names.kv_config import KvConfigTable
+from timermq.broker.namesrv.kv_config import KvConfigTable
 from timermq.broker.subscription_group import SubscriptionGroupTable
 from timermq.broker.topic_config import TopicConfigTable
 from timermq.remoting.queue_json import MessageQueue

@@ -8,7 +8,7 @@ import trio
 from trio.testing import MockClock
 
 from broker_rig import RecordingSession
-from timermq.broker.group_notices import REST, GroupNotices
+from timermq.broker.client_registry import REST, GroupNotices
 from timermq.broker.session import Session
 
 

@@ -30,7 +30,7 @@ from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_id import UniqueIdGenerator
 from timermq.timerstore.message_store import MessageStore
-from unit.broker.bulk.test_adopter import held_up
+from unit.broker.bulk.test_ingest_task import held_up
 
 HOST = bytes(8)
 DAY = b"TIMER_DELAY_SEC\x0186400\x02"

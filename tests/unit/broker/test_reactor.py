@@ -22,8 +22,8 @@ from timermq.broker.reactor import (
     ROUND_SIZE_MIN,
     Reactor,
 )
+from timermq.broker.round_robin import RoundRobin
 from timermq.broker.session import Session
-from timermq.broker.turns import Turns
 from timermq.remoting import Command
 from timermq.remoting.connection import Received, Request
 
@@ -66,7 +66,7 @@ async def test_busy_sockets_take_turns(size: int, requests: int) -> None:
     rig = Rig()
     reactor = Reactor(
         rig.broker.endpoint.sockets,
-        Turns(rig.broker.dispatcher, rig.broker.tables.costly),
+        RoundRobin(rig.broker.dispatcher, rig.broker.tables.costly),
         rig.broker.tables.durable,
         CostlyRequests(lambda: 0.0),
     )
@@ -94,9 +94,9 @@ async def test_connections_that_end_together_are_met_in_some_rounds() -> None:
     """Each wakes a task: thousands of them at once would hold up everything else."""
     rig = Rig()
     costly = CostlyRequests(lambda: 0.0)
-    turns = Turns(rig.broker.dispatcher, costly)
+    round_robin = RoundRobin(rig.broker.dispatcher, costly)
     sockets = rig.broker.endpoint.sockets
-    reactor = Reactor(sockets, turns, rig.broker.tables.durable, costly)
+    reactor = Reactor(sockets, round_robin, rig.broker.tables.durable, costly)
     peers: list[BusyPeer] = []
     with contextlib.ExitStack() as stack:
         for _ in range(100):
@@ -117,7 +117,7 @@ async def test_connections_that_end_together_are_met_in_some_rounds() -> None:
     assert 0 < served <= 2 * ROUND_SIZE_MAX // END_SIZE
 
 
-class SlowTurns(Turns):
+class SlowRoundRobin(RoundRobin):
     """Takes some time for each chunk."""
 
     clock: MockClock
@@ -132,10 +132,13 @@ class SlowTurns(Turns):
 async def test_what_takes_long_is_read_in_smaller_pieces(mock_clock: MockClock) -> None:
     """Sends that take ten times as long as plain ones do not hold up timers; then it goes on."""
     rig = Rig()
-    turns = SlowTurns(rig.broker.dispatcher, rig.broker.tables.costly)
-    turns.clock, turns.seconds = mock_clock, 3 * ROUND_SECONDS
+    round_robin = SlowRoundRobin(rig.broker.dispatcher, rig.broker.tables.costly)
+    round_robin.clock, round_robin.seconds = mock_clock, 3 * ROUND_SECONDS
     reactor = Reactor(
-        rig.broker.endpoint.sockets, turns, rig.broker.tables.durable, rig.broker.tables.costly
+        rig.broker.endpoint.sockets,
+        round_robin,
+        rig.broker.tables.durable,
+        rig.broker.tables.costly,
     )
     sizes: list[int] = []
     with contextlib.ExitStack() as sockets:
@@ -151,7 +154,7 @@ async def test_what_takes_long_is_read_in_smaller_pieces(mock_clock: MockClock) 
                 while reactor.rounds < taken:
                     await trio.lowlevel.checkpoint()
                 sizes.append(peer.size_max)
-                turns.seconds = 0
+                round_robin.seconds = 0
             nursery.cancel_scope.cancel()
 
     assert sizes == [2 * ROUND_SIZE_MIN, 2 * ROUND_SIZE_MAX]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from golden_stores import NAMES, GoldenStores
-from timermq.broker.waiting.message_life import Now, at_once
+from timermq.broker.pending.message_life import Now, at_once
 from timermq.cli.stored_life import lives_of
 from timermq.pipeline.offline_store import open_offline
 from timermq.pipeline.recovery.store_sizes import measure

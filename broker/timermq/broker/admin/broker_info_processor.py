@@ -24,15 +24,14 @@ from timermq.timerstore.fastjson import fastjson
 
 from ..config_table import version_json
 from ..consumer_offset import ConsumerOffsetTable
+from ..deferred_answers import answer_later
 from ..dispatcher import Handler
-from ..later import answer_later
 from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..session import Session
 from ..topic_config import TopicConfig, TopicConfigTable
-from .broker_rates import BrokerRates, Totals
+from .broker_rates import DAY_MS, HOUR_MS, MINUTE_MS, BrokerRates, Totals, topic_put_count
 from .live_settings import change_settings, settings_text
-from .queue_rates import DAY_MS, HOUR_MS, MINUTE_MS, topic_put_count
 
 STATS_TOPIC_PUT = "TOPIC_PUT_NUMS"
 STATS_GROUP_GET = "GROUP_GET_NUMS"

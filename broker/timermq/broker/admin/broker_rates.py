@@ -15,6 +15,10 @@ from typing import TypeVar
 
 import attrs
 
+from timermq.timerstore.message_store import MessageStore
+
+from ..topic_config import TopicConfig
+
 SPANS = (10.0, 60.0, 600.0)
 """Seconds over which rates are taken, as in RocketMQ."""
 MINUTE = 60.0
@@ -169,3 +173,24 @@ def _day_of(time_ms: int) -> tuple[int, int]:
     """Year and day in it, by the machine's time zone, as RocketMQ's midnight."""
     local = time.localtime(time_ms // 1000)
     return local.tm_year, local.tm_yday
+
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+
+
+def topic_put_count(store: MessageStore, config: TopicConfig, *, from_ms: int) -> int:
+    """Messages of a topic that were stored at ``from_ms`` or later, and are still there."""
+    topic = config.topic_name
+    queues = (store.queue(topic, queue_id) for queue_id in range(config.queue_nums))
+    return sum(
+        queue.max_offset - store.offset_by_time(topic, queue.queue_id, from_ms)
+        for queue in queues
+        if queue is not None
+    )
+
+
+def topic_put_tps(store: MessageStore, config: TopicConfig, now_ms: int) -> float:
+    """Messages a second that came to a topic, over the last minute."""
+    return topic_put_count(store, config, from_ms=now_ms - MINUTE_MS) / (MINUTE_MS / 1000)

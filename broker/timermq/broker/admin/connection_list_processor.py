@@ -28,8 +28,8 @@ from timermq.timerstore.message_store import MessageStore
 
 from ..client_registry import ClientChannelInfo, ClientRegistry, ConsumerGroupInfo, Subscription
 from ..consumer_offset import ConsumerOffsetTable
+from ..deferred_answers import answer_later
 from ..dispatcher import Handler
-from ..later import answer_later
 from ..refusal import RefusedError
 from ..session import Session
 from .client_calls import ClientCalls

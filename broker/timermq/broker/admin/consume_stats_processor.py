@@ -19,8 +19,8 @@ from timermq.timerstore.message_store import MessageStore
 
 from ..client_registry import ClientRegistry
 from ..consumer_offset import ConsumerOffsetTable
+from ..deferred_answers import answer_later
 from ..dispatcher import Handler
-from ..later import answer_later
 from ..options import BrokerOptions
 from ..session import Session
 from ..subscription_group import SubscriptionGroupTable

@@ -19,9 +19,9 @@ from timermq.remoting.queue_json import encode_json
 from ..config_fields import ConfigFields, ConfigTableError
 from ..config_table import version_json
 from ..consumer_offset import ConsumerOffsetTable
+from ..deferred_answers import answer_later
 from ..dispatcher import Handler
 from ..durations import Durations
-from ..later import answer_later
 from ..refusal import RefusedError
 from ..session import Session
 from ..subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable

@@ -17,8 +17,8 @@ import attrs
 from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.live_setting import live_settings
 
+from ..options import java_name
 from ..refusal import RefusedError
-from ..setting_names import java_name
 
 
 def settings_text(sections: Iterable[attrs.AttrsInstance]) -> dict[str, str]:

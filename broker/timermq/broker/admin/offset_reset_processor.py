@@ -20,8 +20,8 @@ from timermq.timerstore.message_store import MessageStore
 from ..client_registry import ClientRegistry, ConsumerGroupInfo
 from ..consumer_offset import ConsumerOffsetTable
 from ..consuming.long_polling import LongPolling
+from ..deferred_answers import answer_later
 from ..dispatcher import Handler
-from ..later import answer_later
 from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..session import Session

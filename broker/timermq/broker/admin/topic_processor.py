@@ -29,18 +29,16 @@ from ..config_fields import ConfigFields, ConfigTableError
 from ..config_table import version_json
 from ..consumer_offset import ConsumerOffsetTable
 from ..consuming.long_polling import LongPolling
+from ..deferred_answers import answer_later
 from ..dispatcher import Handler
 from ..durations import Durations
-from ..later import answer_later
 from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..session import Session
 from ..topic_config import PERM_READ_WRITE, TopicConfig, TopicConfigTable
 from ..topic_validator import SYSTEM_TOPICS, is_system_topic, topic_fault
-from .broker_rates import BrokerRates
+from .broker_rates import BrokerRates, topic_put_tps
 from .offset_reset import OffsetResets
-from .queue_rates import topic_put_tps
-from .topic_attributes import alter_attributes
 
 QUEUE_NUMS_MAX = 65_536
 """Queues of one topic; a queue has a directory as soon as it has a message."""
@@ -272,3 +270,51 @@ class TopicProcessor:
             self.options.broker_name,
             self.options.broker_cluster_name,
         )
+
+
+ATTRIBUTES: Mapping[str, frozenset[str] | None] = {
+    "message.type": frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"}),
+    "queue.type": frozenset({"SimpleCQ"}),
+    "cleanup.policy": frozenset({"DELETE"}),
+    "reserve.time": None,
+}
+"""Attribute to its values here; None: a number. RocketMQ's BatchCQ and COMPACTION are other kinds
+of queues."""
+
+
+def alter_attributes(current: Mapping[str, str], changes: str) -> dict[str, str]:
+    """The attributes after some changes.
+
+    Args:
+        current: As they are.
+        changes: ``+name=value`` and ``-name``, divided by commas.
+
+    Raises:
+        RefusedError: An unknown attribute or value, or another form (29).
+    """
+    altered = dict(current)
+    for change in filter(None, (one.strip() for one in changes.split(","))):
+        sign, (name, equals, value) = change[0], change[1:].partition("=")
+        if name not in ATTRIBUTES or sign not in "+-" or (sign == "+") is not bool(equals):
+            raise _refused(
+                f"expected +NAME=VALUE or -NAME of {', '.join(ATTRIBUTES)}, found "
+                f"{ascii(change)[:130]}"
+            )
+        if sign == "-":
+            altered.pop(name, None)
+            continue
+        values = ATTRIBUTES[name]
+        if value not in values if values is not None else not _is_number(value):
+            expected = "a number" if values is None else " or ".join(sorted(values))
+            raise _refused(f"{name}: expected {expected}, found {ascii(value)[:130]}")
+        altered[name] = value
+    return altered
+
+
+def _is_number(value: str) -> bool:
+    digits = value.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) <= 18
+
+
+def _refused(reason: str) -> RefusedError:
+    return RefusedError(ResponseCode.INVALID_PARAMETER, "TOPIC_ATTRIBUTES", reason)

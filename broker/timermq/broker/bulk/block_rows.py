@@ -21,7 +21,7 @@ from timermq.timerstore.byte_rows import Pieces, Rows, digit_counts, digits_of, 
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_columns import MessageColumns
 
-from .topic_gate import TopicQueues
+from .bulk_topics import TopicQueues
 
 BATCH_ROWS_MAX = 512
 """Rows stored together, between two turns of everything else: some 3 ms."""

@@ -20,10 +20,9 @@ from timermq.timerstore.message_store import MessageStore
 
 from ..options import BrokerOptions
 from ..refusal import RefusedError
-from .bulk_job import BulkJob
+from .bulk_job import BulkJob, check_jobs, check_staged
 from .durable_note import save_note
 from .job_notes import HANDED_OVER, JOB, HandedOverNote, JobNote
-from .job_shares import check_jobs, check_staged
 from .staged_part import StagedPart, blocks_in
 
 DIRECTORY = "timermq-bulk"

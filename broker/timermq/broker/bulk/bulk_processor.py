@@ -26,8 +26,8 @@ from timermq.remoting.bulk_block import BLOCK_SIZE_MAX, ROWS_MAX
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
 
+from ..deferred_answers import answer_later
 from ..dispatcher import Handler
-from ..later import answer_later
 from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..sending.message_stamp import MessageStamp
@@ -37,8 +37,8 @@ from ..topic_config import TopicConfigTable
 from .block_rows import own_size
 from .bulk_job import BulkJob
 from .bulk_jobs import BulkJobs, not_open
+from .bulk_topics import BulkTopics
 from .staged_part import StagedPart
-from .topic_gate import TopicGate
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -50,7 +50,7 @@ class BulkProcessor:
     topics: TopicConfigTable
     options: BrokerOptions
     stamp: MessageStamp
-    gate: TopicGate
+    bulk_topics: BulkTopics
 
     def handlers(self) -> Mapping[int, Handler]:
         """Request code to entrance."""
@@ -156,9 +156,9 @@ class BulkProcessor:
                     raise RefusedError(
                         ResponseCode.NO_PERMISSION, "NO_PERMISSION", f"no right to send to {topic}"
                     )
-                self.gate.queues(topic)
+                self.bulk_topics.queues(topic)
             except RefusedError as error:
-                if not self.gate.is_for_a_while(error):
+                if not self.bulk_topics.is_for_a_while(error):
                     found[topic] = error.remark
         return found
 

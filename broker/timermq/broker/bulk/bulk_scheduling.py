@@ -13,10 +13,10 @@ from ..options import BrokerOptions
 from ..sending.message_stamp import MessageStamp
 from ..sending.send_checks import SendChecks
 from ..topic_config import TopicConfigTable
-from .adopter import Adopter
 from .bulk_jobs import BulkJobs
 from .bulk_processor import BulkProcessor
-from .topic_gate import TopicGate
+from .bulk_topics import BulkTopics
+from .ingest_task import IngestTask
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -24,7 +24,7 @@ class BulkScheduling:
     """The parts."""
 
     processor: BulkProcessor
-    adopter: Adopter
+    ingest_task: IngestTask
 
     @classmethod
     def build(
@@ -40,7 +40,7 @@ class BulkScheduling:
     ) -> BulkScheduling:
         """Make all of it; jobs that a process before has left are found here."""
         jobs = BulkJobs(timer_store.store, options, now_ms)
-        gate = TopicGate(checks, options)
+        bulk_topics = BulkTopics(checks, options)
         return cls(
             processor=BulkProcessor(
                 jobs=jobs,
@@ -48,13 +48,13 @@ class BulkScheduling:
                 topics=topics,
                 options=options,
                 stamp=stamp,
-                gate=gate,
+                bulk_topics=bulk_topics,
             ),
-            adopter=Adopter(
+            ingest_task=IngestTask(
                 jobs=jobs,
                 timer_store=timer_store,
                 columns=columns,
-                gate=gate,
+                bulk_topics=bulk_topics,
                 stamp=stamp,
             ),
         )

@@ -35,7 +35,7 @@ from ..client_registry import Subscription
 from ..costly_requests import ROUND_SECONDS, CostlyRequests
 from ..pauses import Pauses
 from ..pool import Pool
-from ..security.untold import Untold
+from ..security.log_limit import LogLimit
 from ..session import Session
 from .filter import MessageFilter
 
@@ -112,7 +112,7 @@ class LongPolling:
         self._pauses = Pauses(costly.work_seconds)
         """Of their own: what is due ends its way here, in a pause of all other work."""
         self._changed = Signal()
-        self._untold = Untold()
+        self._log_limit = LogLimit()
 
     @property
     def held(self) -> int:
@@ -124,7 +124,7 @@ class LongPolling:
         session = pull.session
         pull.owner = session.owner
         if session.held_pulls >= self._held_per_session_max or not self._pool.take(pull.owner):
-            if count := self._untold.take():
+            if count := self._log_limit.take():
                 log.warning("pulls not held", count=count, held=self.held, remote=session.peer)
             return False
         # Rounded down: a client must not wait longer than it asked for.

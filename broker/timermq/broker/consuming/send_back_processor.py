@@ -14,6 +14,10 @@ tried as often as allowed              ``%DLQ%group``, at once
 the group has no retry queues          nothing: Java drops it and answers success
 =====================================  ==========================================================
 
+Body, flags, tags, keys and born data of the message stay. What it once asked of the timer is over:
+only the delay before the next try counts. ``RETRY_TOPIC`` and ``ORIGIN_MESSAGE_ID`` say what it was
+when it was tried first, and are written once.
+
 Source: Java ``AbstractSendMessageProcessor.consumerSendMsgBack``.
 """
 
@@ -24,28 +28,71 @@ from collections.abc import Iterator
 
 import attrs
 
+from timermq.pipeline.records.delivered_message import taken_over
+from timermq.pipeline.records.timer_record import DELETE, INTERNAL
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.field import integer, text
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_lookup import look_message_by_offset
+from timermq.timerstore.properties import find
 from timermq.timerstore.record import decode_record
 from timermq.timerstore.record_check import CheckKind, check_record
 
 from ..durable_answers import DurableAnswers
 from ..options import BrokerOptions
 from ..refusal import RefusedError
+from ..sending.message_stamp import DELAY_KEYS
 from ..sending.send_checks import DLQ_QUEUE_NUMS, retry_times_max
 from ..sending.send_request import RESPONSE_CODES, remark_of
 from ..session import Session
 from ..subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
 from ..topic_config import TopicConfig, TopicConfigTable
 from ..topic_validator import dlq_topic, is_not_allowed_send_topic, retry_topic
-from .retry_message import retry_message
 
 FIRST_RETRY_LEVEL = 3
 """Delay level of the first retry: 10 seconds with the usual levels."""
+RETRY_TOPIC = b"RETRY_TOPIC"
+ORIGIN_MESSAGE_ID = b"ORIGIN_MESSAGE_ID"
+
+_STEERING = (*INTERNAL, *(key + b"\x01" for key in DELAY_KEYS), DELETE)
+"""How the properties begin that asked something of the timer, or answered it."""
+_NO_ORIGIN = 0
+"""In ``preparedTransactionOffset``: no waiting record became this message."""
+
+
+def retry_message(record: bytes, *, topic: str, queue_id: int, delay: bytes) -> Message:
+    r"""The message of a record for another try.
+
+    Args:
+        record: The whole record.
+        topic: The group's retry topic, or that of its dead letters.
+        queue_id: Queue there.
+        delay: The property that asks for the delay, ``NAME \x01 value \x02``; empty for none.
+
+    Returns:
+        What goes through the door; its ``reconsume_times`` are one more.
+
+    Raises:
+        RecordError: The bytes are no record.
+    """
+    tried = decode_record(record)
+    items = tried.properties.split(b"\x02")
+    kept = [item + b"\x02" for item in items if item and not item.startswith(_STEERING)]
+    first = {RETRY_TOPIC: tried.topic, ORIGIN_MESSAGE_ID: tried.offset_message_id}
+    for key, value in first.items():
+        if find(tried.properties, key) is None:
+            kept.append(b"%b\x01%b\x02" % (key, value.encode()))
+    message = taken_over(
+        record,
+        topic=topic,
+        queue_id=queue_id,
+        properties=b"".join(kept) + delay,
+        origin=_NO_ORIGIN,
+    )
+    message.reconsume_times += 1
+    return message
 
 
 @attrs.define(eq=False, kw_only=True)

@@ -1,7 +1,7 @@
 """HTTP for the operator's programs: the page of metrics, and whether the broker lives and is ready.
 
 ``GET`` and ``HEAD`` of three paths, HTTP/1.1 with connections that stay open; everything else is
-refused, and so is a foreign host (``asked_host``). Nothing here changes anything, and there is no
+refused, and so is a foreign host (``is_asked_for``). Nothing here changes anything, and there is no
 login: listen where only operators are.
 
     /metrics    Prometheus text, `metrics_page`
@@ -11,6 +11,7 @@ login: listen where only operators are.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 import attrs
@@ -20,8 +21,7 @@ import trio
 
 from ..pool import Pool
 from ..security.failed_logins import peer_of
-from ..security.untold import Untold
-from .asked_host import is_asked_for
+from ..security.log_limit import LogLimit
 from .metrics_page import CONTENT_TYPE, MetricsPage
 
 EVENT_SIZE_MAX = 16_384
@@ -94,14 +94,14 @@ class HttpServer:
         pages: What there is to read.
         connections_max: Open connections; one more is closed at once. An address may have as many
             as are left for others.
-        names: Names with a dot that are answered for: ``asked_host``.
+        names: Names with a dot that are answered for, see ``is_asked_for``.
     """
 
     def __init__(self, pages: Pages, *, connections_max: int, names: Collection[str]) -> None:
         self._pages = pages
         self._names = names
         self._shares = Pool(lambda: connections_max)
-        self._untold = Untold()
+        self._log_limit = LogLimit()
 
     async def run(
         self,
@@ -122,7 +122,7 @@ class HttpServer:
             await trio.aclose_forcefully(stream)
             return
         if not self._shares.take(peer):
-            if count := self._untold.take():
+            if count := self._log_limit.take():
                 log.warning("connections turned away", port="metrics", remote=peer, count=count)
             await trio.aclose_forcefully(stream)
             return
@@ -219,3 +219,37 @@ async def _send(
         data += connection.send(h11.Data(data=page.body)) or b""
     data += connection.send(h11.EndOfMessage()) or b""
     await stream.send_all(data)
+
+
+ALL = "*"
+
+
+def is_asked_for(host: str | None, names: Collection[str]) -> bool:
+    """Whether a request means this broker, by its header ``Host``.
+
+    Any page can have its own name lead to this address (DNS rebinding): the browser of an operator
+    who opens it would then read pages that are for operators only. Such a request has the name of
+    that page. Programs that mean this broker have its address, a short name, or a name in settings.
+
+    Args:
+        host: The header, with or without a port; None: HTTP/1.0 has none, and no browser speaks it.
+        names: Names with a dot that lead here, in small letters; ``*`` is any.
+    """
+    if host is None or ALL in names:
+        return True
+    name = _without_port(host.strip().lower()).rstrip(".")
+    return "." not in name or _is_address(name) or name.endswith(".localhost") or name in names
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0] if host.count(":") == 1 else host
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -20,7 +20,7 @@ from prometheus_client.core import (
 
 from timermq.pipeline.clock.clock_watch import ClockState
 
-from .metrics_look import MetricsLook
+from .metrics_snapshot import MetricsSnapshot
 from .series import counter, gauge, histogram, labelled
 from .topic_families import REMOTING, consumer_connections, creation_families, topic_families
 
@@ -29,24 +29,24 @@ STORAGE = {"storage_type": "local", "storage_medium": "disk"}
 """Labels of what RocketMQ's store tells, beside those of all."""
 
 
-def families(look: MetricsLook) -> Iterator[Metric]:
+def families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     """All families, one after another: each is a small piece of work."""
     labels = {
-        "cluster": look.cluster_name,
+        "cluster": snapshot.cluster_name,
         "node_type": "broker",
-        "node_id": look.broker_name,
+        "node_id": snapshot.broker_name,
     }
     for family in chain(
-        _broker(look),
-        creation_families(look),
-        _bulk(look),
-        _store(look),
-        _scrub(look),
-        topic_families(look),
-        _timer(look),
-        _transactions(look),
-        _promises(look),
-        _clock(look),
+        _broker(snapshot),
+        creation_families(snapshot),
+        _bulk(snapshot),
+        _store(snapshot),
+        _scrub(snapshot),
+        topic_families(snapshot),
+        _timer(snapshot),
+        _transactions(snapshot),
+        _promises(snapshot),
+        _clock(snapshot),
     ):
         more = STORAGE if family.name.startswith(OF_STORAGE) else {}
         for number, sample in enumerate(family.samples):
@@ -54,18 +54,18 @@ def families(look: MetricsLook) -> Iterator[Metric]:
         yield family
 
 
-def _broker(look: MetricsLook) -> Iterator[Metric]:
-    now = look.statistics
+def _broker(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    now = snapshot.statistics
     info = GaugeMetricFamily("timermq_info", "The program that runs", labels=["version"])
-    yield labelled(info, [((look.version,), 1)])
-    yield gauge("rocketmq_broker_permission", "Bits: 4 read, 2 write", look.permission)
+    yield labelled(info, [((snapshot.version,), 1)])
+    yield gauge("rocketmq_broker_permission", "Bits: 4 read, 2 write", snapshot.permission)
     yield gauge("rocketmq_topic_number", "Topics in the table", now.topics)
     yield gauge("rocketmq_consumer_group_number", "Groups in the table", now.subscription_groups)
     names = ["language", "version", "protocol_type"]
     family = GaugeMetricFamily("rocketmq_producer_connections", "Connected producers", labels=names)
-    producers = sorted(look.producers.items())
+    producers = sorted(snapshot.producers.items())
     yield labelled(family, (((*values, REMOTING), count) for values, count in producers))
-    yield consumer_connections(look)
+    yield consumer_connections(snapshot)
     yield gauge("timermq_connections", "Open connections", now.connections)
     yield counter("timermq_connections_accepted", "Connections so far", now.connections_accepted)
     access = now.access
@@ -99,19 +99,21 @@ def _broker(look: MetricsLook) -> Iterator[Metric]:
     yield labelled(requests, [((str(code),), n) for code, n in sorted(now.requests.items())])
     yield counter("timermq_sends", "Messages that producers brought", now.send_messages)
     yield counter("timermq_sends_refused", "Send requests refused", now.send_requests_refused)
-    yield counter("timermq_cpu_seconds", "Processor time, user and system", look.cpu_ms / 1000)
-    yield gauge("timermq_memory_bytes", "Resident memory, maps of files included", look.memory_size)
-    yield gauge("timermq_memory_own_bytes", "Its anonymous part", look.memory_own_size)
+    yield counter("timermq_cpu_seconds", "Processor time, user and system", snapshot.cpu_ms / 1000)
+    yield gauge(
+        "timermq_memory_bytes", "Resident memory, maps of files included", snapshot.memory_size
+    )
+    yield gauge("timermq_memory_own_bytes", "Its anonymous part", snapshot.memory_own_size)
 
 
-def _bulk(look: MetricsLook) -> Iterator[Metric]:
-    now = look.statistics
+def _bulk(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    now = snapshot.statistics
     rows = CounterMetricFamily("timermq_bulk_rows", "Rows of bulk jobs", labels=["outcome"])
-    yield labelled(rows, [(("adopted",), now.bulk_adopted), (("refused",), now.bulk_refused)])
+    yield labelled(rows, [(("adopted",), now.bulk_ingested), (("refused",), now.bulk_refused)])
 
 
-def _store(look: MetricsLook) -> Iterator[Metric]:
-    store = look.statistics.store
+def _store(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    store = snapshot.statistics.store
     yield gauge(
         "rocketmq_storage_size_bytes",
         "Bytes of the commit log",
@@ -130,7 +132,7 @@ def _store(look: MetricsLook) -> Iterator[Metric]:
     yield gauge(
         "rocketmq_storage_message_reserve_time_milliseconds",
         "Age of the oldest message",
-        look.message_reserve_ms,
+        snapshot.message_reserve_ms,
     )
     yield counter("timermq_stored_messages", "Records appended", store.put_count)
     yield counter("timermq_stored_bytes", "Bytes of them", store.put_size)
@@ -141,9 +143,9 @@ def _store(look: MetricsLook) -> Iterator[Metric]:
     )
 
 
-def _scrub(look: MetricsLook) -> Iterator[Metric]:
+def _scrub(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     """Bytes at rest, and what has become of them."""
-    scrub = look.statistics.scrub
+    scrub = snapshot.statistics.scrub
     yield gauge(
         "timermq_scrub_done_ratio",
         "Part of the pass over the bytes at rest that is done, 0 to 1; 1 between two passes",
@@ -163,8 +165,8 @@ def _scrub(look: MetricsLook) -> Iterator[Metric]:
     yield counter("timermq_scrub_mended", "Those of them that were put right", scrub.mended)
 
 
-def _timer(look: MetricsLook) -> Iterator[Metric]:
-    timer = look.statistics.timer
+def _timer(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    timer = snapshot.statistics.timer
     yield gauge(
         "rocketmq_timer_enqueue_lag",
         "Stored messages that have no place in the wheel yet",
@@ -173,7 +175,7 @@ def _timer(look: MetricsLook) -> Iterator[Metric]:
     yield gauge(
         "rocketmq_timer_enqueue_latency_milliseconds",
         "Age of the oldest message that has no place in the wheel yet",
-        look.enqueue_lag_ms,
+        snapshot.enqueue_lag_ms,
     )
     yield gauge(
         "rocketmq_timer_dequeue_lag", "Messages in slots that are not closed", timer.pending
@@ -181,7 +183,7 @@ def _timer(look: MetricsLook) -> Iterator[Metric]:
     yield gauge(
         "rocketmq_timer_dequeue_latency_milliseconds",
         "How long the oldest slot that is not closed is over",
-        look.read_lag_ms,
+        snapshot.read_lag_ms,
     )
     yield counter("rocketmq_timer_enqueue", "Units linked into the wheel", timer.enqueued)
     yield counter("rocketmq_timer_dequeue", "Messages delivered to their topics", timer.delivered)
@@ -191,7 +193,7 @@ def _timer(look: MetricsLook) -> Iterator[Metric]:
             "Messages due within so many seconds, but not within the bound before",
             labels=["timer_bound_s"],
         ),
-        [((str(bound),), count) for bound, count in look.due_within.items()],
+        [((str(bound),), count) for bound, count in snapshot.due_within.items()],
     )
     yield counter("timermq_rolled", "Messages enqueued again on their way", timer.rolled)
     yield counter("timermq_cancelled", "Messages taken back", timer.cancelled)
@@ -201,9 +203,9 @@ def _timer(look: MetricsLook) -> Iterator[Metric]:
     yield labelled(refused, [((rule,), n) for rule, n in sorted(timer.refused.items())])
 
 
-def _transactions(look: MetricsLook) -> Iterator[Metric]:
+def _transactions(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     """What producers decide about, and what they do not."""
-    now = look.statistics.transactions
+    now = snapshot.statistics.transactions
     yield gauge("rocketmq_half_messages", "Transactions that nobody has decided about", now.open)
     yield counter("rocketmq_commit_messages", "Transactions committed", now.committed)
     yield counter("rocketmq_rollback_messages", "Transactions rolled back", now.rolled_back)
@@ -211,7 +213,7 @@ def _transactions(look: MetricsLook) -> Iterator[Metric]:
         "rocketmq_finish_message_latency_milliseconds",
         "From birth to commit of transactions, in seconds, as RocketMQ has it under this name",
         [],
-        [((), look.commit_latency)],
+        [((), snapshot.commit_latency)],
     )
     yield counter("timermq_transaction_checks", "Times that producers were asked", now.checks)
     yield counter(
@@ -221,9 +223,9 @@ def _transactions(look: MetricsLook) -> Iterator[Metric]:
     )
 
 
-def _promises(look: MetricsLook) -> Iterator[Metric]:
+def _promises(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     """What is promised, and what breaks it."""
-    timer = look.statistics.timer
+    timer = snapshot.statistics.timer
     totals = 0
     buckets: list[tuple[str, float]] = []
     bounds = [f"{bound / 1000:g}" for bound in timer.lateness_bounds_ms]
@@ -252,8 +254,8 @@ def _promises(look: MetricsLook) -> Iterator[Metric]:
     yield labelled(held_up, [((stage,), held.count) for stage, held in stages])
 
 
-def _clock(look: MetricsLook) -> Iterator[Metric]:
-    clock = look.statistics.clock
+def _clock(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    clock = snapshot.statistics.clock
     is_safe = clock.state is ClockState.SAFE
     yield gauge("timermq_clock_safe", "1 while the wall clock is trusted", float(is_safe))
     yield gauge(

@@ -26,17 +26,17 @@ from ..options import BrokerOptions
 from ..processors import Tables
 from ..transactions.transactions import Transactions
 from ..watching.watch_snapshot import SnapshotSource
-from .asked_delays import AskedDelays
 from .group_progress import GroupProgress, look_up_ages, progress_of_groups
 from .metric_families import families
-from .metrics_look import (
+from .metrics_snapshot import (
     TIMER_BOUNDS_S,
-    MetricsLook,
+    MetricsSnapshot,
     connections,
     message_types,
     queue_ends,
     stored_by_topic,
 )
+from .requested_delays import RequestedDelays
 from .stored_sizes import StoredSizes
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -68,7 +68,7 @@ class MetricsPage:
     """trio's time of the page; None: there is none."""
     _making: trio.Lock = attrs.field(factory=trio.Lock, init=False)
     _sizes: StoredSizes = attrs.field(factory=StoredSizes, init=False)
-    _delays: AskedDelays = attrs.field(factory=AskedDelays, init=False)
+    _delays: RequestedDelays = attrs.field(factory=RequestedDelays, init=False)
 
     def __attrs_post_init__(self) -> None:
         """Count from now on what is counted since the start."""
@@ -87,7 +87,7 @@ class MetricsPage:
                 for _ in self._read(reading):
                     await trio.lowlevel.checkpoint()
                 parts: list[bytes] = []
-                for family in families(self.look(reading)):
+                for family in families(self.snapshot(reading)):
                     parts.append(generate_latest(_One(family)))
                     await trio.lowlevel.checkpoint()
                 self._text, self._made_at = b"".join(parts), now
@@ -115,7 +115,7 @@ class MetricsPage:
         least = 0 if queue is None else queue.min_offset
         return store.store_ms_at(topic, queue_id, max(offset, least))
 
-    def look(self, reading: _Reading) -> MetricsLook:
+    def snapshot(self, reading: _Reading) -> MetricsSnapshot:
         """The broker as it is now, but for what was read before."""
         statistics, options = self.statistics(), self.options
         timer, store = statistics.timer, self.timer_store.store
@@ -125,7 +125,7 @@ class MetricsPage:
         cpu_ms, memory_size, memory_own_size = self.source.process()
         producers, consumers = connections(self.tables.clients)
         oldest_ms = store.commit_log.earliest_store_ms()
-        return MetricsLook(
+        return MetricsSnapshot(
             broker_name=options.broker_name,
             cluster_name=options.broker_cluster_name,
             version=self.source.version,

@@ -16,7 +16,7 @@ from timermq.timerstore.topic_name import DLQ_GROUP_TOPIC_PREFIX
 
 from ..topic_validator import is_retry_topic, is_system_group, is_system_topic
 from .group_progress import GroupProgress
-from .metrics_look import MetricsLook
+from .metrics_snapshot import MetricsSnapshot
 from .series import Labels, LargestCounters, histogram, labelled, largest
 
 REMOTING = "remoting"
@@ -26,67 +26,67 @@ UNSPECIFIED = "unspecified"
 """Type of the messages of a topic that declares none."""
 
 
-def topic_families(look: MetricsLook) -> Iterator[Metric]:
+def topic_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     """What came, what was given out, what was given up, and what waits."""
-    counters = LargestCounters(look.series_max)
+    counters = LargestCounters(snapshot.series_max)
     labels = ["topic", "message_type", "is_system"]
 
     def labels_of(topic: str) -> Labels:
-        return topic, look.message_types.get(topic, UNSPECIFIED), _is_system(topic)
+        return topic, snapshot.message_types.get(topic, UNSPECIFIED), _is_system(topic)
 
     yield counters.family(
         "rocketmq_messages_in",
         "Messages stored on a topic since it began; delayed ones when they are delivered",
         labels,
-        look.stored_by_topic.items(),
+        snapshot.stored_by_topic.items(),
         labels_of,
     )
     yield counters.family(
         "rocketmq_throughput_in",
         "Bytes of records stored on a topic since the start",
         labels,
-        ((topic, one.total) for topic, one in look.sizes.items()),
+        ((topic, one.total) for topic, one in snapshot.sizes.items()),
         labels_of,
     )
     yield counters.histograms(
         "rocketmq_message_size",
         "Bytes of records stored since the start",
         labels,
-        look.sizes,
+        snapshot.sizes,
         labels_of,
     )
     yield counters.histograms(
         "rocketmq_delay_message_latency_seconds",
         "How far ahead messages were put on the wheel since the start",
         ["topic"],
-        look.delays,
+        snapshot.delays,
         lambda topic: (topic,),
     )
-    yield _given_out(counters, "messages", "Messages", look.pulled)
-    yield _given_out(counters, "throughput", "Bytes of messages", look.pulled_size)
+    yield _given_out(counters, "messages", "Messages", snapshot.pulled)
+    yield _given_out(counters, "throughput", "Bytes of messages", snapshot.pulled_size)
     yield counters.family(
         "rocketmq_send_to_dlq_messages",
         "Messages that a group gave up since its dead letters began",
         ["consumer_group", "is_system"],
-        _given_up(look.stored_by_topic),
+        _given_up(snapshot.stored_by_topic),
         lambda group: (group, _said(is_system_group(group))),
     )
     yield counters.unnamed()
-    yield from _group_families(look)
-    waiting = look.statistics.timer.pending_by_topic.items()
+    yield from _group_families(snapshot)
+    waiting = snapshot.statistics.timer.pending_by_topic.items()
     yield labelled(
         GaugeMetricFamily(
             "rocketmq_timing_messages", "Messages that wait, by their topic", labels=["topic"]
         ),
         largest(
             ((topic, count) for topic, count in waiting if count > 0),
-            look.series_max,
+            snapshot.series_max,
             lambda topic: (topic,),
         ),
     )
 
 
-def _group_families(look: MetricsLook) -> Iterator[Metric]:
+def _group_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     """How far the groups are; ages are told where the numbers are, by name."""
     labels = ["consumer_group", "topic", "is_retry", "is_system"]
 
@@ -95,11 +95,13 @@ def _group_families(look: MetricsLook) -> Iterator[Metric]:
         return one.group, one.topic, _said(is_retry), is_system
 
     def family(name: str, text: str, value: Callable[[GroupProgress], int]) -> Metric:
-        told = largest(((one, value(one)) for one in look.groups), look.series_max, labels_of)
+        told = largest(
+            ((one, value(one)) for one in snapshot.groups), snapshot.series_max, labels_of
+        )
         return labelled(GaugeMetricFamily(name, text, labels=labels), told)
 
     def ages(name: str, text: str, value: Callable[[GroupProgress], int | None]) -> Metric:
-        told = ((one, value(one)) for one in look.groups)
+        told = ((one, value(one)) for one in snapshot.groups)
         known = sorted((labels_of(one), age) for one, age in told if age is not None)
         return labelled(GaugeMetricFamily(name, text, labels=labels), known)
 
@@ -130,7 +132,7 @@ def _group_families(look: MetricsLook) -> Iterator[Metric]:
     )
 
 
-def creation_families(look: MetricsLook) -> Iterator[Metric]:
+def creation_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     """How long topics and groups took that an administrator made or changed."""
     yield histogram(
         "rocketmq_topic_create_execution_time_milliseconds",
@@ -138,18 +140,18 @@ def creation_families(look: MetricsLook) -> Iterator[Metric]:
         ["invocation_status", "is_system"],
         (
             ((outcome, _said(is_system)), one)
-            for (outcome, is_system), one in sorted(look.topics_made.items())
+            for (outcome, is_system), one in sorted(snapshot.topics_made.items())
         ),
     )
     yield histogram(
         "rocketmq_consumer_group_create_execution_time_milliseconds",
         "Until a consumer group that an administrator makes or changes is on the disk",
         ["invocation_status"],
-        (((outcome,), one) for (outcome, _), one in sorted(look.groups_made.items())),
+        (((outcome,), one) for (outcome, _), one in sorted(snapshot.groups_made.items())),
     )
 
 
-def consumer_connections(look: MetricsLook) -> Metric:
+def consumer_connections(snapshot: MetricsSnapshot) -> Metric:
     """Connected consumers by their group, and what they are."""
     names = ["consumer_group", "language", "version", "consume_mode", "protocol_type", "is_system"]
     family = GaugeMetricFamily("rocketmq_consumer_connections", "Connected consumers", labels=names)
@@ -157,7 +159,7 @@ def consumer_connections(look: MetricsLook) -> Metric:
     def labels_of(values: Labels) -> Labels:
         return *values, REMOTING, _said(is_system_group(values[0]))
 
-    return labelled(family, largest(look.consumers.items(), look.series_max, labels_of))
+    return labelled(family, largest(snapshot.consumers.items(), snapshot.series_max, labels_of))
 
 
 def _given_out(

@@ -46,10 +46,10 @@ from ..session import Session
 from ..speaker import NOBODY, UNLIMITED, Speaker
 from ..topic_validator import REPLY_TOPIC_SUFFIX
 from .access_rules import AccessRules, AdminOnly, TopicAt, send_needs
+from .delayed_refusals import DelayedRefusals
 from .failed_logins import FailedLogins, host_of
-from .late_answers import LateAnswers
+from .log_limit import LogLimit
 from .plain_acl import FILE_SIZE_MAX, Account, PlainAcl, PlainAclError, is_own_topic
-from .untold import Untold
 from .watched_files import AclFiles
 
 RELOAD_INTERVAL = 1.0
@@ -107,10 +107,10 @@ class AccessControl:
         self._served = served
         self._rules = AccessRules(topic_at, options.broker_cluster_name + REPLY_TOPIC_SUFFIX)
         self._options = options
-        self._late = LateAnswers()
+        self._late = DelayedRefusals()
         self.failed_logins = FailedLogins(self._late)
         self._missing_rights = 0
-        self._untold: defaultdict[str, Untold] = defaultdict(Untold)
+        self._log_limits: defaultdict[str, LogLimit] = defaultdict(LogLimit)
         """Access key to its missing rights."""
         self._problem: str | None = None
         self._white: dict[str, bool] = {}
@@ -209,7 +209,7 @@ class AccessControl:
         self._speakers = self._speakers_of(acl)
         self._white.clear()
         self._senders.clear()
-        self._untold.clear()
+        self._log_limits.clear()
         log.info("access rules read", accounts=len(acl.accounts), white_addresses=len(acl.white))
 
     def _keep_old(self, problem: str) -> None:
@@ -312,7 +312,7 @@ class AccessControl:
     def _refuse(self, session: Session, command: Command, account: Account) -> None:
         """Whose it is is known, but not that he may."""
         self._missing_rights += 1
-        if self._untold[account.access_key].take():
+        if self._log_limits[account.access_key].take():
             log.warning(
                 "missing right",
                 access_key=account.access_key,

@@ -1,9 +1,9 @@
 """Failed logins: counted by the address they come from, answered late, told once a minute.
 
 The answer to each further failure of an address comes later, up to two seconds, which is below the
-time that clients wait for answers: who is only misconfigured still learns why. How many may be held
-is bounded too (``late_answers``), so that opening connections or not waiting does not help. Who has
-logged in is never slowed, whatever others of the same address do.
+time that clients wait for answers: a client with a wrong configuration still learns why. How many
+answers are held is bounded too (``delayed_refusals``), so that opening connections or not waiting
+does not help. A client that has logged in is never slowed, whatever others of its address do.
 
 The table is bounded: the address that has been quiet for longest is forgotten first.
 """
@@ -19,8 +19,8 @@ import trio
 
 from ..answers import Answer
 from ..session import Session
-from .late_answers import LateAnswers
-from .untold import Untold
+from .delayed_refusals import DelayedRefusals
+from .log_limit import LogLimit
 from .white_address import parse_address
 
 DELAY_MIN = 0.1
@@ -45,7 +45,7 @@ class _Failures:
     last_at: float
     count: int = 0
     """Since it was last forgotten."""
-    untold: Untold = attrs.field(factory=Untold)
+    log_limit: LogLimit = attrs.field(factory=LogLimit)
 
 
 class FailedLogins:
@@ -55,7 +55,7 @@ class FailedLogins:
         late: Where the answers wait.
     """
 
-    def __init__(self, late: LateAnswers) -> None:
+    def __init__(self, late: DelayedRefusals) -> None:
         self._late = late
         self._addresses: OrderedDict[str, _Failures] = OrderedDict()
         self.count = 0
@@ -94,7 +94,7 @@ class FailedLogins:
         return failures
 
     def _tell(self, peer: str, failures: _Failures, reason: str) -> None:
-        if count := failures.untold.take():
+        if count := failures.log_limit.take():
             log.warning("logins failed", remote=peer, failures=count, reason=reason)
 
 

@@ -23,7 +23,7 @@ import trio
 from ..options import BrokerOptions, TlsClientAuth, TlsMode
 from ..sockets import Sockets
 from .failed_logins import peer_of
-from .untold import Untold
+from .log_limit import LogLimit
 from .watched_files import read_bounded, stamp_of
 
 HANDSHAKE_TIMEOUT = 10.0
@@ -86,7 +86,7 @@ class Tls:
         self._handshakes = trio.CapacityLimiter(HANDSHAKES_MAX)
         self._of_one: WeakValueDictionary[str, trio.CapacityLimiter] = WeakValueDictionary()
         """By address, while a handshake with it is under way or waits."""
-        self._untold = {refusal: Untold() for refusal in Refusal}
+        self._log_limits = {refusal: LogLimit() for refusal in Refusal}
         self.problem: str | None = None
         """Why changed files are not in force; None while they are."""
         self.refused = 0
@@ -176,7 +176,7 @@ class Tls:
     def _refuse(self, refusal: Refusal, remote_address: str, reason: str | None = None) -> None:
         """Count it, and tell it once a minute."""
         self.refused += 1
-        if count := self._untold[refusal].take():
+        if count := self._log_limits[refusal].take():
             log.warning(refusal.value, remote=remote_address, connections=count, reason=reason)
 
 

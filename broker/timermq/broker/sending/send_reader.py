@@ -1,6 +1,6 @@
 """Reads send requests: header and body to checked messages.
 
-A batch of thousands is read in steps, so that others go on in between (``turns``).
+A batch of thousands is read in steps, so that others go on in between (``round_robin``).
 
 Source: Java ``SendMessageProcessor.sendMessage``, ``sendBatchMessage``.
 """

@@ -14,6 +14,10 @@ commits both. Here the position of the first record is the transaction's *name*;
 RocketMQ keeps properties when it renews, so the name survives a time under a Java broker. It does
 not keep ``preparedTransactionOffset``, which has the name, and one more, in the renewals of ours.
 
+Each check makes the properties of a half message longer, and the wheel needs room for its own when
+a message asks for a moment at its commit. So a half message without that room is refused at once,
+while its producer is there to be told, under the same rule as a timer (``size_refusal``).
+
 Source: Java ``TransactionalMessageBridge``, ``EndTransactionProcessor.endMessageTransaction``.
 """
 
@@ -21,13 +25,17 @@ from __future__ import annotations
 
 import attrs
 
+from timermq.pipeline.admission.admission import Refusal
+from timermq.pipeline.admission.usual_request import OWN_PROPERTIES_SIZE_MAX
 from timermq.pipeline.records.delivered_message import taken_over
 from timermq.timerstore.message import TRANSACTION_MASK, Message, SysFlag
 from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, find, remove
+from timermq.timerstore.put_status import PutStatus
 from timermq.timerstore.record import Record, RecordError, decode_record, encode_record
 from timermq.timerstore.record_check import CheckKind, check_record
 from timermq.timerstore.topic_name import topic_fault
 
+from ..sending.message_stamp import DELAY_KEYS
 from ..topic_validator import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC
 
 HALF_QUEUE_ID = 0
@@ -303,3 +311,30 @@ def _number(properties: bytes, key: bytes) -> int | None:
 
 def _is_number(value: bytes) -> bool:
     return value.isdigit() and len(value) <= _DIGITS_MAX
+
+
+HALF_PROPERTIES_SIZE_MAX = PROPERTIES_SIZE_MAX - RENEWAL_SIZE_MAX
+"""Bytes of the properties of a half message, with its real topic, queue and id."""
+DELAYED_PROPERTIES_SIZE_MAX = min(HALF_PROPERTIES_SIZE_MAX, OWN_PROPERTIES_SIZE_MAX)
+"""The same of one that asks for a moment; a commit only takes properties away."""
+
+
+def size_refusal(half: Message) -> Refusal | None:
+    """Why a half message is not taken for its properties; None when it is.
+
+    Args:
+        half: What `half_message.parked` made.
+    """
+    size = len(half.properties)
+    if size <= DELAYED_PROPERTIES_SIZE_MAX:
+        return None
+    is_delayed = any(find(half.properties, key) is not None for key in DELAY_KEYS)
+    size_max = DELAYED_PROPERTIES_SIZE_MAX if is_delayed else HALF_PROPERTIES_SIZE_MAX
+    if size <= size_max:
+        return None
+    return Refusal(
+        status=PutStatus.PROPERTIES_SIZE_EXCEEDED,
+        rule="PROPERTIES_SIZE",
+        remark=f"PROPERTIES_SIZE: expected at most {size_max} bytes on a half message, with those "
+        f"of the broker, found {size}",
+    )

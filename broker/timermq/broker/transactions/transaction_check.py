@@ -26,7 +26,7 @@ from timermq.timerstore.message_id import offset_message_id
 from ..client_registry import ClientRegistry
 from ..consuming.zlib_bodies import with_zlib_bodies
 from ..options import BrokerOptions
-from ..security.untold import Untold
+from ..security.log_limit import LogLimit
 from ..session import OPAQUE_MAX, Session
 from ..topic_config import TopicConfig, TopicConfigTable
 from ..topic_validator import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC
@@ -97,7 +97,7 @@ class TransactionCheck:
         self._options = options
         self._now_ms = now_ms
         self._turn = itertools.count()
-        self._unasked = Untold()
+        self._unasked = LogLimit()
         self._opaque = itertools.cycle(range(1, OPAQUE_MAX))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

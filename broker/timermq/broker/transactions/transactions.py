@@ -26,17 +26,16 @@ from timermq.timerstore.put_status import PutResult
 
 from ..consumer_offset import ConsumerOffsetTable
 from ..histogram import Histogram
-from ..look_ups import check_index
+from ..indexed_requests import check_index
 from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..sending.send_request import RESPONSE_CODES, remark_of
 from ..topic_validator import TRANS_GROUP, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
-from .half_admission import size_refusal
-from .half_message import HalfMessage, HalfMessageError, committed, discarded
+from .half_message import HalfMessage, HalfMessageError, committed, discarded, size_refusal
 from .op_message import OP_QUEUE_ID, Ending, Mark, how_ended, op_message
+from .open_transactions import TransactionShares
 from .recovery import half_place, read_half, recover
 from .renewals import Renewals, log_stuck
-from .transaction_shares import TransactionShares
 
 COMMIT_BOUNDS_S = (5, 60, 600, 3_600, 43_200, 86_400)
 """Of ``finish_message_latency``, as in Java's ``BrokerMetricsManager.registerMetricsView``."""

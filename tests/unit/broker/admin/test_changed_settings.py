@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from broker_rig import STORE, Rig, pull_ext, running_broker, send_ext
-from timermq.broker.names.route_table import BrokerIdentity
+from timermq.broker.namesrv.route_table import BrokerIdentity
 from timermq.broker.refusal import RefusedError
 from timermq.remoting.registration import Registration, RouteVersion
 from timermq.remoting.route_body import QueueData

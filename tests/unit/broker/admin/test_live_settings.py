@@ -9,9 +9,8 @@ import pytest
 
 from broker_rig import BROKER, STORE, TIMER
 from timermq.broker.admin.live_settings import change_settings, settings_text
-from timermq.broker.options import BrokerOptions
+from timermq.broker.options import JAVA_NAMES, BrokerOptions, java_name
 from timermq.broker.refusal import RefusedError
-from timermq.broker.setting_names import JAVA_NAMES, java_name
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.live_setting import live_settings
 from timermq.timerstore.store_options import StoreOptions

@@ -1,6 +1,6 @@
 """Tests of changes to a topic's attributes; what is refused stands with the processor's tests."""
 
-from timermq.broker.admin.topic_attributes import alter_attributes
+from timermq.broker.admin.topic_processor import alter_attributes
 
 
 def test_changes_one_after_the_other() -> None:

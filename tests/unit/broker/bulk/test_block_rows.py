@@ -14,7 +14,7 @@ from timermq.broker.bulk.block_rows import (
     own_size,
     row_in,
 )
-from timermq.broker.bulk.topic_gate import TopicQueues
+from timermq.broker.bulk.bulk_topics import TopicQueues
 from timermq.remoting.bulk_block import BulkBlock, BulkColumn
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.properties import parse

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timermq.broker.consuming.retry_message import retry_message
+from timermq.broker.consuming.send_back_processor import retry_message
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.properties import encode, parse
 from timermq.timerstore.record import decode_record, encode_record

@@ -6,9 +6,9 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from broker_rig import RecordingSession
-from timermq.broker.security import failed_logins, late_answers
+from timermq.broker.security import delayed_refusals, failed_logins
+from timermq.broker.security.delayed_refusals import DelayedRefusals
 from timermq.broker.security.failed_logins import FailedLogins, peer_of
-from timermq.broker.security.late_answers import LateAnswers
 from timermq.remoting import Command
 
 
@@ -38,7 +38,7 @@ async def test_each_failure_is_answered_later(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     """Twice as late as the one before, up to two seconds; other addresses are not concerned."""
-    late = LateAnswers()
+    late = DelayedRefusals()
     logins = FailedLogins(late)
     await nursery.start(late.run)
 
@@ -51,7 +51,7 @@ async def test_an_address_that_was_quiet_begins_anew(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     """After ten minutes without a failure."""
-    late = LateAnswers()
+    late = DelayedRefusals()
     logins = FailedLogins(late)
     await nursery.start(late.run)
 
@@ -62,9 +62,9 @@ async def test_an_address_that_was_quiet_begins_anew(
 
 async def test_who_does_not_wait_is_cut_off(autojump_clock: MockClock) -> None:
     """More answers than may be held for an address close the connection that asks on."""
-    logins = FailedLogins(LateAnswers())
+    logins = FailedLogins(DelayedRefusals())
     one, other = peer(), peer("10.0.0.2:1")
-    for _ in range(late_answers.HELD_PER_PEER_MAX):
+    for _ in range(delayed_refusals.HELD_PER_PEER_MAX):
         logins.add(one.session, None, "not signed")
     assert [one.closed_for] == [None]
     logins.add(other.session, None, "not signed")
@@ -77,8 +77,8 @@ async def test_answers_held_are_bounded(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
     """The answers held are bounded for all addresses together."""
-    monkeypatch.setattr(late_answers, "HELD_MAX", 3)
-    logins = FailedLogins(LateAnswers())
+    monkeypatch.setattr(delayed_refusals, "HELD_MAX", 3)
+    logins = FailedLogins(DelayedRefusals())
     peers = [peer(f"10.0.0.{last}:1") for last in range(4)]
     for one in peers:
         logins.add(one.session, None, "not signed")
@@ -91,7 +91,7 @@ async def test_addresses_are_bounded(
 ) -> None:
     """The one that was quiet for longest is forgotten."""
     monkeypatch.setattr(failed_logins, "ADDRESSES_MAX", 2)
-    late = LateAnswers()
+    late = DelayedRefusals()
     logins = FailedLogins(late)
     await nursery.start(late.run)
     one, two, three = (peer(f"10.0.0.{last}:1") for last in range(3))
@@ -104,7 +104,7 @@ async def test_a_closed_connection_gets_no_answer(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     """And what is held for it makes room all the same."""
-    late = LateAnswers()
+    late = DelayedRefusals()
     await nursery.start(late.run)
     one = peer()
     late.hold("x", one.session, Command(16), 1)
@@ -117,7 +117,7 @@ async def test_a_closed_connection_gets_no_answer(
 
 async def test_failures_are_told_once_a_minute(autojump_clock: MockClock) -> None:
     """By address, with how many there were meanwhile."""
-    logins = FailedLogins(LateAnswers())
+    logins = FailedLogins(DelayedRefusals())
     with capture_logs() as logs:
         for _ in range(5):
             logins.add(peer().session, None, "unknown key")

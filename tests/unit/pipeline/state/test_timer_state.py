@@ -39,7 +39,7 @@ PARTS = {
     "level_takeover": "doors",
     "quarantine_release": "doors",
     "transactions": "doors",
-    "adopter": "bulk",
+    "ingest_task": "bulk",
     "broker_info_processor": "pages",
     "clock_processor": "pages",
     "explain_processor": "pages",

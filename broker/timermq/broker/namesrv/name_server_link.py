@@ -1,0 +1,382 @@
+"""Registers this broker with name servers: at the start, every 30 seconds, at every change.
+
+Each name server of the list has a connection of its own that stays open: its end would take the
+broker out of all routes there. So one that breaks is made again after a second, then with longer
+and longer pauses, and the broker registers anew on it. Registrations carry all topics, or those
+that have changed; the name server compares their version and does nothing when it knows it.
+
+In a cluster that takes TLS alone the connections are encrypted, and the server's certificate is
+always checked: it must be signed by a trusted authority, and have the name (or address) that stands
+in ``namesrv_addr``. The files are read for each connection, so changed ones count from the next.
+This corresponds to ``tls.enable`` and ``tls.client.*`` of RocketMQ's remoting client.
+
+Source: Java ``BrokerOuterAPI.registerBrokerAll``, ``BrokerController.registerBrokerAll``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from typing import cast
+
+import attrs
+import structlog
+import trio
+
+from timermq.remoting.bodies import BodyFormatError, decode_topic_route
+from timermq.remoting.codes import VERSION, LanguageCode, RequestCode, ResponseCode
+from timermq.remoting.command import Command
+from timermq.remoting.connection import FrameConnection
+from timermq.remoting.errors import LocalProtocolError, RemoteProtocolError
+from timermq.remoting.registration import body_crc32, encode_registration
+
+from ..options import BrokerOptions
+from ..security.tls import TlsError, reason_of, said, show
+from ..topic_config import TopicConfig
+from .own_broker import OwnBroker
+
+REGISTER_INTERVAL = 30.0
+"""Seconds between two registrations without a change; name servers forget a broker after 120."""
+CHANGE_INTERVAL = 1.0
+"""Seconds at least between two registrations: a crowd of new topics goes in few of them."""
+CONNECT_TIMEOUT = 3.0
+ANSWER_TIMEOUT = 24.0
+"""Seconds that a name server has for a registration, as in RocketMQ."""
+GOODBYE_TIMEOUT = 2.0
+PAUSE_MIN = 1.0
+PAUSE_MAX = 30.0
+"""Seconds before a connection is made again; twice as long each time."""
+RECEIVE_SIZE = 65_536
+
+OpenStream = Callable[[str, int], Awaitable[trio.abc.Stream]]
+
+log = structlog.get_logger("timermq.broker.namesrv.name_server_link")
+
+
+async def open_tcp(host: str, port: int) -> trio.abc.Stream:
+    """A connection to a name server; raises OSError."""
+    return await trio.open_tcp_stream(host, port)
+
+
+class LinkBrokenError(Exception):
+    """A name server is not there, has gone, or does not answer; it is tried again."""
+
+
+@attrs.define
+class LinkState:
+    """How it stands with one name server, for who looks on."""
+
+    address: str
+    is_registered: bool = False
+    registrations: int = 0
+    error: str | None = None
+    """Why it is not; None while it is."""
+    namesake: str | None = None
+    """Address of another broker that was seen there under the name of this one."""
+
+
+class NameServerLink:
+    """This broker's registration with one name server.
+
+    Args:
+        address: ``host:port``.
+        own: What is registered.
+        open_stream: Opens a connection.
+    """
+
+    def __init__(self, address: str, own: OwnBroker, open_stream: OpenStream = open_tcp) -> None:
+        self.state = LinkState(address)
+        self._own = own
+        self._open_stream = open_stream
+        self._opaques = itertools.count(1)
+        self._changed = trio.Event()
+        self._answers: dict[int, Command] = {}
+        self._answered = trio.Event()
+        self._stream: trio.abc.Stream | None = None
+        self._frames = FrameConnection()
+        self._is_leaving = False
+        self._told: dict[str, TopicConfig] = {}
+        """The topics as the name server knows them, since this connection began."""
+
+    def changed(self) -> None:
+        """The topics have changed: register soon."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Stay registered until cancelled; failures are logged and tried again.
+
+        Cancellation: the connection is closed, which takes the broker out of the routes.
+        """
+        pause = PAUSE_MIN
+        while not self._is_leaving:
+            try:
+                await self._stay_registered()
+            except* Exception as group:
+                # Whatever it is, of a name server's doing or ours: the others are registered
+                # with, and the broker serves.
+                if self.state.is_registered:
+                    pause = PAUSE_MIN
+                self._failed(group)
+            finally:
+                self.state.is_registered = False
+            await trio.sleep(pause)
+            pause = min(2 * pause, PAUSE_MAX)
+
+    async def say_goodbye(self) -> None:
+        """Unregister, if there is a connection; what goes wrong does not matter any more."""
+        self._is_leaving = True
+        if self._stream is None or not self.state.is_registered:
+            return
+        with trio.move_on_after(GOODBYE_TIMEOUT):
+            try:
+                await self._call(RequestCode.UNREGISTER_BROKER, self._identity())
+            except Exception as error:
+                # The broker stops, and the name server finds out by itself.
+                log.info(
+                    "goodbye not heard", namesrv=self.state.address, exc_info=_mistake_in(error)
+                )
+
+    def _failed(self, group: ExceptionGroup[Exception]) -> None:
+        """Keep why, and tell it once."""
+        reason = _reason(group)
+        if self.state.error != reason:
+            log.warning(
+                "not registered",
+                namesrv=self.state.address,
+                reason=reason,
+                exc_info=_mistake_in(group),
+            )
+        self.state.error = reason
+
+    async def _stay_registered(self) -> None:
+        host, _, port = self.state.address.rpartition(":")
+        with trio.move_on_after(CONNECT_TIMEOUT) as connecting:
+            self._stream = await self._open_stream(host.strip("[]"), int(port))
+        if connecting.cancelled_caught or self._stream is None:
+            raise LinkBrokenError(f"no connection within {CONNECT_TIMEOUT:.0f} s")
+        self._frames = FrameConnection()
+        self._answers.clear()
+        self._told = {}
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._receive, self._stream)
+                is_whole = True
+                while not self._is_leaving:
+                    self._changed = trio.Event()
+                    await self._register(is_whole=is_whole)
+                    await trio.sleep(CHANGE_INTERVAL)
+                    with trio.move_on_after(REGISTER_INTERVAL - CHANGE_INTERVAL) as waiting:
+                        await self._changed.wait()
+                    is_whole = waiting.cancelled_caught
+                    if is_whole and not self._is_leaving:
+                        await self._look_for_namesake()
+        finally:
+            stream, self._stream = self._stream, None
+            await trio.aclose_forcefully(stream)
+
+    async def _register(self, *, is_whole: bool) -> None:
+        """Register all topics, or those that have changed; it may be that none has.
+
+        Of a version that it does not know yet the name server applies whatever comes. So a change
+        is told alone, as RocketMQ's broker does: what an operator has set there for the other
+        topics, as that nobody may write (205), holds on.
+
+        Source: Java ``TopicConfigManager.registerBrokerData``.
+        """
+        own, topics = self._own, self._own.registered_topics()
+        # One that has gone is told of by none of both, but the whole has always been sent then.
+        is_whole = is_whole or not topics.keys() >= self._told.keys()
+        changed = {name: one for name, one in topics.items() if self._told.get(name) != one}
+        if not (is_whole or changed):
+            return
+        told = topics if is_whole else changed
+        body = encode_registration(own.version(), [one.to_json() for one in told.values()])
+        answer = await self._call(
+            RequestCode.REGISTER_BROKER,
+            {
+                **self._identity(),
+                "bodyCrc32": str(body_crc32(body)),
+                "compressed": "false",
+                "enableActingMaster": "false",
+                "haServerAddr": own.ha_address,
+            },
+            body,
+        )
+        if answer.code != ResponseCode.SUCCESS:
+            raise LinkBrokenError(f"refused with {answer.code}: {answer.remark}")
+        self._told = topics
+        self.state.registrations += 1
+        if not self.state.is_registered:
+            self.state.is_registered, self.state.error = True, None
+            log.info("registered", namesrv=self.state.address, broker=own.options.broker_name)
+
+    async def _look_for_namesake(self) -> None:
+        """Whether another broker has taken the place that this one registered for.
+
+        RocketMQ's name servers keep the address that came last, so two brokers of one name take
+        the route from each other, and what stands in one of them is read by nobody. Asked before
+        the next registration takes the place back, by the topic that every broker has of its name.
+        """
+        name = self._own.options.broker_name
+        answer = await self._call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": name})
+        try:
+            routes = [] if answer.code else decode_topic_route(answer.body)
+        except BodyFormatError:
+            routes = []
+        addresses = [one.address for one in routes if one.broker_name == name and one.address]
+        namesake = addresses[0] if addresses else self._own.address
+        if namesake not in (self._own.address, self.state.namesake):
+            log.error(
+                "another broker registers with the name of this one: give each a name of its own",
+                namesrv=self.state.address,
+                broker=name,
+                address=self._own.address,
+                other=namesake,
+            )
+            self.state.namesake = namesake
+
+    async def _call(self, code: int, ext: dict[str, str], body: bytes = b"") -> Command:
+        assert self._stream is not None
+        opaque = next(self._opaques) & 0x7FFFFFFF
+        command = Command(
+            code, opaque=opaque, language=LanguageCode.JAVA, version=VERSION, ext=ext, body=body
+        )
+        with trio.move_on_after(ANSWER_TIMEOUT):
+            await self._stream.send_all(self._frames.encode(command))
+            while opaque not in self._answers:
+                await self._answered.wait()
+            return self._answers.pop(opaque)
+        raise LinkBrokenError(f"no answer within {ANSWER_TIMEOUT:.0f} s")
+
+    async def _receive(self, stream: trio.abc.Stream) -> None:
+        while True:
+            data = await stream.receive_some(RECEIVE_SIZE)
+            if not data:
+                raise LinkBrokenError("the connection was closed")
+            try:
+                self._frames.receive_data(bytes(data))
+                events = self._frames.events()
+            except RemoteProtocolError as error:
+                raise LinkBrokenError(error.remark) from error
+            for command in events:
+                if command.is_response:
+                    self._answers = {command.opaque: command}
+            self._answered.set()
+            self._answered = trio.Event()
+
+    def _identity(self) -> dict[str, str]:
+        options = self._own.options
+        return {
+            "brokerAddr": self._own.address,
+            "brokerId": "0",
+            "brokerName": options.broker_name,
+            "clusterName": options.broker_cluster_name,
+        }
+
+
+_FAILURES = (
+    LinkBrokenError,
+    OSError,
+    trio.BrokenResourceError,
+    trio.ClosedResourceError,
+    trio.BusyResourceError,  # the goodbye meets a registration that is being sent
+    LocalProtocolError,  # more topics than a frame holds
+    UnicodeError,  # a host that can be none
+)
+"""What is known to go wrong."""
+
+
+class NameServerLinks:
+    """The registrations with all name servers of a list.
+
+    Args:
+        addresses: ``host:port`` each.
+        own: What is registered.
+        open_stream: Opens a connection.
+    """
+
+    def __init__(
+        self, addresses: Sequence[str], own: OwnBroker, open_stream: OpenStream = open_tcp
+    ) -> None:
+        self._links = [NameServerLink(one, own, open_stream) for one in addresses]
+
+    def states(self) -> list[LinkState]:
+        """How it stands with each of them."""
+        return [link.state for link in self._links]
+
+    def changed(self) -> None:
+        """The topics have changed: register soon, with all of them."""
+        for link in self._links:
+            link.changed()
+
+    async def run(self) -> None:
+        """Stay registered with all of them until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for link in self._links:
+                nursery.start_soon(link.run, name=f"registration with {link.state.address}")
+
+    async def say_goodbye(self) -> None:
+        """Unregister everywhere; takes two seconds at most."""
+        async with trio.open_nursery() as nursery:
+            for link in self._links:
+                nursery.start_soon(link.say_goodbye)
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost first cause."""
+    if isinstance(error, BaseExceptionGroup):
+        return _reason(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+    return str(error) or type(error).__name__
+
+
+def _mistake_in(error: Exception) -> Exception | None:
+    """The error, for its traceback in the log, if it holds what is not known to go wrong."""
+    if isinstance(error, ExceptionGroup):
+        return cast("ExceptionGroup[Exception]", error).split(_FAILURES)[1]
+    return None if isinstance(error, _FAILURES) else error
+
+
+def over_tls(options: BrokerOptions, open_stream: OpenStream) -> OpenStream:
+    """What opens the connections to name servers, by the settings; it raises OSError.
+
+    Raises:
+        TlsError: The files cannot be used.
+    """
+    if not options.namesrv_tls_enable:
+        return open_stream
+    _context(options)  # what cannot be used is told at the start
+
+    async def open_secure(host: str, port: int) -> trio.abc.Stream:
+        stream = await open_stream(host, port)
+        try:
+            context = _context(options)
+            secure = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
+            await secure.do_handshake()
+        except BaseException as error:
+            await trio.aclose_forcefully(stream)
+            if isinstance(error, trio.BrokenResourceError):
+                raise ConnectionError(f"no TLS: {reason_of(error) or 'closed'}") from None
+            if isinstance(error, TlsError):
+                raise ConnectionError(f"no TLS: {error}") from None
+            raise
+        return secure
+
+    return open_secure
+
+
+def _context(options: BrokerOptions) -> ssl.SSLContext:
+    trusted, shown = options.tls_client_trust_cert_path, options.tls_client_cert_path
+    try:
+        context = ssl.create_default_context(cafile=trusted)
+    except (OSError, ValueError) as error:
+        raise TlsError(f"trusted certificates {trusted}: {said(error)}") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if shown is not None:
+        show(context, shown, options.tls_client_key_path, _no_password)
+    return context
+
+
+def _no_password() -> bytes:
+    # Without this OpenSSL would ask on the terminal.
+    raise TlsError("expected a key without a password")

@@ -1,0 +1,278 @@
+"""The name server's role towards brokers and operators: registrations, permissions, texts.
+
+Source: Java ``DefaultRequestProcessor`` of the name server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+import structlog
+import trio
+
+from timermq.remoting.admin_body import decode_config, encode_properties
+from timermq.remoting.bodies import json_items, load_json
+from timermq.remoting.codes import RequestCode, ResponseCode
+from timermq.remoting.command import Command
+from timermq.remoting.field import boolean, integer, text
+from timermq.remoting.queue_json import encode_json
+from timermq.remoting.registration import RouteVersion, body_crc32, decode_registration, queue_data
+
+from ..admin.live_settings import settings_text
+from ..admin.topic_processor import Saved
+from ..deferred_answers import answer_later
+from ..dispatcher import Handler
+from ..refusal import RefusedError
+from ..session import Session
+from ..topic_validator import topic_fault
+from .kv_config import KvConfigTable
+from .own_broker import OwnBroker
+from .route_table import MASTER_ID, TIMEOUT_MS, BrokerIdentity, RouteTable
+
+EXPIRE_INTERVAL = 5.0
+"""Seconds between two looks for brokers that have gone silent, as in RocketMQ."""
+TIMEOUT_MAX_MS = 3_600_000
+
+log = structlog.get_logger("timermq.broker.namesrv.name_server_processor")
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class NameServerProcessor:
+    """The processor, and the task that expires brokers."""
+
+    own: OwnBroker
+    routes: RouteTable
+    texts: KvConfigTable
+    saved: Saved
+    _first: trio.Event = attrs.field(factory=trio.Event, init=False)
+    """Somebody has registered: until then there is nobody to expire."""
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Request code to entrance."""
+        return {
+            RequestCode.REGISTER_BROKER: self.register,
+            RequestCode.UNREGISTER_BROKER: self.unregister,
+            RequestCode.QUERY_DATA_VERSION: self.query_version,
+            RequestCode.BROKER_HEARTBEAT: self.broker_heartbeat,
+            RequestCode.DELETE_TOPIC_IN_NAMESRV: self.delete_topic,
+            RequestCode.REGISTER_TOPIC_IN_NAMESRV: self.put_topic,
+            RequestCode.WIPE_WRITE_PERM_OF_BROKER: self.wipe_write_perm,
+            RequestCode.ADD_WRITE_PERM_OF_BROKER: self.add_write_perm,
+            RequestCode.PUT_KV_CONFIG: self.put_text,
+            RequestCode.GET_KV_CONFIG: self.get_text,
+            RequestCode.DELETE_KV_CONFIG: self.delete_text,
+            RequestCode.GET_KVLIST_BY_NAMESPACE: self.list_texts,
+            RequestCode.GET_NAMESRV_CONFIG: self.config,
+            RequestCode.UPDATE_NAMESRV_CONFIG: self.update_config,
+        }
+
+    async def run(self) -> None:
+        """Expire brokers until cancelled."""
+        await self._first.wait()
+        while True:
+            await trio.sleep(EXPIRE_INTERVAL)
+            for owner in self.routes.expired():
+                if isinstance(owner, Session):
+                    log.warning("broker expired", remote=owner.remote_address)
+                    owner.close("no registration")
+
+    def register(self, session: Session, command: Command) -> Command:
+        """Take a broker's addresses and topics over (103)."""
+        identity = _identity(command)
+        if self._is_own(identity):
+            return command.answer(ResponseCode.SUCCESS)
+        crc = integer(command, "bodyCrc32", default=0)
+        if crc and crc != body_crc32(command.body):
+            raise RefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                "BODY_CRC32",
+                f"expected {crc}, found {body_crc32(command.body)}",
+            )
+        found = decode_registration(
+            command.body, identity.broker_name, compressed=boolean(command, "compressed")
+        )
+        is_new = (
+            self.routes.renew(broker_name=identity.broker_name, broker_id=identity.broker_id)
+            is None
+        )
+        self.routes.register(session, identity, found)
+        self._first.set()
+        if is_new:
+            log.info(
+                "broker registered",
+                broker=identity.broker_name,
+                broker_id=identity.broker_id,
+                address=identity.address,
+                cluster=identity.cluster,
+                topics=len(found.topics),
+            )
+        ext: dict[str, str] = {}
+        master = self.routes.master(identity.broker_name)
+        if identity.broker_id != MASTER_ID and master is not None:
+            ext = {"masterAddr": master.address, "haServerAddr": master.ha_address}
+        return command.answer(ResponseCode.SUCCESS, ext=ext)
+
+    def unregister(self, _session: Session, command: Command) -> Command:
+        """A broker says goodbye (104)."""
+        identity = _identity(command)
+        if not self._is_own(identity):
+            self.routes.unregister(
+                broker_name=identity.broker_name,
+                broker_id=identity.broker_id,
+                address=identity.address,
+            )
+            log.info("broker unregistered", broker=identity.broker_name, address=identity.address)
+        return command.answer(ResponseCode.SUCCESS)
+
+    def query_version(self, _session: Session, command: Command) -> Command:
+        """Whether a broker's topics have changed since it registered (322); a sign of life, too."""
+        name, broker_id = text(command, "brokerName"), integer(command, "brokerId", default=0)
+        asked = RouteVersion.from_json(load_json(command.body, "dataVersion"))
+        known = self.routes.renew(broker_name=name, broker_id=broker_id)
+        return command.answer(
+            ResponseCode.SUCCESS,
+            ext={"changed": "false" if known == asked else "true"},
+            body=b"" if known is None else encode_json(known.to_json()),
+        )
+
+    def broker_heartbeat(self, _session: Session, command: Command) -> Command:
+        """A sign of life between two registrations (904)."""
+        self.routes.renew(
+            broker_name=text(command, "brokerName"),
+            broker_id=integer(command, "brokerId", default=0),
+        )
+        return command.answer(ResponseCode.SUCCESS)
+
+    def delete_topic(self, _session: Session, command: Command) -> Command:
+        """Forget a topic's queues on other brokers (216); our own are those that we have."""
+        cluster = text(command, "clusterName", default="") or None
+        self.routes.delete_topic(text(command, "topic"), cluster=cluster)
+        return command.answer(ResponseCode.SUCCESS)
+
+    def put_topic(self, _session: Session, command: Command) -> Command:
+        """Note a topic's queues on brokers that are registered (217)."""
+        topic = text(command, "topic")
+        fault = topic_fault(topic)
+        if fault is not None:
+            raise RefusedError(ResponseCode.INVALID_PARAMETER, "TOPIC_NAME", fault)
+        rows = json_items(decode_config(command.body).get("queueDatas"), "queueDatas")
+        self.routes.put_topic(topic, [queue_data(one) for one in rows])
+        return command.answer(ResponseCode.SUCCESS)
+
+    def wipe_write_perm(self, _session: Session, command: Command) -> Command:
+        """Keep producers away from a broker (205)."""
+        count = self._set_writeable(text(command, "brokerName"), writeable=False)
+        return command.answer(ResponseCode.SUCCESS, ext={"wipeTopicCount": str(count)})
+
+    def add_write_perm(self, _session: Session, command: Command) -> Command:
+        """Let producers use a broker again (327)."""
+        count = self._set_writeable(text(command, "brokerName"), writeable=True)
+        return command.answer(ResponseCode.SUCCESS, ext={"addTopicCount": str(count)})
+
+    def put_text(self, session: Session, command: Command) -> None:
+        """Keep a text for operators (100)."""
+        self.texts.put(text(command, "namespace"), text(command, "key"), text(command, "value"))
+        self._answer_saved(session, command)
+
+    def get_text(self, _session: Session, command: Command) -> Command:
+        """A text by namespace and key (101)."""
+        namespace, key = text(command, "namespace"), text(command, "key")
+        value = self.texts.get(namespace, key)
+        if value is None:
+            raise _no_text(f"no text {ascii(key)[:130]} in namespace {ascii(namespace)[:130]}")
+        return command.answer(ResponseCode.SUCCESS, ext={"value": value})
+
+    def delete_text(self, session: Session, command: Command) -> None:
+        """Forget a text (102)."""
+        self.texts.delete(text(command, "namespace"), text(command, "key"))
+        self._answer_saved(session, command)
+
+    def list_texts(self, _session: Session, command: Command) -> Command:
+        """All texts of a namespace (219)."""
+        namespace = text(command, "namespace")
+        found = self.texts.namespace(namespace)
+        if found is None:
+            raise _no_text(f"no namespace {ascii(namespace)[:130]}")
+        return command.answer(ResponseCode.SUCCESS, body=encode_json({"table": found}))
+
+    def config(self, _session: Session, command: Command) -> Command:
+        """The settings, as properties (319): those of the broker, of which this is a part."""
+        body = encode_properties(settings_text([self.own.options]))
+        return command.answer(ResponseCode.SUCCESS, body=body)
+
+    def update_config(self, _session: Session, _command: Command) -> Command:
+        """Refuse to change settings (318)."""
+        raise RefusedError(
+            ResponseCode.INVALID_PARAMETER,
+            "NAMESRV_CONFIG",
+            "the name server of a broker has no settings of its own: updateBrokerConfig changes "
+            "those of the broker",
+        )
+
+    def _answer_saved(self, session: Session, command: Command) -> None:
+        async def wait_saved() -> Command:
+            await self.saved()
+            return command.answer(ResponseCode.SUCCESS)
+
+        answer_later(session, command, wait_saved)
+
+    def _set_writeable(self, broker_name: str, *, writeable: bool) -> int:
+        log.warning("write permission changed", broker=broker_name, writeable=writeable)
+        if broker_name == self.own.options.broker_name:
+            self.own.is_wiped = not writeable
+            return sum(1 for _ in self.own.topics.all())
+        return self.routes.set_writeable(broker_name, writeable=writeable)
+
+    def _is_own(self, identity: BrokerIdentity) -> bool:
+        """Whether it is this broker that registers with itself.
+
+        Raises:
+            RefusedError: Another one has its name (1).
+        """
+        if identity.broker_name != self.own.options.broker_name:
+            return False
+        if identity.address == self.own.address:
+            return True
+        raise RefusedError(
+            ResponseCode.SYSTEM_ERROR,
+            "BROKER_NAME",
+            f"{identity.broker_name} is the broker at {self.own.address}, of which this name "
+            f"server is a part: the one at {identity.address} needs another broker_name",
+        )
+
+
+def _identity(command: Command) -> BrokerIdentity:
+    """Whom a registration is of.
+
+    Raises:
+        RefusedError: A name that no topic could have, or no address (29).
+    """
+    identity = BrokerIdentity(
+        cluster=text(command, "clusterName"),
+        broker_name=text(command, "brokerName"),
+        broker_id=integer(command, "brokerId", default=MASTER_ID),
+        address=text(command, "brokerAddr"),
+        ha_address=text(command, "haServerAddr", default=""),
+        enable_acting_master=boolean(command, "enableActingMaster"),
+        timeout_ms=min(
+            integer(command, "heartbeatTimeoutMillis", default=TIMEOUT_MS), TIMEOUT_MAX_MS
+        ),
+    )
+    for name in (identity.cluster, identity.broker_name):
+        fault = topic_fault(name)
+        if fault is not None:
+            raise RefusedError(ResponseCode.INVALID_PARAMETER, "BROKER_NAME", fault)
+    host, colon, port = identity.address.rpartition(":")
+    if not (host and colon and port.isascii() and port.isdigit()) or identity.broker_id < 0:
+        raise RefusedError(
+            ResponseCode.INVALID_PARAMETER,
+            "BROKER_ADDRESS",
+            f"expected HOST:PORT and an id of 0 or more, found {ascii(identity.address)[:130]} "
+            f"and {identity.broker_id}",
+        )
+    return identity
+
+
+def _no_text(reason: str) -> RefusedError:
+    return RefusedError(ResponseCode.QUERY_NOT_FOUND, "KV_CONFIG", reason)
