@@ -9,7 +9,7 @@ from random import Random
 
 import attrs
 
-from .far_steps import SIZES_MS
+from .clock_steps import SIZES_MS
 from .scenario import Scenario
 from .steps import AcceptClock
 

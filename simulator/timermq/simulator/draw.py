@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from .accepted_clocks import with_accepted_clocks
-from .changing_lives import with_changing_lives
-from .far_steps import with_far_steps
+from .changed_settings import with_changing_lives
+from .clock_steps import with_far_steps
+from .ends_in_delivery import with_sharp_ends
+from .faulty_sockets import with_rough_sockets
 from .plans.base_plan import CRASHES, DAY_MS, ROLLS_MAX, draw_base
 from .plans.begun_plan import with_begun_stores
 from .plans.bulk_plan import with_bulk_jobs
@@ -20,9 +22,7 @@ from .plans.read_error_plan import with_read_errors
 from .plans.rest_plan import with_rests
 from .plans.rot_plan import with_rots
 from .plans.transaction_plan import with_delayed_transactions, with_transactions
-from .rough_network import with_rough_sockets
 from .scenario import FaultKind, Scenario
-from .sharp_ends import with_sharp_ends
 
 ALL_FAULTS = frozenset(FaultKind)
 

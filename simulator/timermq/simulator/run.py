@@ -20,8 +20,8 @@ import structlog
 import trio
 from structlog.typing import EventDict
 
-from .final_look import EXPECTED_REASON
-from .leaves import in_words, leaves
+from .exceptions import in_words, leaves
+from .final_check import EXPECTED_REASON
 from .recovery_rows import ASIDE, TIMERS
 from .scenario import Scenario
 from .seeded_scheduling import rare_collecting, seeded_scheduling

@@ -17,7 +17,7 @@ from timermq.timerstore.delay_offset import DelayOffsets
 from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.message_store import MessageStore
 
-from ..records.already_done import AlreadyDone, contains, origin_in
+from ..records.deduplication import AlreadyDone, contains, origin_in
 from ..records.doubts import doubts_of, origins_in
 from ..recovery.timer_recovery import segment_stored_before
 from .level_queues import Entries, LevelQueues

@@ -8,7 +8,7 @@ from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.message_store import MessageStore
 
-from .already_done import AlreadyDone, earlier_copies, foreign_key_in, order_in, origin_in
+from .deduplication import AlreadyDone, earlier_copies, foreign_key_in, order_in, origin_in
 from .doubts import doubts_of, origins_in
 
 

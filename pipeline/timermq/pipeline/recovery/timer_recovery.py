@@ -44,7 +44,7 @@ from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.log_record import STORE_MS_END, store_ms_of
 from timermq.timerstore.message_store import MessageStore
 
-from ..records.already_done import AlreadyDone, enqueued_from
+from ..records.deduplication import AlreadyDone, enqueued_from
 from ..records.done_in_log import done_in_log
 from ..records.timer_record import TIMER_TOPIC
 from ..state.timer_options import TimerOptions

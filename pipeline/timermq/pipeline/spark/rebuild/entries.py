@@ -14,7 +14,7 @@ units   a record of the timer topic                     position, slot, order, a
 
 Units are made by the broker's own code, and in its slots. A record that no unit can be made of has
 a row without one: the broker itself finds out what is wrong with it, and sets it aside. Deletes of
-ours get no unit: what they take back gets none either (``taken_back``). Deletes that name a key
+ours get no unit: what they take back gets none either (``cancelled``). Deletes that name a key
 alone (RocketMQ's) get theirs: the slot knows what they meet.
 """
 
@@ -34,7 +34,7 @@ from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
 from timermq.timerstore.record_block import RecordBlock
 
-from ...records.already_done import ForeignKey, foreign_key_in, pending_key
+from ...records.deduplication import ForeignKey, foreign_key_in, pending_key
 from ...records.system_topics import TIMER_TOPIC
 from ...records.timer_record import DELETE_ORDER, TimerFacts, TimerRecordError, decode_present
 from ...stages.enqueue_batch import facts_batch, plain_batch
@@ -44,9 +44,9 @@ from ...stages.timer_units import units_of
 from ..errors import SparkJobError
 from ..record_chunks import Damage, RecordChunk, chunks, damaged
 from ..worker import keep_imports
+from .cancelled import rows_with, taken_rows
 from .plan import RebuildPlan, RebuildSpan
 from .rows import DONE, UNITS
-from .taken_back import rows_with, taken_rows
 from .unit_sink import UnitSink
 
 SOURCE = "timermq.rebuild"

@@ -11,7 +11,7 @@ from random import Random
 
 import attrs
 
-from .far_steps import is_far_ahead
+from .clock_steps import is_far_ahead
 from .process_disk import Place
 from .scenario import ClockFault, EndKind, Life, Scenario, Trigger
 from .steps import Cancel, ClientPlan, Item, Move, Send, Step, When

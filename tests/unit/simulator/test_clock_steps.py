@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from timermq.simulator.clock_steps import SIZES_MS, with_far_steps
 from timermq.simulator.draw import draw_scenario
-from timermq.simulator.far_steps import SIZES_MS, with_far_steps
 from timermq.simulator.scenario import ClockFault, FaultKind, Scenario
 
 DAYS = 0.2
