@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from judge.histories import Lives
-from timermq.simulator.seeded_scheduling import rare_collecting, seeded_scheduling
+from timermq.simulator.run import rare_collecting, seeded_scheduling
 
 from .mortal_disk import Steps
 from .setting import Fault

@@ -30,7 +30,7 @@ BEHIND_MS = (30, 80, 250, 700)
 """Milliseconds from there to the end of the process."""
 
 
-def with_sharp_ends(scenario: Scenario, kinds: Sequence[EndKind], *, steps: bool) -> Scenario:
+def with_ends_in_delivery(scenario: Scenario, kinds: Sequence[EndKind], *, steps: bool) -> Scenario:
     """The plan, or the same with such ends.
 
     They are drawn from a generator of their own: the rest of a seed's plan is what it was.

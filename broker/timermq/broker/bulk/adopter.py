@@ -20,7 +20,7 @@ import numpy as np
 import structlog
 import trio
 
-from timermq.pipeline.admission.timer_put_result import TimerPutColumns, TimerPutResult
+from timermq.pipeline.admission.admission import TimerPutColumns, TimerPutResult
 from timermq.pipeline.column_door import ColumnDoor
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.state.backoff import HeldUp

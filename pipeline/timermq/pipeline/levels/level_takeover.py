@@ -37,8 +37,7 @@ from ..stages.dequeue_put_message import STORED
 from ..state.backoff import HeldUp
 from ..state.timer_options import TimerOptions
 from ..state.timer_state import TimerState
-from .level_done import LevelDone, has_begun, scan_start
-from .level_offsets import LevelOffsets
+from .level_offsets import LevelDone, LevelOffsets, has_begun, scan_start
 from .level_queues import Entries, LevelQueues
 from .level_record import left_message, moment_of
 
