@@ -64,10 +64,10 @@ bench: $(STAMP)  ## send → pulled and burst on this machine
 SEED ?= 1
 overload: $(STAMP)  ## bad peers, floods, a slot of a million, and attacks on each pool: figures, 1 beyond a bound
 	$(BIN)/python perf/overload.py
-	$(BIN)/python perf/besieged.py
+	$(BIN)/python perf/attack_cost.py
 
 crowds: $(STAMP)  ## 10,000 held pulls, and 2,000 clients that come back at once: figures, 1 beyond a bound
-	$(BIN)/python perf/front_door.py
+	$(BIN)/python perf/crowds.py
 
 soak: SECONDS ?= 900
 soak: $(STAMP)   ## kills, stops and full disks under two clients, judged: make soak SECONDS=900 SEED=1 [CLEANING=1]
@@ -83,9 +83,9 @@ figures: $(STAMP)  ## measure all that docs/performance.md shows: an hour and a 
 	$(BIN)/python perf/bench_burst_lateness.py --keep
 	$(BIN)/python perf/bench_pending_cost.py --keep
 	$(BIN)/python perf/bench_promises.py --keep
-	$(BIN)/python perf/front_door.py --keep
+	$(BIN)/python perf/crowds.py --keep
 	$(BIN)/python perf/overload.py --keep
-	$(BIN)/python perf/besieged.py --keep
+	$(BIN)/python perf/attack_cost.py --keep
 	$(BIN)/python perf/bench_access.py --keep
 	$(BIN)/python perf/bench_watch.py --keep
 	$(BIN)/python perf/bench_spark.py --count 10000000 --keep

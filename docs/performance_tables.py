@@ -18,9 +18,9 @@ DOCS = Path(__file__).parent
 PAGE_PATH = DOCS / "performance.md"
 sys.path.insert(0, str(DOCS.parent / "perf"))
 
-from kept import kept  # noqa: E402 - perf/ is a folder of scripts
 from peers import DURABILITIES, PEERS  # noqa: E402
 from peers_table import side_by_side  # noqa: E402
+from result_files import kept  # noqa: E402 - perf/ is a folder of scripts
 
 
 @attrs.frozen
@@ -203,9 +203,9 @@ def overload() -> list[str]:
     return _bounded(kept("overload"))
 
 
-def besieged() -> list[str]:
+def attack_cost() -> list[str]:
     """What a client notices of attacks on the broker, a row for each."""
-    result = kept("besieged")
+    result = kept("attack_cost")
     rows: dict[str, dict[str, str]] = {}
     heads: dict[str, str] = {}
     for answer in result["answers"]:
@@ -317,7 +317,7 @@ TABLES: Mapping[str, Callable[[], Sequence[str]]] = {
     "promises": promises,
     "door": door,
     "overload": overload,
-    "besieged": besieged,
+    "attack_cost": attack_cost,
     "spark": spark,
 }
 

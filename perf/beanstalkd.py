@@ -16,8 +16,8 @@ from pathlib import Path
 import attrs
 from peer_process import PeerProcess, peer_process
 
+from timermq.bench.dialect import Shot, connect, receive
 from timermq.bench.server import free_port
-from timermq.bench.shot import Shot, connect, receive
 
 EXECUTABLE = "beanstalkd"
 STEP_MS = 1_000

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import attrs
 import trio
-from kept import report
+from result_files import report
 
 from timermq.broker.answers import Answer
 from timermq.broker.broker import Broker

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 import attrs
 import numpy as np
 import trio
-from door_client import Client, send_ext
+from crowd_client import Client, send_ext
 from served import Server, serving
 from storm import lateness
 

@@ -16,7 +16,7 @@ import multiprocessing
 import time
 
 import attrs
-from kept import report
+from result_files import report
 
 from timermq.bench.broker_process import broker_process
 from timermq.bench.lateness import CROWD, NEIGHBOUR_RATE

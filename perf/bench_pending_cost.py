@@ -22,14 +22,14 @@ import time
 from collections.abc import Iterable
 
 import trio
-from kept import report
+from result_files import report
 from served import answered
 
 from timermq.bench.broker_process import BrokerProcess, broker_process
+from timermq.bench.idle_cost import PENDING, fill
 from timermq.bench.load import pull, send
 from timermq.bench.measure import own_memory
 from timermq.bench.rates import PULL_TIMEOUT, STEADY_DELAY_MS, metered
-from timermq.bench.standing import PENDING, fill
 from timermq.remoting import Command, RequestCode
 from timermq.remoting.connection import encode_frame
 

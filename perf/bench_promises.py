@@ -21,8 +21,8 @@ from pathlib import Path
 
 import attrs
 from instructions import COUNT, count_steps
-from kept import report
 from promise_steps import PIECES, Benches
+from result_files import report
 
 ROUNDS = 15
 ALTERNATING: Sequence[Sequence[str]] = (

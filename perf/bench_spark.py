@@ -27,13 +27,13 @@ from typing import Any
 
 import attrs
 import psutil
-from kept import kept
-from kept import report as keep_report
 from pyspark.sql import DataFrame, SparkSession
+from result_files import kept
+from result_files import report as keep_report
 from spark_store import SparkStore
 
 from timermq.bench.calibration import calibration
-from timermq.bench.standing import SPREAD_MS
+from timermq.bench.idle_cost import SPREAD_MS
 from timermq.pipeline.spark import read_table, register, spark_session
 from timermq.pipeline.spark.jobs.audit import audit as audit_store
 from timermq.pipeline.spark.jobs.audit import facts

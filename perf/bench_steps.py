@@ -22,8 +22,8 @@ from pathlib import Path
 from steps import STEPS, Workbench
 
 from timermq.bench.calibration import REFERENCE_MS, calibrate
+from timermq.bench.dialect import Shot
 from timermq.bench.remoting import Remoting
-from timermq.bench.shot import Shot
 from timermq.remoting import FrameConnection
 from timermq.remoting.connection import Received
 from timermq.remoting.plain_send import PlainAnswerTemplate

@@ -19,7 +19,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 import trio
-from kept import report
+from result_files import report
 
 from timermq.bench.broker_process import broker_process
 from timermq.bench.question import Load

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 
 import attrs
-import kept
+import result_files
 from served import Figure, Server, call, kept_answer, raise_file_limit, report, serving
 
 from timermq.bench.broker_process import broker_process
@@ -211,7 +211,9 @@ def main() -> int:
                 figures += question(server, limits)
     figures += crowded_slot()
     if args.keep:
-        kept.report("overload", {"answers": [kept_answer(one) for one in figures]}, keep=True)
+        result_files.report(
+            "overload", {"answers": [kept_answer(one) for one in figures]}, keep=True
+        )
     return report(figures)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kept import kept
+from result_files import kept
 
 from timermq.pipeline.spark.pictures import (
     BLUE,

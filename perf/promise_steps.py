@@ -26,7 +26,7 @@ import numpy as np
 import trio
 from steps import BATCH, NOW_MS, OPTIONS, FixedClock, Workbench, repeat
 
-from timermq.pipeline.records.already_done import origin_of
+from timermq.pipeline.records.deduplication import origin_of
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.stages.dequeue_get_message import DequeueGetMessage
 from timermq.pipeline.stages.dequeue_put_message import DequeuePutMessage

@@ -17,12 +17,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kept import kept, machine, report
 from peers import PEER_QUESTIONS, ask_peers
 from peers_table import print_peers
+from result_files import kept, machine, report
 
-from timermq.bench.askings import ask_repeatedly
 from timermq.bench.question import Figure, Load
+from timermq.bench.repeats import ask_repeatedly
 from timermq.cli.bench import QUESTIONS
 
 Answer = dict[str, Any]

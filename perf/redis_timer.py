@@ -21,8 +21,8 @@ import attrs
 from peer_process import PeerProcess, peer_process
 from resp import RespError, Value, command, split_value
 
+from timermq.bench.dialect import Shot, connect, receive
 from timermq.bench.server import free_port
-from timermq.bench.shot import Shot, connect, receive
 
 EXECUTABLE = "redis-server"
 PROMOTED = 500

@@ -22,8 +22,8 @@ from pathlib import Path
 import attrs
 import numpy as np
 from bench_spark import CORES, JAVA_MEMORY, QUESTIONS, metered, timerlog, warm_up
-from kept import report
 from pyspark.sql import SparkSession
+from result_files import report
 from spark_store import SparkStore
 
 from timermq.bench.calibration import calibration

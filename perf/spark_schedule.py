@@ -23,8 +23,8 @@ from pathlib import Path
 import trio
 from bench_bulk import LATE_ENOUGH_MS, Sent, cpu, timers
 from bench_spark import JAVA_MEMORY, metered
-from kept import report
 from pyspark.sql import SparkSession
+from result_files import report
 from served import Server, serving
 from storm import lateness
 

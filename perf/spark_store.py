@@ -12,9 +12,9 @@ from pathlib import Path
 import attrs
 import trio
 
-from timermq.bench.standing import SPREAD_MS, fill
+from timermq.bench.idle_cost import SPREAD_MS, fill
 from timermq.pipeline.clock.clock import SystemClock
-from timermq.pipeline.records.already_done import origin_of
+from timermq.pipeline.records.deduplication import origin_of
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerlog import TimerCheckpoint

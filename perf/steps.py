@@ -22,8 +22,8 @@ from pathlib import Path
 import attrs
 import numpy as np
 
+from timermq.bench.dialect import Shot
 from timermq.bench.remoting import Remoting
-from timermq.bench.shot import Shot
 from timermq.broker.broker import Broker
 from timermq.broker.dispatcher import Dispatcher
 from timermq.broker.endpoint import Endpoint

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 import trio
-from door_client import Client, heartbeat, pull_ext, send_ext
+from crowd_client import Client, heartbeat, pull_ext, send_ext
 from served import Figure, Server
 
 from timermq.remoting import RequestCode

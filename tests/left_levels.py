@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from simulation.staged_service import HOST, ROOT
-from timermq.pipeline.records.already_done import origin_of
+from timermq.pipeline.records.deduplication import origin_of
 from timermq.timerstore.config_file import fastjson, save_json_now
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.delay_offset import PATH, DelayOffsets

@@ -10,11 +10,11 @@ from pyspark.sql.datasource import InputPartition
 
 from damaged_stores import LATER_MS
 from simulation.staged_service import ROOT, SMALL_FILES, SMALL_WHEEL
-from timermq.pipeline.cancel.pending import PendingTimer
+from timermq.pipeline.cancel.pending_listing import PendingTimer
 from timermq.pipeline.offline_store import open_offline
 from timermq.pipeline.spark.rebuild.entries import EntryReader
 from timermq.pipeline.spark.rebuild.new_files import NewTimers, lay_out
-from timermq.pipeline.spark.rebuild.still_store import StillStore, open_still
+from timermq.pipeline.spark.rebuild.offline_store import StillStore, open_still
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.simulator.disks.disk_damage import Image, read_image, write_image
 from timermq.timerlog import UNIT

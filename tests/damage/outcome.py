@@ -36,7 +36,7 @@ from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.disk_damage import Image, read_image, write_image
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.simulator.disks.memory_node import SECTOR_SIZE
-from timermq.simulator.seeded_scheduling import seeded_scheduling
+from timermq.simulator.run import seeded_scheduling
 from timermq.timerstore.boot_note import NAME as BOOT
 from timermq.timerstore.errors import StoreError
 from timermq.timerstore.file_family import FileFamily, family_of

@@ -20,7 +20,7 @@ from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.simulator.disks.disk_damage import Image, read_image
 from timermq.simulator.disks.memory_disk import MemoryDisk
-from timermq.simulator.seeded_scheduling import seeded_scheduling
+from timermq.simulator.run import seeded_scheduling
 from timermq.timerstore.message import Message
 
 from .process import FILES, Parts, Process, serving

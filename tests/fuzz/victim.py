@@ -15,7 +15,7 @@ from broker_state import jobs_of
 from every_request import MAKERS, Subject
 from fuzz.virtual_run import VirtualRun
 from signed import sign
-from timermq.pipeline.cancel.pending import PendingTimer
+from timermq.pipeline.cancel.pending_listing import PendingTimer
 from timermq.remoting import Command, RequestCode
 from timermq.timerstore.message_id import offset_message_id
 from timermq.timerstore.record import Record, decode_record

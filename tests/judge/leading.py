@@ -8,9 +8,9 @@ import attrs
 import trio
 import trio.testing
 
-from timermq.simulator.seeded_scheduling import rare_collecting, seeded_scheduling
+from judge.histories import Lives
+from timermq.simulator.run import rare_collecting, seeded_scheduling
 
-from .lives import Lives
 from .mortal_disk import Steps
 from .setting import Fault
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from timermq.pipeline.admission.timer_put_result import TimerPutColumns
+from timermq.pipeline.admission.admission import TimerPutColumns
 from timermq.pipeline.column_door import ColumnDoor
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.timerstore.byte_rows import Pieces, Rows

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timermq.pipeline.records.already_done import origin_of
+from timermq.pipeline.records.deduplication import origin_of
 from timermq.pipeline.records.delivered_message import due_message
 from timermq.pipeline.records.plain_records import read_plain
 from timermq.pipeline.records.timer_record import (

@@ -31,7 +31,7 @@ from simulation.timer_lives import (
     Step,
     fault_in,
 )
-from timermq.pipeline.records.already_done import AlreadyDone
+from timermq.pipeline.records.deduplication import AlreadyDone
 from timermq.pipeline.records.delivered_message import DueMessage
 from timermq.pipeline.stages.dequeue_get_message import DequeueGetMessage
 from timermq.pipeline.stages.dequeue_put_message import DequeuePutMessage

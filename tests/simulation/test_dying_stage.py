@@ -12,7 +12,7 @@ from simulation.staged_service import ROOT, SMALL_WHEEL, running, timed
 from timermq.simulator.disks.fault_plan import FaultRule, FaultRules, Operation
 from timermq.simulator.disks.faulty_disk import FaultyDisk
 from timermq.simulator.disks.memory_disk import MemoryDisk
-from timermq.simulator.leaves import leaves
+from timermq.simulator.exceptions import leaves
 from timermq.timerstore.file_family import FileFamily
 
 MANY_BATCHES = attrs.evolve(SMALL_WHEEL, enqueue_batch_count_max=1)

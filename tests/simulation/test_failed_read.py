@@ -14,7 +14,7 @@ from damaged_stores import LATER_MS, clock_at, on_disk, serve_on, small_image
 from simulation.staged_service import QUIET_FILES, ROOT, SYNCED_FAMILIES, running
 from timermq.simulator.disks.fault_plan import FaultRule, FaultRules, Operation
 from timermq.simulator.disks.faulty_disk import FaultyDisk
-from timermq.simulator.leaves import leaves
+from timermq.simulator.exceptions import leaves
 from timermq.timerstore.errors import StoreFailedError
 from timermq.timerstore.file_family import FileFamily
 

@@ -22,7 +22,7 @@ from damaged_stores import (
 )
 from fakes import START_MS
 from simulation.staged_service import ROOT, SMALL_FILES, running
-from timermq.repair.aside import NoRoomError
+from timermq.repair.backup import NoRoomError
 from timermq.simulator.disks.disk_damage import read_image
 from timermq.simulator.disks.fault_plan import Fault, FaultRule, FaultRules
 from timermq.simulator.disks.faulty_disk import FaultyDisk

@@ -14,8 +14,8 @@ import pytest
 import trio
 
 from timermq.client.history import Ack, Deliver, End, Refused
+from timermq.simulator.clock_steps import SIZES_MS
 from timermq.simulator.draw import draw_scenario
-from timermq.simulator.far_steps import SIZES_MS
 from timermq.simulator.recovery_rows import ROWS
 from timermq.simulator.rules.broken import Rule
 from timermq.simulator.run import simulate

@@ -16,7 +16,7 @@ import attrs
 import trio
 
 from timermq.client.history import Deliver, End, Event, HistoryWriter, read_history
-from timermq.client.wall_clock import now_ms
+from timermq.client.moment import now_ms
 from timermq.simulator.rules.check import Report, check
 
 from .cleaning import Ageing, Cleaned

@@ -22,7 +22,7 @@ from timermq.client import (
     ReceivedMessage,
     SendReceipt,
 )
-from timermq.client.wall_clock import now_ms
+from timermq.client.moment import now_ms
 
 OWN_TOPICS = ("SoakA", "SoakB")
 CPP_TOPIC = "SoakCpp"

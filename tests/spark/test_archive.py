@@ -16,7 +16,7 @@ from damaged_stores import LATER_MS, clock_at, small_image
 from rebuild_by_hand import pack, unpack
 from simulation.staged_service import ROOT, SMALL_FILES, running
 from timermq.pipeline.spark import SparkJobError, read_table
-from timermq.pipeline.spark.archive.book import About, Book
+from timermq.pipeline.spark.archive.archive_log import About, Book
 from timermq.pipeline.spark.jobs.archive import archive, messages, write_by_day
 from timermq.simulator.disks.disk_damage import Image, read_image, write_image
 from timermq.simulator.disks.memory_disk import MemoryDisk

@@ -15,8 +15,8 @@ from simulation.staged_service import QUIET_FILES, SMALL_FILES, running
 from spark.audited_stores import all_kinds, put, taken_over, written
 from spark.planted_store import LOG, Plant
 from timermq.cli import main
-from timermq.pipeline.records.already_done import origin_of
 from timermq.pipeline.records.cancel_verdict import Wanted
+from timermq.pipeline.records.deduplication import origin_of
 from timermq.pipeline.spark.jobs.audit import Audit, Verdict, audit
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC

@@ -13,8 +13,8 @@ from golden_stores import GoldenStores
 from simulation.staged_service import QUIET_FILES, ROOT, delete_of, running, stored_delete, timed
 from spark.audited_stores import put, written
 from spark.planted_store import SEGMENT_UNITS, Plant
-from timermq.pipeline.records.already_done import origin_of
 from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.records.deduplication import origin_of
 from timermq.pipeline.spark import SparkJobError, StoreView, read_table
 from timermq.pipeline.spark.jobs.audit import Audit, audit, audit_on, passes
 from timermq.pipeline.spark.store_view import life_of

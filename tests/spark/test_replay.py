@@ -15,11 +15,11 @@ from damaged_stores import LATER_MS, small_image
 from fakes import START_MS
 from interop.serving import Broker
 from rebuild_by_hand import unpack
+from spark.pending import stored_rows, waiting_rows
 from spark.test_schedule_verbs import Run, now_ms
 from spark.test_schedule_verbs import run as run
-from spark.waiting import stored_rows, waiting_rows
 from timermq.pipeline.spark import read_table
-from timermq.pipeline.spark.archive.book import About, Book
+from timermq.pipeline.spark.archive.archive_log import About, Book
 from timermq.pipeline.spark.jobs.archive import archive, messages, write_by_day
 from timermq.timerstore import properties
 

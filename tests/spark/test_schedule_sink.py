@@ -23,7 +23,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 import sink_driver
 from cli.program import SMALL_FILES
 from interop.serving import Broker, free_port, serving
-from spark.waiting import waiting_keys
+from spark.pending import waiting_keys
 from timermq.pipeline.spark import SparkJobError, cause_of
 from timermq.pipeline.spark.sink import ScheduleSink, SinkOptions, job_report
 from timermq.pipeline.spark.sink.bulk_job import BulkJob

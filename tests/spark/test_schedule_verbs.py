@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from cli.program import Ran
 from interop.serving import Broker
-from spark.waiting import stored_rows, waiting_keys, waiting_rows
+from spark.pending import stored_rows, waiting_keys, waiting_rows
 from timermq.cli import main
 
 DAY_MS = 86_400_000

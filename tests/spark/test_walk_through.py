@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from interop.serving import Broker
-from spark.waiting import TRIES_MAX
+from spark.pending import TRIES_MAX
 from timermq.pipeline.spark.jobs.audit import Audit
 
 PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"

@@ -138,11 +138,11 @@ def test_held_pulls_that_are_renewed_have_a_row_of_their_own(
 ) -> None:
     """Beside the quiet ones and without a bound; what was kept before has no such row."""
     monkeypatch.setattr(sys, "path", [str(ROOT / "perf"), *sys.path])
-    parked = importlib.import_module("parked")
+    held_pulls = importlib.import_module("held_pulls")
     kept_answer = importlib.import_module("served").kept_answer
     module = docs_script("performance_tables")
-    took = [1.0] * parked.WAKE_COUNT
-    figures = parked.parked_figures(10_000, 0.006, 0.0587, 83.5, [took, took])
+    took = [1.0] * held_pulls.WAKE_COUNT
+    figures = held_pulls.held_pull_figures(10_000, 0.006, 0.0587, 83.5, [took, took])
     new = [kept_answer(one) for one in figures]
     old = [one for one in new if "each asked again" not in one["question"]]
     rows: list[list[str]] = []

@@ -57,12 +57,12 @@ PIPELINE_ROOMS = {
 
 CLOCK_MODULES = {
     "pipeline/timermq/pipeline/clock/clock.py",
-    "client/timermq/client/wall_clock.py",
+    "client/timermq/client/moment.py",
     "bench/timermq/bench/",
 }
 """Where the wall clock is read; everything else gets ``now_ms`` handed in. Benches measure it."""
 
-LINES_MAX = 400
+LINES_MAX = 500
 LONG_MODULES: dict[str, str] = {}
 """Module to the reason why it is longer than ``LINES_MAX``."""
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import attrs
 
+from .dialect import Shot
 from .load import pull, send
 from .remoting import Remoting
 from .server import free_port
-from .shot import Shot
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 60.0

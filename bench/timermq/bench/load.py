@@ -12,7 +12,7 @@ import time
 
 import attrs
 
-from .shot import RECEIVE_SIZE, Shot
+from .dialect import RECEIVE_SIZE, Shot
 
 PIPELINE = 256
 """Requests on the way on one connection."""

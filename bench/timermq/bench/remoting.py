@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from .shot import Shot, connect, receive
+from .dialect import Shot, connect, receive
 
 _BODY_AT = 88
 """Where the body stands in a record with IPv4 hosts; its length before it."""

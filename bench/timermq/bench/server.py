@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from .shot import Shot
+from .dialect import Shot
 
 
 class Server(Protocol):

@@ -104,7 +104,7 @@ def _complete(argument: argparse.Action, kind: str) -> None:
 
 def moment(text: str) -> int:
     """A moment as epoch milliseconds; relative ones count from now."""
-    from timermq.client.wall_clock import now_ms
+    from timermq.client.moment import now_ms
 
     try:
         return parse_moment(text, now_ms())

@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
-from timermq.bench.askings import ASKED_ONCE, ASKINGS, ask_repeatedly
+from timermq.bench.idle_cost import idle, pending
 from timermq.bench.lateness import lateness, neighbours
 from timermq.bench.question import Figure, Load, Question
 from timermq.bench.rates import burst, steady, steady_large, sync, sync_flushed
-from timermq.bench.standing import idle, pending
+from timermq.bench.repeats import ASKED_ONCE, ASKINGS, ask_repeatedly
 
 from .arguments import count, positive
 

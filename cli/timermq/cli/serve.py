@@ -20,7 +20,7 @@ from timermq.broker.consuming.sql_grammar import prepare_sql
 from timermq.broker.open_files import within_open_files
 from timermq.broker.options import BrokerOptions
 from timermq.pipeline.clock.clock import SystemClock, boot_time_ms
-from timermq.pipeline.state.held_up import HeldUp
+from timermq.pipeline.state.backoff import HeldUp
 from timermq.timerstore.disk import is_full
 from timermq.timerstore.os_disk import OsDisk
 

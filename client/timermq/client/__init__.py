@@ -17,10 +17,10 @@ from .history import read_history as read_history
 from .message import OutgoingMessage as OutgoingMessage
 from .message import ReceivedMessage as ReceivedMessage
 from .message import Verdict as Verdict
+from .pending import CancelReceipt as CancelReceipt
 from .producer import Producer as Producer
 from .send_receipt import SendReceipt as SendReceipt
 from .transaction import Decision as Decision
 from .transaction import TransactionProducer as TransactionProducer
-from .waiting import CancelReceipt as CancelReceipt
 from .watch import Watch as Watch
 from .watch import open_watch as open_watch

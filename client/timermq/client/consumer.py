@@ -5,7 +5,11 @@ change (pushed by the broker as code 40) or 20 seconds make everyone look again.
 has one long pull under way (``process_queue``). Offsets are committed every five seconds and at the
 end, as far as ``commit`` has been called: delivery is at least once.
 
-Source: Java ``DefaultMQPushConsumerImpl``, ``RebalanceImpl``.
+A message that could not be handled may be sent back. The broker puts it on the group's retry topic,
+which every consumer of the group that takes retries reads beside its own topics; after too many
+tries it becomes a dead letter.
+
+Source: Java ``DefaultMQPushConsumerImpl``, ``RebalanceImpl``, ``sendMessageBack``.
 """
 
 from __future__ import annotations
@@ -39,10 +43,9 @@ from .history import HistoryWriter
 from .link import Links, OpenStream
 from .log import warn
 from .message import ReceivedMessage
+from .moment import now_ms
 from .process_queue import ProcessQueue, Pulled, Subscribed
 from .route import Routes, TopicQueue, name_servers
-from .send_back import GIVE_UP_LEVEL, retry_topic, send_back_request
-from .wall_clock import now_ms
 
 HEARTBEAT_SECONDS = 30.0
 REBALANCE_SECONDS = 20.0
@@ -55,6 +58,11 @@ DRAINED_SECONDS = 2.0
 """Of these, for asking how far the queues go."""
 PULLED_MAX = 4
 """Answers of pulls that wait for the iteration; each queue may hold another one."""
+RETRY_PREFIX = "%RETRY%"
+GIVE_UP_LEVEL = -1
+"""The delay level that asks for no further try."""
+_POSITION_DIGITS = 16
+"""Of an offset message id, the last."""
 
 
 class Consumer:
@@ -389,3 +397,27 @@ class Consumer:
         if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             self._look_again.set()
             self._look_again = trio.Event()
+
+
+def retry_topic(group: str) -> str:
+    """Where a group finds the messages that it has sent back."""
+    return RETRY_PREFIX + group
+
+
+def send_back_request(group: str, message: ReceivedMessage, level: int) -> Command:
+    """The request that gives a message back.
+
+    Args:
+        group: The consumer's.
+        message: As it was received.
+        level: Delay level; 0: the broker counts the tries. ``GIVE_UP_LEVEL``: no further one.
+    """
+    ext = {
+        "group": group,
+        "offset": str(int(message.offset_message_id[-_POSITION_DIGITS:], 16)),
+        "delayLevel": str(level),
+        "originMsgId": message.message_id,
+        "originTopic": message.original_topic,
+        "unitMode": "false",
+    }
+    return Command(RequestCode.CONSUMER_SEND_MSG_BACK, ext=ext)

@@ -21,7 +21,7 @@ from typing import Annotated, Literal, Self
 
 import msgspec
 
-from .wall_clock import now_ms
+from .moment import now_ms
 
 FORMAT = "timermq-history"
 VERSION = 1

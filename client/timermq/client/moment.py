@@ -1,8 +1,9 @@
-"""Moments as clients name them, and as epoch milliseconds."""
+"""Moments as clients name them, and as epoch milliseconds; the one place that reads the clock."""
 
 from __future__ import annotations
 
 import datetime
+import time
 
 _MILLISECOND = datetime.timedelta(milliseconds=1)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -23,3 +24,8 @@ def moment(time_ms: int) -> datetime.datetime:
 def delay_ms(duration: datetime.timedelta) -> int:
     """The length of a duration in milliseconds, rounded up."""
     return -(-duration // _MILLISECOND)
+
+
+def now_ms() -> int:
+    """What the wall clock shows, in epoch milliseconds."""
+    return time.time_ns() // 1_000_000

@@ -28,14 +28,14 @@ from .errors import (
 from .history import HistoryWriter
 from .link import REQUEST_TIMEOUT, Links, OpenStream
 from .message import OutgoingMessage, Verdict
+from .moment import now_ms
+from .pending import CancelReceipt, Waiting, best_of, receipt_of
 from .producer_history import Asked, ProducerHistory
 from .recall import broker_of, verdict_of
 from .route import Routes, TopicQueue, name_servers
 from .send_frames import Addressed, SendFrame, address_message, cut_frames
 from .send_receipt import SendReceipt
 from .unique_key import UniqueKeys
-from .waiting import CancelReceipt, Waiting, best_of, receipt_of
-from .wall_clock import now_ms
 
 ATTEMPTS_MAX = 3
 """Attempts while the request cannot leave; once it is out it is not sent again."""

@@ -25,10 +25,10 @@ from .history import (
 from .message import OutgoingMessage
 from .message import Verdict as VerdictName
 from .moment import delay_ms, epoch_ms
+from .pending import Waiting
 from .recall import message_id_of
 from .send_frames import Addressed, SendFrame
 from .send_receipt import SendReceipt
-from .waiting import Waiting
 
 NOT_SENT = "NOT_SENT"
 """In place of a broker's rule: the message never left."""

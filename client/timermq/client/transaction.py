@@ -42,9 +42,9 @@ from .errors import ClientError, MalformedAnswerError, check_answer
 from .link import REQUEST_TIMEOUT, Links, OpenStream
 from .log import warn
 from .message import OutgoingMessage, ReceivedMessage
+from .moment import now_ms
 from .route import Routes, name_servers
 from .unique_key import UniqueKeys
-from .wall_clock import now_ms
 
 HEARTBEAT_SECONDS = 10.0
 """A broker that was started again knows whom to ask after this."""

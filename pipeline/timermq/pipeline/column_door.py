@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from timermq.timerstore.byte_rows import Rows, digits_of, numbers_in, rows_like
 from timermq.timerstore.message_columns import MessageColumns, StoredColumns
 
-from .admission.admission import Admitted
-from .admission.timer_put_result import TimerPutColumns, TimerPutResult, accepted
+from .admission.admission import Admitted, TimerPutColumns, TimerPutResult, accepted
 from .admission.usual_request import TIMER, are_usual, is_unusual, request_at
 from .records.timer_record import DELIVER, MS_DIGITS, OUT_SIZE, TIMER_TOPIC, timer_tail
 from .timer_message_store import TimerMessageStore

@@ -21,7 +21,7 @@ from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 from timermq.timerstore.record import record_properties, record_topic
 from timermq.timerstore.store_options import StoreOptions
 
-from .cancel.pending import PendingTimer, PendingTimers
+from .cancel.pending_listing import PendingTimer, PendingTimers
 from .clock.clock import SystemClock
 from .levels.level_outlook import level_outlooks
 from .quarantine.quarantine import Quarantine

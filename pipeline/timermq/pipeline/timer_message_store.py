@@ -32,11 +32,17 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.seal_page import SECTOR_SIZE
 from timermq.wheel import Slots
 
-from .admission.admission import Admitted, Refusal, TimerAdmission
+from .admission.admission import (
+    Admitted,
+    Refusal,
+    TimerAdmission,
+    TimerPutResult,
+    accepted,
+    refused,
+)
 from .admission.flow_control import FlowControl
-from .admission.timer_put_result import TimerPutResult, accepted, refused
 from .cancel.cancellation import Cancellation
-from .cancel.pending import PendingTimers
+from .cancel.pending_listing import PendingTimers
 from .clock.clock import Clock
 from .levels.level_takeover import LevelTakeover
 from .quarantine.quarantine import Quarantine

@@ -18,7 +18,7 @@ from timermq.timerstore.queue_register import QueueRegister
 from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.store_options import StoreOptions
 
-from .aside import Aside
+from .backup import Aside
 from .log_check import QueueKey
 from .queue_units import queue_directory
 

@@ -44,7 +44,7 @@ from .log_findings import (
 from .log_survey import Found, LogSurvey
 from .queue_sequence import Gap, Misfit, QueueSequence
 from .queue_units import AskedQueues, QueueUnits, RawUnit, queue_directory, queues_with_files
-from .record_mends import RecordMend, pair
+from .record_repair import RecordMend, pair
 from .segment_row import SegmentRow
 from .timer_ledger import DELIVERED, TimerLedger
 

@@ -12,7 +12,7 @@ from .finding import Finding, Findings, Invariant, Severity, Step
 from .log_survey import Found, LogSurvey
 from .queue_sequence import Gap, Misfit
 from .queue_units import RawUnit, queue_directory
-from .record_mends import RecordMend
+from .record_repair import RecordMend
 from .segment_row import SegmentRow
 
 NO_UNIT = "no unit"

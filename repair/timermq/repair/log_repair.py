@@ -14,14 +14,14 @@ from timermq.timerstore.record_layout import QUEUE_ID_AT, QUEUE_OFFSET_AT, SYS_F
 from timermq.timerstore.record_spans import record_spans
 from timermq.timerstore.seals import Seals
 
-from .aside import Aside
+from .backup import Aside
+from .damage_fill import Fill, plan_fills
 from .finding import Finding, Step
-from .hole_fill import Fill, plan_fills
 from .log_check import LogCheck
 from .log_survey import Found
 from .lost_origins import with_origins
 from .queue_sequence import Gap
-from .record_mends import RecordMend
+from .record_repair import RecordMend
 from .renewed_seals import RenewedSeals
 
 _CLEAR_SIZE = 1 << 20

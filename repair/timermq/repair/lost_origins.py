@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from timermq.pipeline.records.already_done import origin_in, origin_of
+from timermq.pipeline.records.deduplication import origin_in, origin_of
 from timermq.pipeline.records.timer_record import (
     DELETE,
     DELIVER,
@@ -31,7 +31,7 @@ from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 from timermq.timerstore.record_layout import BLANK_SIZE, PREPARED_OFFSET_AT
 from timermq.timerstore.record_spans import record_body
 
-from .hole_fill import Fill
+from .damage_fill import Fill
 from .log_check import LogCheck
 from .log_survey import Found, LogSurvey
 

@@ -2,7 +2,7 @@
 
 The head of a record has no checksum. But queue offsets are dense, so a record whose offset, queue
 or topic is damaged leaves a gap in one queue and does not fit another. Both are noticed here; the
-gap and the misfit are brought together in ``record_mends``.
+gap and the misfit are brought together in ``record_repair``.
 
 ===================  ===========================================================================
 a record states      then

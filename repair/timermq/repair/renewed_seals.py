@@ -18,7 +18,7 @@ from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.seal_page import PAGE_SIZE, SECTOR_SIZE, STRETCH_SIZE, SealPage, seals_of
 from timermq.timerstore.seal_reader import SealReader
 
-from .hole_fill import Fill
+from .damage_fill import Fill
 
 
 @attrs.frozen(kw_only=True)

@@ -22,7 +22,7 @@ from timermq.timerstore.seal_page import SECTOR_SIZE, STRETCH_SIZE, changed_at
 from timermq.timerstore.seal_reader import SealReader
 from timermq.timerstore.store_options import StoreOptions
 
-from .aside import Aside
+from .backup import Aside
 from .finding import Finding, Findings, Invariant, Severity, Step
 from .known_end import checkpoint_page, known_end, was_stopped
 from .segment_row import RawSegment, SegmentRow, size_of

@@ -27,7 +27,7 @@ from timermq.timerstore.seal_scrub import SealScrub
 from timermq.timerstore.seals import SealMoment
 from timermq.timerstore.store_lock import StoreLock
 
-from .aside import Aside
+from .backup import Aside
 from .derived_repair import DerivedRepair
 from .finding import Finding, Step
 from .log_check import LogCheck, QueueKey

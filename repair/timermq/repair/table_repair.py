@@ -10,7 +10,7 @@ from timermq.timerstore.config_file import fastjson, load_json, save_json_now
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 
-from .aside import Aside
+from .backup import Aside
 from .finding import Finding, Step
 from .table_check import OffsetClamp, table_problem
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 import attrs
 import numpy as np
 
-from timermq.pipeline.records.already_done import (
+from timermq.pipeline.records.deduplication import (
     earlier_copies,
     foreign_key_in,
     order_in,

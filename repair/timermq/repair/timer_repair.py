@@ -24,7 +24,7 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.seal_reader import remove_seals
 from timermq.timerstore.store_options import StoreOptions
 
-from .aside import Aside
+from .backup import Aside
 from .finding import Finding, Step
 from .log_repair import zero_behind
 from .segment_row import SegmentRow

@@ -34,7 +34,7 @@ import attrs
 
 from timermq.broker.config_fields import ConfigTableError
 from timermq.client.history import Event
-from timermq.pipeline.records.already_done import origin_of
+from timermq.pipeline.records.deduplication import origin_of
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.pipeline.stages.dequeue_get_message import WARM_MS
 from timermq.timerlog import TimerCheckpoint

@@ -6,10 +6,13 @@ What is added is drawn from a generator of its own: the rest of a seed's plan is
 from __future__ import annotations
 
 from collections.abc import Collection
+from random import Random
 
-from .accepted_clocks import with_accepted_clocks
-from .changing_lives import with_changing_lives
-from .far_steps import with_far_steps
+import attrs
+
+from .changed_settings import with_changed_settings
+from .clock_steps import with_accepted_clocks, with_large_steps
+from .ends_in_delivery import with_ends_in_delivery
 from .plans.base_plan import CRASHES, DAY_MS, ROLLS_MAX, draw_base
 from .plans.begun_plan import with_begun_stores
 from .plans.bulk_plan import with_bulk_jobs
@@ -20,11 +23,11 @@ from .plans.read_error_plan import with_read_errors
 from .plans.rest_plan import with_rests
 from .plans.rot_plan import with_rots
 from .plans.transaction_plan import with_delayed_transactions, with_transactions
-from .rough_network import with_rough_sockets
 from .scenario import FaultKind, Scenario
-from .sharp_ends import with_sharp_ends
 
 ALL_FAULTS = frozenset(FaultKind)
+FAULTY_SOCKETS_SHARE = 0.5
+"""Share of the plans whose sockets do less than they are asked for."""
 
 
 def draw_scenario(
@@ -42,17 +45,17 @@ def draw_scenario(
     if FaultKind.POISON in faults:
         scenario = with_poison(scenario)
     if FaultKind.CLOCK in faults:
-        scenario = with_accepted_clocks(with_far_steps(scenario))
+        scenario = with_accepted_clocks(with_large_steps(scenario))
     kinds = [kind for fault, kind in CRASHES.items() if fault in faults]
-    scenario = with_sharp_ends(scenario, kinds, steps=FaultKind.CLOCK in faults)
+    scenario = with_ends_in_delivery(scenario, kinds, steps=FaultKind.CLOCK in faults)
     if FaultKind.NETWORK in faults:
-        scenario = with_rough_sockets(scenario)
+        scenario = with_faulty_sockets(scenario)
     if FaultKind.ENOSPC in faults:
         scenario = with_full_disks(scenario, ROLLS_MAX)
     if FaultKind.CLEAN in faults:
         scenario = with_cleaning(scenario)
     if FaultKind.SETTINGS in faults:
-        scenario = with_changing_lives(scenario)
+        scenario = with_changed_settings(scenario)
     if FaultKind.DELAYED in faults:
         scenario = with_delayed_transactions(scenario)
     if FaultKind.BULK in faults:
@@ -67,3 +70,22 @@ def draw_scenario(
         scenario = with_rots(scenario)
     # What is damaged has lost no file, and is damaged in one way only.
     return scenario if scenario.rots else with_rests(scenario, faults)
+
+
+def with_faulty_sockets(scenario: Scenario) -> Scenario:
+    """The plan, or the same with sockets that fall short, and small buffers on both sides of them.
+
+    They are drawn from a generator of their own: the rest of a seed's plan is what it was.
+    """
+    draw = Random(f"sockets of {scenario.seed}")  # noqa: S311 - a plan, not a secret
+    if draw.random() >= FAULTY_SOCKETS_SHARE:
+        return scenario
+    network = attrs.evolve(
+        scenario.network,
+        window_size=draw.choice((500, 4_096, 65_536)),
+        rough=draw.choice((0.02, 0.1, 0.4)),
+        breaks=draw.choice((0.0, 0.002, 0.01)),
+        receive_size=draw.choice((40, 512, 65_536)),
+        unread_output_size_max=draw.choice((1 << 14, 1 << 15, 64 << 20)),
+    )
+    return attrs.evolve(scenario, network=network)

@@ -19,7 +19,7 @@ from timermq.broker.options import BrokerOptions, TransactionDelay
 from timermq.client.history import Crash, Event, Fault
 from timermq.pipeline.clock.clock import WatchedClock
 from timermq.pipeline.timer_message_store import TimerMessageStore
-from timermq.repair.aside import NoRoomError
+from timermq.repair.backup import NoRoomError
 from timermq.repair.store_check import CheckedStore
 from timermq.repair.store_repair import StoreRepair
 from timermq.timerstore.disk import is_full
@@ -32,7 +32,7 @@ from .damage_at_rest import DamageAtRest
 from .disks.fault_plan import FaultRules, Operation
 from .disks.faulty_disk import FaultyDisk
 from .disks.memory_disk import MemoryDisk
-from .leaves import in_words, leaves
+from .exceptions import in_words, leaves
 from .process_disk import ProcessDisk
 from .recovery_rows import STORE, store_row
 from .removed_segments import RemovedSegments

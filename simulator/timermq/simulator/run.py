@@ -7,6 +7,8 @@ come to its end, in virtual time or in the processor's.
 
 from __future__ import annotations
 
+import gc
+import importlib
 import logging
 import os
 import signal
@@ -15,16 +17,16 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 import structlog
 import trio
 from structlog.typing import EventDict
 
-from .final_look import EXPECTED_REASON
-from .leaves import in_words, leaves
+from .exceptions import in_words, leaves
+from .final_check import EXPECTED_REASON
 from .recovery_rows import ASIDE, TIMERS
 from .scenario import Scenario
-from .seeded_scheduling import rare_collecting, seeded_scheduling
 from .staged.staged_time import StagedTime
 from .world import Outcome, World
 
@@ -44,6 +46,8 @@ TOLD_OF_FAULTS = frozenset({"clock is UNSAFE", "transaction discarded: nobody de
 
 SKIPPED = "offsets of a queue skipped: its newest file does not tell its end"
 """A recovery's warning."""
+GARBAGE_COUNT = 50_000
+"""Objects between two looks for rings of them; Python's own 700 take a seventh of the time."""
 
 
 class EndlessError(BaseException):
@@ -136,3 +140,32 @@ def _logged_errors(world: World) -> Generator[None]:
         yield
     finally:
         structlog.configure(**before)
+
+
+@contextmanager
+def seeded_scheduling(seed: int) -> Generator[None]:
+    """Have trio's scheduler decide by a seed, in the way that it has for Hypothesis.
+
+    Otherwise it decides by chance, and by the order in which tasks happen to stand in memory.
+    """
+    scheduler: Any = importlib.import_module("trio._core._run")
+    name = "_ALLOW_DETERMINISTIC_SCHEDULING"
+    before, state = getattr(scheduler, name), scheduler._r.getstate()
+    setattr(scheduler, name, True)
+    scheduler._r.seed(seed)
+    try:
+        yield
+    finally:
+        setattr(scheduler, name, before)
+        scheduler._r.setstate(state)
+
+
+@contextmanager
+def rare_collecting() -> Generator[None]:
+    """Look for garbage less often: a run leaves little that only the collector finds."""
+    before = gc.get_threshold()
+    gc.set_threshold(GARBAGE_COUNT, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

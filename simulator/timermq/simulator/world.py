@@ -26,7 +26,7 @@ from .damage_at_rest import DamageAtRest
 from .disks.fault_plan import Fault as DiskError
 from .disks.fault_plan import FaultRule, FaultRules, Operation
 from .disks.memory_disk import MemoryDisk
-from .final_look import SETTLE_MAX, SETTLE_SECONDS, faults_in, is_drained, last_moment_ms
+from .final_check import SETTLE_MAX, SETTLE_SECONDS, faults_in, is_drained, last_moment_ms
 from .process import DISK_SIZE, ROOT, Process, Surroundings
 from .recovery_rows import ROWS
 from .removed_segments import RemovedSegments

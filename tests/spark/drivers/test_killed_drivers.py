@@ -23,8 +23,8 @@ from interop.serving import Broker
 from rebuild_by_hand import pending_rows, unpack
 from spark.conftest import SETTINGS
 from spark.drivers.stream_driver import JOB, KILLED_BATCH, stream
+from spark.pending import waiting_keys
 from spark.test_rebuild import SMALL, served
-from spark.waiting import waiting_keys
 from timermq.cli import main
 from timermq.pipeline.spark import read_table
 from timermq.pipeline.spark.sink import SinkOptions, job_report

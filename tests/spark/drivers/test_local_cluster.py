@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from golden_stores import GoldenStores
 from interop.serving import Broker
 from spark.drivers.digests import ROWS, TOPIC, digests
-from spark.waiting import waiting_keys
+from spark.pending import waiting_keys
 from timermq.pipeline.spark.tables.registration import SOURCES
 
 SECONDS_MAX = 240

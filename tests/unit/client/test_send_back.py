@@ -17,7 +17,7 @@ from timermq.client import (
     Producer,
     ReceivedMessage,
 )
-from timermq.client.send_back import send_back_request
+from timermq.client.consumer import send_back_request
 from unit.client.test_producer_consumer import NAMESRV, opener
 
 

@@ -10,8 +10,8 @@ import pytest
 import redis_timer
 import resp
 
+from timermq.bench.dialect import Dialect, Shot
 from timermq.bench.remoting import Remoting
-from timermq.bench.shot import Dialect, Shot
 
 
 def shot(dialect: Dialect, *, deliver_ms: int = 0, delay_ms: int = 0) -> Shot:

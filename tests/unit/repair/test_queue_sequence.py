@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from timermq.repair.queue_sequence import Gap, Misfit, QueueSequence
-from timermq.repair.record_mends import pair
+from timermq.repair.record_repair import pair
 from timermq.timerstore.log_holes import Hole
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from timermq.simulator.clock_steps import SIZES_MS
 from timermq.simulator.draw import draw_scenario
-from timermq.simulator.far_steps import SIZES_MS
 from timermq.simulator.scenario import FaultKind, FullDisk, Life, Scenario
 from timermq.simulator.steps import FIRST_TRANSACTION, AcceptClock, Poison, Release, Transact
 from timermq.timerstore.store_options import FlushDiskType

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from timermq.client.history import Event, Publish
-from timermq.pipeline.records.already_done import origin_of
+from timermq.pipeline.records.deduplication import origin_of
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.simulator.damage_at_rest import DamageAtRest
 from timermq.simulator.disks.disk_damage import DamageKind

@@ -7,7 +7,7 @@ from .chain import check_unit as check_unit
 from .timer_checkpoint import CheckpointExtension as CheckpointExtension
 from .timer_checkpoint import TimerCheckpoint as TimerCheckpoint
 from .timer_log import TimerLog as TimerLog
-from .timer_log_statistics import TimerLogStatistics as TimerLogStatistics
+from .timer_log import TimerLogStatistics as TimerLogStatistics
 from .timer_metrics import TimerMetrics as TimerMetrics
 from .unit import MAGIC_DEFAULT as MAGIC_DEFAULT
 from .unit import MAGIC_DELETE as MAGIC_DELETE

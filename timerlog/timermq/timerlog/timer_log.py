@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import attrs
 import numpy as np
 import trio
 
@@ -30,7 +31,6 @@ from .chain import WALK_COUNT, UnitChunk, walk_chain
 from .log_end import clear_behind, find_end, hollow_segments
 from .oldest_bodies import OldestBodies
 from .segment import SEGMENT_SIZE_MIN, chunks, chunks_of, closing, gather, parts, units_in
-from .timer_log_statistics import TimerLogStatistics
 from .unit import NO_POS, UNIT, Flags, Int64s, TimerUnit, Units, are_units, slot_times
 
 SEGMENT_SIZE = 104_857_600
@@ -38,6 +38,17 @@ SEGMENT_SIZE = 104_857_600
 
 NEAR_SIZE = 131_072
 """Bytes: units of one such block, and of the next one, are announced together."""
+
+
+@attrs.frozen(kw_only=True)
+class TimerLogStatistics:
+    """A moment's picture of the log; positions are bytes."""
+
+    min_pos: int
+    max_pos: int
+    flushed_where: int
+    segment_count: int
+    segment_size: int
 
 
 class TimerLog:

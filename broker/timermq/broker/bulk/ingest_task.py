@@ -20,10 +20,10 @@ import numpy as np
 import structlog
 import trio
 
-from timermq.pipeline.admission.timer_put_result import TimerPutColumns, TimerPutResult
+from timermq.pipeline.admission.admission import TimerPutColumns, TimerPutResult
 from timermq.pipeline.column_door import ColumnDoor
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
-from timermq.pipeline.state.held_up import HeldUp
+from timermq.pipeline.state.backoff import HeldUp
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.bulk import RefusedRow
 from timermq.remoting.bulk_block import BulkBlock, BulkBlockError

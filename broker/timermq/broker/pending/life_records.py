@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 import attrs
 
 from timermq.pipeline.admission.delay_level import DelayLevels
-from timermq.pipeline.cancel.waiting_messages import asked_for
+from timermq.pipeline.cancel.pending_lookup import asked_for
 from timermq.pipeline.levels.level_record import delivered_name, waiting_name
 from timermq.pipeline.quarantine.quarantine import Quarantine
 from timermq.pipeline.quarantine.quarantine_record import Mark, State, read_entry, read_mark
-from timermq.pipeline.records.already_done import origin_in
 from timermq.pipeline.records.cancel_verdict import too_common
+from timermq.pipeline.records.deduplication import origin_in
 from timermq.pipeline.records.key_records import KeyRecords
 from timermq.pipeline.records.system_topics import QUARANTINE_TOPIC
 from timermq.pipeline.records.timer_record import (

@@ -19,7 +19,7 @@ from typing import cast
 
 import attrs
 
-from timermq.pipeline.cancel.waiting_messages import Found, WaitingMessages, names_of
+from timermq.pipeline.cancel.pending_lookup import Found, WaitingMessages, names_of
 from timermq.pipeline.quarantine.quarantine import Quarantine
 from timermq.pipeline.quarantine.quarantine_record import State
 from timermq.pipeline.records.cancel_verdict import Wanted

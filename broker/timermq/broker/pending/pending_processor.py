@@ -22,8 +22,13 @@ import attrs
 import cbor2
 import trio
 
-from timermq.pipeline.cancel.pending import INT64_MAX, PendingPlace, PendingTimer, PendingTimers
 from timermq.pipeline.cancel.pending_deletes import PendingDeletes
+from timermq.pipeline.cancel.pending_listing import (
+    INT64_MAX,
+    PendingPlace,
+    PendingTimer,
+    PendingTimers,
+)
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from timermq.pipeline.admission.admission import TimerPutColumns
 from timermq.pipeline.admission.recall_handle import encode_handles
-from timermq.pipeline.admission.timer_put_result import TimerPutColumns
 from timermq.remoting.plain_send import FRONT, HANDLE_PART
 from timermq.timerstore.byte_rows import Rows, digit_counts, digits_of, distinct, joined_rows
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from timermq.pipeline.admission.timer_put_result import TimerPutResult
+from timermq.pipeline.admission.admission import TimerPutResult
 from timermq.pipeline.column_door import ColumnDoor
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import FLAG_ONEWAY, RequestCode

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import attrs
 import msgspec
 
+from timermq.pipeline.admission.admission import TimerPutResult
 from timermq.pipeline.admission.recall_handle import encode_handle
-from timermq.pipeline.admission.timer_put_result import TimerPutResult
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.plain_send import PlainAnswerTemplate, PlainSend

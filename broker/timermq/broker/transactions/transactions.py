@@ -15,8 +15,7 @@ from collections.abc import Sequence
 import attrs
 import structlog
 
-from timermq.pipeline.admission.admission import Refusal
-from timermq.pipeline.admission.timer_put_result import TimerPutResult, accepted, refused
+from timermq.pipeline.admission.admission import Refusal, TimerPutResult, accepted, refused
 from timermq.pipeline.quarantine.quarantine import HOPELESS
 from timermq.pipeline.records.undeliverable import Reason, Undeliverable
 from timermq.pipeline.timer_message_store import TimerMessageStore

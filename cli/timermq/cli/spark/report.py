@@ -19,7 +19,7 @@ from timermq.pipeline.clock.clock import SystemClock
 from ..arguments import OneLineParser, moment, positive
 from ..moment import format_duration, format_moment
 from ..output import console, print_json, visible
-from ..top.words import size, span
+from ..top.formatting import size, span
 from .session import add_out, add_precision, add_session_flags, add_store, session_for
 
 if TYPE_CHECKING:

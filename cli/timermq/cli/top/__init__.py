@@ -13,7 +13,7 @@ import trio
 from rich.console import Console
 
 from timermq.client import NoRouteError
-from timermq.client.wall_clock import now_ms
+from timermq.client.moment import now_ms
 from timermq.remoting import WatchView
 
 from ..arguments import OneLineParser, add_json, address

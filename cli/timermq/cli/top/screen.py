@@ -18,7 +18,7 @@ from rich.text import Text
 
 from timermq.remoting import Counters, Snapshot
 
-from . import words
+from . import formatting
 from .history import Figures
 from .slot_list import lists, messages
 from .view import HEIGHT, MARGIN, WIDTHS_MS, Focus, View
@@ -99,7 +99,7 @@ def _no_answer(view: View) -> str:
     """How long the picture has been old, by the broker's clock that is in it."""
     if view.snapshot is None:
         return "no answer"
-    return f"no answer since {words.moment(view.snapshot.now_ms, view.zone, '%H:%M:%S')}"
+    return f"no answer since {formatting.moment(view.snapshot.now_ms, view.zone, '%H:%M:%S')}"
 
 
 def _named(view: View, gap: str) -> Text:
@@ -109,9 +109,9 @@ def _named(view: View, gap: str) -> Text:
     line.append(f" {snapshot.address if snapshot else view.address}")
     if snapshot is not None:
         if not view.is_silent:  # it leaves room for what is wrong, and is old
-            line.append(f"  up {words.span(snapshot.uptime_ms)}")
-        line.append(f"{gap}clock {words.printable(snapshot.clock)}", _alarm(snapshot.clock))
-        line.append(f"{gap}pending {words.count(snapshot.pending)}", "bold")
+            line.append(f"  up {formatting.span(snapshot.uptime_ms)}")
+        line.append(f"{gap}clock {formatting.printable(snapshot.clock)}", _alarm(snapshot.clock))
+        line.append(f"{gap}pending {formatting.count(snapshot.pending)}", "bold")
     return line
 
 
@@ -131,7 +131,7 @@ def _alert(view: View) -> Text:
         if snapshot.clock != CLOCK_SAFE:
             found.append(_clock_words(snapshot))
         if snapshot.counters.early:
-            found.append(f"{words.count(snapshot.counters.early)} delivered EARLY")
+            found.append(f"{formatting.count(snapshot.counters.early)} delivered EARLY")
         if snapshot.refusal is not None:
             found.append(f"sends are refused: {snapshot.refusal}")
         if snapshot.open_doors:
@@ -143,28 +143,31 @@ def _alert(view: View) -> Text:
             snapshot.failed_login_ms is not None
             and snapshot.now_ms - snapshot.failed_login_ms < FAILED_LOGIN_SHOWN_MS
         ):
-            found.append(f"{words.count(snapshot.failed_logins)} FAILED LOGINS since the start")
+            found.append(
+                f"{formatting.count(snapshot.failed_logins)} FAILED LOGINS since the start"
+            )
         if snapshot.quarantined:
             last = f", last {snapshot.set_aside_reason}" if snapshot.set_aside_reason else ""
-            found.append(f"{words.count(snapshot.quarantined)} in QUARANTINE{last}")
+            found.append(f"{formatting.count(snapshot.quarantined)} in QUARANTINE{last}")
         if snapshot.scrub_left:
             found.append(
-                f"{words.count(snapshot.scrub_left)} DAMAGED at rest (timermq store check)"
+                f"{formatting.count(snapshot.scrub_left)} DAMAGED at rest (timermq store check)"
             )
         if snapshot.held_up_since_ms is not None:
-            since = words.clock_time(snapshot.held_up_since_ms, view.zone)
+            since = formatting.clock_time(snapshot.held_up_since_ms, view.zone)
             found.append(
-                f"{words.count(snapshot.held_up)} held up since {since}: {snapshot.held_up_error}"
+                f"{formatting.count(snapshot.held_up)} held up since {since}:"
+                f" {snapshot.held_up_error}"
             )
-    return Text(words.printable("! " + "; ".join(found)) if found else "", "bold red")
+    return Text(formatting.printable("! " + "; ".join(found)) if found else "", "bold red")
 
 
 def _clock_words(snapshot: Snapshot) -> str:
     """What is wrong with the clock, and what comes of it."""
-    off = words.span(abs(snapshot.clock_off_ms))
+    off = formatting.span(abs(snapshot.clock_off_ms))
     match snapshot.clock_fault:
         case "forward":
-            left = words.span(snapshot.clock_believed_in_ms or 0)
+            left = formatting.span(snapshot.clock_believed_in_ms or 0)
             return f"the clock is UNSAFE: {off} ahead, held back for {left} (timermq clock accept)"
         case "backward":
             return f"the clock is UNSAFE: {off} behind, messages wait (timermq clock accept)"
@@ -190,15 +193,16 @@ def _wheel(view: View, snapshot: Snapshot) -> list[Text]:
     zoom = "" if width_ms == WIDTHS_MS[view.zoom] else "  (zooming…)"
     lines = [
         Text(
-            f"wheel  {words.span(width_ms)} a cell  to {_until(end_ms, view)}  "
-            f"peak {words.count(max(shown, default=0))}  beyond {words.count(beyond)}{zoom}",
+            f"wheel  {formatting.span(width_ms)} a cell  to {_until(end_ms, view)}  "
+            f"peak {formatting.count(max(shown, default=0))}"
+            f"  beyond {formatting.count(beyond)}{zoom}",
             "bold",
         )
     ]
     rows = max(BAR_ROWS, min(BAR_ROWS_MAX, BAR_ROWS + (view.height - HEIGHT) // 4))
     lines += [Text(margin).append_text(row) for row in bars(shown, rows)]
     times = [
-        words.cell_time(snapshot.from_ms + at * width_ms, width_ms, view.zone)
+        formatting.cell_time(snapshot.from_ms + at * width_ms, width_ms, view.zone)
         for at in range(0, len(shown), LABEL_STEP)
     ]
     cursor = view.cursor
@@ -209,16 +213,16 @@ def _wheel(view: View, snapshot: Snapshot) -> list[Text]:
         Text(margin + labels(times, len(shown), LABEL_STEP)),
         Text(
             f"{'>' if view.focus is Focus.CELLS else ' '}"
-            f"^ {words.slot_time(cursor_ms, snapshot.now_ms, view.zone)}"
-            f"  {f'in {words.span(ahead_ms)}' if ahead_ms else 'now'}"
-            f"  {words.count(shown[cursor] if cursor < len(shown) else 0)} pending"
+            f"^ {formatting.slot_time(cursor_ms, snapshot.now_ms, view.zone)}"
+            f"  {f'in {formatting.span(ahead_ms)}' if ahead_ms else 'now'}"
+            f"  {formatting.count(shown[cursor] if cursor < len(shown) else 0)} pending"
         ),
     ]
     return lines
 
 
 def _until(end_ms: int, view: View) -> str:
-    return words.moment(end_ms, view.zone, "%m-%d %H:%M:%S")
+    return formatting.moment(end_ms, view.zone, "%m-%d %H:%M:%S")
 
 
 def _figures(view: View, snapshot: Snapshot) -> list[Text]:
@@ -226,10 +230,10 @@ def _figures(view: View, snapshot: Snapshot) -> list[Text]:
     figures = view.history.figures()
     zone, counters = view.zone, snapshot.counters
     lines = [
-        f"read   {words.clock_time(snapshot.read_ms, zone)}"
-        f"  lag {words.span(snapshot.read_lag_ms)}"
-        f"   write {words.clock_time(snapshot.write_ms, zone)}"
-        f"  enqueue lag {words.count(snapshot.enqueue_lag)}",
+        f"read   {formatting.clock_time(snapshot.read_ms, zone)}"
+        f"  lag {formatting.span(snapshot.read_lag_ms)}"
+        f"   write {formatting.clock_time(snapshot.write_ms, zone)}"
+        f"  enqueue lag {formatting.count(snapshot.enqueue_lag)}",
     ]
     if figures is not None:
         lines += [
@@ -243,7 +247,7 @@ def _figures(view: View, snapshot: Snapshot) -> list[Text]:
 
 def _rates(figures: Figures) -> str:
     named = (("in", "sent"), ("out", "delivered"), ("rolls", "rolled"), ("cancelled", "cancelled"))
-    texts = [f"{name} {words.rate(figures.rate(counter))}" for name, counter in named]
+    texts = [f"{name} {formatting.rate(figures.rate(counter))}" for name, counter in named]
     return f"rates  {'   '.join(texts)}   ({_window(figures)})"
 
 
@@ -253,27 +257,29 @@ def _lateness(view: View, snapshot: Snapshot, figures: Figures) -> str:
         view.history.p99_by_sample(SPARK_SECONDS), len(snapshot.lateness_bounds_ms)
     ).strip()
     if late is None:
-        text = f"p50 {words.NOTHING}  p99 {words.NOTHING}  max {words.NOTHING}"
+        text = f"p50 {formatting.NOTHING}  p99 {formatting.NOTHING}  max {formatting.NOTHING}"
     else:
         text = (
-            f"p50 {words.lateness(late.p50_ms)}  p99 {words.lateness(late.p99_ms)}"
-            f"  max {words.lateness(late.max_ms)}"
+            f"p50 {formatting.lateness(late.p50_ms)}  p99 {formatting.lateness(late.p99_ms)}"
+            f"  max {formatting.lateness(late.max_ms)}"
         )
     return f"late   {text}   p99 by second {spark}"
 
 
 def _resources(snapshot: Snapshot, figures: Figures) -> str:
-    memory = f"{words.size(snapshot.memory_own_size)} own"
+    memory = f"{formatting.size(snapshot.memory_own_size)} own"
     return (
         f"broker cpu {figures.cpu_percent:.0f}%  memory {memory}, "
-        f"{words.size(snapshot.memory_size)} resident  disk {snapshot.disk_used_ratio:.0%}"
-        f"  flushes {words.rate(figures.rate('flushes'))}"
+        f"{formatting.size(snapshot.memory_size)} resident  disk {snapshot.disk_used_ratio:.0%}"
+        f"  flushes {formatting.rate(figures.rate('flushes'))}"
     )
 
 
 def _totals(counters: Counters) -> str:
     named = ("delivered", "rolled", "cancelled", "refused", "retried", "early")
-    return "total  " + "  ".join(f"{name} {words.count(getattr(counters, name))}" for name in named)
+    return "total  " + "  ".join(
+        f"{name} {formatting.count(getattr(counters, name))}" for name in named
+    )
 
 
 def _scrub(snapshot: Snapshot) -> str:
@@ -282,9 +288,9 @@ def _scrub(snapshot: Snapshot) -> str:
     whole_ms = max(0, snapshot.now_ms - snapshot.scrub_whole_ms)
     return (
         f"scrub  {'rests' if done is None else f'{done:.0%} done'}  last whole "
-        f"{f'{words.span(whole_ms)} ago' if snapshot.scrub_whole_ms else words.NOTHING}"
-        f"  damaged {words.count(snapshot.scrub_damaged)}"
-        f"  mended {words.count(snapshot.scrub_mended)}"
+        f"{f'{formatting.span(whole_ms)} ago' if snapshot.scrub_whole_ms else formatting.NOTHING}"
+        f"  damaged {formatting.count(snapshot.scrub_damaged)}"
+        f"  mended {formatting.count(snapshot.scrub_mended)}"
     )
 
 
@@ -296,8 +302,10 @@ def _window(figures: Figures) -> str:
 
 def _footer(view: View) -> Text:
     if view.typing is not None:
-        return Text(f"topics with: {words.printable(view.typing)}_   (enter: show, escape: leave)")
+        return Text(
+            f"topics with: {formatting.printable(view.typing)}_   (enter: show, escape: leave)"
+        )
     line = KEYS_LINE
     if view.topic and view.width >= len(line) + 12:
-        line += f"  filter {words.printable(view.topic)!r}"
+        line += f"  filter {formatting.printable(view.topic)!r}"
     return Text(line, "dim")

@@ -13,7 +13,7 @@ import trio
 from timermq.client import Watch
 from timermq.remoting import Snapshot
 
-from . import words
+from . import formatting
 
 SILENCE_SHOWN = 2.0
 """Seconds without a snapshot, which come four times a second, until it is said."""
@@ -41,5 +41,5 @@ async def next_snapshot(watch: Watch, address: str, now_ms: Callable[[], int]) -
 
 async def _tell(address: str, since_ms: int) -> None:
     await trio.sleep(SILENCE_SHOWN)
-    since = words.clock_time(since_ms, None)
+    since = formatting.clock_time(since_ms, None)
     print(f"timermq: {address}: no answer since {since}; waiting", file=sys.stderr, flush=True)

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from timermq.remoting import Snapshot
 
-from . import words
+from . import formatting
 from .view import WIDTH, Focus, Opened, PendingRow, View
 
 BAR = "▏▎▍▌▋▊▉█"
@@ -19,8 +19,8 @@ TOPICS_WIDTH_MAX = 100
 
 def lists(view: View, snapshot: Snapshot, height: int) -> list[Text]:
     """Next slots beside top topics: a line of headers and ``height - 1`` rows."""
-    found = f" with {words.printable(view.topic)!r}" if view.topic else ""
-    topics_title = f"topic{found} ({words.count(snapshot.topic_count)})"
+    found = f" with {formatting.printable(view.topic)!r}" if view.topic else ""
+    topics_title = f"topic{found} ({formatting.count(snapshot.topic_count)})"
     right = min(max(view.width, WIDTH) - SLOTS_WIDTH, TOPICS_WIDTH_MAX)
     lines = [
         Text.assemble(
@@ -45,10 +45,10 @@ def _slot_line(view: View, snapshot: Snapshot, index: int) -> Text:
     time_ms, number = snapshot.slots[index]
     is_chosen = view.focus is Focus.SLOTS and index == view.slot
     due_in_ms = time_ms + snapshot.precision_ms - snapshot.now_ms
-    due = words.span(due_in_ms) if due_in_ms >= 0 else f"{words.span(-due_in_ms)} late"
-    time = words.slot_time(time_ms, snapshot.now_ms, view.zone)
+    due = formatting.span(due_in_ms) if due_in_ms >= 0 else f"{formatting.span(-due_in_ms)} late"
+    time = formatting.slot_time(time_ms, snapshot.now_ms, view.zone)
     return Text(
-        f"{'>' if is_chosen else ' '} {time:<16}{words.count(number):>11}  {due}",
+        f"{'>' if is_chosen else ' '} {time:<16}{formatting.count(number):>11}  {due}",
         "reverse" if is_chosen else "",
     )
 
@@ -56,9 +56,9 @@ def _slot_line(view: View, snapshot: Snapshot, index: int) -> Text:
 def _topic_line(snapshot: Snapshot, index: int, width: int) -> Text:
     topic, number = snapshot.topics[index]
     name_width = width - 21
-    name = _cut(words.printable(topic), name_width - 1)
+    name = _cut(formatting.printable(topic), name_width - 1)
     peak = snapshot.topics[0][1]
-    return Text(f"{name} {words.count(number):>11} {_bar(number, peak)}")
+    return Text(f"{name} {formatting.count(number):>11} {_bar(number, peak)}")
 
 
 def _bar(number: int, peak: int) -> str:
@@ -71,7 +71,7 @@ def messages(view: View, opened: Opened, height: int) -> list[Text]:
     """The messages of an opened slot: title, headers, rows."""
     lines = [Text(_title(view, opened), "bold")]
     if opened.fault is not None:
-        return [*lines, Text(f"  cannot be read: {words.printable(opened.fault)}")]
+        return [*lines, Text(f"  cannot be read: {formatting.printable(opened.fault)}")]
     if opened.rows is None:
         return [*lines, Text("  reading…")]
     if not opened.rows:
@@ -84,11 +84,11 @@ def messages(view: View, opened: Opened, height: int) -> list[Text]:
 
 
 def _title(view: View, opened: Opened) -> str:
-    begin = words.moment(opened.from_ms, view.zone, "%Y-%m-%d %H:%M:%S")
-    end = words.moment(opened.to_ms, view.zone, "%H:%M:%S")
+    begin = formatting.moment(opened.from_ms, view.zone, "%Y-%m-%d %H:%M:%S")
+    end = formatting.moment(opened.to_ms, view.zone, "%H:%M:%S")
     title = f"slot {begin} to {end}"
     if view.topic:
-        title += f", topics with {words.printable(view.topic)!r}"
+        title += f", topics with {formatting.printable(view.topic)!r}"
     if opened.rows:
         last = len(opened.rows)
         title += f": {opened.first + 1:,} of {'' if opened.is_whole else 'more than '}{last:,}"
@@ -98,11 +98,11 @@ def _title(view: View, opened: Opened) -> str:
 def _row(view: View, row: PendingRow) -> str:
     return _columns(
         view,
-        words.clock_time(row.deliver_ms, view.zone),
-        words.printable(row.topic),
-        words.printable(row.unique_id),
-        words.printable(row.keys),
-        words.printable(row.tags),
+        formatting.clock_time(row.deliver_ms, view.zone),
+        formatting.printable(row.topic),
+        formatting.printable(row.unique_id),
+        formatting.printable(row.keys),
+        formatting.printable(row.tags),
         str(row.rolls),
     )
 

@@ -18,18 +18,19 @@ from collections.abc import Callable, Sequence
 
 import attrs
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from timermq.timerstore.message import Message
+from timermq.timerstore.message_columns import StoredColumns
 from timermq.timerstore.properties import find, remove, validate
-from timermq.timerstore.put_status import PutStatus
+from timermq.timerstore.put_status import PutResult, PutStatus
 
 from ..records.delete_message import deleted_key, found_by_its_target
 from ..records.system_topics import is_trace_topic
 from ..records.timer_record import DELETE, DELIVER, INTERNAL, TIMER_TOPIC, timer_tail
 from ..state.timer_options import TimerOptions
 from .delay_level import DelayLevels
-from .refusal import Refusal as Refusal
-from .refusal import RefusalError, shown
 from .usual_request import (
     OWN_PROPERTIES_SIZE_MAX,
     REQUESTS,
@@ -49,6 +50,31 @@ _STEERING = (b"TIMER_", b"DELAY\x01", b"REAL_TOPIC\x01", b"REAL_QID\x01")
 _NOT_IN_TRACES = (*_STEERING, b"TRAN_MSG\x01", b"REPLY_TO_CLIENT\x01")
 _DIGITS = re.compile(rb"\+?[0-9]{1,40}")
 _FORBIDDEN = frozenset(key[:-1] for key in INTERNAL)
+
+
+@attrs.frozen(kw_only=True)
+class Refusal:
+    """A message that may not be stored, and why."""
+
+    status: PutStatus
+    rule: str
+    """Name of the rule, in capitals: docs/protocol.md lists them."""
+    remark: str
+    """The rule and the value that broke it, one line."""
+
+
+class RefusalError(Exception):
+    """Raised where a rule is broken; ends in a ``Refusal``."""
+
+    def __init__(self, rule: str, text: str, status: PutStatus = PutStatus.MESSAGE_ILLEGAL) -> None:
+        super().__init__(text)
+        self.refusal = Refusal(status=status, rule=rule, remark=f"{rule}: {text}")
+
+
+def shown(value: bytes) -> str:
+    """A value as text for a remark, at most 64 characters."""
+    text = ascii(value.decode("utf-8", "replace"))
+    return text if len(text) <= 64 else text[:60] + "…'"
 
 
 # A structure of msgspec's for the reason given at `Message`.
@@ -392,3 +418,56 @@ def _odd_number(key: str, value: bytes) -> int:
             "TIMER_OVERFLOW", f"{key} {shown(value)} does not fit a signed 64-bit number"
         )
     return number
+
+
+# A structure of msgspec's for the reason given at `Message`.
+class TimerPutResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What became of one message at the door."""
+
+    result: PutResult
+    deliver_ms: int | None = None
+    """The moment asked for; None without a delay request."""
+    out_ms: int | None = None
+    """Slot time; None unless the message waits on the wheel."""
+    by_level: bool = False
+    rule: str | None = None
+    """The rule that refused the message; None when admission let it in."""
+
+    @property
+    def is_timer(self) -> bool:
+        """Whether the message waits on the wheel."""
+        return self.out_ms is not None
+
+
+@attrs.frozen(eq=False)
+class TimerPutColumns:
+    """What became of messages of one form: all of them are stored."""
+
+    stored: StoredColumns
+    out_ms: NDArray[np.int64] | None
+    """Slot times; None unless the messages wait on the wheel."""
+
+
+def accepted(admitted: Admitted, result: PutResult) -> TimerPutResult:
+    """The result of a message that admission let in."""
+    return TimerPutResult(
+        result=result,
+        deliver_ms=admitted.deliver_ms,
+        out_ms=admitted.out_ms,
+        by_level=admitted.by_level,
+    )
+
+
+def refused(refusal: Refusal, now_ms: int) -> TimerPutResult:
+    """The result of one that it refused."""
+    return TimerPutResult(
+        result=PutResult(
+            status=refusal.status,
+            phy_offset=-1,
+            size=0,
+            queue_offset=-1,
+            store_ms=now_ms,
+            remark=refusal.remark,
+        ),
+        rule=refusal.rule,
+    )

@@ -34,8 +34,8 @@ from ..clock.clock import Clock
 from ..quarantine.quarantine import PRODUCER, Quarantine
 from ..quarantine.quarantine_record import State
 from ..quarantine.retried_message import check_intact
-from ..records.already_done import origin_of
 from ..records.cancel_verdict import CancelError, Verdict, Wanted
+from ..records.deduplication import origin_of
 from ..records.delete_message import delete_message
 from ..records.delivered_message import taken_over
 from ..records.timer_record import (
@@ -49,7 +49,7 @@ from ..records.timer_record import (
 from ..state.fresh_cancels import FreshCancel
 from ..state.timer_options import TimerOptions
 from ..state.timer_state import TimerState
-from .waiting_messages import Found, Waiting, WaitingMessages
+from .pending_lookup import Found, Waiting, WaitingMessages
 
 
 @attrs.frozen(kw_only=True)

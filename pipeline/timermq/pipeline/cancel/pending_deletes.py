@@ -20,7 +20,7 @@ from timermq.timerlog import MAGIC_DELETE, slot_times
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import record_properties
 
-from ..records.already_done import AlreadyDone
+from ..records.deduplication import AlreadyDone
 from ..records.timer_record import (
     TIMER_TOPIC,
     TimerRecordError,

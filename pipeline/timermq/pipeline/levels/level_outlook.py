@@ -16,10 +16,10 @@ from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 
 from ..admission.admission import Refusal, TimerAdmission
-from ..cancel.pending import PendingTimer
+from ..cancel.pending_listing import PendingTimer
 from ..records.timer_record import TimerRecordError
 from ..state.timer_options import TimerOptions
-from .level_done import LevelDone, has_begun, scan_start
+from .level_offsets import LevelDone, has_begun, scan_start
 from .level_queues import Entries, LevelQueues
 from .level_record import left_message, moment_of
 

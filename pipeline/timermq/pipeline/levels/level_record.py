@@ -18,7 +18,7 @@ from timermq.timerstore.record import record_properties, record_topic
 from timermq.timerstore.record_layout import HEADS, V6_BITS, V6_FLAGS_AT
 
 from ..quarantine.retried_message import check_intact
-from ..records.already_done import origin_of
+from ..records.deduplication import origin_of
 from ..records.delivered_message import taken_over
 from ..records.destination import REAL_QID, REAL_TOPIC, destination_in
 from ..records.timer_record import DELETE, TimerRecordError, own_properties

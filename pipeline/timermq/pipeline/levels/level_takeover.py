@@ -30,15 +30,14 @@ from timermq.timerstore.message_store import MessageStore
 from ..admission.admission import Refusal, TimerAdmission
 from ..clock.clock import Clock
 from ..quarantine.quarantine import HOPELESS, Quarantine
-from ..records.already_done import origin_of
+from ..records.deduplication import origin_of
 from ..records.timer_record import TimerRecordError
 from ..records.undeliverable import Reason, Undeliverable
 from ..stages.dequeue_put_message import STORED
-from ..state.held_up import HeldUp
+from ..state.backoff import HeldUp
 from ..state.timer_options import TimerOptions
 from ..state.timer_state import TimerState
-from .level_done import LevelDone, has_begun, scan_start
-from .level_offsets import LevelOffsets
+from .level_offsets import LevelDone, LevelOffsets, has_begun, scan_start
 from .level_queues import Entries, LevelQueues
 from .level_record import left_message, moment_of
 

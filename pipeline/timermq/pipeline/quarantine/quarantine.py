@@ -30,11 +30,12 @@ from timermq.timerstore.put_status import PutStatus
 from timermq.timerstore.record import decode_record, record_properties, record_topic
 from timermq.timerstore.record_check import CheckKind, check_record
 
-from ..records.already_done import origin_in
-from ..records.left_out import mark_left_out
+from ..records.cancel_mark import mark_left_out
+from ..records.deduplication import origin_in
 from ..records.system_topics import QUARANTINE_TOPIC
 from ..records.undeliverable import Reason, Undeliverable
 from ..state.timer_counts import LastSetAside, TimerCounts
+from .cancelled import is_named, is_taken_back
 from .quarantine_record import (
     Entry,
     Mark,
@@ -46,7 +47,6 @@ from .quarantine_record import (
     renewed,
 )
 from .quarantine_table import Place, QuarantineTable
-from .taken_back import is_named, is_taken_back
 
 READ_COUNT = 4096
 """Units of the topic's queue read at a time."""

@@ -2,8 +2,8 @@ r"""How the quarantine stands in the store: two kinds of records of its topic, q
 
 An *entry* keeps a message that cannot be delivered. Its body is the message's record as far as it
 could be read, whole, so that nothing is lost when the commit log is cleaned. As a delivery does, it
-names the record as its origin (``already_done``): recovery counts that record as done. The entry is
-known by that position.
+names the record as its origin (``deduplication``): recovery counts that record as done. The entry
+is known by that position.
 
 A *mark* says what became of an entry. One of a retry is written together with the message, right
 before it: a mark without its message behind it was torn by a crash and counts as nothing.
@@ -34,7 +34,7 @@ from timermq.timerstore.message import Message
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import Record, RecordError, decode_record, record_properties
 
-from ..records.already_done import origin_in, origin_of
+from ..records.deduplication import origin_in, origin_of
 from ..records.system_topics import QUARANTINE_TOPIC
 from ..records.timer_record import DELIVER, OUT, REAL_QID, REAL_TOPIC
 from ..records.undeliverable import UNSOUND, Undeliverable

@@ -12,7 +12,7 @@ from timermq.timerstore.properties import find, remove
 from timermq.timerstore.record import record_properties
 from timermq.timerstore.record_check import CheckKind, check_record
 
-from ..records.already_done import origin_of
+from ..records.deduplication import origin_of
 from ..records.delivered_message import taken_over
 from ..records.system_topics import destination_fault
 from ..records.timer_record import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from timermq.timerstore.message import Message
 from timermq.timerstore.properties import KEYS_NAME, KEYS_SEPARATOR, UNIQ_KEY_NAME, find, remove
 
-from .already_done import origin_of
+from .deduplication import origin_of
 from .timer_record import DELETE, DELETE_FOR, DELETE_ORDER, TIMER_TOPIC, TimerFacts, timer_tail
 
 RECALL_TAG = b"_RECALL_TAG_"

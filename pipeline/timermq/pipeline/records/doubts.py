@@ -24,7 +24,7 @@ from timermq.timerstore.record import RecordError, record_properties, record_top
 from timermq.timerstore.record_check import CheckKind
 from timermq.timerstore.record_layout import BLANK, FIXED_SIZE_V1, MAGIC_V1, MAGIC_V2, PHY_OFFSET_AT
 
-from .already_done import Doubt, origin_in
+from .deduplication import Doubt, origin_in
 from .system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC
 from .timer_record import ROLL_TIMES, TIMER_TOPIC
 

@@ -21,8 +21,8 @@ from timermq.timerstore.index_file import CutWalkError
 from timermq.timerstore.properties import KEYS_NAME, KEYS_SEPARATOR, find
 from timermq.timerstore.record import record_properties
 
-from .already_done import origin_in
 from .cancel_verdict import too_common
+from .deduplication import origin_in
 from .timer_record import DELETE_FOR, DELETE_SOLE, TimerFacts, is_position
 
 RECORDS_MAX = 4096

@@ -26,9 +26,9 @@ from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 from timermq.timerstore.record import encode_record, record_properties, record_topic
 from timermq.timerstore.record_check import CheckKind
 
-from .already_done import origin_in
+from .cancel_mark import name_in_delete, names_in_delete
+from .deduplication import origin_in
 from .delete_message import RECALL_TAG, delete_message
-from .left_out import name_in_delete, names_in_delete
 from .timer_record import (
     DELETE_SOLE,
     TIMER_TOPIC,

@@ -9,7 +9,7 @@ TIMER_TOPIC = "rmq_sys_wheel_timer"
 QUARANTINE_TOPIC = "rmq_sys_TIMERMQ_QUARANTINE"
 """Ours: where undeliverable messages are kept (`quarantine`)."""
 LEFT_OUT_TOPIC = "rmq_sys_TIMERMQ_LEFT_OUT"
-"""Ours: marks of cancelled messages (`left_out`)."""
+"""Ours: marks of cancelled messages (`cancel_mark`)."""
 OWN_TOPICS = frozenset({QUARANTINE_TOPIC, LEFT_OUT_TOPIC})
 """Topics that RocketMQ does not have."""
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"

@@ -13,7 +13,7 @@ from timermq.timerstore.properties import find
 from timermq.timerstore.record import RecordError, record_properties
 from timermq.timerstore.record_layout import QUEUE_OFFSET_AT
 
-from .already_done import origin_in
+from .deduplication import origin_in
 from .timer_record import DELETE, DELETE_FOR, ROLL_TIMES, TIMER_TOPIC, is_position
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from timermq.timerstore.properties import UNIQ_KEY_NAME
 
-from ..records.already_done import AlreadyDone, ForeignKey, contains
+from ..records.deduplication import AlreadyDone, ForeignKey, contains
 from ..records.timer_record import KEY_MARK, OUT, REAL_TOPIC, ROLL_TIMES, order_name
 from .byte_arrays import Flags, Places, Values, are_in, joined
 from .record_chunks import RecordChunk

@@ -25,7 +25,7 @@ from timermq.timerstore.record_block import RecordBlock
 from timermq.timerstore.record_check import has_its_body
 
 from ..quarantine.retried_message import check_intact
-from ..records.left_out import names_of
+from ..records.cancel_mark import names_of
 from ..records.record_kin import RecordKin
 from ..records.timer_record import REAL_TOPIC, TimerRecordError, position_name
 from ..records.undeliverable import Reason, Undeliverable, check_size

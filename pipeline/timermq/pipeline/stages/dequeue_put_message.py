@@ -5,10 +5,10 @@ wall clock has reached the moment of each of its messages, whatever the stages b
 is not due any more, because the clock was set back, steps aside until it is (``early_messages``).
 
 A message that the store cannot take now (disk full, log failing over) is put again until it can:
-only what failed, in order, for ever (``held_up``). A message that the store will never take, or
+only what failed, in order, for ever (``backoff``). A message that the store will never take, or
 that no message can be made of, is set aside (``quarantine``) before anything later is delivered.
 
-Each record names its origin (ONCE): see ``already_done``.
+Each record names its origin (ONCE): see ``deduplication``.
 
 Source: Java ``TimerMessageStore.TimerDequeuePutMessageService``, ``convertMessage``.
 """
@@ -32,9 +32,9 @@ from timermq.timerstore.put_status import PutResult, PutStatus
 
 from ..clock.clock import Clock
 from ..quarantine.quarantine import HOPELESS, Quarantine
-from ..records.already_done import origin_of
+from ..records.cancel_mark import mark_left_out
+from ..records.deduplication import origin_of
 from ..records.delivered_message import DueMessage, due_message
-from ..records.left_out import mark_left_out
 from ..records.timer_record import REAL_TOPIC, TimerRecordError
 from ..records.undeliverable import Reason, Undeliverable
 from ..state.timer_counts import TimerCounts

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from timermq.timerlog import MAGIC_ROLL
 from timermq.timerstore.record_copy import RecordCopies
 
-from ..records.already_done import origin_of
+from ..records.deduplication import origin_of
 from ..records.plain_records import read_plain
 from ..records.timer_record import TIMER_TOPIC
 from .timer_request import DeliverBatch

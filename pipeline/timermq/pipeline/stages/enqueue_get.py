@@ -11,7 +11,7 @@ Source: Java ``TimerMessageStore.enqueue``, ``TimerEnqueueGetService``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 import numpy as np
@@ -19,13 +19,16 @@ import structlog
 import trio
 from numpy.typing import NDArray
 
+from timermq.timerlog import MAGIC_DEFAULT, MAGIC_DELETE
 from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record_block import RecordBlock
 
 from ..clock.clock import Clock
+from ..records.plain_records import read_plain
 from ..records.record_kin import RecordKin
 from ..records.timer_record import (
+    DELETE,
     TIMER_TOPIC,
     TimerFacts,
     TimerRecordError,
@@ -37,7 +40,6 @@ from ..records.undeliverable import Reason, Undeliverable
 from ..state.timer_counts import TimerCounts
 from ..state.timer_options import TimerOptions
 from ..state.timer_state import TimerState
-from .enqueue_batch import facts_batch, plain_batch
 from .timer_request import EnqueueBatch
 
 PLAIN_COUNT_MIN = 128
@@ -194,3 +196,73 @@ class EnqueueGet:
         first_ms = min(facts.deliver_ms, store_ms_of(record) + leg_ms)
         topic = facts.destination.topic
         self.state.already_done.check_doubts(offset, first_ms, topic)
+
+
+def plain_batch(
+    block: RecordBlock,
+    offset_py: NDArray[np.int64],
+    size_py: NDArray[np.int32],
+    *,
+    precision_ms: int,
+    next_queue_offset: int = 0,
+) -> EnqueueBatch | None:
+    """The batch, if its records are all of the usual kind, and none is a delete.
+
+    Args:
+        block: The records.
+        offset_py: Where they stand in the log.
+        size_py: Their sizes.
+        precision_ms: Width of a slot.
+        next_queue_offset: As in the batch.
+    """
+    if DELETE in block.data:
+        return None
+    plain = read_plain(block, precision_ms)
+    if plain is None:
+        return None
+    topic_hashes = np.array([to.topic_hash for to in plain.destinations], np.int32)
+    return EnqueueBatch(
+        offset_py=offset_py,
+        size_py=size_py,
+        out_ms=plain.out_ms,
+        deliver_ms=plain.deliver_ms,
+        order_py=offset_py,
+        topic_hash=topic_hashes[plain.destination_of],
+        magic=np.full(len(block), MAGIC_DEFAULT, np.int32),
+        arrivals=plain.by_topic(),
+        next_queue_offset=next_queue_offset,
+    )
+
+
+def facts_batch(
+    facts: Sequence[TimerFacts],
+    offset_py: NDArray[np.int64],
+    size_py: NDArray[np.int32],
+    *,
+    arrivals: Mapping[str, int] | None = None,
+    next_queue_offset: int = 0,
+    undeliverable: Sequence[Undeliverable] = (),
+) -> EnqueueBatch:
+    """The batch of records that were read one by one.
+
+    Args:
+        facts: What each says.
+        offset_py: Where they stand in the log.
+        size_py: Their sizes.
+        arrivals: As in the batch.
+        next_queue_offset: The same.
+        undeliverable: The same.
+    """
+    magic = [MAGIC_DEFAULT | (MAGIC_DELETE if fact.is_delete else 0) for fact in facts]
+    return EnqueueBatch(
+        offset_py=offset_py,
+        size_py=size_py,
+        out_ms=np.array([fact.out_ms for fact in facts], np.int64),
+        deliver_ms=np.array([fact.deliver_ms for fact in facts], np.int64),
+        order_py=np.array([fact.order_py for fact in facts], np.int64),
+        topic_hash=np.array([fact.destination.topic_hash for fact in facts], np.int32),
+        magic=np.array(magic, np.int32),
+        arrivals=dict(arrivals or {}),
+        next_queue_offset=next_queue_offset,
+        undeliverable=list(undeliverable),
+    )

@@ -20,7 +20,8 @@ import structlog
 import trio
 from numpy.typing import NDArray
 
-from timermq.timerlog import MAGIC_DELETE, TimerLog, TimerMetrics
+from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, UNIT, TimerLog, TimerMetrics, pack_exact
+from timermq.timerlog.unit import Units
 from timermq.timerstore.disk import is_for_a_while
 from timermq.wheel import TimerWheel
 
@@ -32,7 +33,8 @@ from ..state.timer_options import TimerOptions
 from ..state.timer_state import TimerState
 from .roll import window_slots
 from .timer_request import EnqueueBatch
-from .timer_units import units_of
+
+INT32_MAX = 2**31 - 1
 
 log = structlog.get_logger("timermq.pipeline.stages.enqueue_put")
 
@@ -144,3 +146,36 @@ class EnqueuePut:
         """Until slots are delivered (the ring has lapped) or some time has passed (a full disk)."""
         pause_s = self.counts.enqueue_held_up.pause_s(self.options.retry_interval_ms)
         await self.state.slot_closed.wait_at_most(pause_s)
+
+
+def units_of(
+    batch: EnqueueBatch,
+    targets: NDArray[np.int64],
+    rolled: NDArray[np.bool_],
+    *,
+    write_ms: int,
+) -> Units:
+    """Make the units; ``prev_pos`` is 0.
+
+    Args:
+        batch: The entries.
+        targets: The slot of each.
+        rolled: Which of them only wait there for a roll.
+        write_ms: The slot of the present.
+    """
+    units = np.zeros(len(batch), UNIT.dtype)
+    units["size"] = UNIT.size
+    units["magic"] = batch.magic | np.where(rolled, MAGIC_ROLL, 0)
+    # The slot is the sum of both; the second has 32 bits, less than a month.
+    written_ms = np.maximum(np.minimum(write_ms, targets), targets - INT32_MAX)
+    units["write_ms"] = written_ms
+    units["delay_ms"] = targets - written_ms
+    units["offset_py"] = batch.offset_py
+    units["size_py"] = batch.size_py
+    units["topic_hash"] = batch.topic_hash
+    # A unit in another slot than the one asked for tells its moment only through its record.
+    exact = (targets == batch.out_ms) | rolled
+    units["reserved"] = np.where(
+        exact, pack_exact(batch.order_py, batch.deliver_ms - batch.out_ms - 1), 0
+    )
+    return units

@@ -19,7 +19,7 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import RecordError
 from timermq.wheel import TimerWheel
 
-from ..records.left_out import names_in_delete
+from ..records.cancel_mark import names_in_delete
 from ..records.record_kin import RecordKin
 from ..records.timer_record import TimerFacts, TimerRecordError, decode_present
 from ..records.undeliverable import check_size

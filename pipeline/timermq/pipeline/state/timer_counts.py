@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from .held_up import HeldUp
+from .backoff import HeldUp
 
 LATENESS_BOUNDS_MS = (1, 2, 5, 10, 20, 50, 100, 250, 500, 1_000, 5_000, 60_000)
 """Upper bounds of the lateness buckets, milliseconds; the last bucket is open."""

@@ -14,7 +14,7 @@ from collections import deque
 
 import attrs
 
-from ..records.already_done import AlreadyDone
+from ..records.deduplication import AlreadyDone
 from .fresh_cancels import FreshCancels
 from .signal import Signal
 

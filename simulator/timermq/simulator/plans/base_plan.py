@@ -357,7 +357,7 @@ class _Drawing:
         """From a millisecond to an hour, and at most so far that what waits does not roll for ever.
 
         A message for a moment of a clock that was wrong by days is taken, and rolls through them.
-        Steps longer than any delay are drawn in ``far_steps``.
+        Steps longer than any delay are drawn in ``clock_steps``.
         """
         largest_ms = ROLLS_MAX * self._timer.roll_window_ms
         sizes = (1, 10, 999, 1_000, 7_000, 60_000, 3_600_000)

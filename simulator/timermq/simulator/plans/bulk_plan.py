@@ -6,7 +6,7 @@ from random import Random
 
 import attrs
 
-from ..far_steps import is_far_ahead
+from ..clock_steps import is_far_ahead
 from ..scenario import Scenario
 from ..steps import FIRST_ROW, QUEUES, ROWS_MAX, TOPICS, Item, Schedule, Step, When
 

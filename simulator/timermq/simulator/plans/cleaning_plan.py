@@ -11,7 +11,7 @@ from random import Random
 
 import attrs
 
-from ..far_steps import is_far_ahead
+from ..clock_steps import is_far_ahead
 from ..scenario import FullDisk, Scenario
 from ..steps import Step
 

@@ -6,8 +6,8 @@ from random import Random
 
 import attrs
 
+from ..clock_steps import is_far_ahead
 from ..disks.fault_plan import Operation
-from ..far_steps import is_far_ahead
 from ..scenario import DiskFault, Scenario
 
 SHARE = 0.3

@@ -9,8 +9,8 @@ import attrs
 
 from timermq.timerstore.file_family import FileFamily
 
+from ..clock_steps import is_far_ahead
 from ..disks.disk_damage import DamageKind
-from ..far_steps import is_far_ahead
 from ..scenario import DamageDraw, EndKind, FaultKind, Life, Loss, Rest, Scenario
 
 SHARE = 0.3

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import attrs
 
 from .broken import Broken, Rule
-from .lives import Histories, Life
+from .histories import Histories, Life
 from .message_rules import MessageRules
 from .queue_rules import broken_offsets, broken_order, in_order
 from .reader import Numbered, read_all

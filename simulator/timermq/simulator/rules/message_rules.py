@@ -8,7 +8,7 @@ from itertools import starmap
 import attrs
 
 from .broken import Broken, Rule
-from .lives import Arrival, Attempt, Fate, Histories, Life, Mark
+from .histories import Arrival, Attempt, Fate, Histories, Life, Mark
 from .order_of_requests import STEPS_MAX, as_of, has_order
 
 

@@ -18,7 +18,7 @@ import attrs
 
 from timermq.client.history import Reschedule
 
-from .lives import Arrival, Attempt, Histories, Life, Mark, Request
+from .histories import Arrival, Attempt, Histories, Life, Mark, Request
 
 STEPS_MAX = 16
 """Requests for one message; orders of more are not tried."""

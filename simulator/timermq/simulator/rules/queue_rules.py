@@ -8,7 +8,7 @@ from itertools import pairwise
 import attrs
 
 from .broken import Broken, Rule
-from .lives import Arrival, Attempt, Fate, Histories, Life, Queue
+from .histories import Arrival, Attempt, Fate, Histories, Life, Queue
 
 
 @attrs.frozen

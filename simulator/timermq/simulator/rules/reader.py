@@ -27,7 +27,7 @@ from timermq.client.history import (
     Verdict,
 )
 
-from .lives import Arrival, Attempt, Histories, Life, Mark, Queue, Reader, Request
+from .histories import Arrival, Attempt, Histories, Life, Mark, Queue, Reader, Request
 
 Numbered = Iterable[tuple[int, Event]]
 """Events with the numbers of their lines."""

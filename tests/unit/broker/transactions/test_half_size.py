@@ -7,7 +7,7 @@ import pytest
 
 from broker_rig import BROKER, Rig, send_ext
 from timermq.broker.options import BrokerOptions, TransactionDelay
-from timermq.pipeline.admission.timer_put_result import TimerPutResult
+from timermq.pipeline.admission.admission import TimerPutResult
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.remoting import Command
 from timermq.timerstore.message import Message

@@ -18,7 +18,7 @@ from trio.testing import MockClock
 
 from scripted_server import BROKER, Network, Server, always
 from timermq.cli.client_access import ClientAccess
-from timermq.cli.top import words
+from timermq.cli.top import formatting
 from timermq.cli.top.live import FRAME_INTERVAL, LiveTop
 from timermq.cli.top.screen import screen_lines
 from timermq.cli.top.silence import next_snapshot
@@ -219,7 +219,7 @@ async def test_one_picture_that_does_not_come(
             found = await next_snapshot(watch, BROKER, lambda: NOW_MS)
         nursery.cancel_scope.cancel()
 
-    since = words.clock_time(NOW_MS, None)
+    since = formatting.clock_time(NOW_MS, None)
     assert IDLE == found
     assert ["", f"timermq: {BROKER}: no answer since {since}; waiting\n"] == said
 

@@ -11,7 +11,7 @@ from timermq.pipeline.admission.usual_request import OWN_PROPERTIES_SIZE_MAX
 from timermq.pipeline.levels import level_outlook
 from timermq.pipeline.levels.level_outlook import LevelOutlook, level_outlooks
 from timermq.pipeline.levels.level_record import HALF_TOPIC
-from timermq.pipeline.records.already_done import origin_of
+from timermq.pipeline.records.deduplication import origin_of
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.simulator.disks.memory_disk import MemoryDisk

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from timermq.pipeline.records.already_done import origin_of
+from timermq.pipeline.records.deduplication import origin_of
 from timermq.pipeline.records.delivered_message import DueMessage, due_message
 from timermq.pipeline.records.timer_record import (
     TIMER_TOPIC,

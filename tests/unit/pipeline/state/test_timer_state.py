@@ -16,7 +16,7 @@ from pathlib import Path
 import attrs
 import trio
 
-from timermq.pipeline.records.already_done import AlreadyDone
+from timermq.pipeline.records.deduplication import AlreadyDone
 from timermq.pipeline.state.signal import Signal
 from timermq.pipeline.state.timer_state import TimerState
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as parquet
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sql
 
-from ..archive.book import SUFFIX, About, Batch, Book
+from ..archive.archive_log import SUFFIX, About, Batch, Book
 from ..archive.messages import SOURCE, ArchiveSource
 from ..errors import SparkJobError
 from ..store_view import StoreView

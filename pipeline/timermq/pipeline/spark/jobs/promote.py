@@ -29,8 +29,8 @@ from ..errors import SparkJobError
 from ..sink import JobReport, SinkOptions, job_report
 from ..sink.broker_link import BrokerLink
 from ..sink.bulk_job import BulkJob
-from ..sink.near_window import check_window
 from ..sink.published_files import sync_directory
+from ..sink.window import check_window
 from .schedule import content_name, one_line, schedule
 
 MARKS = "_promoted"

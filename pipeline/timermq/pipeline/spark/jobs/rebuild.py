@@ -17,7 +17,7 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
-from timermq.repair.aside import Aside
+from timermq.repair.backup import Aside
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_lock import StoreLock
 from timermq.timerstore.store_options import StoreOptions
@@ -27,12 +27,12 @@ from ...recovery.store_sizes import measure
 from ...state.timer_options import TimerOptions
 from ..errors import SparkJobError
 from ..options import absolute
+from ..rebuild.cancelled import taken_back
 from ..rebuild.entries import SOURCE, RebuildSource
 from ..rebuild.install import install
 from ..rebuild.new_files import NewTimers, lay_out, read_units
+from ..rebuild.offline_store import StillStore, open_still
 from ..rebuild.plan import RebuildPlan
-from ..rebuild.still_store import StillStore, open_still
-from ..rebuild.taken_back import taken_back
 from ..rebuild.unit_sink import staged_parts
 
 STAGE = "timers.new"

@@ -22,7 +22,7 @@ from timermq.timerstore.body_codec import UNPACKED_SIZE_MAX, unpacked
 from timermq.timerstore.message import SysFlag
 from timermq.timerstore.record_spans import RecordError
 
-from ..archive.portions import known_batches, portions
+from ..archive.batches import known_batches, portions
 from ..errors import SparkJobError
 from ..sink import JobReport, SinkOptions
 from ..sink.job_report import was_handed_over

@@ -19,8 +19,7 @@ from ..store_view import StoreView
 from ..tables.registration import read_table
 from ..tables.written_table import write_mode, write_table
 from ..topic_names import UNKNOWN, topic_names
-from .drain_forecast import DueSeconds, LateMinutes, by_minute, lateness
-from .drain_rate import DrainRate, measured_rate
+from .drain_forecast import DrainRate, DueSeconds, LateMinutes, by_minute, lateness, measured_rate
 from .report_cells import (
     DAY_MS,
     DELIVERED_COLUMNS,

@@ -14,7 +14,7 @@ units   a record of the timer topic                     position, slot, order, a
 
 Units are made by the broker's own code, and in its slots. A record that no unit can be made of has
 a row without one: the broker itself finds out what is wrong with it, and sets it aside. Deletes of
-ours get no unit: what they take back gets none either (``taken_back``). Deletes that name a key
+ours get no unit: what they take back gets none either (``cancelled``). Deletes that name a key
 alone (RocketMQ's) get theirs: the slot knows what they meet.
 """
 
@@ -34,20 +34,44 @@ from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
 from timermq.timerstore.record_block import RecordBlock
 
-from ...records.already_done import ForeignKey, foreign_key_in, pending_key
+from ...records.deduplication import ForeignKey, foreign_key_in, pending_key
 from ...records.system_topics import TIMER_TOPIC
 from ...records.timer_record import DELETE_ORDER, TimerFacts, TimerRecordError, decode_present
-from ...stages.enqueue_batch import facts_batch, plain_batch
+from ...stages.enqueue_get import facts_batch, plain_batch
+from ...stages.enqueue_put import units_of
 from ...stages.roll import window_slots
 from ...stages.timer_request import EnqueueBatch
-from ...stages.timer_units import units_of
 from ..errors import SparkJobError
 from ..record_chunks import Damage, RecordChunk, chunks, damaged
+from ..tables.declaration import Column, Table
 from ..worker import keep_imports
+from .cancelled import rows_with, taken_rows
 from .plan import RebuildPlan, RebuildSpan
-from .rows import DONE, UNITS
-from .taken_back import rows_with, taken_rows
 from .unit_sink import UnitSink
+
+DONE = Table(
+    name="timermq.rebuild",
+    title="What is done, or the records that it may be.",
+    columns=(
+        Column("origin_py", "long", "position of a timer record"),
+        Column("foreign_key", "binary", "by which RocketMQ's deliveries are known: they name none"),
+        Column("taken_py", "long", "order of a message that a delete of ours takes back"),
+        Column("entry", "long", "entry of a delete, behind which a moved message has to stand"),
+        Column("target_py", "long", "the record for which that message stands in"),
+    ),
+)
+UNITS = Table(
+    name="timermq.rebuild",
+    title="Entries of the timer topic.",
+    columns=(
+        Column("offset_py", "long", "position of the record"),
+        Column("slot_ms", "long", "the slot of its unit"),
+        Column("order_py", "long", "position of the message's first record"),
+        Column("queue_offset", "long", "the entry, if no unit can be made of it"),
+        Column("unit", "binary", "the unit without its link; null if none can be made"),
+    ),
+)
+
 
 SOURCE = "timermq.rebuild"
 

@@ -15,7 +15,7 @@ there is never a gap in it.
 
 from __future__ import annotations
 
-from timermq.repair.aside import Aside
+from timermq.repair.backup import Aside
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.seal_reader import remove_seals
 

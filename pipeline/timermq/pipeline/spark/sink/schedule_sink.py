@@ -28,11 +28,11 @@ from ..worker import keep_imports
 from .broker_link import BrokerLink
 from .bulk_job import BulkJob
 from .job_commit import abort_job, commit_job
-from .near_window import check_window
 from .published_files import PublishedFiles
 from .schedule_columns import ScheduleColumns
 from .schedule_task import ScheduleTask, StagedRows
 from .sink_options import NAME, SinkOptions
+from .window import check_window
 
 _BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"

@@ -14,7 +14,6 @@ from timermq.remoting.bulk import JobState
 from ..errors import BulkRefusedError, SparkJobError
 from .broker_link import BrokerLink
 from .bulk_job import BulkJob
-from .near_window import check_window
 from .parquet_files import ParquetFiles, far_tables, refused_table
 from .part_writer import Part, PartWriter, new_attempt
 from .property_columns import narrow_batches
@@ -23,6 +22,7 @@ from .row_check import CheckedRows, RowCheck
 from .row_sum import NO_ROWS, RowSum, Sum
 from .schedule_columns import ScheduleColumns
 from .sink_options import NAME, SinkOptions
+from .window import check_window
 
 
 @dataclass

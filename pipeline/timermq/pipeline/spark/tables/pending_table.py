@@ -17,7 +17,7 @@ import pyarrow as pa
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, slot_times
 from timermq.timerlog.unit import UNIT, Units, unpack_exact
 
-from ...records.already_done import contains
+from ...records.deduplication import contains
 from ..byte_arrays import Flags, Places
 from ..file_part import FilePart, only
 from ..pending_facts import Deletes, Handled, fires

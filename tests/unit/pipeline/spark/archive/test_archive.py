@@ -10,7 +10,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from timermq.pipeline.spark import SparkJobError, StoreView
-from timermq.pipeline.spark.archive.book import Batch
+from timermq.pipeline.spark.archive.archive_log import Batch
 from timermq.pipeline.spark.jobs.archive import (
     ArchiveReport,
     begins_at,

@@ -15,12 +15,12 @@ from fakes import START_MS
 from golden_stores import GoldenStores
 from rebuild_by_hand import rows_of, unpack
 from simulation.staged_service import ROOT, SMALL_FILES, SMALL_WHEEL, running, timed
-from timermq.pipeline.records.already_done import foreign_key_in, pending_key
 from timermq.pipeline.records.cancel_verdict import Wanted
+from timermq.pipeline.records.deduplication import foreign_key_in, pending_key
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.pipeline.recovery.timer_files import TimerFiles
 from timermq.pipeline.spark.rebuild import plan as plan_module
-from timermq.pipeline.spark.rebuild.still_store import StillStore, open_still
+from timermq.pipeline.spark.rebuild.offline_store import StillStore, open_still
 from timermq.pipeline.stages.roll import roll_targets
 from timermq.simulator.disks.disk_damage import Image, read_image
 from timermq.simulator.disks.memory_disk import MemoryDisk

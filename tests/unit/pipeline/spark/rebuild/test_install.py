@@ -19,7 +19,7 @@ from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.recovery.store_sizes import measure
 from timermq.pipeline.spark.rebuild.install import install
 from timermq.pipeline.state.timer_options import TimerOptions
-from timermq.repair.aside import Aside
+from timermq.repair.backup import Aside
 from timermq.simulator.disks.disk_damage import Image, write_image
 from timermq.simulator.disks.fault_plan import Access, Fault
 from timermq.simulator.disks.faulty_disk import FaultyDisk

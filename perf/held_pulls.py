@@ -1,4 +1,4 @@
-"""Parked: groups that each keep a pull under way on all 16 queues of a topic.
+"""Held pulls: groups that each keep a pull under way on all 16 queues of a topic.
 
 What do they cost while nothing arrives, what does a renewal cost (a client lets itself be held for
 15 seconds, then asks again), and how soon is one of them answered?
@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 import trio
-from door_client import QUEUES, Client, pull_ext, send_ext
+from crowd_client import QUEUES, Client, pull_ext, send_ext
 from served import Figure, Server
 
 from timermq.remoting import RequestCode
@@ -24,7 +24,7 @@ CPU_PERCENT_MAX = 2.0
 WAKE_P99_MS_MAX = 5.0
 
 
-class Parked:
+class HeldPulls:
     """Groups that each keep a pull under way on every queue of a topic of their own."""
 
     def __init__(self, server: Server, groups: int) -> None:
@@ -83,9 +83,9 @@ class Parked:
         return took
 
 
-async def parked(server: Server, groups: int, seconds: float) -> list[Figure]:
+async def hold_pulls(server: Server, groups: int, seconds: float) -> list[Figure]:
     """What held pulls cost, and how soon one is answered."""
-    crowd = Parked(server, groups)
+    crowd = HeldPulls(server, groups)
     async with trio.open_nursery() as nursery:
         producer = await Client.connect(server)
         for group in range(groups):  # makes the topic: a pull of an unknown one is refused
@@ -108,10 +108,10 @@ async def parked(server: Server, groups: int, seconds: float) -> list[Figure]:
     held = groups * QUEUES
     print(f"# {renewals} of {held} pulls renewed in {seconds:g} s: {renewed_cpu:.1%} of a core")
     each_us = renewed_cpu * seconds / max(renewals, 1) * 1e6
-    return parked_figures(held, held_cpu, renewed_cpu, each_us, rounds)
+    return held_pull_figures(held, held_cpu, renewed_cpu, each_us, rounds)
 
 
-def parked_figures(
+def held_pull_figures(
     held: int, held_cpu: float, renewed_cpu: float, each_us: float, rounds: list[list[float]]
 ) -> list[Figure]:
     """What is told of held pulls.

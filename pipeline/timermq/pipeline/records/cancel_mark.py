@@ -18,7 +18,7 @@ from timermq.timerstore.message import Message
 from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 from timermq.timerstore.record import RecordError, record_properties
 
-from .already_done import origin_in, origin_of
+from .deduplication import origin_in, origin_of
 from .system_topics import LEFT_OUT_TOPIC
 from .timer_record import (
     DELETE_FOR,

@@ -1,4 +1,4 @@
-"""One client of the crowds at the door, and the requests that it sends."""
+"""One client of a crowd, and the requests that it sends."""
 
 from __future__ import annotations
 

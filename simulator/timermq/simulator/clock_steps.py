@@ -1,10 +1,13 @@
-"""Steps of the wall clock by weeks and years, back and ahead.
+"""Steps of the wall clock by weeks and years, and operators who accept a clock, right or wrong.
 
 A clock that is back by years makes all wait in the slot that the broker stands at, so it may be set
 right at any time, with kills in between. One that is ahead is held back as wrong: what asks for a
 moment by it is beyond the longest delay, and refused. Once it is believed the broker has to pass
 the years. What is sent by the new time meanwhile would roll through them, a window at a time, for
 hours of the processor. So such a step comes while no client sends and no process ends.
+
+When an operator accepts the clock, messages that were held back go out, and a wheel that a wrong
+clock took ahead is made again.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from random import Random
 import attrs
 
 from .scenario import SAVING_MS, ClockFault, Scenario
+from .steps import AcceptClock
 
 DAY_MS = 86_400_000
 SIZES_MS = (40 * DAY_MS, 365 * DAY_MS, 3 * 365 * DAY_MS)
@@ -26,9 +30,13 @@ LATE_MS = 90_000
 """Milliseconds by which steps of clients and ends of processes are late at most."""
 SPANS_MS = (1, 50, 3_000, 60_000, 500_000, 3_600_000)
 """Milliseconds from a step to the one that takes it back."""
+ACCEPTED_SHARE = 0.4
+"""Share of the clock steps after which an operator accepts the clock."""
+ACCEPTED_MS = (1, 60, 2_000, 60_000)
+"""Milliseconds from the step to the operator's word."""
 
 
-def with_far_steps(scenario: Scenario) -> Scenario:
+def with_large_steps(scenario: Scenario) -> Scenario:
     """The plan, mostly as it is, else with a step by years and mostly the one that takes it back.
 
     They are drawn from a generator of their own: the rest of a seed's plan is what it was.
@@ -116,3 +124,24 @@ def is_far_ahead(scenario: Scenario) -> bool:
 def _may_fail(scenario: Scenario) -> bool:
     """Whether a process may end outside the plan, or may be unable to save how far it is."""
     return bool(scenario.disk_faults or scenario.full_disks)
+
+
+def with_accepted_clocks(scenario: Scenario) -> Scenario:
+    """The plan, or the same with clocks that are accepted by the first client.
+
+    They are drawn from a generator of their own: the rest of a seed's plan is what it was. A clock
+    that is wrong by years is not accepted: what waits by the other time would roll through them.
+    """
+    draw = Random(f"accepted clocks of {scenario.seed}")  # noqa: S311 - a plan, not a secret
+    is_far = any(abs(fault.step_ms) >= min(SIZES_MS) for fault in scenario.clock_faults)
+    if is_far or not scenario.clients:
+        return scenario
+    accepted = [
+        AcceptClock(at_ms=fault.at_ms + draw.choice(ACCEPTED_MS))
+        for fault in scenario.clock_faults
+        if fault.step_ms and draw.random() < ACCEPTED_SHARE
+    ]
+    first = scenario.clients[0]
+    steps = sorted((*first.steps, *accepted), key=lambda one: one.at_ms)
+    clients = (attrs.evolve(first, steps=tuple(steps)), *scenario.clients[1:])
+    return attrs.evolve(scenario, clients=clients)

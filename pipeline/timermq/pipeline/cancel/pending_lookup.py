@@ -22,8 +22,8 @@ from timermq.timerstore.record import RecordError, record_properties
 
 from ..quarantine.quarantine import Quarantine
 from ..quarantine.quarantine_record import State
-from ..records.already_done import origin_in
 from ..records.cancel_verdict import CancelError, Verdict, Wanted, too_common
+from ..records.deduplication import origin_in
 from ..records.key_records import KeyRecords, RecordSource, SoleMoves
 from ..records.system_topics import LEFT_OUT_TOPIC
 from ..records.timer_record import (

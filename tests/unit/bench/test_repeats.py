@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from timermq.bench.askings import ask_repeatedly, least_disturbed
 from timermq.bench.question import Figure, Load
+from timermq.bench.repeats import ask_repeatedly, least_disturbed
 
 
 def rate(value: float, cpu_us: float) -> Figure:

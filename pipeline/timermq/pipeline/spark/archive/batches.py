@@ -17,7 +17,7 @@ import attrs
 from ..errors import SparkJobError
 from ..jobs.schedule import content_name
 from ..options import absolute
-from .book import Batch, entries, staging_of
+from .archive_log import Batch, entries, staging_of
 
 _FILE = re.compile(r"(\d{20})-\d{5}\.parquet")
 """A file of a batch, by where its stretch of the log begins."""

@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 from ....records.system_topics import TIMER_TOPIC
 from ...errors import SparkJobError
 from ...store_view import StoreView, life_of
-from . import named, queues, rules
+from . import by_key, queues, rules
+from .damaged_records import IS_MENDED, IS_UNSOUND, MENDED_COLUMNS, TORN, outside_of
 from .facts import (
     FACT_COLUMNS,
     LOG_COLUMNS,
@@ -25,7 +26,6 @@ from .facts import (
     unit_facts,
 )
 from .finding import COLUMNS, Rule, Verdict, broken, text
-from .holes import IS_MENDED, IS_UNSOUND, MENDED_COLUMNS, TORN, outside_of
 from .store_ends import flushed_pos, left_out, settled_of
 from .tables import GivenTables, StoreTables, Tables
 from .units import LINK_COLUMNS, broken_chains, has_broken_chain, torn, unit_count
@@ -244,7 +244,7 @@ class _Audit:
 
     def _deleted_orders(self) -> DataFrame:
         """Messages, by the positions that are cleaned, that deletes of ours take back."""
-        deletes = self.tables.log(named.TIMER_COLUMNS, topic=TIMER_TOPIC)
+        deletes = self.tables.log(by_key.TIMER_COLUMNS, topic=TIMER_TOPIC)
         return deletes.where(f"is_delete AND delete_order < {self.limits.log_start}").selectExpr(
             "delete_order AS order_py"
         )
@@ -255,18 +255,18 @@ class _Audit:
             self.tables.log([name for name in LOG_COLUMNS if not name.startswith("body")]),
             self.tables.units(UNIT_COLUMNS),
         )
-        timers = self.tables.log(named.TIMER_COLUMNS, topic=TIMER_TOPIC).where(
+        timers = self.tables.log(by_key.TIMER_COLUMNS, topic=TIMER_TOPIC).where(
             "real_topic IS NOT NULL"
         )
-        foreign = named.foreign_ends(self.tables.log(named.FOREIGN_COLUMNS))
+        foreign = by_key.foreign_ends(self.tables.log(by_key.FOREIGN_COLUMNS))
         foreign = foreign.persist(StorageLevel.DISK_ONLY)
-        rows = named.named_timers(positions, timers, foreign, taken_back, self.limits)
+        rows = by_key.named_timers(positions, timers, foreign, taken_back, self.limits)
         rows = rows.persist(StorageLevel.DISK_ONLY)
-        (told,) = rows.agg(*aggregates(named.counts(self.limits))).collect()
+        (told,) = rows.agg(*aggregates(by_key.counts(self.limits))).collect()
         counts |= told.asDict()
-        found = broken(rows, named.rules(self.limits))
+        found = broken(rows, by_key.rules(self.limits))
         counts["cancelled"] += counts["by_delete"]
-        unmatched = named.unmatched(foreign, timers).count()
+        unmatched = by_key.unmatched(foreign, timers).count()
         if counts["foreign"]:
             self.notes.append(
                 f"{counts['foreign']} messages were delivered or rolled by RocketMQ, which names "

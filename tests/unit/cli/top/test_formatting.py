@@ -6,7 +6,7 @@ from datetime import UTC
 
 import pytest
 
-from timermq.cli.top import words
+from timermq.cli.top import formatting
 
 NOW_MS = 1_795_255_387_250
 
@@ -23,7 +23,7 @@ NOW_MS = 1_795_255_387_250
 )
 def test_count(number: int, text: str) -> None:
     """Nine places are enough for any."""
-    assert text == words.count(number)
+    assert text == formatting.count(number)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_count(number: int, text: str) -> None:
 )
 def test_rate(number: float, text: str) -> None:
     """Small ones have a decimal."""
-    assert text == words.rate(number)
+    assert text == formatting.rate(number)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_rate(number: float, text: str) -> None:
 )
 def test_size(number: int, text: str) -> None:
     """In the unit that fits."""
-    assert text == words.size(number)
+    assert text == formatting.size(number)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_size(number: int, text: str) -> None:
 )
 def test_span(duration_ms: int, text: str) -> None:
     """A span is written in its two largest units."""
-    assert text == words.span(duration_ms)
+    assert text == formatting.span(duration_ms)
 
 
 @pytest.mark.parametrize(
@@ -65,22 +65,22 @@ def test_span(duration_ms: int, text: str) -> None:
 )
 def test_cell_time(width_ms: int, text: str) -> None:
     """As finely as the cells differ."""
-    assert text == words.cell_time(NOW_MS, width_ms, UTC)
+    assert text == formatting.cell_time(NOW_MS, width_ms, UTC)
 
 
 def test_slot_time() -> None:
     """The day stands there when it is not today."""
-    assert "10:03:07" == words.slot_time(NOW_MS, NOW_MS, UTC)
-    assert "11-22 10:03:07" == words.slot_time(NOW_MS + 86_400_000, NOW_MS, UTC)
-    assert str(2**62) == words.slot_time(2**62, NOW_MS, UTC)
+    assert "10:03:07" == formatting.slot_time(NOW_MS, NOW_MS, UTC)
+    assert "11-22 10:03:07" == formatting.slot_time(NOW_MS + 86_400_000, NOW_MS, UTC)
+    assert str(2**62) == formatting.slot_time(2**62, NOW_MS, UTC)
 
 
 def test_lateness() -> None:
     """An upper bound, or none."""
-    assert "≤ 1,000 ms" == words.lateness(1_000)
-    assert "> 60 s" == words.lateness(None)
+    assert "≤ 1,000 ms" == formatting.lateness(1_000)
+    assert "> 60 s" == formatting.lateness(None)
 
 
 def test_nothing_from_outside_commands_the_terminal() -> None:
     """Escapes and line ends become question marks."""
-    assert "a?[2J?b é" == words.printable("a\x1b[2J\nb é")
+    assert "a?[2J?b é" == formatting.printable("a\x1b[2J\nb é")

@@ -25,7 +25,7 @@ REPAIR_SHARE = 0.25
 """Share of all processes before which the store is repaired."""
 
 
-def with_changing_lives(scenario: Scenario) -> Scenario:
+def with_changed_settings(scenario: Scenario) -> Scenario:
     """The plan, or the same with other settings in some lives.
 
     They are drawn from a generator of their own: the rest of a seed's plan is what it was.

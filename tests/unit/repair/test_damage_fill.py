@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timermq.repair.hole_fill import plan_fills
+from timermq.repair.damage_fill import plan_fills
 from timermq.repair.lost_record import lost_record
 from timermq.repair.queue_sequence import Gap
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC

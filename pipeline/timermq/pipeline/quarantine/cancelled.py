@@ -12,9 +12,9 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 from timermq.timerstore.record import record_properties
 
+from ..records.cancel_mark import name_in_delete, names_of
 from ..records.cancel_verdict import CancelError
 from ..records.key_records import KeyRecords
-from ..records.left_out import name_in_delete, names_of
 from ..records.record_kin import RecordKin
 from ..records.timer_record import DELETE, ORDER, TIMER_TOPIC, TimerRecordError, is_position
 from ..records.torn_move import is_torn_move

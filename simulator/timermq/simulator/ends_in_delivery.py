@@ -11,7 +11,7 @@ from random import Random
 
 import attrs
 
-from .far_steps import is_far_ahead
+from .clock_steps import is_far_ahead
 from .process_disk import Place
 from .scenario import ClockFault, EndKind, Life, Scenario, Trigger
 from .steps import Cancel, ClientPlan, Item, Move, Send, Step, When
@@ -30,7 +30,7 @@ BEHIND_MS = (30, 80, 250, 700)
 """Milliseconds from there to the end of the process."""
 
 
-def with_sharp_ends(scenario: Scenario, kinds: Sequence[EndKind], *, steps: bool) -> Scenario:
+def with_ends_in_delivery(scenario: Scenario, kinds: Sequence[EndKind], *, steps: bool) -> Scenario:
     """The plan, or the same with such ends.
 
     They are drawn from a generator of their own: the rest of a seed's plan is what it was.

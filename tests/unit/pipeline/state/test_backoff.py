@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from timermq.pipeline.state.held_up import PAUSE_MAX_MS, HeldUp
+from timermq.pipeline.state.backoff import PAUSE_MAX_MS, HeldUp
 
 
 def test_pauses_double_up_to_a_limit() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from timermq.pipeline.records.already_done import (
+from timermq.pipeline.records.deduplication import (
     AlreadyDone,
     earlier_copies,
     foreign_key_in,

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from timermq.pipeline.spark import SparkJobError
-from timermq.pipeline.spark.archive.book import About, Book
+from timermq.pipeline.spark.archive.archive_log import About, Book
 
 ABOUT = About("delivered", internal=False)
 DAYS = ("date=2026-01-01/topic_name=T", "date=2026-01-02/topic_name=T")

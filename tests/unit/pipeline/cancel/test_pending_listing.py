@@ -9,7 +9,7 @@ from trio.testing import MockClock
 from fakes import START_MS
 from simulation.staged_service import delete_of, stored_delete, timed
 from timermq.pipeline.admission.admission import Admitted, TimerAdmission
-from timermq.pipeline.cancel.pending import PendingTimer, PendingTimers
+from timermq.pipeline.cancel.pending_listing import PendingTimer, PendingTimers
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.message import Message

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from timermq.pipeline.spark import SparkJobError
-from timermq.pipeline.spark.archive.book import About, Book
-from timermq.pipeline.spark.archive.portions import Portion, known_batches, portions
+from timermq.pipeline.spark.archive.archive_log import About, Book
+from timermq.pipeline.spark.archive.batches import Portion, known_batches, portions
 
 SAID = {"from_ms": 0, "to_ms": 9, "shift_ms": 1, "topics": list[str]()}
 TOPICS = ("topic_name=A", "topic_name=B")

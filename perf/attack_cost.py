@@ -4,7 +4,7 @@ For each attack of ``attacks`` a broker in a process of its own, with and withou
 Asked is how late a client's timers are, how long its sends take, how much memory the broker takes
 beyond what it had, and that the page of metrics is answered.
 
-Run: ``python perf/besieged.py [NAME …] [--seconds S] [--keep]``; 1 when a figure is beyond its
+Run: ``python perf/attack_cost.py [NAME …] [--seconds S] [--keep]``; 1 when a figure is beyond its
 bound.
 """
 
@@ -25,7 +25,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import attrs
-import kept
+import result_files
 import trustme
 from attacks import ACCOUNT, ATTACKS, HANDSHAKES, SECRET, TOPIC, Target
 from served import Figure, Server, kept_answer, raise_file_limit, report, serving
@@ -206,7 +206,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(ATTACKS))
     parser.add_argument("--seconds", type=float, default=10.0, help="of each attack")
-    parser.add_argument("--keep", action="store_true", help="write results/besieged.json")
+    parser.add_argument("--keep", action="store_true", help="write results/attack_cost.json")
     args = parser.parse_args()
     raise_file_limit()
     # Of the client's threads one waits for the other no longer than it would on two processors.
@@ -216,7 +216,9 @@ def main() -> int:
         for signs in (False, True):
             figures += besiege(name, args.seconds, signs=signs)
     if args.keep:
-        kept.report("besieged", {"answers": [kept_answer(one) for one in figures]}, keep=True)
+        result_files.report(
+            "attack_cost", {"answers": [kept_answer(one) for one in figures]}, keep=True
+        )
     return report(figures)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from timermq.simulator.clock_steps import SIZES_MS, with_large_steps
 from timermq.simulator.draw import draw_scenario
-from timermq.simulator.far_steps import SIZES_MS, with_far_steps
 from timermq.simulator.scenario import ClockFault, FaultKind, Scenario
 
 DAYS = 0.2
@@ -30,7 +30,7 @@ def test_some_plans_have_one() -> None:
 def test_the_rest_of_a_plan_stays() -> None:
     """The steps are added to what the seed decides, in the order of their times."""
     plain = draw_scenario(6, days=DAYS, faults=set(FaultKind) - {FaultKind.CLOCK})
-    made = with_far_steps(plain)
+    made = with_large_steps(plain)
 
     assert 2 == len(far(made))
     assert sorted(made.clock_faults, key=lambda one: one.at_ms) == list(made.clock_faults)

@@ -6,9 +6,8 @@ import attrs
 import pytest
 
 from timermq.pipeline.spark import SparkJobError
-from timermq.pipeline.spark.sink.near_window import check_window
-
-from .rows import DAY_MS, LIMITS
+from timermq.pipeline.spark.sink.window import check_window
+from unit.pipeline.spark.sink.rows import DAY_MS, LIMITS
 
 
 @pytest.mark.parametrize(("whole_days", "most"), [(False, 3 * DAY_MS), (True, 2 * DAY_MS)])
