@@ -29,21 +29,20 @@ from collections.abc import Iterator
 import attrs
 
 from timermq.pipeline.records.delivered_message import taken_over
-from timermq.pipeline.records.timer_record import DELETE, INTERNAL
+from timermq.pipeline.records.timer_properties import DELAY_MS, DELETE, INTERNAL, REQUESTS
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.field import integer, text
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_lookup import look_message_by_offset
-from timermq.timerstore.properties import find
+from timermq.timerstore.properties import DELAY, find
 from timermq.timerstore.record import decode_record
 from timermq.timerstore.record_check import CheckKind, check_record
 
 from ..durable_answers import DurableAnswers
 from ..options import BrokerOptions
 from ..refusal import RefusedError
-from ..sending.message_stamp import DELAY_KEYS
 from ..sending.send_checks import DLQ_QUEUE_NUMS, retry_times_max
 from ..sending.send_request import RESPONSE_CODES, remark_of
 from ..session import Session
@@ -56,7 +55,7 @@ FIRST_RETRY_LEVEL = 3
 RETRY_TOPIC = b"RETRY_TOPIC"
 ORIGIN_MESSAGE_ID = b"ORIGIN_MESSAGE_ID"
 
-_STEERING = (*INTERNAL, *(key + b"\x01" for key in DELAY_KEYS), DELETE)
+_STEERING = (*INTERNAL, *REQUESTS, DELETE)
 """How the properties begin that asked something of the timer, or answered it."""
 _NO_ORIGIN = 0
 """In ``preparedTransactionOffset``: no waiting record became this message."""
@@ -185,9 +184,12 @@ class SendBackProcessor:
     def _delay(self, group: SubscriptionGroupConfig, level: int, times: int) -> bytes:
         """The property that asks for the time before the next try."""
         if level > 0 or group.retry_policy is None:
-            return b"DELAY\x01%d\x02" % (level or FIRST_RETRY_LEVEL + times)
+            return b"%b%d\x02" % (DELAY, level or FIRST_RETRY_LEVEL + times)
         delay_max_ms = self.timer_store.options.timer_max_delay_sec * 1000
-        return b"TIMER_DELAY_MS\x01%d\x02" % min(group.retry_policy.delay_ms(times), delay_max_ms)
+        return b"%b%d\x02" % (
+            DELAY_MS,
+            min(group.retry_policy.delay_ms(times), delay_max_ms),
+        )
 
     def _put(self, message: Message) -> int:
         """Store it; where the log has to be durable before that is told."""

@@ -29,8 +29,8 @@ from timermq.timerstore.record_check import CheckKind
 from .cancel_mark import name_in_delete, names_in_delete
 from .deduplication import origin_in
 from .delete_message import RECALL_TAG, delete_message
+from .timer_properties import DELETE_SOLE
 from .timer_record import (
-    DELETE_SOLE,
     TIMER_TOPIC,
     TimerFacts,
     TimerRecordError,

@@ -27,8 +27,8 @@ from timermq.timerstore.record_block import RecordBlock
 from ..clock.clock import Clock
 from ..records.plain_records import read_plain
 from ..records.record_kin import RecordKin
+from ..records.timer_properties import DELETE
 from ..records.timer_record import (
-    DELETE,
     TIMER_TOPIC,
     TimerFacts,
     TimerRecordError,
