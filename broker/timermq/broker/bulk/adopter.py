@@ -21,8 +21,8 @@ import structlog
 import trio
 
 from timermq.pipeline.admission.timer_put_result import TimerPutColumns, TimerPutResult
-from timermq.pipeline.column_door import ColumnDoor
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
+from timermq.pipeline.run_admission import RunAdmission
 from timermq.pipeline.state.held_up import HeldUp
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.bulk import RefusedRow
@@ -86,7 +86,7 @@ class Adopter:
     Args:
         jobs: The jobs.
         timer_store: Where the rows go.
-        columns: The door for rows of one form.
+        columns: Admits the runs among the rows.
         gate: Says where a topic's rows may go.
         stamp: What the broker adds to every message.
     """
@@ -96,7 +96,7 @@ class Adopter:
         *,
         jobs: BulkJobs,
         timer_store: TimerMessageStore,
-        columns: ColumnDoor,
+        columns: RunAdmission,
         gate: TopicGate,
         stamp: MessageStamp,
     ) -> None:
@@ -268,7 +268,7 @@ class Adopter:
             tried.refused = [(row, *faults[row]) for row in left.tolist() if row in faults]
             left = np.setdiff1d(left, np.array(list(faults), np.int64))
         now_ms = self._timer_store.clock.now_ms()
-        groups, single = rows.alike(
+        groups, single = rows.runs(
             left, now_ms=now_ms, latest_ms=self._timer_store.admission.latest_ms(now_ms)
         )
         for group in groups:

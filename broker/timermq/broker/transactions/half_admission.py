@@ -8,7 +8,7 @@ there to be told, under the same rule as a timer.
 from __future__ import annotations
 
 from timermq.pipeline.admission.admission import Refusal
-from timermq.pipeline.admission.usual_request import OWN_PROPERTIES_SIZE_MAX
+from timermq.pipeline.admission.run_request import OWN_PROPERTIES_SIZE_MAX
 from timermq.timerstore.message import Message
 from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, find
 from timermq.timerstore.put_status import PutStatus

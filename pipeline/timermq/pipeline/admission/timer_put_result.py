@@ -34,7 +34,7 @@ class TimerPutResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 @attrs.frozen(eq=False)
 class TimerPutColumns:
-    """What became of messages of one form: all of them are stored."""
+    """What became of a run of messages: all of them are stored."""
 
     stored: StoredColumns
     out_ms: NDArray[np.int64] | None

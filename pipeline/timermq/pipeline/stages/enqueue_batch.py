@@ -1,4 +1,4 @@
-"""Entries of the timer topic as a batch of columns, from their records or from what those say."""
+"""Entries of the timer topic as a batch: from a run of records, or from the facts of each."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from timermq.timerlog import MAGIC_DEFAULT, MAGIC_DELETE
 from timermq.timerstore.record_block import RecordBlock
 
-from ..records.plain_records import read_plain
+from ..records.timer_columns import read_columns
 from ..records.timer_record import DELETE, TimerFacts
 from ..records.undeliverable import Undeliverable
 from .timer_request import EnqueueBatch
 
 
-def plain_batch(
+def columns_batch(
     block: RecordBlock,
     offset_py: NDArray[np.int64],
     size_py: NDArray[np.int32],
@@ -24,7 +24,7 @@ def plain_batch(
     precision_ms: int,
     next_queue_offset: int = 0,
 ) -> EnqueueBatch | None:
-    """The batch, if its records are all of the usual kind, and none is a delete.
+    """The batch, if its records are a run, and none is a delete.
 
     Args:
         block: The records.
@@ -35,19 +35,19 @@ def plain_batch(
     """
     if DELETE in block.data:
         return None
-    plain = read_plain(block, precision_ms)
-    if plain is None:
+    timers = read_columns(block, precision_ms)
+    if timers is None:
         return None
-    topic_hashes = np.array([to.topic_hash for to in plain.destinations], np.int32)
+    topic_hashes = np.array([to.topic_hash for to in timers.destinations], np.int32)
     return EnqueueBatch(
         offset_py=offset_py,
         size_py=size_py,
-        out_ms=plain.out_ms,
-        deliver_ms=plain.deliver_ms,
+        out_ms=timers.out_ms,
+        deliver_ms=timers.deliver_ms,
         order_py=offset_py,
-        topic_hash=topic_hashes[plain.destination_of],
+        topic_hash=topic_hashes[timers.destination_of],
         magic=np.full(len(block), MAGIC_DEFAULT, np.int32),
-        arrivals=plain.by_topic(),
+        arrivals=timers.by_topic(),
         next_queue_offset=next_queue_offset,
     )
 

@@ -37,10 +37,10 @@ from ..records.undeliverable import Reason, Undeliverable
 from ..state.timer_counts import TimerCounts
 from ..state.timer_options import TimerOptions
 from ..state.timer_state import TimerState
-from .enqueue_batch import facts_batch, plain_batch
+from .enqueue_batch import columns_batch, facts_batch
 from .timer_request import EnqueueBatch
 
-PLAIN_COUNT_MIN = 128
+COLUMNS_COUNT_MIN = 128
 """Fewer records are read one by one in less time."""
 
 log = structlog.get_logger("timermq.pipeline.stages.enqueue_get")
@@ -108,19 +108,19 @@ class EnqueueGet:
             offset_py, size_py = offset_py[~repeats], size_py[~repeats]
         commit_log = self.store.commit_log
         block = None
-        if len(offset_py) >= PLAIN_COUNT_MIN and not done.doubts:
+        if len(offset_py) >= COLUMNS_COUNT_MIN and not done.doubts:
             block = commit_log.block_at(offset_py, size_py.astype(np.int64))
         if block is not None:
-            plain = self._plain_batch(block, offset_py, size_py)
-            return plain or self._any_batch(block.records(), offset_py, size_py)
+            batch = self._columns_batch(block, offset_py, size_py)
+            return batch or self._any_batch(block.records(), offset_py, size_py)
         places = zip(offset_py.tolist(), size_py.tolist(), strict=True)
         return self._any_batch(commit_log.records_at(places), offset_py, size_py)
 
-    def _plain_batch(
+    def _columns_batch(
         self, block: RecordBlock, offset_py: NDArray[np.int64], size_py: NDArray[np.int32]
     ) -> EnqueueBatch | None:
-        """The batch, if its records are all of the usual kind, and none is a delete."""
-        return plain_batch(
+        """The batch, if its records are a run, and none is a delete."""
+        return columns_batch(
             block,
             offset_py,
             size_py,
