@@ -33,8 +33,8 @@ from timermq.pipeline.clock.clock import SystemClock, WatchedClock
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting import Command, FrameConnection, LanguageCode, SendHeader, encode_frame
-from timermq.remoting.plain_send import decode_plain_send
-from timermq.remoting.signed_send import decode_signed_send
+from timermq.remoting.send_run.send_v2 import decode_send_v2
+from timermq.remoting.send_run.signed_send_v2 import decode_signed_send_v2
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_options import StoreOptions
@@ -93,7 +93,7 @@ class Side:
     def seconds(self, data: bytes, count: int) -> float:
         """CPU time for all requests in ``data``, so many."""
         access = self.broker.access
-        decode = decode_plain_send if access is None else decode_signed_send
+        decode = decode_send_v2 if access is None else decode_signed_send_v2
         answers: list[Answer] = []
         began = time.process_time()
         frames = FrameConnection(decode_send=decode)

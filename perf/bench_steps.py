@@ -26,7 +26,7 @@ from timermq.bench.dialect import Shot
 from timermq.bench.remoting import Remoting
 from timermq.remoting import FrameConnection
 from timermq.remoting.connection import Received
-from timermq.remoting.plain_send import PlainAnswerTemplate
+from timermq.remoting.send_run.send_v2 import SendAnswerTemplate
 
 CHUNK = 65_536
 ROUNDS = 5
@@ -54,7 +54,7 @@ def receive(data: bytes) -> list[Received]:
 
 def answer(count: int) -> bytes:
     """The answers to so many sends."""
-    template = PlainAnswerTemplate(region="DefaultRegion", trace_on="true")
+    template = SendAnswerTemplate(region="DefaultRegion", trace_on="true")
     return b"".join(
         [
             template.frame(

@@ -65,7 +65,7 @@ class Client:
 
 
 def send_ext(topic: str, queue_id: int, properties: str = "") -> dict[str, str]:
-    """The parameters of a plain send."""
+    """The parameters of a send."""
     return {
         "producerGroup": "P", "topic": topic, "defaultTopic": "TBW102",
         "defaultTopicQueueNums": str(QUEUES), "queueId": str(queue_id), "sysFlag": "0",

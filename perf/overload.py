@@ -40,7 +40,7 @@ SLOT_LOAD_RATE = 15_000
 
 
 def send_command(topic: str, opaque: int) -> bytes:
-    """The frame of a plain send of 1,000 bytes."""
+    """The frame of a send of 1,000 bytes."""
     ext = {
         "producerGroup": "P", "topic": topic, "defaultTopic": "TBW102",
         "defaultTopicQueueNums": "1", "queueId": "0", "sysFlag": "0", "bornTimestamp": "0",

@@ -32,7 +32,7 @@ from timermq.broker.session import Session
 from timermq.pipeline.admission.flow_control import FlowControl
 from timermq.pipeline.clock.clock import WatchedClock
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
-from timermq.pipeline.stages.due_copies import due_copies
+from timermq.pipeline.stages.due_columns import due_columns
 from timermq.pipeline.stages.enqueue_get import EnqueueGet
 from timermq.pipeline.stages.enqueue_put import EnqueuePut
 from timermq.pipeline.stages.timer_request import REQUEST, DeliverBatch
@@ -168,10 +168,10 @@ class Workbench:
             block = store.commit_log.block_at(requests["offset_py"], sizes)
             if block is None:
                 raise RuntimeError("steps: expected records")
-            due = due_copies(DeliverBatch(requests=requests, block=block), 1000, count_min=1)
-            result = None if due is None else store.put_copies(due.copies)
+            due = due_columns(DeliverBatch(requests=requests, block=block), 1000, count_min=1)
+            result = None if due is None else store.put_copy_columns(due.columns)
             if result is None:
-                raise RuntimeError("steps: expected plain records")
+                raise RuntimeError("steps: expected a run of records")
             end = result.end
             first += len(units)
         return end

@@ -215,7 +215,7 @@ class Rig:
     def send(
         self, topic: str, body: bytes = b"hello", properties: str = PROPERTIES, **ext: str
     ) -> Command:
-        """The answer to a plain send (code 10) to queue 0."""
+        """The answer to a send (code 10) to queue 0."""
         return self.call(10, send_ext(topic, properties, **ext), body)
 
     def records(self, topic: str, queue_id: int = 0) -> list[Record]:
@@ -225,7 +225,7 @@ class Rig:
 
 
 def send_ext(topic: str, properties: str = PROPERTIES, **more: str) -> dict[str, str]:
-    """The parameters of a plain send to queue 0."""
+    """The parameters of a send to queue 0."""
     return {
         "producerGroup": "PID",
         "topic": topic,

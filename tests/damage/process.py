@@ -22,7 +22,7 @@ from timermq.broker.sending.send_checks import SendChecks
 from timermq.broker.subscription_group import SubscriptionGroupTable
 from timermq.broker.topic_config import TopicConfigTable
 from timermq.broker.transactions.transactions import Transactions
-from timermq.pipeline.column_door import ColumnDoor
+from timermq.pipeline.run_admission import RunAdmission
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.memory_disk import MemoryDisk
@@ -98,7 +98,7 @@ def _bulk(service: TimerMessageStore, clock: VirtualClock) -> BulkScheduling:
     return BulkScheduling.build(
         options=BROKER,
         timer_store=service,
-        columns=ColumnDoor(service),
+        columns=RunAdmission(service),
         topics=topics,
         checks=SendChecks(BROKER, topics, groups, locks, clock.now_ms),
         stamp=MessageStamp(BROKER, UniqueIdGenerator(HOST, 1, instance=1, now_ms=clock.now_ms)),

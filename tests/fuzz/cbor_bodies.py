@@ -1,4 +1,4 @@
-"""CBOR bodies: one plain item of a stated size, of the kinds that its reader takes."""
+"""CBOR bodies: one item of a stated size, of the kinds that its reader takes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from timermq.broker.pending.pending_processor import PendingQuery, decode_query
 from timermq.broker.refusal import RefusedError
 from timermq.cli.pending_page import decode_page
 from timermq.client.errors import MalformedAnswerError
+from timermq.remoting.cbor import CborError, decode_cbor
 from timermq.remoting.errors import RemoteProtocolError
-from timermq.remoting.plain_cbor import PlainCborError, decode_plain
 from timermq.remoting.watch import BUCKETS_MAX, Snapshot, WatchView
 from top_samples import IDLE
 
@@ -93,11 +93,11 @@ def fuzz_one(data: bytes) -> None:
 
 def _check_item(data: bytes) -> None:
     try:
-        item = decode_plain(data, size_max=SIZE_MAX)
-    except PlainCborError:
+        item = decode_cbor(data, size_max=SIZE_MAX)
+    except CborError:
         return
     assert len(data) <= SIZE_MAX
-    again = decode_plain(cbor2.dumps(item), size_max=2 * SIZE_MAX)
+    again = decode_cbor(cbor2.dumps(item), size_max=2 * SIZE_MAX)
     assert repr(again) == repr(item)
 
 

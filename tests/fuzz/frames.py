@@ -1,6 +1,6 @@
 """Frames: the three readers of a stream find the same requests, however it is cut.
 
-The first byte says how many bytes come at a time. A plain send says less than the command that it
+The first byte says how many bytes come at a time. A ``SendV2`` says less than the command that it
 could have been, so what both say is compared.
 """
 
@@ -18,15 +18,15 @@ from timermq.remoting.connection import (
     one_by_one,
 )
 from timermq.remoting.errors import RemoteProtocolError
-from timermq.remoting.plain_send import PlainSend
 from timermq.remoting.send_header import SendHeader
+from timermq.remoting.send_run.send_v2 import SendV2
 
 FRAME_SIZE_MAX = 1 << 14
 HEADER_SIZE_MAX = 1 << 12
 
 
 def seeds() -> list[bytes]:
-    """Some frames in each coding, and plain sends, at different cuts."""
+    """Some frames in each coding, and runs of sends, at different cuts."""
     ext = SendHeader(topic="T", queue_id=1, properties=b"KEYS\x01k\x02", born_ms=7).to_v2()
     commands = [Command(code=105, opaque=3, ext={"topic": "T"}, coding=one) for one in Coding]
     frames = [encode_frame(one) for one in (*commands, Command(310, ext=ext, body=b"body"))]
@@ -42,8 +42,8 @@ def fuzz_one(data: bytes) -> None:
     assert others == whole
     for command, request in zip(whole, pieces, strict=False):
         assert _agree(command, request), (command, request)
-    # What a plain send passes over may be what the long way refuses.
-    assert len(pieces) == len(whole) or (failure and isinstance(pieces[len(whole)], PlainSend))
+    # What a ``SendV2`` passes over may be what a command is refused for.
+    assert len(pieces) == len(whole) or (failure and isinstance(pieces[len(whole)], SendV2))
     for command in whole:
         frames = _connection()
         frames.receive_data(encode_frame(command))
@@ -103,7 +103,7 @@ def _until_end(connection: FrameConnection) -> Iterator[Command]:
 
 
 def _agree(command: Command, request: Request) -> bool:
-    """Whether the long way and the short one read the same frame alike."""
+    """Whether both ways of reading read the same from a frame."""
     if isinstance(request, Command):
         return request == command
     said = request.to_command()

@@ -6,7 +6,7 @@ from timermq.remoting.codes import LanguageCode
 from timermq.remoting.command import Coding, Command
 from timermq.remoting.errors import LocalProtocolError, RemoteProtocolError
 from timermq.remoting.header import EXT_COUNT_MAX, decode_header, encode_header
-from timermq.remoting.plain_send import decode_plain_send
+from timermq.remoting.send_run.send_v2 import decode_send_v2
 
 INT32 = range(-(2**31), 2**31)
 
@@ -43,9 +43,9 @@ def fuzz_one(data: bytes) -> None:
         assert command.coding != coding
         return
     assert decode_header(coding, again) == command
-    plain = decode_plain_send(header) if coding == Coding.JSON else None
-    if plain is not None:
-        said = plain.to_command()
+    send = decode_send_v2(header) if coding == Coding.JSON else None
+    if send is not None:
+        said = send.to_command()
         assert (said.code, said.opaque, said.flag) == (command.code, command.opaque, command.flag)
         assert {name: command.ext.get(name, value) for name, value in said.ext.items()} == said.ext
 

@@ -25,7 +25,7 @@ from timermq.broker.security.access_rules import FREE_CODES
 from timermq.remoting import Coding, Command, FrameConnection, LanguageCode
 from timermq.remoting.connection import encode_frame
 from timermq.remoting.errors import LocalProtocolError, RemoteProtocolError
-from timermq.remoting.signed_send import decode_signed_send
+from timermq.remoting.send_run.signed_send_v2 import decode_signed_send_v2
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.record import RecordError, encode_record
 from timermq.timerstore.record_layout import HEAD
@@ -256,9 +256,9 @@ class Life:
     def _send_piece(self) -> None:
         data, self._piece = self._piece, b""
         self._sent += data
-        # Sends that are alike are read as one, however few they are.
+        # Sends of one form are read as a run, however few they are.
         frames = FrameConnection(
-            frame_size_max=1 << 16, run_count_min=2, decode_send=decode_signed_send
+            frame_size_max=1 << 16, run_count_min=2, decode_send=decode_signed_send_v2
         )
         frames.receive_data(data)
         try:

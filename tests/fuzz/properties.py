@@ -7,7 +7,7 @@ from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.remoting.stored_message import parse_properties, property_text
 from timermq.timerstore.index_keys import keys_in
 from timermq.timerstore.message import Message
-from timermq.timerstore.properties import encode, find, join_plain, parse, remove, validate
+from timermq.timerstore.properties import encode, find, join_run, parse, remove, validate
 
 NOW_MS = 1_700_000_000_000
 
@@ -36,7 +36,7 @@ def fuzz_one(data: bytes) -> None:
     if validate(data) is None and pairs:
         assert parse(encode(pairs)) == pairs
         assert property_text(pairs) == encode(pairs)
-    assert join_plain([data]) is None or validate(data) is None
+    assert join_run([data]) is None or validate(data) is None
     _check_admission(data)
 
 

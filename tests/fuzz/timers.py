@@ -11,7 +11,7 @@ from timermq.client.recall import broker_of
 from timermq.pipeline.admission.recall_handle import HandleError, decode_handle, encode_handle
 from timermq.pipeline.records.deduplication import foreign_key_in, pending_key
 from timermq.pipeline.records.delivered_message import due_message
-from timermq.pipeline.records.plain_records import read_plain
+from timermq.pipeline.records.timer_columns import read_columns
 from timermq.pipeline.records.timer_record import (
     TIMER_TOPIC,
     TimerFacts,
@@ -107,19 +107,19 @@ def _check_record(record: bytes) -> None:
 
 
 def _check_columns(record: bytes, facts: TimerFacts | None) -> None:
-    """Alone or before a usual record: all that a column says is what the record says."""
-    usual = _record(TAIL, 0)
-    expected = _facts(usual)
-    for records, found in (([record], [facts]), ([record, usual], [facts, expected])):
-        plain = read_plain(RecordBlock.of(records), PRECISION_MS)
-        if plain is None:
+    """Alone or before a record that fits into a run: columns say what the record says."""
+    fitting = _record(TAIL, 0)
+    expected = _facts(fitting)
+    for records, found in (([record], [facts]), ([record, fitting], [facts, expected])):
+        columns = read_columns(RecordBlock.of(records), PRECISION_MS)
+        if columns is None:
             continue
         known = [one for one in found if one is not None]
-        numbers: list[int] = plain.destination_of.tolist()
-        assert [one.deliver_ms for one in known] == plain.deliver_ms.tolist()
-        assert [one.out_ms for one in known] == plain.out_ms.tolist()
-        assert [one.destination for one in known] == [plain.destinations[one] for one in numbers]
-        assert record[int(plain.ends[0]) :].startswith(b"REAL_TOPIC\x01")
+        numbers: list[int] = columns.destination_of.tolist()
+        assert [one.deliver_ms for one in known] == columns.deliver_ms.tolist()
+        assert [one.out_ms for one in known] == columns.out_ms.tolist()
+        assert [one.destination for one in known] == [columns.destinations[one] for one in numbers]
+        assert record[int(columns.ends[0]) :].startswith(b"REAL_TOPIC\x01")
 
 
 def _facts(record: bytes) -> TimerFacts | None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from timermq.pipeline.admission.admission import TimerPutColumns
-from timermq.pipeline.column_door import ColumnDoor
+from timermq.pipeline.run_admission import RunAdmission
 from timermq.pipeline.timer_message_store import TimerMessageStore
-from timermq.timerstore.byte_rows import Pieces, Rows
+from timermq.timerstore.byte_columns import Pieces, Rows
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_columns import MessageColumns
 from timermq.timerstore.put_status import PutStatus
@@ -58,7 +58,7 @@ class Sending:
     async def _put(
         self, service: TimerMessageStore, sent: Sequence[Letter], *, is_bulk: bool
     ) -> None:
-        put = ColumnDoor(service).put(_columns(sent)) if is_bulk else service.put(_messages(sent))
+        put = RunAdmission(service).put(_columns(sent)) if is_bulk else service.put(_messages(sent))
         if isinstance(put, TimerPutColumns):
             self._stage.count("rows of bulk jobs", len(sent))
             end = service.store.commit_log.max_offset

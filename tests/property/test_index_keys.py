@@ -105,21 +105,19 @@ def test_what_was_just_written_gives_the_keys_that_reading_it_gives(sent: list[M
 )
 def test_keys_as_columns_are_hashed_like_texts(topic: str, texts: list[bytes]) -> None:
     """Where they can be columns; texts of one size are asked."""
-    alike = [text for text in texts if text and len(text) == len(texts[0])] or [b"a\x01b\x02"]
+    even = [text for text in texts if text and len(text) == len(texts[0])] or [b"a\x01b\x02"]
     topics = [topic, "other"] * 2
-    places = np.arange(len(alike), dtype=np.int64)
-    properties = PropertyColumns.of(
-        np.frombuffer(b"".join(alike), np.uint8).reshape(len(alike), -1)
-    )
+    places = np.arange(len(even), dtype=np.int64)
+    properties = PropertyColumns.of(np.frombuffer(b"".join(even), np.uint8).reshape(len(even), -1))
     if properties is None:
         return
-    columns = FreshColumns.of(properties, topics[: len(alike)], places, end=len(alike), store_ms=7)
+    columns = FreshColumns.of(properties, topics[: len(even)], places, end=len(even), store_ms=7)
     records = FreshRecords(
         start=0,
-        end=len(alike),
+        end=len(even),
         store_ms=7,
-        topics=topics[: len(alike)],
-        properties=alike,
+        topics=topics[: len(even)],
+        properties=even,
         offsets_py=places.tolist(),
     )
     if columns is not None:

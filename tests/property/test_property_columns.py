@@ -23,14 +23,14 @@ texts = st.lists(pieces, min_size=1, max_size=3).map(b"".join)
 def test_a_value_in_columns_is_the_value_of_each_text(found: list[bytes]) -> None:
     """Or there is no answer; texts of one size alone are asked."""
     size = len(found[0])
-    alike = [text for text in found if len(text) == size]
-    columns = PropertyColumns.of(np.frombuffer(b"".join(alike), np.uint8).reshape(len(alike), size))
+    even = [text for text in found if len(text) == size]
+    columns = PropertyColumns.of(np.frombuffer(b"".join(even), np.uint8).reshape(len(even), size))
     if columns is None:
         return
     for name in (b"UNIQ_KEY", b"TAGS", b"KEYS"):
-        expected = [find(text, name) or b"" for text in alike]
+        expected = [find(text, name) or b"" for text in even]
         values, same = columns.value(name), columns.same_value(name)
 
         assert values is None or expected == [row.tobytes() for row in values]
-        assert same is None or expected == [same] * len(alike)
+        assert same is None or expected == [same] * len(even)
         assert values is None or (same is None) == (len(set(expected)) > 1)

@@ -30,7 +30,7 @@ from timermq.broker.sending.message_stamp import MessageStamp
 from timermq.broker.sending.send_checks import SendChecks
 from timermq.broker.subscription_group import SubscriptionGroupTable
 from timermq.broker.topic_config import TopicConfigTable
-from timermq.pipeline.column_door import ColumnDoor
+from timermq.pipeline.run_admission import RunAdmission
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.bulk import HandOver, JobState, RefusedRow, StageBlock
 from timermq.remoting.bulk_block import ANY_QUEUE, BulkBlock
@@ -237,7 +237,7 @@ async def desk(
         scheduling = BulkScheduling.build(
             options=BROKER,
             timer_store=service,
-            columns=ColumnDoor(service),
+            columns=RunAdmission(service),
             topics=topics,
             checks=SendChecks(BROKER, topics, groups, locks, clock.now_ms),
             stamp=MessageStamp(BROKER, UniqueIdGenerator(HOST, 1, instance=1, now_ms=clock.now_ms)),

@@ -19,7 +19,7 @@ import structlog
 import trio
 
 from timermq.remoting.connection import DecodeSend, FrameConnection, Received, encode_frame
-from timermq.remoting.plain_send import decode_plain_send
+from timermq.remoting.send_run.send_v2 import decode_send_v2
 
 from .answers import Answer
 from .dispatcher import Dispatcher
@@ -56,7 +56,7 @@ class Connection:
         reactor: Receives from its sockets; from other streams the connection does.
         first_frame_size_max: Bytes of a frame before the first request that may be done.
         tls: Makes of the stream what its first byte says; None: it stays plain.
-        decode_send: Reads the header of a plain send, with its signature where that is checked.
+        decode_send: Reads the header of a send, with its signature where that is checked.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Connection:
         durable: DurableAnswers,
         reactor: Reactor,
         first_frame_size_max: int,
-        decode_send: DecodeSend = decode_plain_send,
+        decode_send: DecodeSend = decode_send_v2,
         tls: Tls | None = None,
     ) -> None:
         self._tls = tls

@@ -17,8 +17,8 @@ from timermq.remoting.codes import FLAG_RESPONSE, RequestCode
 from timermq.remoting.command import Command
 from timermq.remoting.connection import Received, Request, one_by_one
 from timermq.remoting.errors import RemoteProtocolError
-from timermq.remoting.plain_send import PlainSend
-from timermq.remoting.send_form import SendRun
+from timermq.remoting.send_run.send_run import SendRun
+from timermq.remoting.send_run.send_v2 import SendV2
 
 from .admin.client_calls import ClientCalls
 from .answers import Answer, failed_answer, refusal_answer, unsupported_answer
@@ -173,7 +173,7 @@ class Dispatcher:
                 self._calls.answered(session, request)
         elif isinstance(request, SendRun):
             sends.append((session, request))
-        elif isinstance(request, PlainSend):
+        elif isinstance(request, SendV2):
             if _is_large(request):
                 others.append((session, speaker, request.to_command()))
             else:
@@ -246,7 +246,7 @@ def _is_large(send: Request) -> bool:
     size = len(send.body)
     if size <= SMALL_SIZE_MAX:
         return False
-    if isinstance(send, PlainSend):
+    if isinstance(send, SendV2):
         is_batch = send.fields.batch != "false"
     else:
         ext = send.ext
@@ -270,5 +270,5 @@ def _give_up(session: Session) -> None:
 
 
 def _failed(request: Request) -> Command:
-    command = request.to_command() if isinstance(request, PlainSend) else request
+    command = request.to_command() if isinstance(request, SendV2) else request
     return failed_answer(command)

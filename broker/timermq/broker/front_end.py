@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import trio
 
-from timermq.remoting.plain_send import decode_plain_send
-from timermq.remoting.signed_send import decode_signed_send
+from timermq.remoting.send_run.send_v2 import decode_send_v2
+from timermq.remoting.send_run.signed_send_v2 import decode_signed_send_v2
 
 from .connection import Connection
 from .dispatcher import Dispatcher
@@ -56,7 +56,7 @@ class FrontEnd:
             if dispatcher.checks_access
             else options.frame_size_max
         )
-        self._decode_send = decode_signed_send if dispatcher.checks_access else decode_plain_send
+        self._decode_send = decode_signed_send_v2 if dispatcher.checks_access else decode_send_v2
         self._tls = tls
         self._round_robin = RoundRobin(dispatcher, tables.costly)
         self._reactor = Reactor(sockets, self._round_robin, tables.durable, tables.costly)

@@ -6,7 +6,7 @@ makes it late. So the tasks that work for clients (``reactor``, ``round_robin``)
 together, and behind so much of it none of them works for some turns. Held pulls have pauses of
 their own: the way of what is due ends there.
 
-Rounds of plain sends do not count: they are bounded in themselves, and what a broker is for. The
+Rounds of sends do not count: they are bounded in themselves, and what a broker is for. The
 stages would go through more and smaller batches, for a tenth of a producer's rate.
 """
 

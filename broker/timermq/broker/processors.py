@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import attrs
 
 from timermq.pipeline.clock.clock import WatchedClock
-from timermq.pipeline.column_door import ColumnDoor
+from timermq.pipeline.run_admission import RunAdmission
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import RequestCode
 from timermq.timerstore.message_id import UniqueIdGenerator
@@ -39,8 +39,8 @@ from .pending.recall_processor import RecallProcessor
 from .security.access_control import AccessControl
 from .security.tls import Tls
 from .sending.message_stamp import MessageStamp
-from .sending.plain_reader import PlainReader
 from .sending.reply_processor import ReplyProcessor
+from .sending.run_reader import RunReader
 from .sending.send_checks import SendChecks
 from .sending.send_processor import SendProcessor
 from .sending.send_reader import SendReader
@@ -122,12 +122,12 @@ class Processors:
             stamp=stamp,
             now_ms=now_ms,
         )
-        columns = ColumnDoor(timer_store)
+        columns = RunAdmission(timer_store)
         send = SendProcessor(
             timer_store=timer_store,
             transactions=transactions,
-            columns=columns,
-            plain=PlainReader(topics, checks, stamp),
+            run_admission=columns,
+            run_reader=RunReader(topics, checks, stamp),
             reader=reader,
             durable=tables.durable,
             facts=AnswerFacts.of(options, store_host),

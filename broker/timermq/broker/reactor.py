@@ -32,12 +32,12 @@ READY_MAX = 256
 ROUND_SIZE_MAX = 262_144
 """Bytes after which a round reads no further: the other tasks wait for about ten milliseconds."""
 ROUND_SIZE_MIN = 16_384
-"""The same when what comes takes longer for its bytes than plain sends."""
+"""The same when what comes takes longer for its bytes than a ``SendV2`` or a run."""
 ROUND_SECONDS = 0.01
 """How long a round may work; behind a longer one the next reads half as much."""
 REQUEST_SIZE = ROUND_SIZE_MAX // 64
-"""What a request that is no plain send counts for, in bytes: to read it and its signature takes ten
-times as long as one; the work itself is done in ``round_robin``."""
+"""What a ``Command`` counts for, in bytes: to read it and its signature takes ten times as long as
+a send; the work itself is done in ``round_robin``."""
 
 END_SIZE = ROUND_SIZE_MAX // 32
 """What a connection counts for that has ended: some tenths of a millisecond are taken by its
@@ -107,10 +107,10 @@ class Reactor:
             await self._durable.wait_room()
 
     def _round(self) -> bool:
-        """Receive once; whether less came as plain sends than otherwise, by its bytes."""
+        """Receive once; whether less came as sends and runs than as commands, by its bytes."""
         chunks: list[tuple[Session, Sequence[Received]]] = []
         began = self._costly.work_seconds()
-        room, plain, others = self._round_size, 0, 0
+        room, sends, others = self._round_size, 0, 0
         ready = self.sockets.poll(READY_MAX)
         # The poll keeps its order: without turns, few busy sockets would use up every round.
         turn = self.rounds % max(len(ready), 1)
@@ -125,14 +125,14 @@ class Reactor:
                         others += size
                         room -= REQUEST_SIZE * len(requests)
                     else:
-                        plain += size
+                        sends += size
                 if room <= 0:
                     break
         if chunks:
             self.rounds += 1
             self._round_robin.receive(chunks)
             self._pace(self._costly.work_seconds() - began)
-        return others > plain
+        return others > sends
 
     def _pace(self, seconds: float) -> None:
         """Read less in the next round if this one took too long, and more again if it did not."""

@@ -7,8 +7,8 @@ from typing import TypeVar
 import msgspec
 
 from timermq.client.errors import MalformedAnswerError
+from timermq.remoting.cbor import DEPTH_MAX, CborError, decode_cbor
 from timermq.remoting.connection import FRAME_SIZE_MAX
-from timermq.remoting.plain_cbor import DEPTH_MAX, PlainCborError, decode_plain
 
 _Body = TypeVar("_Body")
 
@@ -29,7 +29,7 @@ def decode_answer(
     """
     try:
         return msgspec.convert(
-            decode_plain(body, size_max=FRAME_SIZE_MAX, depth_max=depth_max), kind
+            decode_cbor(body, size_max=FRAME_SIZE_MAX, depth_max=depth_max), kind
         )
-    except (PlainCborError, msgspec.ValidationError) as error:
+    except (CborError, msgspec.ValidationError) as error:
         raise MalformedAnswerError(f"{what}: {error}") from error

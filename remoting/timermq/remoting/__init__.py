@@ -13,8 +13,8 @@ from .connection import encode_frame as encode_frame
 from .errors import LocalProtocolError as LocalProtocolError
 from .errors import RemoteProtocolError as RemoteProtocolError
 from .field import FieldError as FieldError
-from .plain_send import PlainSend as PlainSend
 from .send_header import SendHeader as SendHeader
+from .send_run.send_v2 import SendV2 as SendV2
 from .watch import Counters as Counters
 from .watch import Snapshot as Snapshot
 from .watch import WatchView as WatchView

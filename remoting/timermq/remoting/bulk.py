@@ -43,11 +43,11 @@ import cbor2
 import msgspec
 from attrs.validators import and_, ge, le, max_len
 
+from .cbor import CborError, decode_cbor
 from .codes import RequestCode, ResponseCode
 from .command import Coding, Command
 from .errors import RemoteProtocolError
 from .field import boolean, integer, text
-from .plain_cbor import PlainCborError, decode_plain
 
 NAME_SIZE_MAX = 100
 """Characters of the name of a job or a part."""
@@ -99,9 +99,9 @@ class _BulkBody:
             RemoteProtocolError: Malformed, too large, or a value out of its range.
         """
         try:
-            item = decode_plain(body or _NO_FIELDS, size_max=BODY_SIZE_MAX)
+            item = decode_cbor(body or _NO_FIELDS, size_max=BODY_SIZE_MAX)
             return msgspec.convert(item, cls)
-        except (PlainCborError, msgspec.ValidationError, ValueError) as error:
+        except (CborError, msgspec.ValidationError, ValueError) as error:
             raise RemoteProtocolError(
                 ResponseCode.INVALID_PARAMETER, f"BULK_BODY: {error}"
             ) from error

@@ -10,9 +10,9 @@ import attrs
 import cbor2
 import msgspec
 
+from .cbor import CborError, decode_cbor
 from .codes import ResponseCode
 from .errors import RemoteProtocolError
-from .plain_cbor import PlainCborError, decode_plain
 
 REPORT_SIZE_MAX = 4096
 """Bytes of the body of an answer."""
@@ -60,8 +60,8 @@ class ClockReport:
             RemoteProtocolError: Malformed.
         """
         try:
-            return msgspec.convert(decode_plain(body, size_max=REPORT_SIZE_MAX), cls)
-        except (PlainCborError, msgspec.ValidationError) as error:
+            return msgspec.convert(decode_cbor(body, size_max=REPORT_SIZE_MAX), cls)
+        except (CborError, msgspec.ValidationError) as error:
             raise RemoteProtocolError(
                 ResponseCode.INVALID_PARAMETER, f"CLOCK_BODY: {error}"
             ) from error

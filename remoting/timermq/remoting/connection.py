@@ -20,10 +20,10 @@ from .codes import ResponseCode
 from .command import Command
 from .errors import LocalProtocolError, RemoteProtocolError
 from .header import decode_header, encode_header
-from .plain_send import PlainSend, decode_plain_send
+from .send_run.send_v2 import SendV2, decode_send_v2
 
 if TYPE_CHECKING:
-    from .send_form import SendForm, SendRun
+    from .send_run.send_run import RunForm, SendRun
 
 # Runs bring numpy: whoever only asks, as a client does, never gets one and does without it.
 
@@ -35,21 +35,21 @@ HEADER_SIZE_MAX = 1 << 20
 _FRONT = struct.Struct(">iI")
 
 COMMANDS_MAX = 16
-"""Requests but plain sends that are given out at once: to read one with its signature takes a tenth
-of a millisecond, and it takes a kilobyte until it is done."""
+"""Commands that ``requests`` gives out at once: to read one with its signature takes a tenth of a
+millisecond, and it takes a kilobyte until it is done."""
 RUN_COUNT_MIN = 32
-"""Frames of one form that are worth being received as one; fewer cost less one by one."""
+"""Sends of a run; fewer cost less one by one."""
 RUN_COUNT_MAX = 256
 RUN_SIZE_MAX = 384 << 10
-"""Bytes of such frames: 256 sends of a KiB, which a client has on the way, are one run."""
+"""Bytes of the frames of a run: 256 sends of a KiB, which a client has on the way, are one."""
 FORMS_MAX = 8
-"""Forms remembered: a new one begins when an opaque has another number of digits."""
+"""Forms of runs remembered: a new one begins when an opaque has another number of digits."""
 
-Request = Command | PlainSend
+Request = Command | SendV2
 """One request."""
 Received: TypeAlias = "Request | SendRun"
-"""What a server receives: one request, or some sends that came one after the other."""
-DecodeSend = Callable[[bytes], PlainSend | None]
+"""What a server receives: one request, or a run of sends."""
+DecodeSend = Callable[[bytes], SendV2 | None]
 
 
 def one_by_one(received: Iterable[Received]) -> list[Request]:
@@ -78,8 +78,8 @@ class FrameConnection:
     Args:
         frame_size_max: Bytes of a frame.
         header_size_max: Bytes of a header.
-        decode_send: Reads a JSON header as a plain send, for ``requests``.
-        run_count_min: Plain sends of one form that are received as one.
+        decode_send: Reads the JSON header of a send, for ``requests``.
+        run_count_min: Sends of a run, at least.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class FrameConnection:
         *,
         frame_size_max: int = FRAME_SIZE_MAX,
         header_size_max: int = HEADER_SIZE_MAX,
-        decode_send: DecodeSend = decode_plain_send,
+        decode_send: DecodeSend = decode_send_v2,
         run_count_min: int = RUN_COUNT_MIN,
     ) -> None:
         self.frame_size_max = frame_size_max
@@ -99,7 +99,7 @@ class FrameConnection:
         self._at = 0
         self._awaited = _FRONT.size
         """Bytes without which ``requests`` would find no whole frame."""
-        self._forms: dict[int, SendForm] = {}
+        self._forms: dict[int, RunForm] = {}
         """By the size of the header: the newest ones."""
         self._ended = False
         self._failed: RemoteProtocolError | None = None
@@ -171,10 +171,10 @@ class FrameConnection:
         return commands
 
     def requests(self) -> list[Received]:
-        """The requests that are complete now: ``events`` for a server, which gets plain sends.
+        """The requests that are complete now: ``events`` for a server, which gets sends and runs.
 
-        The hot loop of receiving: about a third of the cost of ``events`` for each plain send. Of
-        other requests it gives ``COMMANDS_MAX`` at most; then it ``has_more``.
+        The hot loop of receiving: about a third of the cost of ``events`` for each send. Of
+        commands it gives ``COMMANDS_MAX`` at most; then it ``has_more``.
 
         Raises:
             RemoteProtocolError: As ``next_event``, once the requests before it were given out.
@@ -226,7 +226,7 @@ class FrameConnection:
         return requests
 
     def _run(self, data: bytes, at: int, word: int) -> tuple[SendRun | None, int]:
-        """The sends of one form that begin at ``at``, and where they end.
+        """The run that begins at ``at``, and where it ends.
 
         Args:
             data: Whole frames, and perhaps part of one.
@@ -238,25 +238,25 @@ class FrameConnection:
         """
         if word >> 24 or not word:  # another coding, or headers of nothing
             return None, at
-        starts, run_end = self._alike(data, at, word)
+        starts, run_end = self._frame_starts(data, at, word)
         header_size = word
         if len(starts) <= self._run_count_min:
             return None, run_end
         import numpy as np
 
-        from .send_form import SendForm, SendRun
+        from .send_run.send_run import RunForm, SendRun
 
         places = np.array(starts, np.int64)
         windows = np.ndarray(len(data) - header_size + 1, f"V{header_size}", data, strides=(1,))
         headers = windows[places[:-1] + _FRONT.size].view(np.uint8).reshape(-1, header_size)
         form = self._forms.get(header_size)
-        count = 0 if form is None else form.count_alike(headers)
+        count = 0 if form is None else form.run_length(headers)
         if count < self._run_count_min:
-            form = SendForm.of(headers[0].tobytes())
+            form = RunForm.of(headers[0].tobytes())
             if form is None:
                 return None, run_end
             self._remember(form)
-            count = form.count_alike(headers)
+            count = form.run_length(headers)
         if form is None or count < self._run_count_min:
             return None, run_end
         run = SendRun(
@@ -268,7 +268,7 @@ class FrameConnection:
         )
         return run, starts[count]
 
-    def _alike(self, data: bytes, at: int, word: int) -> tuple[list[int], int]:
+    def _frame_starts(self, data: bytes, at: int, word: int) -> tuple[list[int], int]:
         """Where frames with this word begin, from ``at`` on, and where the last of them ends."""
         starts = [at]
         end, unpack, front, frame_max = (
@@ -287,7 +287,7 @@ class FrameConnection:
             starts.append(at)
         return starts, at
 
-    def _remember(self, form: SendForm) -> None:
+    def _remember(self, form: RunForm) -> None:
         if len(self._forms) >= FORMS_MAX:
             del self._forms[next(iter(self._forms))]
         self._forms[len(form.header)] = form

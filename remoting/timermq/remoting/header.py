@@ -17,10 +17,10 @@ from typing import Any, cast
 import cbor2
 import msgspec
 
+from .cbor import CborError, decode_cbor
 from .codes import LanguageCode, ResponseCode
 from .command import Coding, Command
 from .errors import LocalProtocolError, RemoteProtocolError
-from .plain_cbor import PlainCborError, decode_plain
 
 EXT_COUNT_MAX = 256
 """Parameters of one command; the largest request in use has 18."""
@@ -89,7 +89,7 @@ def decode_header(coding: int, data: bytes) -> Command:
             command = _decode_cbor(data)
         else:
             raise _malformed(f"coding: expected 0, 1 or 2, found {coding}")
-    except (msgspec.DecodeError, struct.error, UnicodeError, PlainCborError) as error:
+    except (msgspec.DecodeError, struct.error, UnicodeError, CborError) as error:
         raise _malformed(str(error)) from None
     except RecursionError:
         raise _malformed("nested too deeply") from None
@@ -276,7 +276,7 @@ def _encode_binary(command: Command) -> bytes:
 def _decode_cbor(data: bytes) -> Command:
     if data[:1] != _CBOR_ARRAY:
         raise _malformed("CBOR: expected an array of 7")
-    array = decode_plain(data, size_max=CBOR_SIZE_MAX, depth_max=2)
+    array = decode_cbor(data, size_max=CBOR_SIZE_MAX, depth_max=2)
     items = cast("list[object]", array) if isinstance(array, list) else []
     numbers, rest = items[:5], items[5:]
     if len(rest) != 2 or not all(type(number) is int for number in numbers):

@@ -14,9 +14,9 @@ from typing import cast
 import attrs
 import cbor2
 
+from .cbor import CborError, decode_cbor, decode_rows
 from .codes import ResponseCode
 from .errors import RemoteProtocolError
-from .plain_cbor import PlainCborError, decode_plain, decode_rows
 
 ITEM_COUNT_MAX = 32_768
 WHOLE_SIZE_MAX = 1 << 20
@@ -144,8 +144,8 @@ def _rows(body: bytes, count_max: int, width: int) -> list[object]:
     try:
         if len(body) > WHOLE_SIZE_MAX:
             return decode_rows(body, at=at, count=count, width=width)
-        rows = decode_plain(body, size_max=WHOLE_SIZE_MAX, depth_max=2)
-    except PlainCborError as error:
+        rows = decode_cbor(body, size_max=WHOLE_SIZE_MAX, depth_max=2)
+    except CborError as error:
         raise _malformed(str(error)) from None
     if not isinstance(rows, list):
         raise _malformed("expected an array")

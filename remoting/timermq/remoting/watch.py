@@ -17,9 +17,9 @@ import attrs
 import cbor2
 import msgspec
 
+from .cbor import CborError, decode_cbor
 from .codes import ResponseCode
 from .errors import RemoteProtocolError
-from .plain_cbor import PlainCborError, decode_plain
 
 WIDTH_MIN_MS = 1_000
 WIDTH_MAX_MS = 86_400_000
@@ -221,8 +221,8 @@ class Snapshot:
 
 def _decode(body: bytes, kind: type[_Body], size_max: int) -> _Body:
     try:
-        return msgspec.convert(decode_plain(body, size_max=size_max), kind)
-    except (PlainCborError, msgspec.ValidationError) as error:
+        return msgspec.convert(decode_cbor(body, size_max=size_max), kind)
+    except (CborError, msgspec.ValidationError) as error:
         raise _malformed(str(error)) from error
 
 

@@ -17,8 +17,8 @@ from timermq.remoting import (
     SendHeader,
     encode_frame,
 )
-from timermq.remoting.plain_send import PlainSend
-from timermq.remoting.send_form import SendRun
+from timermq.remoting.send_run.send_run import SendRun
+from timermq.remoting.send_run.send_v2 import SendV2
 
 
 @pytest.mark.parametrize("code", [0, -1, 13, 308, 400, 9_999, 200_050])
@@ -156,7 +156,7 @@ async def test_sends_that_cannot_even_be_refused_end_their_connection(
     bad, good = RecordingSession(), RecordingSession()
     run = run_of_sends()
 
-    def sends(_run: SendRun) -> list[PlainSend]:
+    def sends(_run: SendRun) -> list[SendV2]:
         raise AssertionError("a header of a proven form")
 
     def handle(_processor: SendProcessor, _sends: object) -> None:

@@ -23,8 +23,8 @@ from timermq.broker.sending.send_checks import SendChecks
 from timermq.broker.subscription_group import SubscriptionGroupTable
 from timermq.broker.topic_config import TopicConfigTable
 from timermq.broker.transactions.transactions import Transactions
-from timermq.pipeline.column_door import ColumnDoor
 from timermq.pipeline.recovery.timer_files import TimerFiles
+from timermq.pipeline.run_admission import RunAdmission
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
@@ -69,7 +69,7 @@ def make_bulk(service: TimerMessageStore, clock: ManualClock) -> None:
     BulkScheduling.build(
         options=BROKER,
         timer_store=service,
-        columns=ColumnDoor(service),
+        columns=RunAdmission(service),
         topics=topics,
         checks=SendChecks(BROKER, topics, groups, locks, clock.now_ms),
         stamp=MessageStamp(BROKER, UniqueIdGenerator(HOST, 1, instance=1, now_ms=clock.now_ms)),

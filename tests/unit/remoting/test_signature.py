@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timermq.remoting import Command, FrameConnection, SendHeader, encode_frame
+from timermq.remoting.send_run.signed_send_v2 import SignedSendV2, decode_signed_send_v2
 from timermq.remoting.signature import SigningKey, signed_content
-from timermq.remoting.signed_send import SignedSend, decode_signed_send
 
 FIELDS = st.text(st.characters(codec="utf-8"), max_size=6)
 
@@ -76,15 +76,15 @@ SEND_EXT = SendHeader(topic="T", queue_id=0, producer_group="PG").to_v2()
 def test_a_send_and_its_command_have_the_same_content(
     letters: dict[str, str], others: dict[str, str], missing: set[str], body: bytes
 ) -> None:
-    """The short way over a send's fields is the long way over all parameters."""
+    """The content by a send's fields is that by all of its parameters."""
     ext = SEND_EXT | letters | others | {"AccessKey": "key", "Signature": "s"}
     ext = {name: value for name, value in ext.items() if name not in missing}
-    connection = FrameConnection(decode_send=decode_signed_send)
+    connection = FrameConnection(decode_send=decode_signed_send_v2)
     connection.receive_data(encode_frame(Command(310, ext=ext, body=body)))
     (request,) = connection.requests()
     expected = signed_content(ext, body, 479)
 
-    if isinstance(request, SignedSend):
+    if isinstance(request, SignedSendV2):
         assert request.content() == expected
         command = request.to_command()
         assert command.ext == ext
@@ -94,22 +94,22 @@ def test_a_send_and_its_command_have_the_same_content(
         assert "Other" in ext or set("abefghijm") - set(ext)
 
 
-def test_a_usual_send_is_read_in_one_pass() -> None:
+def test_a_send_is_read_in_one_pass() -> None:
     """What Java sends, with and without a maximum of tries."""
     for more in ({}, {"l": "16", "n": "broker-a", "SecurityToken": "t"}):
         ext = SEND_EXT | more | {"AccessKey": "key", "Signature": "s"}
         header = json.dumps({"code": 310, "extFields": ext, "opaque": 1}, separators=(",", ":"))
 
-        assert isinstance(decode_signed_send(header.encode()), SignedSend)
+        assert isinstance(decode_signed_send_v2(header.encode()), SignedSendV2)
 
 
 def test_an_unsigned_send_is_a_command() -> None:
     """Then it is refused like everything that nobody has signed."""
     header = json.dumps({"code": 310, "extFields": SEND_EXT, "opaque": 1}, separators=(",", ":"))
 
-    assert decode_signed_send(header.encode()) is None
-    assert decode_signed_send(b"{") is None
-    assert decode_signed_send(b'{"code":310,') is None
+    assert decode_signed_send_v2(header.encode()) is None
+    assert decode_signed_send_v2(b"{") is None
+    assert decode_signed_send_v2(b'{"code":310,') is None
 
 
 @pytest.mark.parametrize("number", ["4", "1.50", "-0.0", "1e3", "123456789012345678901234567890"])

@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from .byte_rows import Rows
+from .byte_columns import Rows
 from .index_layout import folded, key_hashes
 from .java_hash import CACHED_TAGS_MAX, hash_rows, java_hash
 from .log_record import is_rollback, store_ms_of
@@ -46,7 +46,7 @@ _END = b"\x02"
 _END_BYTE = 2
 _SEPARATOR_BYTE = ord(KEYS_SEPARATOR)
 _NONE = np.empty(0, np.int64)
-_UNUSUAL_FLAGS = V6_BITS | int(TRANSACTION_MASK)
+_FULL_READ_FLAGS = V6_BITS | int(TRANSACTION_MASK)
 
 
 def keys_in(properties: bytes) -> list[bytes]:
@@ -262,7 +262,7 @@ class KeyColumns:
             name_at = properties.rfind(UNIQ_KEY)
             key_at = name_at + _UNIQ_KEY_SIZE
             key_end = properties.find(_END, key_at)
-            # The last of several counts. What begins alike, or is empty, takes the long way.
+            # The last of several counts. Names that end like it and empty keys: one by one.
             if (
                 0 <= name_at < key_at < key_end
                 and (name_at == 0 or properties[name_at - 1] == _END_BYTE)
@@ -305,12 +305,12 @@ class KeyColumns:
             next_at = at + size
             if (
                 magic == MAGIC_V1
-                and not sys_flag & _UNUSUAL_FLAGS
+                and not sys_flag & _FULL_READ_FLAGS
                 and 0 <= body_size <= size - FIXED_SIZE_V1
             ):
                 topic_at = at + BODY_AT + body_size + 1
                 topic_end = topic_at + data[topic_at - 1]
-                # The last of several counts. What begins alike, or is empty, takes the long way.
+                # The last of several counts. Names that end like it and empty keys: one by one.
                 name_at = find_last(UNIQ_KEY, topic_end + 2, next_at)
                 key_at = name_at + _UNIQ_KEY_SIZE
                 key_end = find_next(_END, key_at, next_at)

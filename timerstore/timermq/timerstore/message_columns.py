@@ -1,4 +1,4 @@
-"""Messages of one form: as columns what differs among them, once what they have in common.
+"""A run of messages as columns: what differs among them; what they have in common stands once.
 
 A busy producer's messages differ in queue, body and time, and in their properties only in numbers
 and keys. So they are stored together, without an object for each.
@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from .byte_rows import Pieces, Rows, distinct, rows_like
+from .byte_columns import Pieces, Rows, distinct, rows_like
 from .message import COMPRESSION_MASK, HOST_SIZE_V4, Message, SysFlag
 from .properties import INNER_NUM, PROPERTIES_SIZE_MAX
 from .record_columns import RecordColumns, entries_of
@@ -20,12 +20,12 @@ from .record_layout import BODY_AT, BODY_CRC_MASK, HEAD, RECORD_HEAD
 from .record_writer import EncodedBatch
 from .topic_queue import TopicQueueTable
 
-_USUAL_FLAGS = int(SysFlag.COMPRESSED | SysFlag.MULTI_TAGS) | COMPRESSION_MASK
+_RUN_FLAGS = int(SysFlag.COMPRESSED | SysFlag.MULTI_TAGS) | COMPRESSION_MASK
 
 
 @attrs.frozen(eq=False, kw_only=True)
 class MessageColumns:
-    """Messages that are the same but for what is a column here; at least one."""
+    """A run of messages: the same but for what is a column here; at least one."""
 
     first: Message
     """The first of them."""
@@ -67,7 +67,7 @@ class MessageColumns:
 
 @attrs.frozen(eq=False)
 class StoredColumns:
-    """Where messages of one form stand now."""
+    """Where the messages of a run stand now."""
 
     phy_offsets: NDArray[np.int64]
     """Positions of their records in the commit log."""
@@ -76,7 +76,7 @@ class StoredColumns:
 
 
 class MessageColumnsWriter:
-    """Encodes messages of one form.
+    """Encodes runs of messages.
 
     Args:
         topic_queues: Next queue offsets; they advance here.
@@ -116,7 +116,7 @@ class MessageColumnsWriter:
         first = columns.first
         queue_ids, queue_of = distinct(columns.queue_ids)
         targets = [(first.topic, queue_id) for queue_id in queue_ids]
-        entries = entries_of(self._topic_queues, targets) if self._are_usual(columns) else None
+        entries = entries_of(self._topic_queues, targets) if self._takes_all(columns) else None
         if entries is None:
             return None
         records = RecordColumns(
@@ -134,14 +134,14 @@ class MessageColumnsWriter:
             heads["phy_offset"].astype(np.int64), heads["queue_offset"].astype(np.int64)
         )
 
-    def _are_usual(self, columns: MessageColumns) -> bool:
-        """Whether none can be refused; what is refused, and why, says ``RecordWriter``."""
+    def _takes_all(self, columns: MessageColumns) -> bool:
+        """Whether none can be refused; ``RecordWriter`` says which are refused, and why."""
         first = columns.first
         body_size, properties_size = int(columns.bodies.sizes.max()), columns.properties.shape[1]
         size = BODY_AT + body_size + len(first.topic.encode()) + properties_size + 4
         return (
             len(first.born_host) == len(self._store_host) == HOST_SIZE_V4
-            and not first.sys_flag & ~_USUAL_FLAGS
+            and not first.sys_flag & ~_RUN_FLAGS
             and body_size <= self._body_size_max
             and 0 < properties_size <= PROPERTIES_SIZE_MAX
             and size <= self._record_size_max

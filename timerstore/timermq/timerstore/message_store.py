@@ -18,6 +18,7 @@ import trio
 
 from .cleaning import Cleaner
 from .consume_queue import ConsumeQueue
+from .copy_columns import CopyColumns
 from .disk import Disk
 from .dispatch import Dispatcher
 from .get_result import NO_QUEUE, GetResult
@@ -28,7 +29,6 @@ from .message_columns import MessageColumns, StoredColumns
 from .pins import Pins
 from .put_status import PutResult
 from .queue_reader import QueueReader, RecordFilter, TagsFilter
-from .record_copy import RecordCopies
 from .store_checkpoint import StoreCheckpoint
 from .store_files import StoreFiles, checkpoint_path
 from .store_lock import StoreLock
@@ -233,19 +233,19 @@ class MessageStore:
         return results
 
     def put_columns(self, columns: MessageColumns) -> StoredColumns | list[PutResult]:
-        """``put`` for messages of one form; one result for each if they were put one by one."""
+        """``put`` for a run of messages; one result for each if they were put one by one."""
         stored = self._writer.put_columns(columns)
         self._maintenance.follow()
         return stored
 
-    def put_copies(self, copies: RecordCopies) -> PutResult | None:
-        """Write records again under other topics, also on a full disk: all of them or none.
+    def put_copy_columns(self, columns: CopyColumns) -> PutResult | None:
+        """Write a run of records again under other topics, also on a full disk: all or none.
 
         Returns:
             One result for all, from the first to the last; None when they are to be put as
-            messages, see `RecordCopier.encode`.
+            messages, see `CopyColumnsWriter.encode`.
         """
-        result = self._writer.put_copies(copies)
+        result = self._writer.put_copy_columns(columns)
         self._maintenance.follow()
         return result
 

@@ -125,23 +125,23 @@ def validate(data: bytes) -> str | None:
     )
 
 
-def join_plain(texts: Sequence[bytes]) -> bytes | None:
-    r"""All ``texts``, each followed by ``\x00``, if they are plain; None otherwise.
+def join_run(texts: Sequence[bytes]) -> bytes | None:
+    r"""All ``texts``, each followed by ``\x00``, if they fit into a run; None otherwise.
 
-    A plain text is well formed, ends with its separator or is empty, and its values hold no
-    controls: nearly every text. To find out for many at once takes a tenth of ``validate``.
+    A text fits that is well formed, ends with its separator or is empty, and has no controls in its
+    values: nearly every text. To find out for many at once takes a tenth of ``validate``.
     """
     count = len(texts)
     joined = b"\x00".join((*texts, b""))
     marks = joined.translate(None, _NO_CONTROLS)
-    is_plain = (
+    do_fit = (
         marks.replace(b"\x01\x02", b"") == bytes(count)
         and joined.count(b"\x02\x00") + texts.count(b"") == count
         and not joined.startswith(b"\x01")
         and b"\x00\x01" not in joined
         and b"\x02\x01" not in joined
     )
-    return joined if is_plain else None
+    return joined if do_fit else None
 
 
 @lru_cache(256)

@@ -1,7 +1,7 @@
-"""Property texts of one form, read together: a property stands in the same columns of all.
+"""The property texts of a run, read together: a property stands in the same columns of all.
 
 Most messages of a batch have the same properties in the same order, with values of the same sizes.
-Then a property is looked for once, in the first text. A batch that is not so is read text by text,
+Then a property is looked for once, in the first text. A batch that is no run is read text by text,
 as ``properties`` says.
 """
 
@@ -12,7 +12,7 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from .byte_rows import Rows
+from .byte_columns import Rows
 
 _END = b"\x02"
 _END_BYTE = 2
@@ -20,7 +20,7 @@ _VALUE = re.compile(rb"(?<=\x01)[^\x01\x02]*(?=\x02)")
 
 
 class PropertyColumns:
-    """The texts of a batch; ``of`` makes one."""
+    """The texts of a run; ``of`` makes one."""
 
     def __init__(self, rows: Rows, first: bytes, changed: NDArray[np.uint8]) -> None:
         self._rows = rows
@@ -49,7 +49,7 @@ class PropertyColumns:
         """The values of a property; rows without columns when no text has it.
 
         Returns:
-            None when it stands there in an unusual way: more than once, empty, without an end.
+            None when only text by text shows it: it is there more than once, empty, or without end.
         """
         place = self._place(name)
         return None if place is None else self._rows[:, place]
@@ -62,12 +62,12 @@ class PropertyColumns:
         return self._first[place]
 
     def _place(self, name: bytes) -> slice | None:
-        """Where its values stand; None when that is unusual."""
+        """Where its values stand; None when only text by text shows it."""
         mark, text = name + b"\x01", self._first
         at = text.find(mark)
         if at < 0:
             return slice(0)
         start = at + len(mark)
         end = text.find(_END, start)
-        is_unusual = (at and text[at - 1] != _END_BYTE) or text.find(mark, start) >= 0
-        return None if is_unusual or end <= start else slice(start, end)
+        is_unclear = (at and text[at - 1] != _END_BYTE) or text.find(mark, start) >= 0
+        return None if is_unclear or end <= start else slice(start, end)

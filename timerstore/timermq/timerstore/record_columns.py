@@ -1,8 +1,8 @@
-"""Records of a batch as columns: laid out together behind the end of the log.
+"""A run of records as columns: laid out together behind the end of the log.
 
 Heads are filled in as columns, and records of one shape are put together as columns too; what
 differs in length is joined piece by piece. That is a fifth of the cost of one record after the
-other (``record_writer``), which also takes everything that is unusual.
+other (``record_writer``), which also takes records that fit into no run.
 
 Source: Java ``MessageExtEncoder``, ``DefaultAppendMessageCallback``.
 """
@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from .byte_rows import Pieces, Places, Rows
+from .byte_columns import Pieces, Places, Rows
 from .dispatch import tags_code_in
 from .index_keys import Fresh, FreshColumns, FreshRecords
 from .java_hash import tags_code
@@ -171,7 +171,7 @@ class RecordColumns:
 def entries_of(
     topic_queues: TopicQueueTable, targets: Sequence[tuple[str, int]]
 ) -> list[TopicQueue] | None:
-    """The destinations; None when nothing can be stored in one of them, or its units are unusual.
+    """The destinations; None when nothing can be stored in one of them, or it has levels.
 
     Args:
         topic_queues: Where they are, or are made.

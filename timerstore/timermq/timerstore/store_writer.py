@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from .cleaning import Cleaner
 from .commit_log import CommitLog
+from .copy_columns import CopyColumns, CopyColumnsWriter
 from .dispatch import Dispatcher
 from .errors import StoreFailedError
 from .group_commit import GroupCommit
@@ -14,7 +15,6 @@ from .index_follower import IndexFollower
 from .message import Message
 from .message_columns import MessageColumns, MessageColumnsWriter, StoredColumns
 from .put_status import PutResult, PutStatus
-from .record_copy import RecordCopier, RecordCopies
 from .record_writer import EncodedBatch, RecordWriter
 from .store_options import StoreOptions
 from .topic_queue import TopicQueueTable
@@ -62,7 +62,7 @@ class StoreWriter:
         self._options = options
         self._log = log
         self._records = RecordWriter(options, topic_queues, store_host)
-        self._copier = RecordCopier(topic_queues, store_host)
+        self._copies = CopyColumnsWriter(topic_queues, store_host)
         self._columns = MessageColumnsWriter(
             topic_queues,
             store_host,
@@ -101,7 +101,7 @@ class StoreWriter:
         ]
 
     def put_columns(self, columns: MessageColumns) -> StoredColumns | list[PutResult]:
-        """Store messages of one form together, or as a batch where that cannot be."""
+        """Store a run of messages together, or one by one where that cannot be."""
         log = self._log
         store_ms = max(self._now_ms(), self.last_store_ms)
         encoded = None
@@ -115,16 +115,16 @@ class StoreWriter:
         refusal = self._write(batch, store_ms)
         return stored if refusal is None else [refusal] * len(columns)
 
-    def put_copies(self, copies: RecordCopies) -> PutResult | None:
-        """Store copies and hand their queue units over; see `MessageStore.put_copies`."""
+    def put_copy_columns(self, columns: CopyColumns) -> PutResult | None:
+        """Store a run of copies with their queue units; see `MessageStore.put_copy_columns`."""
         refusal = self.refusal(even_when_full=True)
         if refusal is not None:
-            self.refused_count += len(copies)
+            self.refused_count += len(columns)
             return refusal
         log = self._log
         start = log.max_offset
         store_ms = max(self._now_ms(), self.last_store_ms)
-        batch = self._copier.encode(copies, start=start, room=log.room, store_ms=store_ms)
+        batch = self._copies.encode(columns, start=start, room=log.room, store_ms=store_ms)
         if batch is None:
             return None
         refusal = self._write(batch, store_ms)

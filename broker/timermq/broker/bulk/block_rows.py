@@ -1,9 +1,10 @@
-"""The rows of a block as the store takes them: columns of one form, and single messages.
+"""The rows of a block as the store takes them: runs as columns, and single messages.
 
-Rows whose properties have the same sizes differ in letters and digits alone: they are admitted and
-stored together, through ``ColumnDoor``. What is unusual in any way (a moment that is past or too
-far, control characters, too few alike) becomes a message of its own, which the admission routine
-looks at as at any other. Nothing is refused here but what cannot be made a message of.
+Rows whose properties have the same sizes differ in letters and digits alone: they are a run, which
+is admitted and stored together, through ``RunAdmission``. A row that fits into no run (its moment
+is past or too far, it has control characters, or too few rows are like it) becomes a message of its
+own, which the admission routine looks at as at any other. Nothing is refused here but a row that no
+message can be made of.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from timermq.pipeline.admission.usual_request import OWN_PROPERTIES_SIZE_MAX
+from timermq.pipeline.admission.run_request import OWN_PROPERTIES_SIZE_MAX
 from timermq.pipeline.records.timer_properties import DELIVER
 from timermq.pipeline.records.timer_record import MS_DIGITS
 from timermq.remoting.bulk_block import ANY_QUEUE, BulkBlock, BulkColumn
-from timermq.timerstore.byte_rows import Pieces, Rows, digit_counts, digits_of, joined_rows
+from timermq.timerstore.byte_columns import Pieces, Rows, digit_counts, digits_of, joined_rows
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_columns import MessageColumns
 from timermq.timerstore.properties import UNIQ_KEY
@@ -29,8 +30,8 @@ BATCH_ROWS_MAX = 512
 """Rows stored together, between two turns of everything else: some 3 ms."""
 BATCH_SIZE_MAX = 1 << 20
 """… and bytes of their bodies, but for the first."""
-ALIKE_MIN = 16
-"""Fewer rows of one form are cheaper one by one."""
+RUN_COUNT_MIN = 16
+"""Rows of a run; fewer are cheaper one by one."""
 TAG_SIZE = 16
 """Bytes of the tag of a job."""
 ROW_DIGITS = 16
@@ -103,36 +104,36 @@ class BlockRows:
                     found[row] = ("PROPERTY_TEXT", f"PROPERTY_TEXT: {text}, found {value[:48]!r}")
         return found
 
-    def alike(self, rows: Numbers, *, now_ms: int, latest_ms: int) -> tuple[list[Numbers], Numbers]:
-        """Sort rows: groups of one form, each for ``columns``, and the rest, for ``messages``.
+    def runs(self, rows: Numbers, *, now_ms: int, latest_ms: int) -> tuple[list[Numbers], Numbers]:
+        """Sort rows: runs, each for ``columns``, and the rest, for ``messages``.
 
         Args:
             rows: Numbers in the block, none of them at fault.
             now_ms: Wall clock.
             latest_ms: The last moment that may be asked for.
         """
-        usual = self._are_usual(rows, now_ms, latest_ms)
-        single = [rows[~usual]]
-        rows, groups = rows[usual], list[Numbers]()
+        fit = self._fit_run(rows, now_ms, latest_ms)
+        single = [rows[~fit]]
+        rows, groups = rows[fit], list[Numbers]()
         for group in _same_form(rows, self._forms(rows)):
-            if len(group) < ALIKE_MIN:
+            if len(group) < RUN_COUNT_MIN:
                 single.append(group)
             else:
                 groups += self._batches(group)
         return groups, np.sort(np.concatenate(single))
 
-    def _are_usual(self, rows: Numbers, now_ms: int, latest_ms: int) -> NDArray[np.bool_]:
+    def _fit_run(self, rows: Numbers, now_ms: int, latest_ms: int) -> NDArray[np.bool_]:
         moments = self._block.deliver_ms[rows]
         sizes = np.full(len(rows), own_size(self._origin.own), np.int64)
-        usual = (moments > max(now_ms, _THIRTEEN_DIGITS_MIN - 1)) & (moments <= latest_ms)
+        fit = (moments > max(now_ms, _THIRTEEN_DIGITS_MIN - 1)) & (moments <= latest_ms)
         for name, values in self._values.items():
             if len(values.data.translate(None, _CONTROLS)) != len(values.data):
-                usual[:] = False
+                fit[:] = False
             sizes += values.sizes[rows] + len(name) + 2
-        return np.asarray(usual & (sizes <= OWN_PROPERTIES_SIZE_MAX), np.bool_)
+        return np.asarray(fit & (sizes <= OWN_PROPERTIES_SIZE_MAX), np.bool_)
 
     def _forms(self, rows: Numbers) -> Iterator[Numbers]:
-        """What must be the same for rows of one form, a column each."""
+        """What must be the same for the rows of a run, a column each."""
         for values in self._values.values():
             yield values.sizes[rows]
         yield digit_counts(self._queue_ids[rows])
@@ -148,7 +149,7 @@ class BlockRows:
             first = last
 
     def columns(self, rows: Numbers) -> MessageColumns:
-        """Rows of one form."""
+        """The messages of a run."""
         pieces: list[bytes | Rows] = [
             DELIVER,
             digits_of(self._block.deliver_ms[rows], MS_DIGITS),
@@ -175,7 +176,7 @@ class BlockRows:
         )
 
     def messages(self, rows: Numbers) -> list[Message]:
-        """Rows of any form."""
+        """The messages of any rows, one by one."""
         moments, bodies = self._block.deliver_ms[rows].tolist(), _of(self._bodies, rows).each()
         values = {name: _of(one, rows).each() for name, one in self._values.items()}
         made: list[Message] = []

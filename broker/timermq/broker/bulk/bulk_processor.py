@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from timermq.pipeline.admission.usual_request import OWN_PROPERTIES_SIZE_MAX
+from timermq.pipeline.admission.run_request import OWN_PROPERTIES_SIZE_MAX
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.bulk import (
     PARTS_MAX,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import attrs
 
-from timermq.pipeline.column_door import ColumnDoor
+from timermq.pipeline.run_admission import RunAdmission
 from timermq.pipeline.timer_message_store import TimerMessageStore
 
 from ..options import BrokerOptions
@@ -32,7 +32,7 @@ class BulkScheduling:
         *,
         options: BrokerOptions,
         timer_store: TimerMessageStore,
-        columns: ColumnDoor,
+        columns: RunAdmission,
         topics: TopicConfigTable,
         checks: SendChecks,
         stamp: MessageStamp,

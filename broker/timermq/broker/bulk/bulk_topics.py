@@ -52,7 +52,7 @@ class BulkTopics:
                 default_topic_queue_nums=self.options.default_topic_queue_nums,
             )
         )
-        if not self.checks.is_usual(topic, 0):
+        if not self.checks.takes_all(topic, 0):
             raise RefusedError(
                 ResponseCode.NO_PERMISSION,
                 "BULK_TOPIC",

@@ -8,7 +8,7 @@ from zlib import crc32
 import cbor2
 import msgspec
 
-from timermq.remoting.plain_cbor import PlainCborError, decode_plain
+from timermq.remoting.cbor import CborError, decode_cbor
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreFormatError
 
@@ -62,7 +62,7 @@ def load_note(disk: Disk, path: str, kind: type[_Note]) -> _Note | None:
     if data[:_CRC_SIZE] != crc32(body).to_bytes(_CRC_SIZE, "little"):
         raise StoreFormatError(path, 0, f"the CRC {crc32(body):08x}", data[:_CRC_SIZE][::-1].hex())
     try:
-        item = decode_plain(body, size_max=NOTE_SIZE_MAX)
+        item = decode_cbor(body, size_max=NOTE_SIZE_MAX)
         return msgspec.convert(item, kind, builtin_types=_PLAIN)
-    except (PlainCborError, msgspec.ValidationError) as error:
+    except (CborError, msgspec.ValidationError) as error:
         raise StoreFormatError(path, _CRC_SIZE, "a note of bulk scheduling", str(error)) from error

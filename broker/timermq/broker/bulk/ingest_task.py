@@ -21,8 +21,8 @@ import structlog
 import trio
 
 from timermq.pipeline.admission.admission import TimerPutColumns, TimerPutResult
-from timermq.pipeline.column_door import ColumnDoor
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
+from timermq.pipeline.run_admission import RunAdmission
 from timermq.pipeline.state.backoff import HeldUp
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.bulk import RefusedRow
@@ -85,7 +85,7 @@ class IngestTask:
     Args:
         jobs: The jobs.
         timer_store: Where the rows go.
-        columns: The door for rows of one form.
+        columns: Admits the runs among the rows.
         bulk_topics: Says where a topic's rows may go.
         stamp: What the broker adds to every message.
     """
@@ -95,7 +95,7 @@ class IngestTask:
         *,
         jobs: BulkJobs,
         timer_store: TimerMessageStore,
-        columns: ColumnDoor,
+        columns: RunAdmission,
         bulk_topics: BulkTopics,
         stamp: MessageStamp,
     ) -> None:
@@ -269,7 +269,7 @@ class IngestTask:
             tried.refused = [(row, *faults[row]) for row in left.tolist() if row in faults]
             left = np.setdiff1d(left, np.array(list(faults), np.int64))
         now_ms = self._timer_store.clock.now_ms()
-        groups, single = rows.alike(
+        groups, single = rows.runs(
             left, now_ms=now_ms, latest_ms=self._timer_store.admission.latest_ms(now_ms)
         )
         for group in groups:

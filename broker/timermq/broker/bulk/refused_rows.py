@@ -12,8 +12,8 @@ from typing import cast
 import cbor2
 
 from timermq.remoting.bulk import RefusedRow
+from timermq.remoting.cbor import CborError, decode_cbor
 from timermq.remoting.codes import ResponseCode
-from timermq.remoting.plain_cbor import PlainCborError, decode_plain
 from timermq.timerstore.disk import Disk
 
 from ..refusal import RefusedError
@@ -102,8 +102,8 @@ class RefusedRows:
 
 def _row(data: bytes) -> RefusedRow:
     try:
-        item = decode_plain(data, size_max=PAGE_SIZE_MAX, depth_max=1)
-    except PlainCborError:
+        item = decode_cbor(data, size_max=PAGE_SIZE_MAX, depth_max=1)
+    except CborError:
         raise _no_row() from None
     match cast("list[object]", item) if isinstance(item, list) else None:
         case [str() as part, int() as row, str() as rule, str() as remark]:

@@ -17,9 +17,9 @@ import trio
 
 from timermq.pipeline.records.cancel_verdict import CancelError
 from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.remoting.cbor import CborError, decode_cbor
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.plain_cbor import PlainCborError, decode_plain
 
 from ..consumer_offset import ConsumerOffsetTable
 from ..deferred_answers import answer_later
@@ -99,8 +99,8 @@ def decode_query(body: bytes) -> ExplainQuery:
         RefusedError: It is no such question (29).
     """
     try:
-        query = msgspec.convert(decode_plain(body, size_max=QUERY_SIZE_MAX), ExplainQuery)
-    except (PlainCborError, msgspec.ValidationError) as error:
+        query = msgspec.convert(decode_cbor(body, size_max=QUERY_SIZE_MAX), ExplainQuery)
+    except (CborError, msgspec.ValidationError) as error:
         raise _malformed(str(error)) from error
     if not query.id or query.topic == "":
         raise _malformed("expected an id, and a topic or null, found an empty text")

@@ -30,9 +30,9 @@ from timermq.pipeline.cancel.pending_listing import (
     PendingTimers,
 )
 from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.remoting.cbor import CborError, decode_cbor
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.plain_cbor import PlainCborError, decode_plain
 from timermq.timerlog import NO_POS
 
 from ..deferred_answers import answer_later
@@ -134,8 +134,8 @@ def decode_query(body: bytes, limit_max: int) -> PendingQuery:
         RefusedError: It is no such question (29).
     """
     try:
-        fields: object = decode_plain(body, size_max=QUERY_SIZE_MAX) if body else {}
-    except PlainCborError as error:
+        fields: object = decode_cbor(body, size_max=QUERY_SIZE_MAX) if body else {}
+    except CborError as error:
         raise _malformed(f"expected a CBOR map: {error}") from error
     if not isinstance(fields, dict):
         raise _malformed(f"expected a CBOR map, found {type(fields).__name__}")

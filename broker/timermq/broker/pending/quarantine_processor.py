@@ -27,9 +27,9 @@ import msgspec
 from timermq.pipeline.quarantine.quarantine_record import Entry
 from timermq.pipeline.quarantine.quarantine_release import Released, Verdict
 from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.remoting.cbor import CborError, decode_cbor
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.plain_cbor import PlainCborError, decode_plain
 
 from ..durable_answers import DurableAnswers
 from ..options import BrokerOptions
@@ -182,9 +182,9 @@ def _answer(command: Command, facts: Mapping[str, object]) -> Command:
 def _decode(body: bytes, kind: type[_Body]) -> _Body:
     try:
         return msgspec.convert(
-            decode_plain(body, size_max=QUERY_SIZE_MAX, depth_max=1) if body else {}, kind
+            decode_cbor(body, size_max=QUERY_SIZE_MAX, depth_max=1) if body else {}, kind
         )
-    except (PlainCborError, msgspec.ValidationError) as error:
+    except (CborError, msgspec.ValidationError) as error:
         raise _malformed(str(error)) from error
 
 

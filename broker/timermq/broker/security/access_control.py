@@ -29,11 +29,11 @@ from timermq.remoting.codes import FLAG_RESPONSE, RequestCode
 from timermq.remoting.command import Command
 from timermq.remoting.connection import Received, Request
 from timermq.remoting.errors import RemoteProtocolError
-from timermq.remoting.plain_send import PlainSend
-from timermq.remoting.send_form import SendForm, SendRun
+from timermq.remoting.send_run.send_run import RunForm, SendRun
+from timermq.remoting.send_run.send_v2 import SendV2
+from timermq.remoting.send_run.signed_run import SignedRunForm, requests_of
+from timermq.remoting.send_run.signed_send_v2 import SignedSendV2
 from timermq.remoting.signature import ACCESS_KEY, SIGNATURE, SigningKey, signed_content
-from timermq.remoting.signed_run import SignedForm, requests_of
-from timermq.remoting.signed_send import SignedSend
 from timermq.timerstore.message_lookup import look_message_by_offset
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import REAL_TOPIC_NAME, find
@@ -115,7 +115,7 @@ class AccessControl:
         self._problem: str | None = None
         self._white: dict[str, bool] = {}
         """Address and port of peers to whether they need no signature."""
-        self._signed_forms: WeakKeyDictionary[SendForm, SignedForm | None] = WeakKeyDictionary()
+        self._signed_forms: WeakKeyDictionary[RunForm, SignedRunForm | None] = WeakKeyDictionary()
         """As long as connections remember the forms."""
         self._senders: dict[tuple[Account, str], None] = {}
         """Accounts and the topics that they have sent to."""
@@ -230,7 +230,7 @@ class AccessControl:
         if acl.white and self._is_white(session):
             return UNLIMITED
         # The way of nearly all requests, without a dictionary of their parameters.
-        if type(request) is SignedSend:
+        if type(request) is SignedSendV2:
             fields = request.fields
             account = acl.accounts.get(fields.access_key)
             if (
@@ -239,7 +239,7 @@ class AccessControl:
                 and self._may_send(account, fields.topic)
             ):
                 return self._speakers[fields.access_key]
-        command = request.to_command() if isinstance(request, PlainSend) else request
+        command = request.to_command() if isinstance(request, SendV2) else request
         return self._decide(session, command)
 
     def _run_speaker(self, session: Session, run: SendRun) -> Speaker | None:
@@ -250,7 +250,7 @@ class AccessControl:
         if self._acl.white and self._is_white(session):
             return UNLIMITED
         if run.form not in self._signed_forms:
-            self._signed_forms[run.form] = SignedForm.of(run.form)
+            self._signed_forms[run.form] = SignedRunForm.of(run.form)
         signed = self._signed_forms[run.form]
         if signed is None:
             return None

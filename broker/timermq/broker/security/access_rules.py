@@ -25,11 +25,11 @@ import msgspec
 from timermq.pipeline.records.system_topics import TRACE_TOPIC
 from timermq.remoting.bodies import BODY_SIZE_MAX, HeartbeatData, SubscriptionData
 from timermq.remoting.bulk import OpenJob
+from timermq.remoting.cbor import CborError, decode_cbor
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.errors import RemoteProtocolError
 from timermq.remoting.field import integer
-from timermq.remoting.plain_cbor import PlainCborError, decode_plain
 from timermq.remoting.send_batch import decode_items
 
 from ..topic_validator import (
@@ -211,8 +211,8 @@ def _group(command: Command, name: str) -> tuple[str, int]:
 
 def _cbor(body: bytes) -> object:
     try:
-        return decode_plain(body, size_max=QUERY_SIZE_MAX) if body else None
-    except PlainCborError as error:
+        return decode_cbor(body, size_max=QUERY_SIZE_MAX) if body else None
+    except CborError as error:
         raise RemoteProtocolError(ResponseCode.INVALID_PARAMETER, f"BODY: {error}") from error
 
 

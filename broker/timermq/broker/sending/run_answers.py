@@ -1,4 +1,4 @@
-"""The answers to sends of one form: the frames that a template writes for each, made as rows."""
+"""The answers to a run: the frames that a template writes for each send, made as columns."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 from timermq.pipeline.admission.admission import TimerPutColumns
 from timermq.pipeline.admission.recall_handle import encode_handles
-from timermq.remoting.plain_send import FRONT, HANDLE_PART
-from timermq.timerstore.byte_rows import Rows, digit_counts, digits_of, distinct, joined_rows
+from timermq.remoting.send_run.send_v2 import FRONT, HANDLE_PART
+from timermq.timerstore.byte_columns import Rows, digit_counts, digits_of, distinct, joined_rows
 
 from .send_request import AddressedRun, AnswerFacts
 
 
 def run_answers(facts: AnswerFacts, sent: AddressedRun, put: TimerPutColumns) -> bytes:
-    """What ``AnswerFacts.plain`` says to each of these sends, joined.
+    """The frames of ``AnswerFacts.stored_frame`` for all sends of a run, joined.
 
     Answers are made together where their numbers have as many digits; nearly always that is all.
     """

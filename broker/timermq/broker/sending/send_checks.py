@@ -93,8 +93,8 @@ class SendChecks:
         """Whether the broker takes sends by now."""
         return self._now_ms() >= self._options.start_accept_send_request_time_stamp
 
-    def is_usual(self, topic: str, queue_id: int) -> bool:
-        """Whether ``check`` has nothing to say about any send there, until the topic changes."""
+    def takes_all(self, topic: str, queue_id: int) -> bool:
+        """Whether ``check`` lets every send to this queue pass, until the topic changes."""
         config = self._topics.get(topic)
         return (
             config is not None

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 import attrs
 
 from timermq.pipeline.admission.admission import TimerPutResult
-from timermq.pipeline.column_door import ColumnDoor
+from timermq.pipeline.run_admission import RunAdmission
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import FLAG_ONEWAY, RequestCode
 from timermq.remoting.command import Command
 from timermq.remoting.connection import Received, Request
 from timermq.remoting.errors import RemoteProtocolError
-from timermq.remoting.plain_send import PlainSend
-from timermq.remoting.send_form import SendRun
+from timermq.remoting.send_run.send_run import SendRun
+from timermq.remoting.send_run.send_v2 import SendV2
 from timermq.timerstore.message import Message
 from timermq.timerstore.put_status import PutStatus
 from timermq.timerstore.store_options import FlushDiskType
@@ -28,15 +28,15 @@ from ..refusal import RefusedError
 from ..session import Session
 from ..steps import Steps
 from ..transactions.transactions import Transactions
-from .plain_reader import PlainReader
 from .run_answers import run_answers
+from .run_reader import RunReader
 from .send_reader import SendReader
 from .send_request import Addressed, AddressedRun, AnswerFacts, SendRequest, SingleSend
 
 SessionRequest = tuple[Session, Request]
 """A send and who sends it."""
 SessionReceived = tuple[Session, Received]
-"""The same, or some sends of one form."""
+"""The same, or a run and who sends it."""
 
 SEND_CODES = frozenset(
     {
@@ -87,8 +87,8 @@ class SendProcessor:
 
     timer_store: TimerMessageStore
     transactions: Transactions
-    columns: ColumnDoor
-    plain: PlainReader
+    run_admission: RunAdmission
+    run_reader: RunReader
     reader: SendReader
     durable: DurableAnswers
     facts: AnswerFacts
@@ -112,7 +112,7 @@ class SendProcessor:
             if not isinstance(request, SendRun):
                 singles.append((session, request))
                 continue
-            sent = None if self._is_sync else self.plain.read_run(session, request)
+            sent = None if self._is_sync else self.run_reader.read_run(session, request)
             if sent is None:
                 singles += [(session, send) for send in request.sends()]
                 continue
@@ -136,45 +136,45 @@ class SendProcessor:
         if not requests:
             return []
         self.requests += len(requests)
-        plain = self.plain.read(requests)
+        read = self.run_reader.read(requests)
         if not self._is_sync:
             sends = [
                 (session, request, sent)
-                for (session, request), sent in zip(requests, plain, strict=True)
-                if sent is not None and isinstance(request, PlainSend)
+                for (session, request), sent in zip(requests, read, strict=True)
+                if sent is not None and isinstance(request, SendV2)
             ]
             if len(sends) == len(requests):
-                return self._put_plain(sends)
-        return self._handle_any(requests, plain)
+                return self._put_sends(sends)
+        return self._handle_any(requests, read)
 
     @property
     def _is_sync(self) -> bool:
         return self.timer_store.store.options.flush_disk_type is FlushDiskType.SYNC_FLUSH
 
     def _put_run(self, session: Session, sent: AddressedRun) -> list[tuple[Session, Answer]]:
-        """The way of sends of one form: they have a put of their own."""
+        """Put a run as columns, in a put of its own."""
         self.requests += len(sent.run)
         self.messages += len(sent.run)
-        result = self.columns.put(sent.columns)
+        result = self.run_admission.put(sent.columns)
         if isinstance(result, list):
             sends = [(session, *pair) for pair in zip(sent.run.sends(), sent.each(), strict=True)]
-            return self._answer_plain(sends, result)
+            return self._answer_sends(sends, result)
         if sent.run.is_oneway:
             return []
         return [(session, run_answers(self.facts, sent, result))]
 
-    def _put_plain(
-        self, sends: list[tuple[Session, PlainSend, Addressed]]
+    def _put_sends(
+        self, sends: list[tuple[Session, SendV2, Addressed]]
     ) -> list[tuple[Session, Answer]]:
-        """The way of busy producers' chunks: nothing unusual in them, nothing to wait for."""
+        """Put the sends of a chunk that all fit into runs, with no sync to wait for."""
         self.messages += len(sends)
         results = self.timer_store.put([sent.message for _, _, sent in sends])
-        return self._answer_plain(sends, results)
+        return self._answer_sends(sends, results)
 
-    def _answer_plain(
-        self, sends: list[tuple[Session, PlainSend, Addressed]], results: Sequence[TimerPutResult]
+    def _answer_sends(
+        self, sends: list[tuple[Session, SendV2, Addressed]], results: Sequence[TimerPutResult]
     ) -> list[tuple[Session, Answer]]:
-        answer, facts = self.facts.plain, self.facts
+        answer, facts = self.facts.stored_frame, self.facts
         frames: dict[Session, list[bytes]] = {}
         refusals: list[tuple[Session, Answer]] = []
         for (session, send, sent), one in zip(sends, results, strict=True):
@@ -191,12 +191,12 @@ class SendProcessor:
         return [*((session, b"".join(own)) for session, own in frames.items()), *refusals]
 
     def _handle_any(
-        self, requests: Sequence[SessionRequest], plain: Sequence[Addressed | None]
+        self, requests: Sequence[SessionRequest], read: Sequence[Addressed | None]
     ) -> list[tuple[Session, Answer]]:
         answers: list[tuple[Session, Answer]] = []
         sends = _SortedSends()
-        for (session, request), sent in zip(requests, plain, strict=True):
-            command = request.to_command() if isinstance(request, PlainSend) else request
+        for (session, request), sent in zip(requests, read, strict=True):
+            command = request.to_command() if isinstance(request, SendV2) else request
             try:
                 send = (
                     self.reader.read(session, command)

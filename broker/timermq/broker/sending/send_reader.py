@@ -83,7 +83,7 @@ class SendReader:
         else:
             header = SendHeader.from_v2(command)
         target = self._checks.check(session, _target(header))
-        # C++ says batch=1 in a plain send; a Java broker stores its parts as one message.
+        # C++ says batch=1 in a send of one message; a Java broker stores its parts as one message.
         if command.code == RequestCode.SEND_BATCH_MESSAGE or header.batch:
             return (yield from self._read_batch(session, command, header, target))
         return self._read_single(session, command, header, target)

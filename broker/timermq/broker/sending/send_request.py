@@ -16,10 +16,10 @@ from timermq.pipeline.admission.admission import TimerPutResult
 from timermq.pipeline.admission.recall_handle import encode_handle
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.plain_send import PlainAnswerTemplate, PlainSend
 from timermq.remoting.send_batch import SendItemResult, encode_results
-from timermq.remoting.send_form import SendRun
-from timermq.timerstore.byte_rows import Pieces, Rows
+from timermq.remoting.send_run.send_run import SendRun
+from timermq.remoting.send_run.send_v2 import SendAnswerTemplate, SendV2
+from timermq.timerstore.byte_columns import Pieces, Rows
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_columns import MessageColumns
 from timermq.timerstore.put_status import PutStatus
@@ -64,12 +64,12 @@ class Addressed(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
 
 @attrs.frozen(kw_only=True, eq=False)
 class AddressedRun:
-    """Sends of one form, ready for the store, with what their answers need."""
+    """A run ready for the store, with what its answers need."""
 
     run: SendRun
     columns: MessageColumns
     topic: str
-    """Where they go in the end; the queue of each stands in the columns."""
+    """Where its messages go in the end; the queue of each stands in the columns."""
     unique_keys: Rows
 
     def each(self) -> list[Addressed]:
@@ -93,13 +93,13 @@ class AnswerFacts:
     options: BrokerOptions
     id_prefix: str
     """Broker's address as upper-case hex: the head of every offset message id."""
-    template: PlainAnswerTemplate
-    """Writes answers to plain sends."""
+    template: SendAnswerTemplate
+    """Writes the answers to stored sends."""
 
     @classmethod
     def of(cls, options: BrokerOptions, store_host: bytes) -> AnswerFacts:
         """The facts of a broker at ``store_host``, its address as records hold it."""
-        template = PlainAnswerTemplate(region=options.region_id, trace_on=_trace_on(options))
+        template = SendAnswerTemplate(region=options.region_id, trace_on=_trace_on(options))
         return cls(options=options, id_prefix=store_host.hex().upper(), template=template)
 
     def message_id(self, result: TimerPutResult) -> str:
@@ -118,8 +118,8 @@ class AnswerFacts:
         """Whether delayed messages of a topic have recall handles."""
         return not is_retry_topic(topic)
 
-    def plain(self, send: PlainSend, sent: Addressed, result: TimerPutResult) -> bytes:
-        """The frame that answers a stored plain send; it says what ``SingleSend.answer`` says."""
+    def stored_frame(self, send: SendV2, sent: Addressed, result: TimerPutResult) -> bytes:
+        """The frame that answers a stored send; it says what ``SingleSend.answer`` says."""
         return self.template.frame(
             send.opaque,
             message_id=self.message_id(result),

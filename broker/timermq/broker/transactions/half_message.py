@@ -26,7 +26,7 @@ from __future__ import annotations
 import attrs
 
 from timermq.pipeline.admission.admission import Refusal
-from timermq.pipeline.admission.usual_request import OWN_PROPERTIES_SIZE_MAX
+from timermq.pipeline.admission.run_request import OWN_PROPERTIES_SIZE_MAX
 from timermq.pipeline.records.delivered_message import taken_over
 from timermq.pipeline.records.timer_properties import REQUEST_NAMES
 from timermq.timerstore.message import TRANSACTION_MASK, Message, SysFlag

@@ -39,14 +39,14 @@ from ..records.timer_properties import DELETE_NAME, DELIVER_NAME, INTERNAL_NAMES
 from ..records.timer_record import TIMER_TOPIC, timer_tail
 from ..state.timer_options import TimerOptions
 from .delay_level import DelayLevels
-from .usual_request import (
+from .run_request import (
     OWN_PROPERTIES_SIZE_MAX,
     REQUEST_UNITS_MS,
     SAFE_DIGITS,
     STEERING,
     TIMER,
-    are_usual,
-    is_unusual,
+    breaks_run,
+    fit_run,
     request_at,
 )
 
@@ -147,16 +147,16 @@ class TimerAdmission:
     ) -> list[Admitted | Refusal]:
         """What ``admit`` decides on each of ``messages``.
 
-        Where nothing unusual stands in the properties of all messages together, what ``admit``
-        would look for in each is known to be absent, and only its moment is left to be read.
+        Where all properties fit into one run, what ``admit`` would look for in each message is
+        known to be absent, and only its moment is left to be read.
         """
         latest_ms = self.latest_ms(now_ms)
         texts = [message.properties for message in messages]
-        usual = [True] * len(texts) if are_usual(texts) else [are_usual([one]) for one in texts]
+        fitting = [True] * len(texts) if fit_run(texts) else [fit_run([one]) for one in texts]
         return [
-            (self._admit_usual(message, now_ms, latest_ms) if is_usual else None)
+            (self._admit_in_run(message, now_ms, latest_ms) if fits else None)
             or self.admit(message, now_ms, is_retry=is_retry)
-            for message, is_usual in zip(messages, usual, strict=True)
+            for message, fits in zip(messages, fitting, strict=True)
         ]
 
     def take_over(self, message: Message, deliver_ms: int) -> Admitted | Refusal:
@@ -184,12 +184,12 @@ class TimerAdmission:
         self.counts.refused[rule] = self.counts.refused.get(rule, 0) + 1
         return error.refusal
 
-    def _admit_usual(
+    def _admit_in_run(
         self, message: Message, now_ms: int, latest_ms: int
     ) -> Admitted | Refusal | None:
-        """``_admit`` for usual properties; None where it has more to say than where and when."""
+        """``_admit`` for a message of a run; None where it has more to say than where and when."""
         properties = message.properties
-        if is_unusual(message):
+        if breaks_run(message):
             return None
         at = properties.find(TIMER)
         if at < 0:
@@ -447,7 +447,7 @@ class TimerPutResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 @attrs.frozen(eq=False)
 class TimerPutColumns:
-    """What became of messages of one form: all of them are stored."""
+    """What became of a run of messages: all of them are stored."""
 
     stored: StoredColumns
     out_ms: NDArray[np.int64] | None

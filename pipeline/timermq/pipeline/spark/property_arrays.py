@@ -12,7 +12,7 @@ from functools import cached_property
 import attrs
 import numpy as np
 
-from timermq.timerstore.byte_rows import rows_at
+from timermq.timerstore.byte_columns import rows_at
 
 from .byte_arrays import Flags, Places, Values, bounds_of, pieces
 

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from timermq.timerstore.byte_rows import rows_at
+from timermq.timerstore.byte_columns import rows_at
 from timermq.timerstore.message import HOST_SIZE_V4, HOST_SIZE_V6, format_host
 from timermq.timerstore.properties import PROPERTIES_SIZE_MAX
 from timermq.timerstore.record_check import check_record

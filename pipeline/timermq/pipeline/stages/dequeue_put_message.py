@@ -40,7 +40,7 @@ from ..records.undeliverable import Reason, Undeliverable
 from ..state.timer_counts import TimerCounts
 from ..state.timer_options import TimerOptions
 from ..state.timer_state import TimerState
-from .due_copies import DueCopies, due_copies
+from .due_columns import DueColumns, due_columns
 from .early_messages import EarlyMessages
 from .timer_request import DeliverBatch, ReadMark, undeliverable
 
@@ -143,18 +143,18 @@ class DequeuePutMessage:
         state.slot_closed.set()
 
     async def _deliver(self, batch: DeliverBatch) -> None:
-        due = due_copies(batch, self.options.timer_precision_ms)
-        if due is None or not await self._put_copies(due):
+        due = due_columns(batch, self.options.timer_precision_ms)
+        if due is None or not await self._put_columns(due):
             await self._put_messages(self._convert(batch), batch)
         if batch.undeliverable:
             await self._set_aside(batch.undeliverable)
 
-    async def _put_copies(self, due: DueCopies) -> bool:
-        """Put a usual batch; False, with nothing done, when the store wants messages."""
+    async def _put_columns(self, due: DueColumns) -> bool:
+        """Put a run; False, with nothing done, when the store wants messages one by one."""
         await self._gate(latest_ms := int(due.deliver_ms.max()))
         while not self._are_cancelled(due):
             now_ms = self.clock.now_ms()
-            result = self.store.put_copies(due.copies)
+            result = self.store.put_copy_columns(due.columns)
             if result is None:
                 return False
             if result.status in STORED:
@@ -162,7 +162,7 @@ class DequeuePutMessage:
                 self.counts.deliver_held_up.over()
                 await trio.lowlevel.checkpoint()
                 return True
-            await self._hold_up(len(due.copies), f"{result.status.name}: {result.remark}")
+            await self._hold_up(len(due.columns), f"{result.status.name}: {result.remark}")
             await self._gate(latest_ms)
         return False
 
@@ -263,10 +263,10 @@ class DequeuePutMessage:
             wait_ms = min(latest_ms - now_ms, self.options.clock_check_interval_ms)
             await trio.sleep(wait_ms / 1000)
 
-    def _are_cancelled(self, due: DueCopies) -> bool:
+    def _are_cancelled(self, due: DueColumns) -> bool:
         """Whether any is, so that they are looked at one by one."""
         cancels = self.state.fresh_cancels
-        return bool(cancels) and any(map(cancels.cover, origin_of(due.copies.origins).tolist()))
+        return bool(cancels) and any(map(cancels.cover, origin_of(due.columns.origins).tolist()))
 
     def _without_cancelled(self, due: list[DueMessage]) -> list[DueMessage]:
         """The last moment at which a cancel can come: what is left is written without a pause."""

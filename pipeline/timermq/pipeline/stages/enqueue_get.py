@@ -25,8 +25,8 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record_block import RecordBlock
 
 from ..clock.clock import Clock
-from ..records.plain_records import read_plain
 from ..records.record_kin import RecordKin
+from ..records.timer_columns import read_columns
 from ..records.timer_properties import DELETE
 from ..records.timer_record import (
     TIMER_TOPIC,
@@ -42,7 +42,7 @@ from ..state.timer_options import TimerOptions
 from ..state.timer_state import TimerState
 from .timer_request import EnqueueBatch
 
-PLAIN_COUNT_MIN = 128
+COLUMNS_COUNT_MIN = 128
 """Fewer records are read one by one in less time."""
 
 log = structlog.get_logger("timermq.pipeline.stages.enqueue_get")
@@ -110,19 +110,19 @@ class EnqueueGet:
             offset_py, size_py = offset_py[~repeats], size_py[~repeats]
         commit_log = self.store.commit_log
         block = None
-        if len(offset_py) >= PLAIN_COUNT_MIN and not done.doubts:
+        if len(offset_py) >= COLUMNS_COUNT_MIN and not done.doubts:
             block = commit_log.block_at(offset_py, size_py.astype(np.int64))
         if block is not None:
-            plain = self._plain_batch(block, offset_py, size_py)
-            return plain or self._any_batch(block.records(), offset_py, size_py)
+            batch = self._columns_batch(block, offset_py, size_py)
+            return batch or self._any_batch(block.records(), offset_py, size_py)
         places = zip(offset_py.tolist(), size_py.tolist(), strict=True)
         return self._any_batch(commit_log.records_at(places), offset_py, size_py)
 
-    def _plain_batch(
+    def _columns_batch(
         self, block: RecordBlock, offset_py: NDArray[np.int64], size_py: NDArray[np.int32]
     ) -> EnqueueBatch | None:
-        """The batch, if its records are all of the usual kind, and none is a delete."""
-        return plain_batch(
+        """The batch, if its records are a run, and none is a delete."""
+        return columns_batch(
             block,
             offset_py,
             size_py,
@@ -198,7 +198,7 @@ class EnqueueGet:
         self.state.already_done.check_doubts(offset, first_ms, topic)
 
 
-def plain_batch(
+def columns_batch(
     block: RecordBlock,
     offset_py: NDArray[np.int64],
     size_py: NDArray[np.int32],
@@ -206,7 +206,7 @@ def plain_batch(
     precision_ms: int,
     next_queue_offset: int = 0,
 ) -> EnqueueBatch | None:
-    """The batch, if its records are all of the usual kind, and none is a delete.
+    """The batch, if its records are a run, and none is a delete.
 
     Args:
         block: The records.
@@ -217,19 +217,19 @@ def plain_batch(
     """
     if DELETE in block.data:
         return None
-    plain = read_plain(block, precision_ms)
-    if plain is None:
+    timers = read_columns(block, precision_ms)
+    if timers is None:
         return None
-    topic_hashes = np.array([to.topic_hash for to in plain.destinations], np.int32)
+    topic_hashes = np.array([to.topic_hash for to in timers.destinations], np.int32)
     return EnqueueBatch(
         offset_py=offset_py,
         size_py=size_py,
-        out_ms=plain.out_ms,
-        deliver_ms=plain.deliver_ms,
+        out_ms=timers.out_ms,
+        deliver_ms=timers.deliver_ms,
         order_py=offset_py,
-        topic_hash=topic_hashes[plain.destination_of],
+        topic_hash=topic_hashes[timers.destination_of],
         magic=np.full(len(block), MAGIC_DEFAULT, np.int32),
-        arrivals=plain.by_topic(),
+        arrivals=timers.by_topic(),
         next_queue_offset=next_queue_offset,
     )
 

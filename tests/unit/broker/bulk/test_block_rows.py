@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timermq.broker.bulk.block_rows import (
-    ALIKE_MIN,
     BATCH_ROWS_MAX,
+    RUN_COUNT_MIN,
     BlockRows,
     RowsOrigin,
     own_size,
@@ -53,7 +53,7 @@ def fields(message: Message) -> tuple[object, ...]:
 
 @st.composite
 def many_rows(draw: st.DrawFn) -> BulkBlock:
-    """Rows of few forms, usual and unusual ones mixed."""
+    """Rows of few forms, with rows among them that fit into no run."""
     rows = draw(st.integers(1, 70))
 
     def column(values: st.SearchStrategy[bytes]) -> BulkColumn:
@@ -79,7 +79,7 @@ def test_columns_say_what_messages_say(block: BulkBlock, first: int) -> None:
     """Every row is in one group or among the single ones, and says the same either way."""
     rows = BlockRows(block, origin(first))
     everything = np.arange(len(block), dtype=np.int64)
-    groups, single = rows.alike(everything, now_ms=NOW_MS, latest_ms=LATEST_MS)
+    groups, single = rows.runs(everything, now_ms=NOW_MS, latest_ms=LATEST_MS)
 
     assert sorted(row for group in (*groups, single) for row in group.tolist()) == list(
         range(len(block))
@@ -115,8 +115,8 @@ def test_a_row_is_its_columns_and_what_the_broker_adds() -> None:
 
 def test_many_rows_of_one_form_are_groups_of_bounded_size() -> None:
     """And few of one form are single."""
-    count = 2 * BATCH_ROWS_MAX + ALIKE_MIN - 1
-    keys = [b"1"] * 2 * BATCH_ROWS_MAX + [b"22"] * (ALIKE_MIN - 1)
+    count = 2 * BATCH_ROWS_MAX + RUN_COUNT_MIN - 1
+    keys = [b"1"] * 2 * BATCH_ROWS_MAX + [b"22"] * (RUN_COUNT_MIN - 1)
     block = BulkBlock.of(
         "T",
         BulkColumn.of([b""] * count),
@@ -124,12 +124,12 @@ def test_many_rows_of_one_form_are_groups_of_bounded_size() -> None:
         queue_ids=np.zeros(count, np.int32),
         properties={"KEYS": BulkColumn.of(keys)},
     )
-    groups, single = BlockRows(block, origin()).alike(
+    groups, single = BlockRows(block, origin()).runs(
         np.arange(count), now_ms=NOW_MS, latest_ms=LATEST_MS
     )
 
     assert [len(group) for group in groups] == [BATCH_ROWS_MAX] * 2
-    assert len(single) == ALIKE_MIN - 1
+    assert len(single) == RUN_COUNT_MIN - 1
 
 
 def test_rows_that_no_message_can_be_made_of() -> None:

@@ -27,9 +27,9 @@ from timermq.remoting import (
 )
 from timermq.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from timermq.remoting.send_batch import SendItem, encode_items
-from timermq.remoting.send_form import SendRun
+from timermq.remoting.send_run.send_run import SendRun
+from timermq.remoting.send_run.signed_send_v2 import SignedSendV2, decode_signed_send_v2
 from timermq.remoting.signature import signed_content
-from timermq.remoting.signed_send import SignedSend, decode_signed_send
 
 REFUSED = (16, "NO_PERMISSION: the request is not signed by an account that may do this")
 SEND_V2 = SendHeader(topic="T", queue_id=0, properties=PROPERTIES.encode()).to_v2()
@@ -78,12 +78,12 @@ async def test_who_may_send_sends(tmp_path: Path) -> None:
 async def test_plain_sends_stay_plain(tmp_path: Path) -> None:
     """With signatures too, the sends of a chunk are read in one pass and put as one batch."""
     rig = guarded(tmp_path)
-    connection = FrameConnection(decode_send=decode_signed_send)
+    connection = FrameConnection(decode_send=decode_signed_send_v2)
     for body in (b"one", b"two"):
         command = sign(rig.command(310, SEND_V2, body), "producer")
         connection.receive_data(encode_frame(command))
     requests = connection.requests()
-    assert all(isinstance(request, SignedSend) for request in requests)
+    assert all(isinstance(request, SignedSendV2) for request in requests)
 
     answers = commands_in(rig.broker.dispatcher.handle(rig.peer.session, requests))
 
@@ -99,7 +99,7 @@ async def test_a_plain_send_that_was_changed_is_refused(
     rig = guarded(tmp_path)
     command = sign(rig.command(310, SEND_V2, b"one"), "producer")
     changed = attrs.evolve(command, ext=command.ext | {field: command.ext[field] + "2"})
-    connection = FrameConnection(decode_send=decode_signed_send)
+    connection = FrameConnection(decode_send=decode_signed_send_v2)
     connection.receive_data(encode_frame(changed))
     connection.receive_data(encode_frame(attrs.evolve(command, body=b"two")))
 
@@ -675,7 +675,7 @@ def run_of(rig: Rig, access_key: str = "producer", count: int = 40) -> list[Comm
 
 def handle_run(rig: Rig, sends: list[Command]) -> list[Command]:
     """What is answered at once to sends that are read together."""
-    connection = FrameConnection(decode_send=decode_signed_send, run_count_min=8)
+    connection = FrameConnection(decode_send=decode_signed_send_v2, run_count_min=8)
     connection.receive_data(b"".join(map(encode_frame, sends)))
     requests = connection.requests()
     assert any(isinstance(request, SendRun) for request in requests)

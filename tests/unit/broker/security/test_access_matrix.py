@@ -28,7 +28,7 @@ from timermq.broker.compatibility import SERVED
 from timermq.broker.options import BrokerOptions
 from timermq.remoting import Coding, Command, FrameConnection, LanguageCode, RequestCode
 from timermq.remoting.connection import encode_frame
-from timermq.remoting.signed_send import decode_signed_send
+from timermq.remoting.send_run.signed_send_v2 import decode_signed_send_v2
 from timermq.timerstore.message import Message
 from timermq.timerstore.record import decode_record
 from unit.broker.security.access_table import (
@@ -92,7 +92,7 @@ class Form:
     coding: Coding = Coding.JSON
     is_oneway: bool = False
     times: int = 1
-    """In one piece: sends that are alike are read as one then."""
+    """In one piece: sends of one form are read as a run then."""
 
 
 USUAL = Form()
@@ -219,7 +219,7 @@ class Room:
 
     def do(self, peer: RecordingSession, data: bytes) -> None:
         """Let the broker read it; answers are with the connection."""
-        connection = FrameConnection(run_count_min=2, decode_send=decode_signed_send)
+        connection = FrameConnection(run_count_min=2, decode_send=decode_signed_send_v2)
         connection.receive_data(data)
         for answer in self.broker.dispatcher.handle(peer.session, connection.requests()):
             peer.session.send(answer)

@@ -22,10 +22,10 @@ from timermq.remoting import Command, FrameConnection, encode_frame
 from timermq.remoting.bodies import HeartbeatData
 from timermq.remoting.bulk import DropParts, HandOver, JobOpened, JobStatus, OpenJob, bulk_request
 from timermq.remoting.connection import Received
-from timermq.remoting.send_form import SendRun
 from timermq.remoting.send_header import SendHeader
-from timermq.remoting.signed_run import requests_of
-from timermq.remoting.signed_send import decode_signed_send
+from timermq.remoting.send_run.send_run import SendRun
+from timermq.remoting.send_run.signed_run import requests_of
+from timermq.remoting.send_run.signed_send_v2 import decode_signed_send_v2
 from transaction_rig import checks, half_properties
 
 RULES = """accounts:
@@ -162,7 +162,7 @@ async def test_every_request_has_its_speaker(tmp_path: Path) -> None:
 
 def run_of(account: str) -> SendRun:
     """Forty sends to V, read together."""
-    connection = FrameConnection(decode_send=decode_signed_send, run_count_min=8)
+    connection = FrameConnection(decode_send=decode_signed_send_v2, run_count_min=8)
     for number in range(40):
         header = SendHeader(
             topic="V",

@@ -10,7 +10,7 @@ OWN = b"MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultClu
 
 
 def v2(ext: dict[str, str]) -> dict[str, str]:
-    """The one-letter form of a plain send's parameters."""
+    """The one-letter form of a send's parameters."""
     letters = {
         "producerGroup": "a",
         "topic": "b",
@@ -107,7 +107,7 @@ async def test_fields_that_must_be_there(name: str) -> None:
     [(320, True, {}), (10, False, {"batch": "1"}), (310, True, {"m": "true"})],
 )
 async def test_batches(code: int, is_v2: bool, mark: dict[str, str]) -> None:
-    """C++ marks its batches in a plain send; all forms are stored part by part."""
+    """C++ marks its batches in a send of one message; all forms are stored part by part."""
     rig = Rig()
     ext = send_ext("T", properties="UNIQ_KEY\x01BATCH\x02")
     body = batch((b"one", b"UNIQ_KEY\x01K1\x02"), (b"", b"UNIQ_KEY\x01K2\x02"), (b"three", b""))

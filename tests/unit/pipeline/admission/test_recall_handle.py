@@ -13,7 +13,7 @@ from timermq.pipeline.admission.recall_handle import (
     encode_handle,
     encode_handles,
 )
-from timermq.timerstore.byte_rows import digits_of
+from timermq.timerstore.byte_columns import digits_of
 
 GOLDEN = "djEgVCBicm9rZXItYSAxNzAwMDAwMDAyMDAxIDdGMDAwMDAxMDAwMDJBOUYwMDAwMDAwMDAwMDAwMDY0"
 

@@ -7,7 +7,7 @@ import pytest
 from fakes import ManualClock
 from left_levels import delivered, leave, waiting
 from simulation.staged_service import HOST, ROOT, SMALL_FILES
-from timermq.pipeline.admission.usual_request import OWN_PROPERTIES_SIZE_MAX
+from timermq.pipeline.admission.run_request import OWN_PROPERTIES_SIZE_MAX
 from timermq.pipeline.levels import level_outlook
 from timermq.pipeline.levels.level_outlook import LevelOutlook, level_outlooks
 from timermq.pipeline.levels.level_record import HALF_TOPIC

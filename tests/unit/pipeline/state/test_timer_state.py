@@ -35,7 +35,7 @@ PARTS = {
     "timer_flush": "flush",
     "needed_records": "pin",
     "cancellation": "cancel",
-    "column_door": "doors",
+    "run_admission": "doors",
     "level_takeover": "doors",
     "quarantine_release": "doors",
     "transactions": "doors",

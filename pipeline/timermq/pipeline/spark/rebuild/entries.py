@@ -38,7 +38,7 @@ from ...records.deduplication import ForeignKey, foreign_key_in, pending_key
 from ...records.system_topics import TIMER_TOPIC
 from ...records.timer_properties import DELETE_ORDER_NAME, DEQUEUE
 from ...records.timer_record import TimerFacts, TimerRecordError, decode_present
-from ...stages.enqueue_get import facts_batch, plain_batch
+from ...stages.enqueue_get import columns_batch, facts_batch
 from ...stages.enqueue_put import units_of
 from ...stages.roll import window_slots
 from ...stages.timer_request import EnqueueBatch
@@ -80,7 +80,7 @@ TABLES = {"done": DONE, "keys": DONE, "units": UNITS}
 _DONE = DONE.arrow_schema(DONE.names)
 _UNITS = UNITS.arrow_schema(UNITS.names)
 BLOCK_COUNT = 4096
-"""Timer records that are read together; one that is not of the usual kind has them read singly."""
+"""Timer records that are read together; where they are no run they are read one by one."""
 """What every record has that RocketMQ delivered or rolled."""
 _TIMER_TOPIC = TIMER_TOPIC.encode()
 
@@ -130,7 +130,7 @@ class EntryReader(DataSourceReader):
         offset_py = entries.heads["phy_offset"].astype(np.int64)
         size_py = entries.heads["total_size"].astype(np.int32)
         precision_ms = self.plan.precision_ms
-        batch = plain_batch(block, offset_py, size_py, precision_ms=precision_ms)
+        batch = columns_batch(block, offset_py, size_py, precision_ms=precision_ms)
         if batch is None:
             facts = [
                 _facts(record, int(offset), precision_ms)

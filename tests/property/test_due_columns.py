@@ -1,4 +1,4 @@
-"""Batches of due records: the short way to their topics gives what the long way gives."""
+"""Due records: what a run of them becomes as columns is what they become one by one."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from timermq.pipeline.records.deduplication import origin_of
 from timermq.pipeline.records.delivered_message import due_message
-from timermq.pipeline.records.plain_records import read_plain
+from timermq.pipeline.records.timer_columns import read_columns
 from timermq.pipeline.records.timer_record import (
     TIMER_TOPIC,
     TimerRecordError,
     decode_timer,
     timer_tail,
 )
-from timermq.pipeline.stages.due_copies import COPIES_COUNT_MIN, due_copies
+from timermq.pipeline.stages.due_columns import COLUMNS_COUNT_MIN, due_columns
 from timermq.pipeline.stages.timer_request import REQUEST, DeliverBatch
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import MAGIC_ROLL
@@ -86,76 +86,76 @@ def records_with(tail: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
     )
 
 
-usual = records_with(tails)
+fitting = records_with(tails)
 batches = st.one_of(
-    st.lists(usual, min_size=1, max_size=12),
-    st.lists(usual | records_with(odd_tails), min_size=1, max_size=4),
+    st.lists(fitting, min_size=1, max_size=12),
+    st.lists(fitting | records_with(odd_tails), min_size=1, max_size=4),
 )
 
 
 @given(batches)
 def test_a_batch_reads_as_its_records(records: list[bytes]) -> None:
-    """What is read together is what reading each gives; whatever is unusual is left to that."""
+    """A run reads as its records do; a batch that is no run is left to that."""
     block = RecordBlock.of(records)
-    plain = read_plain(block, 1_000)
-    if plain is None:
+    timers = read_columns(block, 1_000)
+    if timers is None:
         return
     for row, record in enumerate(records):
         facts = decode_timer(record, 64, 1_000)
-        assert facts.destination == plain.destinations[plain.destination_of[row]]
-        assert (facts.deliver_ms, facts.out_ms) == (plain.deliver_ms[row], plain.out_ms[row])
-        assert facts.own_end == plain.ends[row] - block.starts[row]
+        assert facts.destination == timers.destinations[timers.destination_of[row]]
+        assert (facts.deliver_ms, facts.out_ms) == (timers.deliver_ms[row], timers.out_ms[row])
+        assert facts.own_end == timers.ends[row] - block.starts[row]
         assert (facts.is_delete, facts.rolls) == (False, 0)
 
 
-@given(st.lists(usual, min_size=1, max_size=12))
-def test_usual_records_are_read_together(records: list[bytes]) -> None:
-    """The short way is taken, also for a destination that was never seen."""
-    plain = read_plain(RecordBlock.of(records), 1_000)
-    assert plain is not None
-    assert len(records) == sum(plain.by_topic().values())
+@given(st.lists(fitting, min_size=1, max_size=12))
+def test_records_of_one_form_are_read_as_a_run(records: list[bytes]) -> None:
+    """Columns are made, also for a destination that was never seen."""
+    timers = read_columns(RecordBlock.of(records), 1_000)
+    assert timers is not None
+    assert len(records) == sum(timers.by_topic().values())
 
 
 @given(st.lists(batches, min_size=1, max_size=4), st.sampled_from([HOST_V4] * 4 + [HOST_V6]))
 def test_copies_are_what_messages_would_have_been(
     lots: list[list[bytes]], store_host: bytes
 ) -> None:
-    """Two stores, one filled by copies where it can be: the same logs and queues, byte for byte."""
-    short, long = _store(store_host), _store(store_host)
+    """Two stores, one filled from columns where it can be: the same bytes in logs and queues."""
+    by_columns, one_by_one = _store(store_host), _store(store_host)
     for records in lots:
         batch = _batch(records)
         messages = _messages(batch)
-        due = due_copies(batch, 1_000, count_min=1)
-        result = None if due is None else short.put_copies(due.copies)
+        due = due_columns(batch, 1_000, count_min=1)
+        result = None if due is None else by_columns.put_copy_columns(due.columns)
         if due is not None and result is not None:
             assert len(messages) == len(records)
-            assert all(result.status.is_stored for result in long.put(messages))
+            assert all(result.status.is_stored for result in one_by_one.put(messages))
             assert due.deliver_ms.tolist() == [
                 decode_timer(record, 64, 1_000).deliver_ms for record in records
             ]
         elif messages:
-            assert short.put(messages) == long.put(messages)
-        assert short.commit_log.max_offset == long.commit_log.max_offset
-    assert _content(short) == _content(long)
-    assert short.statistics() == long.statistics()
+            assert by_columns.put(messages) == one_by_one.put(messages)
+        assert by_columns.commit_log.max_offset == one_by_one.commit_log.max_offset
+    assert _content(by_columns) == _content(one_by_one)
+    assert by_columns.statistics() == one_by_one.statistics()
 
 
-def test_an_ordinary_batch_takes_the_short_way() -> None:
-    """Neither its size nor a tag nor a topic that is new is unusual."""
+def test_an_ordinary_batch_is_a_run() -> None:
+    """Neither its size nor a tag nor a topic that is new breaks the run."""
     tail = timer_tail(deliver_ms=SLOT_MS + 1, out_ms=SLOT_MS, topic="Never_seen", queue_id=3)
     message = Message(TIMER_TOPIC, 0, b"x", b"UNIQ_KEY\x01U\x02TAGS\x01t\x02" + tail)
     record = encode_record(message, queue_offset=0, phy_offset=0, store_ms=1, store_host=HOST_V4)
-    due = due_copies(_batch([record] * COPIES_COUNT_MIN), 1_000)
+    due = due_columns(_batch([record] * COLUMNS_COUNT_MIN), 1_000)
     assert due is not None
     store = _store(HOST_V4)
-    assert store.put_copies(due.copies) is None, "no segment was begun"
+    assert store.put_copy_columns(due.columns) is None, "no segment was begun"
     store.put([Message("Other", 0, b"")])
-    result = store.put_copies(due.copies)
+    result = store.put_copy_columns(due.columns)
     assert result is not None
     assert result.status.is_stored
     queue = store.queue("Never_seen", 3)
     assert queue is not None
-    assert queue.max_offset == COPIES_COUNT_MIN
+    assert queue.max_offset == COLUMNS_COUNT_MIN
 
 
 def _store(store_host: bytes) -> MessageStore:

@@ -1,7 +1,8 @@
-"""Delay requests as nearly all producers write them: one number among plain properties.
+"""The delay requests of a run: in each message one number, and nothing else that steers timers.
 
-What is usual is looked for in many messages at once, and read without looking at every property;
-whatever else a message has to do with timers, ``admission`` reads property by property.
+Nearly all producers write them so. Whether messages fit into a run is found for many at once, and
+their requests are read without looking at every property. Of a message that does not fit,
+``admission`` reads property by property.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from timermq.timerstore.properties import (
     PROPERTIES_SIZE_MAX,
     REAL_QID,
     REAL_TOPIC,
-    join_plain,
+    join_run,
 )
 
 from ..records.system_topics import TIMER_TOPIC, is_trace_topic
@@ -31,25 +32,28 @@ REQUEST_UNITS_MS = (*DELAY_UNITS_MS, (DELIVER_NAME, 0))
 TIMER = b"TIMER_"
 """How all of their names begin."""
 _UNITS_MS = {key + b"\x01": unit_ms for key, unit_ms in REQUEST_UNITS_MS}
-_UNUSUAL = (DELAY, REAL_TOPIC, REAL_QID)
+_NOT_IN_RUN = (DELAY, REAL_TOPIC, REAL_QID)
 """With these, or with other names that begin like a timer's, a text is looked at property by
 property."""
-STEERING = (TIMER, *_UNUSUAL)
+STEERING = (TIMER, *_NOT_IN_RUN)
 """How the properties begin that steer timers."""
 
 
-def are_usual(texts: Sequence[bytes]) -> bool:
-    """Whether texts are well formed, and all in them that steers timers asks for a moment."""
-    joined = join_plain(texts)
+def fit_run(texts: Sequence[bytes]) -> bool:
+    """Whether messages with these property texts fit into a run.
+
+    They do if all texts are well formed, and all in them that steers timers asks for a moment.
+    """
+    joined = join_run(texts)
     return (
         joined is not None
         and joined.count(TIMER) == sum(map(joined.count, _UNITS_MS))
-        and not any(name in joined for name in _UNUSUAL)
+        and not any(name in joined for name in _NOT_IN_RUN)
     )
 
 
-def is_unusual(message: Message) -> bool:
-    """Whether a message has to be looked at closely, whatever it asks for."""
+def breaks_run(message: Message) -> bool:
+    """Whether a message fits into no run, whatever its properties ask for."""
     topic = message.topic
     return (
         topic == TIMER_TOPIC
@@ -59,10 +63,11 @@ def is_unusual(message: Message) -> bool:
 
 
 def request_at(properties: bytes, at: int) -> tuple[int, int, int] | None:
-    """The one delay request in usual properties, whose name begins at ``at``.
+    """The one delay request in properties that fit into a run; its name begins at ``at``.
 
     Returns:
-        Where its value begins and ends, and the milliseconds in a unit; None when it is unusual.
+        Where its value begins and ends, and the milliseconds in a unit; None when the
+        properties fit into no run after all.
     """
     mark = properties.find(b"\x01", at) + 1
     end = properties.find(b"\x02", mark)

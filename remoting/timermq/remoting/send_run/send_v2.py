@@ -1,9 +1,9 @@
-"""The plain send: one message, code 310, JSON header, every parameter a text.
+"""SEND_MESSAGE_V2 as a structure: one message, code 310, JSON header, every parameter a text.
 
-That is what RocketMQ's clients send nearly always. Its header is read in one pass into a structure
-instead of a dictionary, a third of the cost, and its answer is written by a template. Whatever is
-different in any way (another code, a number in place of a text, a parameter missing) is a
-``Command`` like every other request; nothing is decided here.
+RocketMQ's clients nearly always send this, and runs consist of it (``send_run``). The header is
+read in one pass into a structure instead of a dictionary, for a third of the cost, and the answer
+is written by a template. A request that differs in any way (another code, a number in place of a
+text, a parameter missing) is a ``Command`` like every other request. Nothing is decided here.
 
 Source: Java ``SendMessageRequestHeaderV2``.
 """
@@ -17,8 +17,8 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from .codes import FLAG_ONEWAY, FLAG_RESPONSE, VERSION, LanguageCode, RequestCode
-from .command import Command
+from ..codes import FLAG_ONEWAY, FLAG_RESPONSE, VERSION, LanguageCode, RequestCode
+from ..command import Command
 
 CODE = int(RequestCode.SEND_MESSAGE_V2)
 MARK = b'"code":%d,' % CODE
@@ -31,8 +31,8 @@ FRONT = struct.Struct(">ii")
 """Size of the frame, size of the header with coding 0."""
 
 
-class PlainSendFields(msgspec.Struct, gc=False):
-    """The parameters of a plain send, each a text as it came."""
+class SendV2Fields(msgspec.Struct, gc=False):
+    """The parameters of a send, each a text as it came."""
 
     topic: str = msgspec.field(name="b")
     queue_id: str = msgspec.field(name="e")
@@ -48,12 +48,12 @@ class PlainSendFields(msgspec.Struct, gc=False):
     batch: str = msgspec.field(name="m", default="false")
 
 
-class PlainSend(msgspec.Struct, gc=False):
-    """A send as it came; see the module."""
+class SendV2(msgspec.Struct, gc=False):
+    """A send as it came, in the form that runs consist of."""
 
     code: int
     opaque: _Int32
-    fields: PlainSendFields = msgspec.field(name="extFields")
+    fields: SendV2Fields = msgspec.field(name="extFields")
     flag: _Natural32 = 0
     language_name: str = msgspec.field(name="language", default="OTHER")
     version: _Natural32 = 0
@@ -89,16 +89,16 @@ class PlainSend(msgspec.Struct, gc=False):
 
 
 @cache
-def _names(kind: type[PlainSendFields]) -> list[tuple[str, str]]:
+def _names(kind: type[SendV2Fields]) -> list[tuple[str, str]]:
     """The fields of some parameters, and what they are called on the wire."""
     return [(field.name, field.encode_name) for field in msgspec.structs.fields(kind)]
 
 
-Send = TypeVar("Send", bound=PlainSend)
+Send = TypeVar("Send", bound=SendV2)
 
 
-def send_reader(kind: type[Send]) -> Callable[[bytes], Send | None]:
-    """What reads a JSON header as a send; None when it is anything else, or broken.
+def send_decoder(kind: type[Send]) -> Callable[[bytes], Send | None]:
+    """A function that reads a JSON header as a send: None for any other header, or a broken one.
 
     Args:
         kind: How much of the header is known.
@@ -117,12 +117,12 @@ def send_reader(kind: type[Send]) -> Callable[[bytes], Send | None]:
     return read
 
 
-decode_plain_send = send_reader(PlainSend)
-"""Read a JSON header as a plain send."""
+decode_send_v2 = send_decoder(SendV2)
+"""Read a JSON header as a send; None for any other header, or a broken one."""
 
 
-class PlainAnswerTemplate:
-    """Writes the answers to stored plain sends: frames that say the same as commands would.
+class SendAnswerTemplate:
+    """Writes the answers to stored sends: frames that say the same as commands would.
 
     Args:
         region: ``MSG_REGION``.

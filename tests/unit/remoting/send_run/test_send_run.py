@@ -1,4 +1,4 @@
-"""Tests of the form of plain sends: which headers are alike, and which places may differ."""
+"""Tests of runs of sends: which headers have one form, and which places may differ."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from timermq.remoting import Command, FrameConnection
 from timermq.remoting.connection import RUN_COUNT_MIN, one_by_one
-from timermq.remoting.plain_send import PlainSend
-from timermq.remoting.send_form import Rows, SendForm, SendRun
+from timermq.remoting.send_run.send_run import Rows, RunForm, SendRun
+from timermq.remoting.send_run.send_v2 import SendV2
 
 TEXT = "TIMER_DELAY_MS\x011000\x02UNIQ_KEY\x01AB12\x02user\x017\x02"
 FIELDS = {"a": "g", "b": "T", "e": "10", "g": "1700000000000", "h": "0", "i": TEXT, "j": "0"}
@@ -27,9 +27,9 @@ def rows(*headers: bytes) -> Rows:
     return np.frombuffer(b"".join(headers), np.uint8).reshape(len(headers), -1)
 
 
-def form_of(text: bytes) -> SendForm:
+def form_of(text: bytes) -> RunForm:
     """The form of a header that has one."""
-    form = SendForm.of(text)
+    form = RunForm.of(text)
     assert form is not None
     return form
 
@@ -50,10 +50,10 @@ def test_the_places_of_a_form_hold_what_its_fields_say() -> None:
     ]
 
 
-def test_headers_are_alike_up_to_the_first_that_says_something_else() -> None:
-    """Other letters and digits in the places are alike; anything else is not."""
+def test_a_run_ends_before_the_first_header_that_says_something_else() -> None:
+    """Other letters and digits in the places keep the form; anything else is not."""
     form = form_of(header())
-    alike = header(
+    same = header(
         99, e="42", g="1800000000001", i=TEXT.replace("1000", "0007").replace("AB12", "zZ90")
     )
     others = [
@@ -67,9 +67,9 @@ def test_headers_are_alike_up_to_the_first_that_says_something_else() -> None:
         header().replace(b"extFields", b"extfields"),
     ]
 
-    assert form.count_alike(rows(header(), alike)) == 2
+    assert form.run_length(rows(header(), same)) == 2
     for other in others:
-        assert form.count_alike(rows(header(), alike, other, alike)) == 2
+        assert form.run_length(rows(header(), same, other, same)) == 2
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_headers_are_alike_up_to_the_first_that_says_something_else() -> None:
         header(i="user\x01a\\u0002b\x02UNIQ_KEY\x01AB12\x02"),
     ],
 )
-def test_an_unusual_header_has_no_form(odd: bytes) -> None:
+def test_an_odd_header_has_no_form(odd: bytes) -> None:
     """It is read by itself."""
-    assert SendForm.of(odd) is None
+    assert RunForm.of(odd) is None
 
 
 def frames(*headers: bytes, body: bytes = b"body") -> bytes:
@@ -110,7 +110,7 @@ def test_sends_of_one_form_are_received_as_one() -> None:
     alone = FrameConnection()
     alone.receive_data(data)
 
-    assert [type(one) for one in received] == [PlainSend, SendRun]
+    assert [type(one) for one in received] == [SendV2, SendRun]
     assert [one.opaque for one in one_by_one(received)] == [7, *range(100, 101 + RUN_COUNT_MIN)]
     assert [as_command(one) for one in one_by_one(received)] == [
         as_command(one) for one in alone.events()
@@ -125,7 +125,7 @@ def test_runs_end_where_another_form_begins() -> None:
     assert [
         (len(one), one.form.send.fields.topic) if isinstance(one, SendRun) else type(one)
         for one in connection.requests()
-    ] == [(3, "T"), (2, "S"), PlainSend]
+    ] == [(3, "T"), (2, "S"), SendV2]
 
 
 def test_sends_that_are_no_run_go_to_the_reader_of_sends() -> None:
@@ -136,7 +136,7 @@ def test_sends_that_are_no_run_go_to_the_reader_of_sends() -> None:
     assert {type(one) for one in connection.requests()} == {Command}
 
 
-def as_command(request: PlainSend | Command) -> tuple[int, dict[str, str], bytes]:
+def as_command(request: SendV2 | Command) -> tuple[int, dict[str, str], bytes]:
     """What a request says, whichever way it was read."""
     command = request if isinstance(request, Command) else request.to_command()
     return command.opaque, {name: command.ext[name] for name in FIELDS}, command.body

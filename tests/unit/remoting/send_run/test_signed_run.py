@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from signed import sign
 from timermq.remoting import Command, FrameConnection, SendHeader, encode_frame
-from timermq.remoting.send_form import SendRun
+from timermq.remoting.send_run.send_run import SendRun
+from timermq.remoting.send_run.signed_run import SignedRunForm, requests_of
+from timermq.remoting.send_run.signed_send_v2 import SignedSendV2, decode_signed_send_v2
 from timermq.remoting.signature import SIGNATURE, signed_content
-from timermq.remoting.signed_run import SignedForm, requests_of
-from timermq.remoting.signed_send import SignedSend, decode_signed_send
 
 COUNT = 12
 
@@ -46,7 +46,7 @@ def commands(
 
 def received(sends: Sequence[Command]) -> list[object]:
     """What a broker with access control reads of them."""
-    connection = FrameConnection(decode_send=decode_signed_send, run_count_min=4)
+    connection = FrameConnection(decode_send=decode_signed_send_v2, run_count_min=4)
     connection.receive_data(b"".join(map(encode_frame, sends)))
     return list(connection.requests())
 
@@ -72,7 +72,7 @@ def test_the_columns_say_what_the_sends_say(ext: dict[str, str]) -> None:
     """Contents and signatures, with every parameter that a client may add."""
     sends = commands(more="TIMER_DELAY_MS\x0112345\x02TAGS\x01ä\x02", ext=ext)
     run = run_of(sends)
-    signed = SignedForm.of(run.form)
+    signed = SignedRunForm.of(run.form)
     assert signed is not None
 
     assert list(signed.contents(run)) == [
@@ -86,9 +86,9 @@ def test_one_by_one_they_are_as_they_came() -> None:
     sends = commands()
     requests = requests_of(run_of(sends))
 
-    assert all(isinstance(one, SignedSend) for one in requests)
+    assert all(isinstance(one, SignedSendV2) for one in requests)
     for request, send in zip(requests, sends, strict=True):
-        command = request.to_command() if isinstance(request, SignedSend) else request
+        command = request.to_command() if isinstance(request, SignedSendV2) else request
         assert (command.ext, command.body, command.opaque) == (send.ext, send.body, send.opaque)
 
 
@@ -96,7 +96,7 @@ def test_an_unknown_parameter_makes_no_signed_form() -> None:
     """Its sends are looked at one by one."""
     run = run_of(commands(ext={"another": "x"}))
 
-    assert SignedForm.of(run.form) is None
+    assert SignedRunForm.of(run.form) is None
     assert all(isinstance(one, Command) for one in requests_of(run))
 
 
@@ -107,7 +107,7 @@ def test_unsigned_sends_make_no_signed_form() -> None:
         for one in commands()
     ]
 
-    assert SignedForm.of(run_of(sends).form) is None
+    assert SignedRunForm.of(run_of(sends).form) is None
 
 
 @given(
@@ -119,7 +119,7 @@ def test_contents_for_any_texts(tag: str, group: str) -> None:
     sends = commands(6, more=f"TAGS\x01{tag}\x02", ext={"a": group})
     for one in received(sends):
         if isinstance(one, SendRun):
-            signed = SignedForm.of(one.form)
+            signed = SignedRunForm.of(one.form)
             if signed is not None:
                 assert list(signed.contents(one)) == [
                     signed_content(send.ext, send.body, send.version) for send in sends

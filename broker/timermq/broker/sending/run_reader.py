@@ -1,14 +1,14 @@
-"""Reads plain sends, a chunk at a time.
+"""Reads runs of sends, and the single sends of a chunk.
 
-A chunk from a busy producer holds a hundred sends that differ in little. So what would be unusual
-in any of their properties is looked for once, in all of them joined; topic and queue are one
-look-up in a table of the pairs that passed the checks before; and of each text only the unique key
-is searched.
+A chunk from a busy producer holds a hundred sends that differ in little. So properties that fit
+into no run are looked for once, in the properties of all sends joined. Topic and queue are one
+look-up in a table of the pairs that passed the checks before. Of each text only the unique key is
+searched. A run is read by its first send; the others differ from it in columns.
 
-Nothing is refused here and no rule is stated anew: a send that is unusual in any way (a system or
-retry topic, a new topic, flags, a property that the broker treats specially, a number that is none)
-is left to ``SendReader``, which checks and refuses. What both read alike, they read to the same
-message; a test compares them.
+Nothing is refused here and no rule is stated again. A send that fits into no run (a system or retry
+topic, a new topic, flags, a property that the broker treats specially, a number that is none) is
+left to ``SendReader``, which checks and refuses. A send that both can read becomes the same message
+in both; a test compares them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from timermq.remoting.connection import Request
-from timermq.remoting.plain_send import PlainSend
-from timermq.remoting.send_form import SendRun
-from timermq.timerstore.byte_rows import Pieces, numbers_in, rows_like
+from timermq.remoting.send_run.send_run import SendRun
+from timermq.remoting.send_run.send_v2 import SendV2
+from timermq.timerstore.byte_columns import Pieces, numbers_in, rows_like
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_columns import MessageColumns
 from timermq.timerstore.properties import PREPARED, UNIQ_KEY, UNIQ_KEY_NAME
@@ -47,8 +47,8 @@ _WAITS_NOT = WAITS_NOT.decode()
 _TRANSACTION = PREPARED.decode()
 
 
-class PlainReader:
-    """Makes messages of plain sends.
+class RunReader:
+    """Makes messages of sends.
 
     Args:
         topics: Topics known.
@@ -60,11 +60,12 @@ class PlainReader:
         self._topics = topics
         self._checks = checks
         self._own = stamp.own
-        self._unusual = (
+        self._marks = (
             *(f"{key.decode()}\x01" for key in stamp.keys),
             _WAITS_NOT,
             _TRANSACTION,
         )
+        """Parts of property texts that fit into no run."""
         self._queue_ids: dict[tuple[str, str], int] = {}
         """Topic and queue as sends name them, to the queue: what the checks have passed."""
         self._checked_at = -1
@@ -74,26 +75,27 @@ class PlainReader:
         """Read a chunk.
 
         Args:
-            requests: Sends of any form, each with who sends it.
+            requests: Sends of any kind, each with the session that sent it.
 
         Returns:
-            For each the message with what its answer needs; None for what ``SendReader`` is to see.
+            For each the message with what its answer needs; None for a send that ``SendReader`` is
+            to read.
         """
         if not self._is_ready():
             return [None] * len(requests)
-        plain = [request for _, request in requests if isinstance(request, PlainSend)]
-        is_usual = self._is_usual("\x02".join([send.fields.properties for send in plain]))
+        sends = [request for _, request in requests if isinstance(request, SendV2)]
+        fits = self._fits("\x02".join([send.fields.properties for send in sends]))
         read = self._read
         return [
-            read(session, request, is_usual) if isinstance(request, PlainSend) else None
+            read(session, request, fits) if isinstance(request, SendV2) else None
             for session, request in requests
         ]
 
     def read_run(self, session: Session, run: SendRun) -> AddressedRun | None:
-        """Read sends of one form; None when they are to be read one by one.
+        """Read a run as columns; None when its sends are to be read one by one.
 
-        What is found in the first holds for all: they differ in letters and digits alone, and
-        those of a number or a key mean nothing else. Queues are looked up for each.
+        What is found in the first send holds for all: they differ in letters and digits alone, and
+        those of a number or a key mean nothing else. Queues are looked up for each send.
         """
         form = run.form
         keys = [value for value in form.values if value.name == UNIQ_KEY_NAME]
@@ -129,7 +131,7 @@ class PlainReader:
             self._checked_at = self._topics.changes
         return self._checks.is_accepting
 
-    def _read(self, session: Session, send: PlainSend, is_usual: bool) -> Addressed | None:
+    def _read(self, session: Session, send: SendV2, fits: bool) -> Addressed | None:
         fields = send.fields
         topic, text, born_ms = fields.topic, fields.properties, fields.born_ms
         queue_id = self._queue_id(topic, fields.queue_id)
@@ -144,7 +146,7 @@ class PlainReader:
             or (fields.default_topic_queue_nums or "4") not in _SMALL
             or (fields.max_reconsume_times or "0") not in _SMALL
             or not (born_ms.isascii() and born_ms.isdigit() and len(born_ms) <= _SAFE_DIGITS)
-            or not (is_usual or self._is_usual(text))
+            or not (fits or self._fits(text))
         ):
             return None
         if not text.endswith("\x02"):
@@ -171,16 +173,17 @@ class PlainReader:
         )
         return Addressed(message=message, topic=topic, queue_id=queue_id, unique_key=unique_key)
 
-    def _is_usual(self, text: str) -> bool:
-        return not any(mark in text for mark in self._unusual)
+    def _fits(self, text: str) -> bool:
+        """Whether sends with these properties, one text or several joined, fit into a run."""
+        return not any(mark in text for mark in self._marks)
 
     def _queue_id(self, topic: str, text: str) -> int | None:
-        """The queue of a send whose topic and queue are usual; remembered then."""
+        """The queue of a send that passes all checks of topic and queue; remembered then."""
         known = self._queue_ids.get((topic, text))
         if known is not None:
             return known
         queue_id = _SMALL.get(text)
-        if queue_id is None or not self._checks.is_usual(topic, queue_id):
+        if queue_id is None or not self._checks.takes_all(topic, queue_id):
             return None
         self._queue_ids[topic, text] = queue_id
         return queue_id

@@ -1,8 +1,8 @@
-"""The signatures of a run of sends: what each was made over, laid out as columns.
+"""The signatures of a run: the content that each was made over, laid out as columns.
 
-The content of one send is read; that of another of the same form differs from it in the same places
-as their headers do. As with the form itself that is proven before it is used, by reading a header
-with other letters and digits in all of its places.
+The content of one send is read. That of another send of the run differs from it in the same places
+as the headers do. This is proven before it is used, as the form itself is: by reading a header with
+other letters and digits in all of its places.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from collections.abc import Iterator, Sequence
 import attrs
 import numpy as np
 
-from .command import Command
-from .header import decode_header
-from .send_form import SendForm, SendRun
-from .signed_send import SignedSend, decode_signed_send
+from ..command import Command
+from ..header import decode_header
+from .send_run import RunForm, SendRun
+from .signed_send_v2 import SignedSendV2, decode_signed_send_v2
 
 
 @attrs.frozen(eq=False)
-class SignedForm:
-    """Where in the content stands what differs; ``of`` makes one."""
+class SignedRunForm:
+    """The form of a run with the places in the signed content that differ; ``of`` makes one."""
 
-    send: SignedSend
+    send: SignedSendV2
     """What the header of the form says, without a body."""
     signature: slice
     """Where it stands in the header, without the mark that ends it."""
     content: bytes
-    """What that was signed over, without a body."""
+    """What the header was signed over, without a body."""
     places: Sequence[tuple[slice, slice]]
     """In the header and in the content."""
 
     @classmethod
-    def of(cls, form: SendForm) -> SignedForm | None:
-        """The signed form of a form; None when its sends are not signed, or in another way."""
-        send = decode_signed_send(form.header)
+    def of(cls, form: RunForm) -> SignedRunForm | None:
+        """The signed form of a run; None when its sends are not signed, or in another way."""
+        send = decode_signed_send_v2(form.header)
         if send is None or form.signature is None:
             return None
         starts = _starts(send)
@@ -69,7 +69,7 @@ class SignedForm:
         for header, place in self.places:
             other[header] = content[place] = _others(other[header])
         other[signature] = _others(other[signature])
-        send = decode_signed_send(bytes(other))
+        send = decode_signed_send_v2(bytes(other))
         return (
             send is not None
             and send.content() == bytes(content)
@@ -77,19 +77,19 @@ class SignedForm:
         )
 
 
-def requests_of(run: SendRun) -> list[SignedSend | Command]:
+def requests_of(run: SendRun) -> list[SignedSendV2 | Command]:
     """The sends of a run one by one, with every parameter that came."""
-    requests: list[SignedSend | Command] = []
+    requests: list[SignedSendV2 | Command] = []
     bodies = zip(run.body_starts.tolist(), run.body_ends.tolist(), strict=True)
     for row, (start, end) in zip(run.headers, bodies, strict=True):
         header = row.tobytes()
-        request = decode_signed_send(header) or decode_header(0, header)
+        request = decode_signed_send_v2(header) or decode_header(0, header)
         request.body = run.data[start:end]
         requests.append(request)
     return requests
 
 
-def _starts(send: SignedSend) -> dict[str, int]:
+def _starts(send: SignedSendV2) -> dict[str, int]:
     """Where in the content the values of the parameters that differ begin."""
     fields = send.fields
     starts: dict[str, int] = {}

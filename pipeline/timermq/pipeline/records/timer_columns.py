@@ -1,9 +1,9 @@
-"""Timer records of the usual kind, read a batch at a time.
+"""Timer records as columns: what a run of them asks for.
 
-A usual record is our own and was never rolled: its destination is looked up by the bytes that end
-it, and two fields of digits hold its moments. Digits are checked and moments compared for the whole
-batch together: half of what reading each costs. A batch with anything else in it is left to
-``decode_timer``, which reads every record and says what is wrong with it.
+Every record of a run is our own and was never rolled: its destination is looked up by the bytes
+that end it, and two fields of digits hold its moments. Digits are checked and moments compared for
+the whole run together: half of what reading each costs. A batch that is no run is left to
+``decode_timer``, which reads record by record and says what is wrong with it.
 
 Source: as for ``timer_record``.
 """
@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from timermq.timerstore.byte_rows import numbers_in
+from timermq.timerstore.byte_columns import numbers_in
 from timermq.timerstore.record_block import Places, RecordBlock
 
 from .timer_properties import DELIVER
@@ -30,12 +30,12 @@ from .timer_record import (
 )
 
 COMPARED_MAX = 8
-"""Destinations of a batch that are compared with all of its records at once."""
+"""Destinations of a run that are compared with all of its records at once."""
 
 
 @attrs.frozen(eq=False)
-class PlainRecords:
-    """What the records of a batch ask for, as columns."""
+class TimerColumns:
+    """What a run of timer records asks for."""
 
     ends: Places
     """Where ``REAL_TOPIC`` begins in each: the end of what its delivered record keeps."""
@@ -56,8 +56,8 @@ class PlainRecords:
         return dict(counts)
 
 
-def read_plain(block: RecordBlock, precision_ms: int) -> PlainRecords | None:
-    """Read a batch; None when one of the records is not of the usual kind.
+def read_columns(block: RecordBlock, precision_ms: int) -> TimerColumns | None:
+    """Read a run; None when the records are none.
 
     Args:
         block: Whole records of the timer topic, at least one.
@@ -79,7 +79,7 @@ def read_plain(block: RecordBlock, precision_ms: int) -> PlainRecords | None:
     # Two times in one slot of the ring would break its chain.
     if (out_ms % precision_ms).any():
         return None
-    return PlainRecords(ends, known, tails.of_row, deliver_ms, out_ms)
+    return TimerColumns(ends, known, tails.of_row, deliver_ms, out_ms)
 
 
 @attrs.frozen(eq=False)

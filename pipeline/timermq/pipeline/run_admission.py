@@ -1,8 +1,8 @@
-"""The door for messages of one form: they are admitted together, with their moments as a column.
+"""Admission of a run: its messages are admitted and stored together, with moments as a column.
 
-No rule stands here. What ``usual_request`` finds in the first message holds for all, because they
-differ in letters and digits of values alone; and unless every moment is one that lets its message
-in, each goes through ``admission`` by itself.
+No rule stands here. What ``run_request`` finds in the first message holds for all, because the
+messages differ in letters and digits of values alone. Unless every moment lets its message in, each
+message goes through ``admission`` by itself.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from timermq.timerstore.byte_rows import Rows, digits_of, numbers_in, rows_like
+from timermq.timerstore.byte_columns import Rows, digits_of, numbers_in, rows_like
 from timermq.timerstore.message_columns import MessageColumns, StoredColumns
 
 from .admission.admission import Admitted, TimerPutColumns, TimerPutResult, accepted
-from .admission.usual_request import TIMER, are_usual, is_unusual, request_at
+from .admission.run_request import TIMER, breaks_run, fit_run, request_at
 from .records.timer_properties import DELIVER
 from .records.timer_record import MS_DIGITS, OUT_SIZE, TIMER_TOPIC, timer_tail
 from .timer_message_store import TimerMessageStore
@@ -27,7 +27,7 @@ DIGITS_MAX = 15
 
 @attrs.frozen(eq=False, kw_only=True)
 class AdmittedColumns:
-    """Messages of one form that may be stored: ``Admitted`` for each."""
+    """A run that may be stored: ``Admitted`` as columns."""
 
     columns: MessageColumns
     deliver_ms: NDArray[np.int64] | None = None
@@ -47,11 +47,11 @@ class AdmittedColumns:
         ]
 
 
-class ColumnDoor:
-    """Admits and stores messages of one form.
+class RunAdmission:
+    """Admits runs and stores them.
 
     Args:
-        timer_store: Where they go, and whose routine decides on each of them otherwise.
+        timer_store: Where messages go. It decides on each of them when a run is not admitted whole.
     """
 
     def __init__(self, timer_store: TimerMessageStore) -> None:
@@ -60,10 +60,10 @@ class ColumnDoor:
         self._options = timer_store.options
 
     def put(self, columns: MessageColumns) -> TimerPutColumns | list[TimerPutResult]:
-        """Store messages, each now or for its moment, as ``TimerMessageStore.put`` would.
+        """Store a run, each message now or for its moment, as ``TimerMessageStore.put`` would.
 
         Returns:
-            Where all of them stand; or one result a message, if they were put one by one.
+            Where all messages stand; or one result a message, if they were put one by one.
         """
         timer_store, now_ms = self._timer_store, self._timer_store.clock.now_ms()
         admitted = self.admit(columns, now_ms)
@@ -77,14 +77,14 @@ class ColumnDoor:
         return [accepted(one, result) for one, result in zip(admitted.each(), stored, strict=True)]
 
     def admit(self, columns: MessageColumns, now_ms: int) -> AdmittedColumns | None:
-        """What the admission routine decides on each of these, if it lets all of them in.
+        """What the admission routine decides on each message, if it lets all of them in.
 
         Returns:
             None when it may decide otherwise; nothing is counted then.
         """
         first, rows = columns.first, columns.properties
         text, latest_ms = first.properties, self._admission.latest_ms(now_ms)
-        if not are_usual([text]) or is_unusual(first):
+        if not fit_run([text]) or breaks_run(first):
             return None
         at = text.find(TIMER)
         if at < 0:

@@ -1,19 +1,19 @@
-"""The plain send with everything that its signature covers.
+"""SEND_MESSAGE_V2 with everything that its signature covers.
 
-A broker that checks signatures reads its sends in this form. One with a parameter that is not known
-here, or without one that all clients send, is read as a ``Command`` instead: then every parameter
-is there as it came, and nothing is signed that nobody sent.
+A broker that checks signatures reads its sends into this structure. A send with a parameter that is
+not known here, or without one that all clients send, is read as a ``Command`` instead. Then every
+parameter is there as it came, and the signature is checked over nothing else.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from .plain_send import PlainSend, PlainSendFields, send_reader
+from .send_v2 import SendV2, SendV2Fields, send_decoder
 
 
-class SignedSendFields(PlainSendFields, gc=False, kw_only=True, forbid_unknown_fields=True):
-    """All parameters of a send; those that `PlainSendFields` gives a default must be there."""
+class SignedSendV2Fields(SendV2Fields, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """All parameters of a send; those that `SendV2Fields` gives a default must be there."""
 
     access_key: str = msgspec.field(name="AccessKey")
     signature: str = msgspec.field(name="Signature")
@@ -32,11 +32,11 @@ class SignedSendFields(PlainSendFields, gc=False, kw_only=True, forbid_unknown_f
     broker_name: str | None = msgspec.field(name="n", default=None)
 
 
-class SignedSend(PlainSend, gc=False, kw_only=True):
+class SignedSendV2(SendV2, gc=False, kw_only=True):
     """A send as it came, signed."""
 
     # Nobody sets the parameters of a send; the decoder looks at the type.
-    fields: SignedSendFields = msgspec.field(  # type: ignore[mutable-override] # pyright: ignore[reportIncompatibleVariableOverride]
+    fields: SignedSendV2Fields = msgspec.field(  # type: ignore[mutable-override] # pyright: ignore[reportIncompatibleVariableOverride]
         name="extFields"
     )
 
@@ -65,5 +65,5 @@ class SignedSend(PlainSend, gc=False, kw_only=True):
         return "".join(values).encode("utf-8", "replace") + self.body
 
 
-decode_signed_send = send_reader(SignedSend)
-"""Read a JSON header as a signed send."""
+decode_signed_send_v2 = send_decoder(SignedSendV2)
+"""Read a JSON header as a signed send; None for any other header, or a broken one."""

@@ -1,4 +1,4 @@
-"""CBOR of plain items: numbers, texts, byte strings, arrays and maps of stated lengths, no tags.
+"""CBOR without tags: numbers, texts, byte strings, arrays and maps of stated lengths.
 
 While an item is decoded nothing else runs, so each use states how large and how deep it may be:
 
@@ -29,8 +29,8 @@ _TAGS_COMPUTED = (
 """Tags that the library acts on by itself; the others come to ``tag_hook``."""
 
 
-class PlainCborError(ValueError):
-    """Not one plain item, or something stands behind it."""
+class CborError(ValueError):
+    """Not one item without tags, or something stands behind it."""
 
 
 def _refuse(*_: object) -> object:
@@ -40,7 +40,7 @@ def _refuse(*_: object) -> object:
 _DECODERS = dict.fromkeys(_TAGS_COMPUTED, _refuse)
 
 
-def decode_plain(data: bytes, *, size_max: int, depth_max: int = DEPTH_MAX) -> object:
+def decode_cbor(data: bytes, *, size_max: int, depth_max: int = DEPTH_MAX) -> object:
     """The one item that ``data`` is.
 
     Args:
@@ -49,20 +49,20 @@ def decode_plain(data: bytes, *, size_max: int, depth_max: int = DEPTH_MAX) -> o
         depth_max: Arrays and maps within each other.
 
     Raises:
-        PlainCborError: Malformed, too large, too deep, a tag, a length that is not stated, or bytes
+        CborError: Malformed, too large, too deep, a tag, a length that is not stated, or bytes
             behind the item.
     """
     if len(data) > size_max:
-        raise PlainCborError(f"expected at most {size_max} bytes, found {len(data)}")
+        raise CborError(f"expected at most {size_max} bytes, found {len(data)}")
     stream = BytesIO(data)
     item = _decoding(_decoder(stream, depth_max).decode)
     if stream.tell() != len(data):
-        raise PlainCborError(f"{len(data) - stream.tell()} bytes behind the item")
+        raise CborError(f"{len(data) - stream.tell()} bytes behind the item")
     return item
 
 
 def decode_rows(data: bytes, *, at: int, count: int, width: int) -> list[object]:
-    """``count`` rows of a known number of plain items, one after the other, to the end of ``data``.
+    """``count`` rows of a known number of items, one after the other, to the end of ``data``.
 
     However large ``data`` is, nothing is made but rows of ``width`` items that hold no others.
 
@@ -73,7 +73,7 @@ def decode_rows(data: bytes, *, at: int, count: int, width: int) -> list[object]
         width: Items of each, up to 23.
 
     Raises:
-        PlainCborError: As ``decode_plain``, or a row has another number of items.
+        CborError: As ``decode_cbor``, or a row has another number of items.
     """
     stream = BytesIO(data)
     stream.seek(at)
@@ -81,10 +81,10 @@ def decode_rows(data: bytes, *, at: int, count: int, width: int) -> list[object]
     rows: list[object] = []
     for _ in range(count):
         if data[tell() : tell() + 1] != mark.to_bytes():
-            raise PlainCborError(f"row {len(rows)}: expected an array of {width}")
+            raise CborError(f"row {len(rows)}: expected an array of {width}")
         rows.append(_decoding(decode))
     if tell() != len(data):
-        raise PlainCborError(f"{len(data) - tell()} bytes behind the rows")
+        raise CborError(f"{len(data) - tell()} bytes behind the rows")
     return rows
 
 
@@ -102,4 +102,4 @@ def _decoding(decode: Callable[[], object]) -> object:
     try:
         return decode()
     except (cbor2.CBORDecodeError, UnicodeError) as error:
-        raise PlainCborError(str(error)) from None
+        raise CborError(str(error)) from None

@@ -1,13 +1,14 @@
-r"""The form of plain sends: what the frames of a busy producer have in common.
+r"""A run: sends of one form that came one after the other.
 
-One after the other they differ in little: the opaque, the queue, when they were born, and in their
-properties a key and a moment. So the header of one is read and remembered with the places where
-others may have other letters and digits; a header that is the same everywhere else says the same,
-but for what stands in those places. To compare a hundred of them costs what reading five does.
+The frames of a busy producer differ in little: the opaque, the queue, the time of birth, and in the
+properties a key and a moment. So the header of one is read, and remembered as the form of the run:
+with the places where others may have other letters and digits. A header that is the same everywhere
+else says the same, but for what stands in those places. To compare a hundred headers costs what
+reading five does.
 
-No rule of reading is stated again: places are looked for in the text, and a form is one only if the
-header, read with other letters and digits in all of its places, says just those. Whatever is not
-alike is read by itself, as a ``PlainSend`` or a ``Command``.
+No rule of reading is stated again. Places are looked for in the text, and a header makes a form
+only if it is read once more with other letters and digits in all of its places, and says just
+those. A send that does not fit a run is read by itself, as a ``SendV2`` or a ``Command``.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from .codes import LanguageCode
-from .plain_send import PlainSend, decode_plain_send
+from ..codes import LanguageCode
+from .send_v2 import SendV2, decode_send_v2
 
 Rows = NDArray[np.uint8]
 """A text of bytes a row, all of one size."""
@@ -64,11 +65,14 @@ class Value:
 
 
 @attrs.frozen(eq=False)
-class SendForm:
-    """A header and the places in it where others may differ; ``of`` makes one."""
+class RunForm:
+    """What the sends of a run have in common: a header, and the places where others may differ.
+
+    ``of`` makes one.
+    """
 
     header: bytes
-    send: PlainSend
+    send: SendV2
     """What it says, without a body."""
     opaque: slice
     queue_id: slice
@@ -81,9 +85,9 @@ class SendForm:
     """What may stand in each column in place of what stands there."""
 
     @classmethod
-    def of(cls, header: bytes) -> SendForm | None:
-        """The form of a JSON header; None when it is no plain send, or an unusual one."""
-        send = decode_plain_send(header)
+    def of(cls, header: bytes) -> RunForm | None:
+        """The form of a JSON header; None when it begins no run."""
+        send = decode_send_v2(header)
         numbers = [list(one.finditer(header)) for one in (_OPAQUE, _QUEUE, _BORN)]
         texts = list(_TEXT.finditer(header))
         if send is None or any(len(found) != 1 for found in (*numbers, texts)):
@@ -117,12 +121,12 @@ class SendForm:
         )
         return form if form._is_proven() else None
 
-    def count_alike(self, headers: Rows) -> int:
+    def run_length(self, headers: Rows) -> int:
         """How many of these headers, of the same size, are of this form before the first other."""
         columns = np.flatnonzero(np.bitwise_or.reduce(headers ^ self.row, axis=0))
         found, kinds = headers[:, columns], self.kinds[columns]
-        unlike = (found != self.row[columns]) & (_KINDS[found] & kinds != kinds)
-        rows = np.flatnonzero(unlike.any(axis=1))
+        other = (found != self.row[columns]) & (_KINDS[found] & kinds != kinds)
+        rows = np.flatnonzero(other.any(axis=1))
         return int(rows[0]) if len(rows) else len(headers)
 
     def _is_proven(self) -> bool:
@@ -145,7 +149,7 @@ class SendForm:
                 properties=text.decode(),
             ),
         )
-        return decode_plain_send(bytes(other)) == expected
+        return decode_send_v2(bytes(other)) == expected
 
 
 def _values(found: re.Match[bytes], text: bytes) -> tuple[Value, ...] | None:
@@ -169,9 +173,9 @@ def _values(found: re.Match[bytes], text: bytes) -> tuple[Value, ...] | None:
 
 @attrs.frozen(eq=False)
 class SendRun:
-    """Plain sends of one form that came one after the other."""
+    """Sends of one form that came one after the other; at least one."""
 
-    form: SendForm
+    form: RunForm
     headers: Rows
     """A header a row."""
     data: bytes
@@ -212,16 +216,16 @@ class SendRun:
         """What stands in a place of each header."""
         return self.headers[:, place]
 
-    def first(self) -> PlainSend:
+    def first(self) -> SendV2:
         """The first send of the run, with its body."""
         return self._send(0)
 
-    def sends(self) -> list[PlainSend]:
+    def sends(self) -> list[SendV2]:
         """The sends one by one."""
         return [self._send(index) for index in range(len(self))]
 
-    def _send(self, index: int) -> PlainSend:
-        send = decode_plain_send(self.headers[index].tobytes())
+    def _send(self, index: int) -> SendV2:
+        send = decode_send_v2(self.headers[index].tobytes())
         assert send is not None, "a header of a proven form"
         send.body = self.data[self.body_starts[index] : self.body_ends[index]]
         return send

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from timermq.timerstore.byte_rows import (
+from timermq.timerstore.byte_columns import (
     Pieces,
     digit_counts,
     digits_of,
@@ -37,7 +37,7 @@ def test_what_is_no_digit_is_no_number(text: bytes) -> None:
     assert numbers_in(np.frombuffer(b"12" + text, np.uint8).reshape(2, -1)) is None
 
 
-def test_rows_are_alike_but_for_their_columns() -> None:
+def test_rows_are_equal_but_for_their_columns() -> None:
     """Columns stand where they are put, pieces one after the other."""
     column = np.frombuffer(b"ABCD", np.uint8).reshape(2, 2)
 
@@ -48,16 +48,16 @@ def test_rows_are_alike_but_for_their_columns() -> None:
 def test_pieces_of_one_size_are_rows() -> None:
     """Others, or empty ones, are not."""
     data = b"aabbbcc"
-    alike = Pieces(data, np.array([5, 0]), np.array([7, 2]))
+    even = Pieces(data, np.array([5, 0]), np.array([7, 2]))
     odd = Pieces(data, np.array([0, 2]), np.array([2, 5]))
     empty = Pieces(data, np.array([1, 2]), np.array([1, 2]))
 
-    assert alike.rows is not None
-    assert [b"cc", b"aa"] == shown(alike.rows) == alike.each()
+    assert even.rows is not None
+    assert [b"cc", b"aa"] == shown(even.rows) == even.each()
     assert odd.rows is None
     assert [b"aa", b"bbb"] == odd.each()
     assert empty.rows is None
-    assert [b"cc", b"aa"] == Pieces.of_rows(alike.rows).each()
+    assert [b"cc", b"aa"] == Pieces.of_rows(even.rows).each()
 
 
 def test_rows_stand_within_their_bytes() -> None:

@@ -1,4 +1,4 @@
-"""Plain sends: their short way through the broker gives what the long way gives."""
+"""Two ways of a send: alone or in a run, it is stored and answered as a command would be."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from broker_rig import STORE, TIMER, Rig, commands_in
 from timermq.pipeline.admission.admission import Admitted, Refusal, TimerAdmission
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.state.timer_options import CONGEST_OFF, TimerOptions
-from timermq.remoting import Command, FrameConnection, PlainSend
+from timermq.remoting import Command, FrameConnection, SendV2
 from timermq.timerstore.message import Message
-from timermq.timerstore.properties import join_plain, validate
+from timermq.timerstore.properties import join_run, validate
 
 NOW_MS = 1_700_000_000_000
 
@@ -32,15 +32,15 @@ VALUES = [
 
 pieces = st.tuples(st.sampled_from(NAMES), st.sampled_from(VALUES)).map("\x01".join)
 odd_pieces = st.sampled_from(["", "\x01", "KEYS", "a\x01b\x01c", "\x7f\x01a"])
-usual_texts = st.tuples(
+fitting_texts = st.tuples(
     st.sampled_from(["TIMER_DELAY_MS\x011000", f"TIMER_DELIVER_MS\x01{NOW_MS + 5}", "TAGS\x01t"]),
     st.sampled_from(["UNIQ_KEY\x01AB12", "UNIQ_KEY\x01k\x02WAIT\x01true", "KEYS\x01k"]),
     st.sampled_from(["", "\x02"]),
 ).map(lambda parts: f"{parts[0]}\x02{parts[1]}{parts[2]}")
 texts = st.one_of(
-    usual_texts,
-    st.tuples(usual_texts, pieces).map("\x02".join),
-    st.tuples(pieces, usual_texts).map("\x02".join),
+    fitting_texts,
+    st.tuples(fitting_texts, pieces).map("\x02".join),
+    st.tuples(pieces, fitting_texts).map("\x02".join),
     st.tuples(st.lists(pieces, max_size=4), st.sampled_from(["", "\x02"])).map(
         lambda parts: "\x02".join(parts[0]) + parts[1]
     ),
@@ -98,22 +98,22 @@ def log_of(made: Rig) -> bytes:
 
 @settings(max_examples=500)
 @given(st.lists(sends, min_size=1, max_size=3))
-def test_plain_sends_are_stored_and_answered_like_all_others(
+def test_sends_are_stored_and_answered_like_commands(
     chunk: list[tuple[dict[str, str], bytes, int]],
 ) -> None:
     """Answers and log are the same, byte for byte, whichever way a chunk takes."""
-    plain_frames, command_frames = FrameConnection(), FrameConnection()
+    send_frames, command_frames = FrameConnection(), FrameConnection()
     for opaque, send in enumerate(chunk):
-        plain_frames.receive_data(frame(opaque, send))
+        send_frames.receive_data(frame(opaque, send))
         command_frames.receive_data(frame(opaque, send))
-    by_plain, by_command = rig(), rig()
-    requests = plain_frames.requests()
-    answers = by_plain.broker.dispatcher.handle(by_plain.peer.session, requests)
+    by_send, by_command = rig(), rig()
+    requests = send_frames.requests()
+    answers = by_send.broker.dispatcher.handle(by_send.peer.session, requests)
     commands = by_command.handle(*command_frames.events())
 
-    assert all(isinstance(request, PlainSend) for request in requests)
+    assert all(isinstance(request, SendV2) for request in requests)
     assert in_order(commands) == in_order(commands_in(answers))
-    assert log_of(by_command) == log_of(by_plain)
+    assert log_of(by_command) == log_of(by_send)
 
 
 SMALL_SEGMENTS = attrs.evolve(
@@ -145,7 +145,7 @@ run_sends = st.fixed_dictionaries(
         "body": st.sampled_from([b"x", b"x", b"y", b"body", b"", bytes(2_000)]),
     }
 )
-usual_sends = st.fixed_dictionaries(
+fitting_sends = st.fixed_dictionaries(
     {
         "delay": st.sampled_from(["1000", "7000"]),
         "moment": st.sampled_from([str(NOW_MS + 5), str(NOW_MS + 70_000)]),
@@ -160,12 +160,12 @@ usual_sends = st.fixed_dictionaries(
 @settings(max_examples=300)
 @given(
     run_texts,
-    st.lists(usual_sends | run_sends, min_size=1, max_size=40),
+    st.lists(fitting_sends | run_sends, min_size=1, max_size=40),
     st.sampled_from([0, 0, 7, 95, 2**31 - 10]),
     st.sampled_from([0, 0, 0, 2]),
     st.booleans(),
 )
-def test_sends_of_one_form_are_stored_and_answered_like_all_others(
+def test_runs_are_stored_and_answered_like_commands(
     text: str, chunk: list[dict[str, Any]], opaque: int, flag: int, limited: bool
 ) -> None:
     """Answers, log, queues and counts are the same, wherever runs begin and end."""
@@ -231,14 +231,14 @@ def found_by_key(made: Rig, key: str) -> list[bytes]:
 
 
 @given(st.lists(texts.map(str.encode), max_size=5))
-def test_joined_texts_are_plain_only_if_each_is_well_formed(found: list[bytes]) -> None:
+def test_joined_texts_fit_into_a_run_only_if_each_is_well_formed(found: list[bytes]) -> None:
     """No text hides behind its neighbours."""
-    joined = join_plain(found)
+    joined = join_run(found)
 
     if joined is not None:
         assert [validate(text) for text in found] == [None] * len(found)
     for text in found:
-        alone = join_plain([text])
+        alone = join_run([text])
         assert joined is None or alone is not None
 
 

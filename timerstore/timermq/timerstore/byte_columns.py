@@ -1,4 +1,4 @@
-"""Bytes of many records at once: rows of one width, and pieces of any.
+"""Columns of bytes: a text for each of many records, of one width (rows) or of any (pieces).
 
 What many records have in the same place is read, compared and written with array operations on
 rows. They cost nearly the same for one row as for a hundred: who has few records takes them one by

@@ -1,0 +1,1 @@
+"""Sends in runs: requests of one form that stay together from their frames to their answers."""
