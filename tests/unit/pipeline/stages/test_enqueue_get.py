@@ -9,12 +9,12 @@ from trio.testing import MockClock
 
 from fakes import START_MS, ManualClock, VirtualClock
 from simulation.staged_service import HOST, delete_of, timed
-from timermq.pipeline.records.already_done import AlreadyDone, Doubt, origin_of
 from timermq.pipeline.records.cancel_verdict import Wanted
+from timermq.pipeline.records.deduplication import AlreadyDone, Doubt, origin_of
 from timermq.pipeline.records.delivered_message import due_message
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.records.undeliverable import Reason
-from timermq.pipeline.stages.enqueue_get import PLAIN_COUNT_MIN, EnqueueGet
+from timermq.pipeline.stages.enqueue_get import COLUMNS_COUNT_MIN, EnqueueGet
 from timermq.pipeline.stages.timer_request import EnqueueBatch
 from timermq.pipeline.state.timer_state import URGENT_MS
 from timermq.timerlog import MAGIC_DEFAULT, MAGIC_DELETE
@@ -79,7 +79,7 @@ def test_each_entry_comes_once_in_batches_of_the_largest_size() -> None:
 def test_many_records_are_read_as_columns_with_the_same_outcome() -> None:
     """A batch of columns says what the records say one by one."""
     rig = StagesByHand(ManualClock())
-    rig.send(*[timed(f"m{n}", SLOT_MS + 7 * n, queue_id=n % 2) for n in range(PLAIN_COUNT_MIN)])
+    rig.send(*[timed(f"m{n}", SLOT_MS + 7 * n, queue_id=n % 2) for n in range(COLUMNS_COUNT_MIN)])
     together = next_batch(rig)
     rig.state.queue_offset = 0
     one_by_one = EnqueueGet(
@@ -89,24 +89,24 @@ def test_many_records_are_read_as_columns_with_the_same_outcome() -> None:
         clock=rig.clock,
         counts=rig.counts,
     )
-    single = [one for _ in range(PLAIN_COUNT_MIN) if (one := one_by_one.next_batch())]
+    single = [one for _ in range(COLUMNS_COUNT_MIN) if (one := one_by_one.next_batch())]
 
-    assert len(together) == len(single) == PLAIN_COUNT_MIN
+    assert len(together) == len(single) == COLUMNS_COUNT_MIN
     for name in ("offset_py", "size_py", "out_ms", "deliver_ms", "order_py", "topic_hash", "magic"):
         column = [getattr(one, name).tolist() for one in single]
         assert [[value] for value in getattr(together, name).tolist()] == column, name
-    assert together.arrivals == {"T": PLAIN_COUNT_MIN}
+    assert together.arrivals == {"T": COLUMNS_COUNT_MIN}
 
 
 def test_a_delete_among_many_records_is_marked() -> None:
     """Columns know no deletes: the batch is read one by one."""
     rig = StagesByHand(ManualClock())
-    rig.send(*[timed(f"m{n}", SLOT_MS + 1) for n in range(PLAIN_COUNT_MIN)])
+    rig.send(*[timed(f"m{n}", SLOT_MS + 1) for n in range(COLUMNS_COUNT_MIN)])
     rig.send(delete_of("m3", SLOT_MS + 1))
     batch = next_batch(rig)
 
-    assert np.flatnonzero(batch.magic & MAGIC_DELETE).tolist() == [PLAIN_COUNT_MIN]
-    assert batch.arrivals == {"T": PLAIN_COUNT_MIN}
+    assert np.flatnonzero(batch.magic & MAGIC_DELETE).tolist() == [COLUMNS_COUNT_MIN]
+    assert batch.arrivals == {"T": COLUMNS_COUNT_MIN}
 
 
 def test_a_record_that_is_no_timer_goes_along_to_be_set_aside() -> None:
