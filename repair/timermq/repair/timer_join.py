@@ -24,9 +24,10 @@ from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, TimerCheckpoint
 from timermq.timerstore.record import record_properties
 
-from .finding import Finding, Findings, Invariant, Severity, Step
+from .finding import Finding, Findings, Step
 from .log_check import LogCheck
 from .spool import Spool
+from .store_rule import Severity, StoreRule
 from .timer_ledger import DELIVERED, MOVED, NO_TOPIC, ROLLED, bucket_of, delete_names, foreign_name
 
 UNIT_COLUMNS = ("pos", "offset_py", "size_py", "slot_ms", "magic", "reserved", "topic_hash")
@@ -78,8 +79,7 @@ class TimerJoin:
                 int(pos[row]),
                 f"a unit of size, slot and kind of the timer record at {offset_py[row]}",
                 f"size {size_py[row]}, slot {slot_ms[row]}, magic {magic[row]}",
-                Invariant.CHAINS_DESCEND,
-                Severity.DERIVED,
+                StoreRule.UNIT_DIFFERS,
                 int(is_wrong.sum()),
             )
         strays = _strays(timers, units, at) & ~is_wrong & ~is_gone
@@ -89,8 +89,7 @@ class TimerJoin:
                 f"the hash of the topic that the timer record at {offset_py[row]} is for",
                 f"{topic_hash[row]}: one of the two is damaged, and the message goes where its "
                 "record says",
-                Invariant.CHAINS_DESCEND,
-                Severity.LOST,
+                StoreRule.UNIT_TOPIC,
                 int(strays.sum()),
                 Step.NOTHING,
             )
@@ -99,8 +98,7 @@ class TimerJoin:
                 int(pos[row]),
                 f"the message of slot {slot_ms[row]} at {offset_py[row]}",
                 f"nothing: the commit log begins at {self.log.start}",
-                Invariant.NOT_LOST,
-                Severity.LOST,
+                StoreRule.CLEANED,
                 int(is_lost.sum()),
             )
 
@@ -125,19 +123,17 @@ class TimerJoin:
         pos: int,
         expected: str,
         found: str,
-        invariant: Invariant,
-        severity: Severity,
+        rule: StoreRule,
         count: int,
         step: Step = Step.CUT_TIMER_LOG,
     ) -> Finding:
         segment_size = self.options.mapped_file_size_timer_log
         return Finding(
-            invariant=invariant,
+            rule=rule,
             file=f"timerlog/{pos - pos % segment_size:020d}",
             offset=pos % segment_size,
             expected=expected,
             found=found,
-            severity=severity,
             step=step,
             count=count,
             subject=pos,
@@ -158,8 +154,7 @@ class TimerJoin:
                 pos,
                 f"a delete of the timer record at {offset_py}, whose message was moved",
                 "none: it would arrive at its old moment as well",
-                Invariant.ONCE,
-                Severity.DERIVED,
+                StoreRule.MOVED_PENDING,
                 len(alone),
             )
 
@@ -191,7 +186,7 @@ class TimerJoin:
             places = done[done[:, 0] == origin, 1].tolist()
             yield self._record(
                 places[1],
-                Invariant.ONCE,
+                StoreRule.TWICE,
                 f"one delivery of the record at {origin}",
                 f"{len(places)}, at {', '.join(map(str, places[:5]))}",
                 Step.NOTHING,
@@ -213,7 +208,7 @@ class TimerJoin:
             without = int((~has_unit).sum())
             yield self._record(
                 lost[0][0],
-                Invariant.NOT_LOST,
+                StoreRule.LOST,
                 f"a unit in slot {lost[0][2]}, or a delivery, of each message that was enqueued",
                 f"none of {len(lost)}; {without} have no unit at all",
                 Step.ENQUEUE_AGAIN,
@@ -228,7 +223,7 @@ class TimerJoin:
         if self._unknown:
             finding = self._record(
                 self._unknown[0],
-                Invariant.NOT_LOST,
+                StoreRule.LOST,
                 "each rolled message delivered, or the delete that took it back",
                 f"neither of {len(self._unknown)} whose first records are cleaned, and maybe their "
                 "deletes",
@@ -271,7 +266,7 @@ class TimerJoin:
     def _record(
         self,
         position: int,
-        invariant: Invariant,
+        rule: StoreRule,
         expected: str,
         found: str,
         step: Step,
@@ -282,12 +277,11 @@ class TimerJoin:
         row = self.log.row
         start = position - position % row.segment_size
         return Finding(
-            invariant=invariant,
+            rule=rule,
             file=row.path_of(start),
             offset=position - start,
             expected=expected,
             found=found,
-            severity=Severity.LOST if step is Step.NOTHING else Severity.DERIVED,
             step=step,
             count=count,
             subject=subject,

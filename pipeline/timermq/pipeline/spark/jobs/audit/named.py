@@ -15,9 +15,11 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from timermq.repair.store_rule import StoreRule
+
 from ....records.system_topics import TIMER_TOPIC
 from .facts import Kind, Limits
-from .finding import Rule, Verdict, text
+from .finding import Judgement, text
 from .rules import IS_TIMER, LEAVES, is_open
 
 TIMER_COLUMNS = (
@@ -150,11 +152,11 @@ def counts(limits: Limits) -> dict[str, str]:
     }
 
 
-def rules(limits: Limits) -> list[Rule]:
+def rules(limits: Limits) -> list[Judgement]:
     """The rules for what is known by names."""
     found = [
-        Rule(
-            verdict=Verdict.NOT_LOST,
+        Judgement(
+            rule=StoreRule.LOST,
             when=is_lost(limits),
             pos="unit_pos",
             expected=text(
@@ -162,15 +164,15 @@ def rules(limits: Limits) -> list[Rule]:
             ),
             found=text("none; slots before %s are read; units: %s", f"{limits.read_ms}", "units"),
         ),
-        Rule(
-            verdict=Verdict.CANCELLED,
+        Judgement(
+            rule=StoreRule.CANCELLED,
             when=f"{IS_TIMER} AND delivered > 0 AND set_aside = 0 AND foreign = 0 "
             "AND delete_ms < out_ms AND stored_ms < out_ms",
             expected=text("no delivery: a delete was stored at %s", "delete_ms"),
             found=text("one at %s", "first_py"),
         ),
-        Rule(
-            verdict=Verdict.NOT_BEFORE,
+        Judgement(
+            rule=StoreRule.EARLY,
             when=f"{IS_TIMER} AND number = 1 AND foreign_first_ms < out_ms",
             expected=text("a delivery by RocketMQ in slot %s or later", "out_ms"),
             found=text("one at %s", "foreign_first_ms"),
@@ -178,8 +180,8 @@ def rules(limits: Limits) -> list[Rule]:
     ]
     if limits.log_start == 0:
         found.append(
-            Rule(
-                verdict=Verdict.ONCE,
+            Judgement(
+                rule=StoreRule.TWICE,
                 when=f"{IS_TIMER} AND number = 1 AND foreign + ended > of_name",
                 expected=text("%s deliveries or moves of as many records", "of_name"),
                 found=text("%s of ours, %s of RocketMQ", "ended", "foreign"),
@@ -188,8 +190,8 @@ def rules(limits: Limits) -> list[Rule]:
     if limits.late_ms is not None:
         due_ms = f"greatest(deliver_ms, stored_ms) + {limits.late_ms}"
         found.append(
-            Rule(
-                verdict=Verdict.LATE,
+            Judgement(
+                rule=StoreRule.LATE,
                 when=f"{IS_TIMER} AND of_name = 1 AND foreign_last_ms > {due_ms}",
                 expected=text("a delivery by %s", due_ms),
                 found=text("one by RocketMQ at %s", "foreign_last_ms"),
