@@ -9,8 +9,8 @@ from typing import cast
 
 from timermq.client.recall import broker_of
 from timermq.pipeline.admission.recall_handle import HandleError, decode_handle, encode_handle
-from timermq.pipeline.records.already_done import foreign_key_in, pending_key
 from timermq.pipeline.records.delivered_message import due_message
+from timermq.pipeline.records.foreign_key import foreign_key_in, pending_key
 from timermq.pipeline.records.plain_records import read_plain
 from timermq.pipeline.records.timer_record import (
     TIMER_TOPIC,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 
 import attrs
 
+from timermq.pipeline.records.record_effect import Effect
 from timermq.pipeline.records.timer_record import DELIVER, TIMER_TOPIC
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.disk import Disk
@@ -48,7 +49,7 @@ from .queue_units import AskedQueues, QueueUnits, RawUnit, queue_directory, queu
 from .record_mends import RecordMend, pair
 from .segment_row import SegmentRow
 from .store_rule import Severity, StoreRule
-from .timer_ledger import DELIVERED, TimerLedger
+from .timer_ledger import TimerLedger
 
 QueueKey = tuple[str, int]
 Progress = Callable[[int, int], None]
@@ -176,7 +177,8 @@ class LogCheck:
         queue = self._queue(topic, record.queue_id)
         yield from self._compare(queue, found, record)
         is_timer = topic == TIMER_TOPIC and record.queue_id == 0
-        if self.ledger.note(found.data, record, found.position, is_timer=is_timer) == DELIVERED:
+        effect = self.ledger.note(found.data, record, found.position, is_timer=is_timer)
+        if effect is Effect.DELIVERED:
             deliver_ms = _number(find(record.properties, DELIVER[:-1]))
             if record.store_ms < deliver_ms:
                 yield early_finding(

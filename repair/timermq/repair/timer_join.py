@@ -19,6 +19,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from timermq.pipeline.records.record_effect import Effect
 from timermq.pipeline.records.timer_record import TimerFacts, TimerRecordError, decode_timer
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, TimerCheckpoint
@@ -28,12 +29,15 @@ from .finding import Finding, Findings, Step
 from .log_check import LogCheck
 from .spool import Spool
 from .store_rule import Severity, StoreRule
-from .timer_ledger import DELIVERED, MOVED, NO_TOPIC, ROLLED, bucket_of, delete_names, foreign_name
+from .timer_ledger import NO_TOPIC, bucket_of, delete_names, foreign_name
 
 UNIT_COLUMNS = ("pos", "offset_py", "size_py", "slot_ms", "magic", "reserved", "topic_hash")
 
 Int64s = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+
+_GOES_ON = (Effect.DELIVERED, Effect.MOVED, Effect.ROLLED)
+"""Effects of which a message has one: moved and rolled is one as well."""
 
 
 @attrs.define(eq=False)
@@ -141,7 +145,7 @@ class TimerJoin:
 
     def _find_moved(self, origins: Int64s, units: Int64s) -> Findings:
         """Find units that wait for messages which were moved, where a hole took the delete."""
-        moved = origins[origins[:, 2] == MOVED, 0]
+        moved = origins[origins[:, 2] == Effect.MOVED, 0]
         waits = (units[:, 3] >= self.checkpoint.last_read_time_ms) & np.isin(units[:, 1], moved)
         waits &= units[:, 4] & MAGIC_DELETE == 0
         alone = [
@@ -176,11 +180,10 @@ class TimerJoin:
 
     def _find_repeats(self, origins: Int64s) -> Findings:
         """Messages that more than one record delivers, moves or rolls; moved and rolled is one."""
-        done = origins[np.isin(origins[:, 2], (DELIVERED, MOVED, ROLLED))]
+        done = origins[np.isin(origins[:, 2], _GOES_ON)]
         names, rows = np.unique(done[:, 0], return_inverse=True)
         delivered, moved, rolled = (
-            np.bincount(rows[done[:, 2] == effect], minlength=len(names))
-            for effect in (DELIVERED, MOVED, ROLLED)
+            np.bincount(rows[done[:, 2] == effect], minlength=len(names)) for effect in _GOES_ON
         )
         for origin in names[delivered + np.maximum(moved, rolled) > 1].tolist():
             places = done[done[:, 0] == origin, 1].tolist()

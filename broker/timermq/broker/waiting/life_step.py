@@ -10,7 +10,8 @@ import attrs
 from timermq.pipeline.admission.delay_level import DelayLevels
 from timermq.pipeline.levels.level_record import delivered_name
 from timermq.pipeline.quarantine.quarantine_record import Entry, Mark, State
-from timermq.pipeline.records.already_done import foreign_key_in, origin_in
+from timermq.pipeline.records.already_done import origin_in
+from timermq.pipeline.records.foreign_key import foreign_key_in
 from timermq.pipeline.records.timer_record import DELIVER, REAL_QID, REAL_TOPIC
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import Record

@@ -8,8 +8,9 @@ from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.message_store import MessageStore
 
-from .already_done import AlreadyDone, earlier_copies, foreign_key_in, order_in, origin_in
+from .already_done import AlreadyDone, earlier_copies, order_in, origin_in
 from .doubts import doubts_of, origins_in
+from .foreign_key import foreign_key_in
 
 
 def done_in_log(store: MessageStore, scan_py: int, read_ms: int, queue_py: int) -> AlreadyDone:

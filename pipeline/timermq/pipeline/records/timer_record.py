@@ -41,6 +41,8 @@ from .undeliverable import TimerRecordError as TimerRecordError
 DELIVER = b"TIMER_DELIVER_MS\x01"
 ROLL_TIMES = b"TIMER_ROLL_TIMES\x01"
 ORDER = b"TIMER_ORDER\x01"
+DEQUEUED = b"TIMER_DEQUEUE_MS\x01"
+"""RocketMQ's: when it took the message from its wheel, to deliver or to roll it."""
 DELETE = b"TIMER_DEL_UNIQKEY\x01"
 DELETE_ORDER = b"TIMER_DEL_ORDER\x01"
 """Ours: the order of the one message that a delete takes back, however often that was rolled."""
@@ -260,6 +262,11 @@ def key_names(topic: bytes, unique_key: bytes) -> tuple[bytes, bytes]:
     return named + unique_key, named + topic + b"+" + unique_key
 
 
+def message_names(topic: bytes, unique_key: bytes, order_py: int) -> tuple[bytes, bytes, bytes]:
+    """All names by which a delete may name a message, as ``deleted_name`` gives them."""
+    return (order_name(order_py), *key_names(topic, unique_key))
+
+
 INTERNAL = (
     REAL_TOPIC,
     REAL_QID,
@@ -270,7 +277,7 @@ INTERNAL = (
     DELETE_FOR,
     DELETE_SOLE,
     b"TIMER_ENQUEUE_MS\x01",
-    b"TIMER_DEQUEUE_MS\x01",
+    DEQUEUED,
 )
 """Keys that only the broker may set, each with the separator that ends it."""
 

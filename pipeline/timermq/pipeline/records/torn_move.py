@@ -14,7 +14,8 @@ from timermq.timerstore.record import RecordError, record_properties
 from timermq.timerstore.record_layout import QUEUE_OFFSET_AT
 
 from .already_done import origin_in
-from .timer_record import DELETE, DELETE_FOR, ROLL_TIMES, TIMER_TOPIC, is_position
+from .record_effect import Effect, effect_of_entry
+from .timer_record import DELETE_FOR, ROLL_TIMES, TIMER_TOPIC, is_position
 
 
 def makes_way_for(properties: bytes) -> int | None:
@@ -32,8 +33,7 @@ def takes_the_place(record: bytes, target_py: int) -> bool:
     """Whether a record of the timer topic is a message that was moved from a position."""
     if origin_in(record) != target_py:
         return False
-    properties = record_properties(record)
-    return all(find(properties, key[:-1]) is None for key in (ROLL_TIMES, DELETE))
+    return effect_of_entry(record_properties(record)) is Effect.MOVED
 
 
 def is_torn_move(store: MessageStore, record: bytes) -> bool:

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from timermq.pipeline.records.already_done import (
     AlreadyDone,
     earlier_copies,
-    foreign_key_in,
     order_in,
     origin_in,
     origin_of,
-    pending_key,
 )
+from timermq.pipeline.records.foreign_key import foreign_key_in, pending_key
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.record import encode_record

@@ -34,9 +34,15 @@ from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
 from timermq.timerstore.record_block import RecordBlock
 
-from ...records.already_done import ForeignKey, foreign_key_in, pending_key
+from ...records.foreign_key import ForeignKey, foreign_key_in, pending_key
 from ...records.system_topics import TIMER_TOPIC
-from ...records.timer_record import DELETE_ORDER, TimerFacts, TimerRecordError, decode_present
+from ...records.timer_record import (
+    DELETE_ORDER,
+    DEQUEUED,
+    TimerFacts,
+    TimerRecordError,
+    decode_present,
+)
 from ...stages.enqueue_batch import facts_batch, plain_batch
 from ...stages.roll import window_slots
 from ...stages.timer_request import EnqueueBatch
@@ -56,8 +62,6 @@ _DONE = DONE.arrow_schema(DONE.names)
 _UNITS = UNITS.arrow_schema(UNITS.names)
 BLOCK_COUNT = 4096
 """Timer records that are read together; one that is not of the usual kind has them read singly."""
-_FOREIGN_MARK = b"TIMER_DEQUEUE_MS\x01"
-"""What every record has that RocketMQ delivered or rolled."""
 _TIMER_TOPIC = TIMER_TOPIC.encode()
 
 Rows = pa.RecordBatch
@@ -205,10 +209,10 @@ def _done_rows(chunk: RecordChunk) -> Iterator[pa.RecordBatch]:
             entry=pa.array([row.entry for row in taken], pa.int64()),
             target_py=pa.array([row.target_py for row in taken], pa.int64()),
         )
-    if _FOREIGN_MARK not in chunk.data:
+    if DEQUEUED not in chunk.data:
         return
     others = chunk.only(~named)
-    rows = rows_with(others, _FOREIGN_MARK)
+    rows = rows_with(others, DEQUEUED)
     keys = [foreign_key_in(others.record(row)) for row in rows]
     texts = [_text(key) for key in keys if key is not None]
     if texts:

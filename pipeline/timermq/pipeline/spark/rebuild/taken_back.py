@@ -18,7 +18,9 @@ from pyspark.sql import DataFrame
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
 
-from ...records.timer_record import DELETE_FOR, DELETE_ORDER, ROLL_TIMES, is_position
+from ...records.record_effect import Effect, effect_of_entry
+from ...records.timer_record import DELETE_ORDER, is_position
+from ...records.torn_move import makes_way_for
 from ..record_chunks import RecordChunk
 
 
@@ -44,8 +46,8 @@ def taken_rows(entries: RecordChunk) -> list[TakenRow]:
         order_py = _position(properties, DELETE_ORDER)
         if order_py is None:
             continue
-        target_py = _position(properties, DELETE_FOR)
-        if target_py is None or find(properties, ROLL_TIMES[:-1]) is not None:
+        target_py = makes_way_for(properties)
+        if target_py is None:
             found.append(TakenRow(order_py))
         elif row + 1 == len(entries):
             found.append(TakenRow(order_py, _entry(entries, row), target_py))
@@ -89,8 +91,7 @@ def _moved_from(entries: RecordChunk, row: int) -> int | None:
     if not named[row]:
         return None
     properties = record_properties(entries.record(row))
-    is_move = all(find(properties, name[:-1]) is None for name in (ROLL_TIMES, DELETE_ORDER))
-    return int(origins[row]) if is_move else None
+    return int(origins[row]) if effect_of_entry(properties) is Effect.MOVED else None
 
 
 def _entry(entries: RecordChunk, row: int) -> int:

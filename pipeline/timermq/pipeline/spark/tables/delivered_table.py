@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import types
 
 from ...records.system_topics import OWN_TOPICS, TIMER_TOPIC
-from ...records.timer_record import DELIVER, OUT
+from ...records.timer_record import DELIVER, DEQUEUED, OUT
 from ..byte_arrays import Flags, Places, numbers_in
 from ..log_places import LogSpan, log_spans
 from ..log_stream import LogStream
@@ -102,7 +102,7 @@ def are_deliveries(chunk: RecordChunk) -> Flags:
     found = among & named
     rest = np.flatnonzero(among & ~named)
     if len(rest):
-        of_java = chunk.only(among & ~named).found.find(b"TIMER_DEQUEUE_MS")
+        of_java = chunk.only(among & ~named).found.find(DEQUEUED[:-1])
         found[rest] = of_java.present
     return found
 

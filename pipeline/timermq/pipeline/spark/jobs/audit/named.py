@@ -17,7 +17,9 @@ from pyspark.sql import functions as F
 
 from timermq.repair.store_rule import StoreRule
 
+from ....records.foreign_key import KEY_NAMES
 from ....records.system_topics import TIMER_TOPIC
+from ....records.timer_record import DEQUEUED
 from .facts import Kind, Limits
 from .finding import Judgement, text
 from .rules import IS_TIMER, LEAVES, is_open
@@ -47,17 +49,16 @@ def foreign_ends(log: DataFrame) -> DataFrame:
     Args:
         log: With ``FOREIGN_COLUMNS``.
     """
-    mark = b"TIMER_DEQUEUE_MS\x01".hex()
     theirs = log.where(
-        f"damage IS NULL AND origin_py IS NULL AND contains(properties, X'{mark}')"
+        f"damage IS NULL AND origin_py IS NULL AND contains(properties, X'{DEQUEUED.hex()}')"
     ).selectExpr("*", "string(properties) AS text")
-    out_ms, rolls = _property("TIMER_OUT_MS"), _property("TIMER_ROLL_TIMES")
+    real_topic, unique_id, out_ms, rolls = map(_property, KEY_NAMES)
     told = theirs.selectExpr(
         "topic",
         "store_ms",
         f"topic != '{TIMER_TOPIC}' AS is_delivery",
-        f"{_property('REAL_TOPIC')} AS real_topic",
-        f"{_property('UNIQ_KEY')} AS unique_id",
+        f"{real_topic} AS real_topic",
+        f"{unique_id} AS unique_id",
         f"try_cast({out_ms} AS bigint) AS out_ms",
         f"coalesce(try_cast({rolls} AS bigint), 0) - if(topic = '{TIMER_TOPIC}', 1, 0) AS rolls",
     )
@@ -70,8 +71,8 @@ def foreign_ends(log: DataFrame) -> DataFrame:
     )
 
 
-def _property(name: str) -> str:
-    return rf"regexp_extract(text, '(^|\\x02){name}\\x01([^\\x02]*)', 2)"
+def _property(name: bytes) -> str:
+    return rf"regexp_extract(text, '(^|\\x02){name.decode()}\\x01([^\\x02]*)', 2)"
 
 
 def named_timers(
