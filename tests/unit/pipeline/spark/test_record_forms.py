@@ -71,7 +71,8 @@ def test_what_records_ask_for(properties: list[bytes], host: bytes) -> None:
     plain = read_plain(RecordBlock.of(records), PRECISION_MS)
     if plain is None:
         return
-    destinations = [plain.destinations[one] for one in plain.destination_of.tolist()]
+    numbers: list[int] = plain.destination_of.tolist()
+    destinations = [plain.destinations[one] for one in numbers]
     assert [row[:5] for row in rows] == [
         (deliver_ms, out_ms, one.topic, one.queue_id, one.topic_hash)
         for deliver_ms, out_ms, one in zip(
