@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 
-from ....records.record_effect import EFFECTS, OTHERWISE, Effect, Mark
+from ....records.record_effect import EFFECTS, NOBODY, OTHERWISE, Effect, Mark
 from ....records.system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC, TIMER_TOPIC
 
 LOG_COLUMNS = (
@@ -41,6 +41,7 @@ LOG_COLUMNS = (
     "order_py",
     "rolls",
     "is_delete",
+    "delete_key",
     "origin_py",
     "body",
     "damage",
@@ -122,7 +123,7 @@ _HAS = {
     Mark.IN_LEFT_OUT: f"topic = '{LEFT_OUT_TOPIC}'",
     Mark.ELSEWHERE: f"NOT {IS_ENTRY}",
     Mark.HAS_ROLLS: "rolls > 0",
-    Mark.NAMES_NOBODY: "false",
+    Mark.NAMES_NOBODY: f"delete_key = '{NOBODY.decode()}'",
     Mark.IS_DELETE: "is_delete",
 }
 """The marks of a record as expressions over ``LOG_COLUMNS``."""
