@@ -11,8 +11,7 @@ from timermq.pipeline.admission.delay_level import DelayLevels
 from timermq.pipeline.levels.level_record import delivered_name
 from timermq.pipeline.quarantine.quarantine_record import Entry, Mark, State
 from timermq.pipeline.records.already_done import origin_in
-from timermq.pipeline.records.foreign_key import foreign_key_in
-from timermq.pipeline.records.timer_record import DELIVER, REAL_QID, REAL_TOPIC
+from timermq.pipeline.records.timer_record import DELIVER, DEQUEUED, REAL_QID, REAL_TOPIC
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import Record
 
@@ -159,9 +158,7 @@ def arrival_step(record: bytes, found: Record, moments: Mapping[int, int]) -> Li
     """
     origin_py = origin_in(record)
     is_delivered = (
-        origin_py is not None
-        or foreign_key_in(record) is not None
-        or delivered_name(record) is not None
+        origin_py is not None or DEQUEUED in found.properties or delivered_name(record) is not None
     )
     deliver_ms = _number(found.properties, DELIVER[:-1]) if is_delivered else None
     if origin_py is not None:

@@ -5,6 +5,8 @@ which it took that from the wheel (``TIMER_DEQUEUE_MS``), which no other record 
 unique key, slot and number of rolls tell which one it was. Where several have the same four, only
 their number is known.
 
+What a consumer sends back keeps all of that, and goes to another topic: that is no delivery.
+
 These are the forms for one record. Columns are compared by the same names: ``Handled`` of
 ``spark/pending_facts.py``, and the SQL of ``spark/jobs/audit/named.py``.
 
@@ -42,7 +44,8 @@ def foreign_key_in(record: bytes) -> ForeignKey | None:
     *identity, rolls = _key(properties)
     topic, unique_key, out = identity
     if record_topic(record) != TIMER_TOPIC.encode():
-        return topic, unique_key, out, rolls
+        is_delivery = record_topic(record) == topic
+        return (topic, unique_key, out, rolls) if is_delivery else None
     if not rolls.isdigit() or len(rolls) > ROLLS_DIGITS_MAX:
         return None
     return topic, unique_key, out, b"%d" % (int(rolls) - 1)

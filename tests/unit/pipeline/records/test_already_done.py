@@ -124,6 +124,12 @@ def test_other_timers_have_other_keys(properties: tuple[str, ...]) -> None:
     assert pending_key(record_of(*properties)) != pending_key(record_of(*WAITING))
 
 
+@pytest.mark.parametrize("topic", ["%RETRY%group", "%DLQ%group", "SCHEDULE_TOPIC_XXXX"])
+def test_what_a_consumer_sends_back_is_no_delivery(topic: str) -> None:
+    """It keeps the keys, and would answer for another timer that has the same ones."""
+    assert foreign_key_in(record_of(*WAITING, "TIMER_DEQUEUE_MS=5", topic=topic)) is None
+
+
 def test_rolls_that_are_no_number() -> None:
     """More digits than Python reads end nothing: the record is none of Java's."""
     record = record_of("TIMER_DEQUEUE_MS=1", f"TIMER_ROLL_TIMES={'9' * 5000}", topic=TIMER_TOPIC)
