@@ -95,6 +95,7 @@ figures: $(STAMP)  ## measure all that docs/performance.md shows: an hour and a 
 
 docs: $(STAMP)   ## tables of docs/ from declarations and kept results, and pictures of these
 	$(BIN)/python docs/format_tables.py
+	$(BIN)/python docs/operations_tables.py
 	$(BIN)/python docs/protocol_tables.py
 	$(BIN)/python docs/pipeline_tables.py
 	$(BIN)/python docs/performance_tables.py

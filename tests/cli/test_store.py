@@ -162,11 +162,12 @@ def test_check_finds_a_damaged_record(
 
     assert 1 == ran.code
     assert {
-        "invariant": "NOT_LOST",
+        "rule": "RECORD_DAMAGED",
+        "promise": "NOT_LOST",
         "file": "commitlog/00000000000000000000",
         "offset": 419,
         "severity": "lost",
-    } == {key: ran.rows[0][key] for key in ("invariant", "file", "offset", "severity")}
+    } == {key: ran.rows[0][key] for key in ("rule", "promise", "file", "offset", "severity")}
     assert "that are none: body checksum: expected " in str(ran.rows[0]["found"])
     assert all("commitlog" not in str(row["file"]) for row in ran.rows[1:])
 

@@ -9,8 +9,8 @@ from typing import cast
 
 from timermq.client.recall import broker_of
 from timermq.pipeline.admission.recall_handle import HandleError, decode_handle, encode_handle
-from timermq.pipeline.records.deduplication import foreign_key_in, pending_key
 from timermq.pipeline.records.delivered_message import due_message
+from timermq.pipeline.records.foreign_key import foreign_key_in, pending_key
 from timermq.pipeline.records.timer_columns import read_columns
 from timermq.pipeline.records.timer_record import (
     TIMER_TOPIC,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
-from timermq.repair.finding import Severity
 from timermq.repair.store_check import CheckedStore
 from timermq.repair.store_repair import StoreRepair
+from timermq.repair.store_rule import Severity
 from timermq.simulator.disks.memory_disk import MemoryDisk
 
 from .mortal_disk import PLENTY

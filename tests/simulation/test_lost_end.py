@@ -7,8 +7,9 @@ from trio.testing import MockClock
 
 from damaged_stores import checked, damage_of, flip_bit, on_disk, repair, serve_on, small_image
 from simulation.staged_service import ROOT
-from timermq.repair.finding import Finding, Severity, Step
+from timermq.repair.finding import Finding, Step
 from timermq.repair.known_end import checkpoint_page
+from timermq.repair.store_rule import Severity
 from timermq.simulator.disks.disk_damage import Image
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.boot_note import NAME as BOOT

@@ -42,7 +42,7 @@ from simulation.staged_service import (
 )
 from timermq.pipeline.records.system_topics import OWN_TOPICS
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
-from timermq.repair.finding import Invariant, Severity
+from timermq.repair.store_rule import Severity, StoreRule
 from timermq.simulator.disks.disk_damage import Damage, DamageKind, Image, draw_damage, read_image
 from timermq.simulator.disks.fault_plan import Fault, FaultRule, FaultRules
 from timermq.simulator.disks.faulty_disk import FaultyDisk
@@ -317,8 +317,8 @@ async def test_a_topic_that_was_damaged(autojump_clock: MockClock) -> None:
     file.close()
 
     found = [one for one in damage_of(checked(disk)) if "hash of the topic" in one.expected]
-    assert [(Invariant.CHAINS_DESCEND, Severity.LOST, 1)] == [
-        (one.invariant, one.severity, one.count) for one in found
+    assert [(StoreRule.UNIT_TOPIC, Severity.LOST, 1)] == [
+        (one.rule, one.severity, one.count) for one in found
     ]
     assert "timerlog/" in found[0].file
 

@@ -1,4 +1,4 @@
-"""The audit finds each of ten planted faults by verdict and key, and nothing in sound stores."""
+"""The audit finds each of ten planted faults by rule and key, and nothing in sound stores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from spark.planted_store import LOG, Plant
 from timermq.cli import main
 from timermq.pipeline.records.cancel_verdict import Wanted
 from timermq.pipeline.records.deduplication import origin_of
-from timermq.pipeline.spark.jobs.audit import Audit, Verdict, audit
+from timermq.pipeline.spark.jobs.audit import Audit, audit
+from timermq.repair.store_rule import StoreRule
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.message import Message
@@ -43,7 +44,7 @@ def run(capsys: pytest.CaptureFixture[str], *argv: str) -> Ran:
 def test_ten_planted_faults(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each is found, by its verdict and by what it is about, and nothing else."""
+    """Each is found, by its rule and by what it is about, and nothing else."""
     expected: set[tuple[object, ...]] = set()
 
     async def life(disk: MemoryDisk, clock: VirtualClock) -> None:
@@ -84,15 +85,15 @@ def test_ten_planted_faults(
         plant.write(f"consumequeue/T/0/{0:020d}", 7, b"\x01")
         expected.update(
             {
-                ("NOT_LOST", waiting["cut off"], plant.unit_of(waiting["cut off"]), "cut off"),
-                ("NOT_BEFORE", waiting["early"], None, "early"),
-                ("ONCE", waiting["doubled"], None, "doubled"),
+                ("LOST", waiting["cut off"], plant.unit_of(waiting["cut off"]), "cut off"),
+                ("EARLY", waiting["early"], None, "early"),
+                ("TWICE", waiting["doubled"], None, "doubled"),
                 ("LATE", waiting["late"], None, "late"),
                 ("CANCELLED", waiting["taken back"], None, "taken back"),
                 ("ORPHAN", last + 3, None, None),
-                ("ORPHAN", last + 5, gone_pos, None),
-                ("TORN", waiting["flipped"], None, "flipped"),
-                ("CHAINS_DESCEND", None, torn_pos, None),
+                ("UNIT_DIFFERS", last + 5, gone_pos, None),
+                ("RECORD_DAMAGED", waiting["flipped"], None, "flipped"),
+                ("CHAIN_BROKEN", None, torn_pos, None),
             }
         )
 
@@ -107,16 +108,16 @@ def test_ten_planted_faults(
     told = [line for line in ran.err.splitlines() if "queues made again" not in line]
     assert told == []
     findings = [row for row in ran.rows if row["row"] == "finding"]
-    queues = [row for row in findings if row["verdict"] == "FOLLOWS_LOG"]
+    queues = [row for row in findings if row["rule"] == "QUEUE_DIFFERS"]
     others = [row for row in findings if row not in queues]
-    keys = ("verdict", "phy_offset", "pos", "unique_id")
+    keys = ("rule", "phy_offset", "pos", "unique_id")
     assert expected == {tuple(row[key] for key in keys) for row in others}
     assert len(expected) == len(others)
     places = {(row["topic"], row["queue_id"], row["queue_offset"]) for row in queues}
     assert {("plain", 0, 2), ("T", 0, 0)} == places
-    broken = {row["verdict"]: row["broken"] for row in ran.rows if row["row"] == "verdict"}
-    assert broken.pop("ORDER") is None, "not asked for"
-    counted = {name: sum(row["verdict"] == name for row in findings) for name in broken}
+    broken = {row["rule"]: row["broken"] for row in ran.rows if row["row"] == "rule"}
+    assert broken.pop("DISORDER") is None, "not asked for"
+    counted = {name: sum(row["rule"] == name for row in findings) for name in broken}
     assert counted == broken
     assert len(findings) == spark.read.parquet(str(tmp_path / "findings")).count()
 
@@ -160,7 +161,7 @@ def test_a_take_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
     assert (0, "") == (ran.code, ran.err)
     assert "records 16, timers 7, delivered 3, moved 0, rolled 1" in ran.out
-    assert "nothing arrives before its moment" in ran.out
+    assert "a delivery was stored before the moment asked for" in ran.out
 
 
 @pytest.mark.parametrize("name", ["g3", "g4"])
@@ -177,7 +178,7 @@ def test_levels_of_rocketmq(spark: SparkSession, golden_stores: GoldenStores) ->
     result = audit(spark, golden_stores["g2"].root, bodies=False)
 
     assert clean(result)
-    assert {Verdict.LATE, Verdict.ORDER} == result.unasked
+    assert {StoreRule.LATE, StoreRule.DISORDER} == result.unasked
     assert [
         f"69 messages of classic levels wait in {SCHEDULE_TOPIC}: not judged; a broker that serves "
         "the store takes them over",

@@ -16,7 +16,7 @@ from spark.planted_store import SEGMENT_UNITS, Plant
 from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.deduplication import origin_of
 from timermq.pipeline.spark import SparkJobError, StoreView, read_table
-from timermq.pipeline.spark.jobs.audit import Audit, audit, audit_on, passes
+from timermq.pipeline.spark.jobs.audit import Audit, audit, audit_on, job
 from timermq.pipeline.spark.store_view import life_of
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import MAGIC_DELETE, UNIT
@@ -27,17 +27,17 @@ from timermq.timerstore.queue_unit import UNIT as QUEUE_UNIT
 from timermq.timerstore.record_layout import HEAD
 
 Found = tuple[object, ...]
-"""Verdict, position of the record, that of the unit, unique key, queue offset."""
+"""Rule, position of the record, that of the unit, unique key, queue offset."""
 
 
 def found_in(result: Audit) -> list[Found]:
     """What was found; the place in a queue only of what is about the queue."""
     rows = result.findings.collect()
-    assert sum(result.verdicts.values()) == len(rows)
+    assert sum(result.broken.values()) == len(rows)
     return sorted(
         (
             (
-                row.verdict,
+                row.rule,
                 row.phy_offset,
                 row.pos,
                 row.unique_id,
@@ -106,14 +106,14 @@ def test_rolls_cancels_order_units_and_queues(spark: SparkSession, tmp_path: Pat
         plant.set_queue_unit("plain", 3, orphan)
         expected.extend(
             [
-                ("ONCE", first["rolled"], None, "rolled", None),
+                ("TWICE", first["rolled"], None, "rolled", None),
                 ("CANCELLED", first["rolled back"], None, "rolled back", None),
                 ("CANCELLED", first["named"], None, "named", None),
-                ("ORDER", first["sent second"], None, "sent second", None),
+                ("DISORDER", first["sent second"], None, "sent second", None),
                 ("ORPHAN", plant.deletes["taken back"], None, "taken back", None),
-                ("ORPHAN", first["resized"], None, "resized", 3),
-                *(("CHAINS_DESCEND", first[name], pos, name, None) for name, pos in units.items()),
-                ("CHAINS_DESCEND", None, torn, None, None),
+                ("QUEUE_DIFFERS", first["resized"], None, "resized", 3),
+                *(("UNIT_DIFFERS", first[name], pos, name, None) for name, pos in units.items()),
+                ("CHAIN_BROKEN", None, torn, None, None),
             ]
         )
 
@@ -158,10 +158,10 @@ def test_what_waits_in_a_served_store(spark: SparkSession, tmp_path: Path) -> No
         plant.set_unit(pos["linked wrongly"], "prev_pos", pos["cleaned"].to_bytes(8))
         expected.extend(
             [
-                ("NOT_LOST", first["cleaned"], pos["cleaned"], None, None),
-                ("CHAINS_DESCEND", None, pos["linked wrongly"], None, None),
-                ("TORN", torn, None, None, None),
-                ("FOLLOWS_LOG", skipped, None, None, 3),
+                ("CLEANED", first["cleaned"], pos["cleaned"], None, None),
+                ("CHAIN_BROKEN", None, pos["linked wrongly"], None, None),
+                ("RECORD_DAMAGED", torn, None, None, None),
+                ("RECORD_MISSING", skipped, None, None, 3),
             ]
         )
 
@@ -191,7 +191,7 @@ def test_a_timer_log_that_the_next_start_cuts(spark: SparkSession, tmp_path: Pat
 
     result = audit(spark, str(written(life, tmp_path)))
 
-    assert [("CHAINS_DESCEND", None, last[0], None, None)] == found_in(result)
+    assert [("CHAIN_BROKEN", None, last[0], None, None)] == found_in(result)
     assert 3 == result.counts["pending"]
     assert "the timer log is damaged" in " ".join(result.notes)
 
@@ -212,7 +212,7 @@ def test_a_broker_that_starts_meanwhile(
     def life_now(_: str) -> tuple[bool, int]:
         return lives.pop()
 
-    monkeypatch.setattr(passes, "life_of", life_now)
+    monkeypatch.setattr(job, "life_of", life_now)
 
     with pytest.raises(SparkJobError, match="a broker was started on it since the job began"):
         audit(spark, str(store))
@@ -258,11 +258,11 @@ def test_what_rocketmq_delivered(
     result = audit(spark, str(root), late_ms=late_ms)
 
     named = [
-        ("NOT_BEFORE", early),
+        ("EARLY", early),
         ("LATE", late),
-        ("ONCE", twice),
-        ("NOT_LOST", missing),
+        ("TWICE", twice),
+        ("LOST", missing),
     ]
-    assert sorted((verdict, waiting[one.uniq_key], one.uniq_key) for verdict, one in named) == [
-        (verdict, phy_offset, key) for verdict, phy_offset, _, key, _ in found_in(result)
+    assert sorted((rule, waiting[one.uniq_key], one.uniq_key) for rule, one in named) == [
+        (rule, phy_offset, key) for rule, phy_offset, _, key, _ in found_in(result)
     ]

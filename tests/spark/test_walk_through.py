@@ -46,7 +46,7 @@ def test_the_walk_through(
     assert len(counts) in (60, 61)
     assert "hello 42" == names["body"]
     found = cast("Audit", names["found"])
-    assert not any(found.verdicts.values())
+    assert not any(found.broken.values())
     assert found.counts["pending"] >= 2000
     assert {"date", "topic_name"} < set(cast("DataFrame", names["lake"]).columns)
 

@@ -34,8 +34,8 @@ from timermq.broker.transactions.transactions import Transactions
 from timermq.pipeline.spark import read_table
 from timermq.pipeline.spark.jobs.audit import audit
 from timermq.pipeline.state.timer_options import TimerOptions
-from timermq.repair.finding import Invariant
 from timermq.repair.store_check import CheckedStore
+from timermq.repair.store_rule import Promise
 from timermq.simulator.disks.disk_damage import DamageKind, Image, draw_damage, read_image
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.file_family import FileFamily
@@ -80,7 +80,7 @@ def test_what_was_taken_back_before_the_front_was_cleaned(
         timer_options=SMALL_WHEEL,
         now_ms=2 * START_MS,
     ).find()
-    lost = [one for one in found if one.invariant is Invariant.NOT_LOST]
+    lost = [one for one in found if one.rule.promise is Promise.NOT_LOST]
     assert lost == []
 
 

@@ -7,7 +7,7 @@ import pytest
 from unit.docs_script import DOCS, docs_script
 
 
-@pytest.mark.parametrize("page", ["format", "pipeline", "protocol"])
+@pytest.mark.parametrize("page", ["format", "operations", "pipeline", "protocol"])
 def test_tables_are_those_of_the_declarations(page: str) -> None:
     """``make docs`` writes them anew; nobody types a row."""
     text = (DOCS / f"{page}.md").read_text()

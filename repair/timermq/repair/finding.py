@@ -11,32 +11,10 @@ from collections.abc import Iterator
 
 import attrs
 
+from .store_rule import Severity, StoreRule
+
 FINDINGS_MAX = 100_000
 """Findings of one check; what is wrong beyond them is found by the next one."""
-
-
-class Invariant(enum.Enum):
-    """The promise that a finding breaks; docs/guarantees.md."""
-
-    NOT_BEFORE = "NOT_BEFORE"
-    NOT_LOST = "NOT_LOST"
-    ONCE = "ONCE"
-    ORDERED_DURABILITY = "ORDERED_DURABILITY"
-    CHAINS_DESCEND = "CHAINS_DESCEND"
-    READABLE_BY_JAVA = "READABLE_BY_JAVA"
-    FOLLOWS_LOG = "FOLLOWS_LOG"
-    """Queues, index and offsets say what the commit log says."""
-
-
-class Severity(enum.Enum):
-    """How bad a finding is for the store."""
-
-    NOTE = "note"
-    """Worth knowing; nothing is broken, or the next start mends it without loss."""
-    DERIVED = "derived"
-    """Damaged, and made again from other files: nothing is lost."""
-    LOST = "lost"
-    """What stood there cannot be made again, or a promise was broken before."""
 
 
 class Step(enum.Enum):
@@ -62,19 +40,24 @@ class Step(enum.Enum):
     CLAMP_OFFSET = "the offset is set to the end of the queue"
 
 
+def _severity_of_rule(finding: Finding) -> Severity:
+    return finding.rule.severity
+
+
 @attrs.frozen(kw_only=True)
 class Finding:
     """One thing that is not as it must be."""
 
-    invariant: Invariant
+    rule: StoreRule
     file: str
     """Path under the store's root, of a file or of a queue's directory."""
     offset: int
     """Byte in the file; in a queue's directory byte 20 n of queue offset n."""
     expected: str
     found: str
-    severity: Severity = Severity.DERIVED
     step: Step
+    severity: Severity = attrs.field(default=attrs.Factory(_severity_of_rule, takes_self=True))
+    """That of the rule, where nothing else is said."""
     count: int = 1
     """Neighbouring things of the same kind: units, entries, messages."""
     subject: object = None
@@ -83,7 +66,8 @@ class Finding:
     def row(self) -> dict[str, object]:
         """The finding as a line of JSON."""
         return {
-            "invariant": self.invariant.value,
+            "rule": self.rule.name,
+            "promise": self.rule.promise_name,
             "file": self.file,
             "offset": self.offset,
             "expected": self.expected,

@@ -31,8 +31,9 @@ from timermq.timerstore.index_slots import SlotTable
 from timermq.timerstore.log_record import LogRecord
 from timermq.timerstore.store_options import StoreOptions
 
-from .finding import Finding, Findings, Invariant, Severity, Step
+from .finding import Finding, Findings, Step
 from .segment_row import size_of
+from .store_rule import Severity, StoreRule
 
 CHUNK_COUNT = 4096
 """Entries and keys compared at a time."""
@@ -240,7 +241,7 @@ class IndexCheck:
     ) -> None:
         self._found.append(
             Finding(
-                invariant=Invariant.FOLLOWS_LOG,
+                rule=StoreRule.INDEX_DIFFERS,
                 file=file,
                 offset=offset,
                 expected=expected,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 
 import attrs
 
+from timermq.pipeline.records.record_effect import Effect
 from timermq.pipeline.records.timer_properties import DELIVER_NAME
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
@@ -25,13 +26,14 @@ from timermq.timerstore.queue_unit import FILLER_SIZE, UNIT
 from timermq.timerstore.store_options import StoreOptions
 from timermq.timerstore.topic_queue import queue_refusal
 
-from .finding import Finding, Findings, Invariant, Severity, Step
+from .finding import Finding, Findings, Step
 from .index_check import IndexCheck
 from .known_end import checkpoint_page, known_end
 from .log_findings import (
     NO_UNIT,
     Run,
     early_finding,
+    early_unit_finding,
     gap_finding,
     head_finding,
     hole_finding,
@@ -48,7 +50,8 @@ from .queue_sequence import Gap, Misfit, QueueSequence
 from .queue_units import AskedQueues, QueueUnits, RawUnit, queue_directory, queues_with_files
 from .record_repair import RecordMend, pair
 from .segment_row import SegmentRow
-from .timer_ledger import DELIVERED, TimerLedger
+from .store_rule import Severity, StoreRule
+from .timer_ledger import TimerLedger
 
 QueueKey = tuple[str, int]
 Progress = Callable[[int, int], None]
@@ -176,7 +179,8 @@ class LogCheck:
         queue = self._queue(topic, record.queue_id)
         yield from self._compare(queue, found, record)
         is_timer = topic == TIMER_TOPIC and record.queue_id == 0
-        if self.ledger.note(found.data, record, found.position, is_timer=is_timer) == DELIVERED:
+        effect = self.ledger.note(found.data, record, found.position, is_timer=is_timer)
+        if effect is Effect.DELIVERED:
             deliver_ms = number_in(find(record.properties, DELIVER_NAME)) or 0
             if record.store_ms < deliver_ms:
                 yield early_finding(
@@ -326,15 +330,7 @@ class LogCheck:
             wrong = (block["phy_offset"] >= self.start) & (block["phy_offset"] > 0)
             if wrong.any():
                 at = first + int(wrong.argmax())
-                yield Finding(
-                    invariant=Invariant.FOLLOWS_LOG,
-                    file=queue_directory(*key),
-                    offset=at * UNIT.size,
-                    expected=f"units of records before {self.start}, where the log begins",
-                    found=unit_text(units.unit(at)),
-                    step=Step.REBUILD_QUEUE,
-                    subject=key,
-                )
+                yield early_unit_finding(key, at, units.unit(at), self.start)
                 return
 
     def _unit_behind(self, key: QueueKey, offset: int, unit: RawUnit) -> Finding:
@@ -343,7 +339,7 @@ class LogCheck:
         if is_behind_log and self.reach.was_killed and not self.row.has_record_at(self.end):
             return lost_unit_finding(key, offset, unit, self.end)
         return Finding(
-            invariant=Invariant.FOLLOWS_LOG,
+            rule=StoreRule.QUEUE_DIFFERS,
             file=queue_directory(*key),
             offset=offset * UNIT.size,
             expected=f"{offset} to be the next offset of the queue, as in the log",
@@ -370,7 +366,7 @@ class LogCheck:
                 if not self.register.is_deleted(key[0], int(block["phy_offset"][at - first])):
                     self.ends[key] = at  # those before it were cleaned
                 yield Finding(
-                    invariant=Invariant.FOLLOWS_LOG,
+                    rule=StoreRule.QUEUE_DIFFERS,
                     file=queue_directory(*key),
                     offset=at * UNIT.size,
                     expected="no unit: the log has no record of this queue",

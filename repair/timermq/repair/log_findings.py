@@ -8,12 +8,13 @@ from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.log_reach import LogReach
 from timermq.timerstore.queue_unit import UNIT
 
-from .finding import Finding, Findings, Invariant, Severity, Step
+from .finding import Finding, Findings, Step
 from .log_survey import Found, LogSurvey
 from .queue_sequence import Gap, Misfit
 from .queue_units import RawUnit, queue_directory
 from .record_repair import RecordMend
 from .segment_row import SegmentRow
+from .store_rule import Severity, StoreRule
 
 NO_UNIT = "no unit"
 
@@ -33,12 +34,11 @@ class Run:
 def hole_finding(row: SegmentRow, hole: Hole) -> Finding:
     """Bytes between good records that are none."""
     return Finding(
-        invariant=Invariant.NOT_LOST,
+        rule=StoreRule.RECORD_DAMAGED,
         file=row.path_of(_segment_of(row, hole.position)),
         offset=hole.position % row.segment_size,
         expected=f"records up to {hole.end}, where good ones follow",
         found=f"{hole.size} bytes that are none: {hole.reason}",
-        severity=Severity.LOST,
         step=Step.FILL_HOLE,
         subject=hole,
     )
@@ -70,18 +70,17 @@ def tail_findings(
     is_short = survey.end < stated_end
     if is_short:
         yield Finding(
-            invariant=Invariant.NOT_LOST,
+            rule=StoreRule.LOG_END,
             file=file,
             offset=at,
             expected=f"records up to {stated_end}, where the log ended at the last clean stop",
             found=survey.tail_reason or "the end of the last segment",
-            severity=Severity.LOST,
             step=Step.CORRECT_REGISTER,
         )
     if not survey.tail_is_zero:
         is_damage = last_exit_ok or is_short
         yield Finding(
-            invariant=Invariant.NOT_LOST,
+            rule=StoreRule.LOG_END,
             file=file,
             offset=at,
             expected="zeros behind the last record",
@@ -94,11 +93,12 @@ def tail_findings(
 def head_finding(row: SegmentRow, found: Found) -> Finding:
     """A record of which one field of the head is damaged."""
     return Finding(
-        invariant=Invariant.NOT_LOST,
+        rule=StoreRule.RECORD_DAMAGED,
         file=row.path_of(_segment_of(row, found.position)),
         offset=found.position % row.segment_size,
         expected=f"a record of {found.size} bytes, as its parts and its checksum say",
         found=found.mended,
+        severity=Severity.DERIVED,
         step=Step.MEND_RECORD,
         subject=found,
     )
@@ -109,11 +109,12 @@ def mend_finding(row: SegmentRow, mend: RecordMend) -> Finding:
     misfit = mend.misfit
     kind = "" if misfit.is_queued else ", as one of a transaction that no queue holds"
     return Finding(
-        invariant=Invariant.NOT_LOST,
+        rule=StoreRule.RECORD_DAMAGED,
         file=row.path_of(_segment_of(row, misfit.position)),
         offset=misfit.position % row.segment_size,
         expected=f"the record of {mend.topic}/{mend.queue_id} at {mend.queue_offset}",
         found=f"{misfit.topic}/{misfit.queue_id} at {misfit.queue_offset}{kind}",
+        severity=Severity.DERIVED,
         step=Step.MEND_RECORD,
         subject=mend,
     )
@@ -122,12 +123,11 @@ def mend_finding(row: SegmentRow, mend: RecordMend) -> Finding:
 def gap_finding(gap: Gap) -> Finding:
     """Queue offsets without a record."""
     return Finding(
-        invariant=Invariant.NOT_LOST,
+        rule=StoreRule.RECORD_MISSING,
         file=queue_directory(gap.topic, gap.queue_id),
         offset=gap.first * UNIT.size,
         expected=f"records of queue offsets {gap.first} to {gap.end - 1} in the log",
         found="none",
-        severity=Severity.LOST,
         step=Step.MARK_LOST,
         count=gap.end - gap.first,
         subject=gap,
@@ -137,7 +137,7 @@ def gap_finding(gap: Gap) -> Finding:
 def unit_finding(key: tuple[str, int], run: Run) -> Finding:
     """Units that are not as their records say."""
     return Finding(
-        invariant=Invariant.FOLLOWS_LOG,
+        rule=StoreRule.QUEUE_DIFFERS,
         file=queue_directory(*key),
         offset=run.first * UNIT.size,
         expected=run.expected,
@@ -151,12 +151,26 @@ def unit_finding(key: tuple[str, int], run: Run) -> Finding:
 def lost_unit_finding(key: tuple[str, int], offset: int, unit: RawUnit, log_end: int) -> Finding:
     """A unit that shows that a killed process had written more than the log has."""
     return Finding(
-        invariant=Invariant.NOT_LOST,
+        rule=StoreRule.RECORD_MISSING,
         file=queue_directory(*key),
         offset=offset * UNIT.size,
         expected=f"no unit behind {log_end}, where the log ends: the process was killed",
         found=f"{unit_text(unit)}: a message is lost, and its queue offset is given out again",
-        severity=Severity.LOST,
+        step=Step.REBUILD_QUEUE,
+        subject=key,
+    )
+
+
+def early_unit_finding(
+    key: tuple[str, int], offset: int, unit: RawUnit | None, log_start: int
+) -> Finding:
+    """A unit before the first record of its queue that names a record which is in the log."""
+    return Finding(
+        rule=StoreRule.QUEUE_DIFFERS,
+        file=queue_directory(*key),
+        offset=offset * UNIT.size,
+        expected=f"units of records before {log_start}, where the log begins",
+        found=unit_text(unit),
         step=Step.REBUILD_QUEUE,
         subject=key,
     )
@@ -165,7 +179,7 @@ def lost_unit_finding(key: tuple[str, int], offset: int, unit: RawUnit, log_end:
 def misfit_finding(row: SegmentRow, misfit: Misfit) -> Finding:
     """A record that fits no queue and no gap."""
     return Finding(
-        invariant=Invariant.FOLLOWS_LOG,
+        rule=StoreRule.QUEUE_DIFFERS,
         file=row.path_of(_segment_of(row, misfit.position)),
         offset=misfit.position % row.segment_size,
         expected=f"the next record of {misfit.topic}/{misfit.queue_id}",
@@ -178,12 +192,11 @@ def misfit_finding(row: SegmentRow, misfit: Misfit) -> Finding:
 def early_finding(row: SegmentRow, position: int, *, deliver_ms: int, store_ms: int) -> Finding:
     """A delivery that was stored before its moment."""
     return Finding(
-        invariant=Invariant.NOT_BEFORE,
+        rule=StoreRule.EARLY,
         file=row.path_of(_segment_of(row, position)),
         offset=position % row.segment_size,
         expected=f"a delivery stored at {deliver_ms} or later",
         found=f"one stored at {store_ms}",
-        severity=Severity.LOST,
         step=Step.NOTHING,
     )
 

@@ -22,6 +22,7 @@ stumbles over it; one of a delay level goes to ``rmq_sys_hole``.
 
 from __future__ import annotations
 
+from timermq.pipeline.records.record_effect import NOBODY
 from timermq.pipeline.records.timer_properties import DELETE, OUT
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
@@ -31,8 +32,6 @@ from timermq.timerstore.record_layout import BLANK, BLANK_MAGIC
 
 LOST = b"TIMERMQ_LOST\x01"
 """Property of a lost record; its value is 1."""
-NO_NAME = b"?"
-"""Name in the delete that takes the place of a lost timer record: that of no message."""
 
 
 def lost_record(
@@ -61,7 +60,7 @@ def lost_record(
         out_ms = max(store_ms - 1, 0) // 1000 * 1000
         properties += b"%b%b\x02%b%b\x02%b0\x02%b%013d\x02" % (
             DELETE,
-            NO_NAME,
+            NOBODY,
             REAL_TOPIC,
             HOLE_TOPIC,
             REAL_QID,

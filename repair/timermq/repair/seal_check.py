@@ -23,9 +23,10 @@ from timermq.timerstore.seal_reader import SealReader
 from timermq.timerstore.store_options import StoreOptions
 
 from .backup import Aside
-from .finding import Finding, Findings, Invariant, Severity, Step
+from .finding import Finding, Findings, Step
 from .known_end import checkpoint_page, known_end, was_stopped
 from .segment_row import RawSegment, SegmentRow, size_of
+from .store_rule import Severity, StoreRule
 
 COMPARED_SIZE = 32 * STRETCH_SIZE
 """Bytes that are read in one go: a megabyte."""
@@ -145,12 +146,11 @@ def _findings(
 
 def _lost(segment: RawSegment, sectors: list[int]) -> Finding:
     return Finding(
-        invariant=Invariant.NOT_LOST,
+        rule=StoreRule.LOG_SEAL,
         file=segment.path,
         offset=sectors[0] - segment.start,
         expected="sectors as their seals say",
         found="others, in more than a word: a message there is set aside when it is due",
-        severity=Severity.LOST,
         step=Step.NOTHING,
         count=len(sectors),
         subject=DamagedSectors(tuple(sectors)),
@@ -160,7 +160,7 @@ def _lost(segment: RawSegment, sectors: list[int]) -> Finding:
 def _cut(segment: RawSegment, sectors: list[int]) -> Finding:
     at = sectors[0] - segment.start
     return Finding(
-        invariant=Invariant.CHAINS_DESCEND,
+        rule=StoreRule.TIMER_LOG_SEAL,
         file=segment.path,
         offset=at,
         expected="sectors as their seals say",
@@ -175,11 +175,12 @@ def _word(segment: RawSegment, file: File, at: int, before: bytes) -> Finding:
     data = file.read(at, len(before))
     changed = changed_at(data, before)
     return Finding(
-        invariant=Invariant.NOT_LOST,
+        rule=StoreRule.LOG_SEAL,
         file=segment.path,
         offset=at + changed,
         expected=f"byte {before[changed]:02x}, as it was sealed",
         found=f"{data[changed]:02x}",
+        severity=Severity.DERIVED,
         step=Step.MEND_WORD,
         subject=DamagedWord(segment.path, at, before),
     )

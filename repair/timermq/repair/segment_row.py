@@ -15,7 +15,8 @@ from timermq.timerstore.disk import Disk, File
 from timermq.timerstore.log_holes import look_at
 from timermq.timerstore.mapped_file_queue import NAME_DIGITS
 
-from .finding import Finding, Findings, Invariant, Severity, Step
+from .finding import Finding, Findings, Step
+from .store_rule import Severity, StoreRule
 
 
 @attrs.frozen
@@ -123,7 +124,7 @@ class SegmentRow:
         """
         for path in self.strangers:
             yield Finding(
-                invariant=Invariant.READABLE_BY_JAVA,
+                rule=StoreRule.FILE_SIZE,
                 file=path,
                 offset=0,
                 expected=f"names of {NAME_DIGITS} digits, multiples of {self.segment_size}",
@@ -138,7 +139,7 @@ class SegmentRow:
                 continue
             is_begun = size == 0 and start == self.segments[-1].start and at_end
             yield Finding(
-                invariant=Invariant.READABLE_BY_JAVA,
+                rule=StoreRule.FILE_SIZE,
                 file=self.path_of(start),
                 offset=size or 0,
                 expected=f"a segment of {self.segment_size} bytes",

@@ -18,9 +18,10 @@ from timermq.timerstore.disk import Disk
 from timermq.timerstore.queue_register import QueueRegister
 from timermq.timerstore.store_options import StoreOptions
 
-from .finding import FINDINGS_MAX, Finding, Findings, Severity
+from .finding import FINDINGS_MAX, Finding, Findings
 from .log_check import LogCheck, Progress
 from .seal_check import SealCheck, damaged_sectors
+from .store_rule import Severity
 from .table_check import TableCheck
 from .timer_check import TimerCheck
 

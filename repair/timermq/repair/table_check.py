@@ -16,9 +16,10 @@ from timermq.timerstore.seal_reader import DIRECTORY as SEALS
 from timermq.timerstore.store_checkpoint import PAGE, PAGE_SIZE, StoreCheckpoint
 from timermq.timerstore.store_files import ASIDE
 
-from .finding import Finding, Findings, Invariant, Severity, Step
+from .finding import Finding, Findings, Step
 from .log_check import LogCheck
 from .segment_row import size_of
+from .store_rule import Severity, StoreRule
 
 TABLES = (
     "consumerFilter.json",
@@ -89,7 +90,7 @@ class TableCheck:
             has_backup = backup_problem is None
             if backup_problem is not None and backup_problem.found != _NO_FILE:
                 yield Finding(
-                    invariant=Invariant.READABLE_BY_JAVA,
+                    rule=StoreRule.TABLE_UNREADABLE,
                     file=f"{path}.bak",
                     offset=backup_problem.offset,
                     expected=backup_problem.expected,
@@ -103,7 +104,7 @@ class TableCheck:
             # Between two renames of a table there is no file: a kill may leave it so.
             is_cut_off = problem.found == _NO_FILE and not self.log.last_exit_ok
             yield Finding(
-                invariant=Invariant.READABLE_BY_JAVA,
+                rule=StoreRule.TABLE_UNREADABLE,
                 file=path,
                 offset=problem.offset,
                 expected=problem.expected,
@@ -140,7 +141,7 @@ class TableCheck:
         end = self.log.next_offset(topic, queue_id)
         if offset > end or offset < 0:
             yield Finding(
-                invariant=Invariant.FOLLOWS_LOG,
+                rule=StoreRule.OFFSET_BEHIND_END,
                 file=f"config/{table}",
                 offset=0,
                 expected=f"at most {end} for {row or 'level'} {number}, the end of its queue",
@@ -161,7 +162,7 @@ class TableCheck:
         for topic, count in counts.items():
             if topic not in topics and not topic.startswith(SYSTEM_TOPICS):
                 yield Finding(
-                    invariant=Invariant.READABLE_BY_JAVA,
+                    rule=StoreRule.TOPIC_UNKNOWN,
                     file="config/topics.json",
                     offset=0,
                     expected=f"topic {topic}, which has messages in {count} queues",
@@ -252,7 +253,7 @@ def _integers(value: object) -> Iterator[tuple[int, int]]:
 
 def _checkpoint_finding(offset: int, expected: str, found: str) -> Finding:
     return Finding(
-        invariant=Invariant.ORDERED_DURABILITY,
+        rule=StoreRule.CHECKPOINT_WRONG,
         file="checkpoint",
         offset=offset,
         expected=expected,
@@ -264,7 +265,7 @@ def _checkpoint_finding(offset: int, expected: str, found: str) -> Finding:
 
 def _note(file: str, expected: str, found: str) -> Finding:
     return Finding(
-        invariant=Invariant.READABLE_BY_JAVA,
+        rule=StoreRule.UNUSUAL,
         file=file,
         offset=0,
         expected=expected,

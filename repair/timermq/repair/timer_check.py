@@ -27,10 +27,11 @@ from timermq.timerstore.mapped_file import MappedFile
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
 from timermq.wheel import SLOT, TimerWheel
 
-from .finding import Finding, Findings, Invariant, Severity, Step
+from .finding import Finding, Findings, Step
 from .log_check import LogCheck
 from .segment_row import SegmentRow, size_of
 from .spool import Spool
+from .store_rule import Severity, StoreRule
 from .timer_join import UNIT_COLUMNS, TimerJoin
 
 CHECKPOINT_FILE = "config/timercheck"
@@ -330,7 +331,7 @@ class TimerCheck:
     def _cut(self, pos: int, expected: str, found: str) -> Finding:
         row = self._queue
         return Finding(
-            invariant=Invariant.CHAINS_DESCEND,
+            rule=StoreRule.CHAIN_BROKEN,
             file=f"timerlog/{pos - pos % row.segment_size:020d}",
             offset=pos % row.segment_size,
             expected=expected,
@@ -341,7 +342,7 @@ class TimerCheck:
 
     def _wheel(self, offset: int, expected: str, found: str, *, count: int = 1) -> Finding:
         return Finding(
-            invariant=Invariant.CHAINS_DESCEND,
+            rule=StoreRule.WHEEL_DIFFERS,
             file=WHEEL_FILE,
             offset=offset,
             expected=expected,
@@ -352,7 +353,7 @@ class TimerCheck:
 
     def _page(self, offset: int, expected: str, found: str, *, is_note: bool = False) -> Finding:
         return Finding(
-            invariant=Invariant.ORDERED_DURABILITY,
+            rule=StoreRule.CHECKPOINT_WRONG,
             file=CHECKPOINT_FILE,
             offset=offset,
             expected=expected,

@@ -19,20 +19,25 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from timermq.pipeline.records.record_effect import Effect
 from timermq.pipeline.records.timer_record import TimerFacts, TimerRecordError, decode_timer
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, TimerCheckpoint
 from timermq.timerstore.record import record_properties
 
-from .finding import Finding, Findings, Invariant, Severity, Step
+from .finding import Finding, Findings, Step
 from .log_check import LogCheck
 from .spool import Spool
-from .timer_ledger import DELIVERED, MOVED, NO_TOPIC, ROLLED, bucket_of, delete_names, foreign_name
+from .store_rule import Severity, StoreRule
+from .timer_ledger import NO_TOPIC, bucket_of, delete_names, foreign_name
 
 UNIT_COLUMNS = ("pos", "offset_py", "size_py", "slot_ms", "magic", "reserved", "topic_hash")
 
 Int64s = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+
+_GOES_ON = (Effect.DELIVERED, Effect.MOVED, Effect.ROLLED)
+"""Effects of which a message has one: moved and rolled is one as well."""
 
 
 @attrs.define(eq=False)
@@ -78,8 +83,7 @@ class TimerJoin:
                 int(pos[row]),
                 f"a unit of size, slot and kind of the timer record at {offset_py[row]}",
                 f"size {size_py[row]}, slot {slot_ms[row]}, magic {magic[row]}",
-                Invariant.CHAINS_DESCEND,
-                Severity.DERIVED,
+                StoreRule.UNIT_DIFFERS,
                 int(is_wrong.sum()),
             )
         strays = _strays(timers, units, at) & ~is_wrong & ~is_gone
@@ -89,8 +93,7 @@ class TimerJoin:
                 f"the hash of the topic that the timer record at {offset_py[row]} is for",
                 f"{topic_hash[row]}: one of the two is damaged, and the message goes where its "
                 "record says",
-                Invariant.CHAINS_DESCEND,
-                Severity.LOST,
+                StoreRule.UNIT_TOPIC,
                 int(strays.sum()),
                 Step.NOTHING,
             )
@@ -99,8 +102,7 @@ class TimerJoin:
                 int(pos[row]),
                 f"the message of slot {slot_ms[row]} at {offset_py[row]}",
                 f"nothing: the commit log begins at {self.log.start}",
-                Invariant.NOT_LOST,
-                Severity.LOST,
+                StoreRule.CLEANED,
                 int(is_lost.sum()),
             )
 
@@ -125,19 +127,17 @@ class TimerJoin:
         pos: int,
         expected: str,
         found: str,
-        invariant: Invariant,
-        severity: Severity,
+        rule: StoreRule,
         count: int,
         step: Step = Step.CUT_TIMER_LOG,
     ) -> Finding:
         segment_size = self.options.mapped_file_size_timer_log
         return Finding(
-            invariant=invariant,
+            rule=rule,
             file=f"timerlog/{pos - pos % segment_size:020d}",
             offset=pos % segment_size,
             expected=expected,
             found=found,
-            severity=severity,
             step=step,
             count=count,
             subject=pos,
@@ -145,7 +145,7 @@ class TimerJoin:
 
     def _find_moved(self, origins: Int64s, units: Int64s) -> Findings:
         """Find units that wait for messages which were moved, where a hole took the delete."""
-        moved = origins[origins[:, 2] == MOVED, 0]
+        moved = origins[origins[:, 2] == Effect.MOVED, 0]
         waits = (units[:, 3] >= self.checkpoint.last_read_time_ms) & np.isin(units[:, 1], moved)
         waits &= units[:, 4] & MAGIC_DELETE == 0
         alone = [
@@ -158,8 +158,7 @@ class TimerJoin:
                 pos,
                 f"a delete of the timer record at {offset_py}, whose message was moved",
                 "none: it would arrive at its old moment as well",
-                Invariant.ONCE,
-                Severity.DERIVED,
+                StoreRule.MOVED_PENDING,
                 len(alone),
             )
 
@@ -181,17 +180,16 @@ class TimerJoin:
 
     def _find_repeats(self, origins: Int64s) -> Findings:
         """Messages that more than one record delivers, moves or rolls; moved and rolled is one."""
-        done = origins[np.isin(origins[:, 2], (DELIVERED, MOVED, ROLLED))]
+        done = origins[np.isin(origins[:, 2], _GOES_ON)]
         names, rows = np.unique(done[:, 0], return_inverse=True)
         delivered, moved, rolled = (
-            np.bincount(rows[done[:, 2] == effect], minlength=len(names))
-            for effect in (DELIVERED, MOVED, ROLLED)
+            np.bincount(rows[done[:, 2] == effect], minlength=len(names)) for effect in _GOES_ON
         )
         for origin in names[delivered + np.maximum(moved, rolled) > 1].tolist():
             places = done[done[:, 0] == origin, 1].tolist()
             yield self._record(
                 places[1],
-                Invariant.ONCE,
+                StoreRule.TWICE,
                 f"one delivery of the record at {origin}",
                 f"{len(places)}, at {', '.join(map(str, places[:5]))}",
                 Step.NOTHING,
@@ -213,7 +211,7 @@ class TimerJoin:
             without = int((~has_unit).sum())
             yield self._record(
                 lost[0][0],
-                Invariant.NOT_LOST,
+                StoreRule.LOST,
                 f"a unit in slot {lost[0][2]}, or a delivery, of each message that was enqueued",
                 f"none of {len(lost)}; {without} have no unit at all",
                 Step.ENQUEUE_AGAIN,
@@ -228,7 +226,7 @@ class TimerJoin:
         if self._unknown:
             finding = self._record(
                 self._unknown[0],
-                Invariant.NOT_LOST,
+                StoreRule.LOST,
                 "each rolled message delivered, or the delete that took it back",
                 f"neither of {len(self._unknown)} whose first records are cleaned, and maybe their "
                 "deletes",
@@ -271,7 +269,7 @@ class TimerJoin:
     def _record(
         self,
         position: int,
-        invariant: Invariant,
+        rule: StoreRule,
         expected: str,
         found: str,
         step: Step,
@@ -282,12 +280,11 @@ class TimerJoin:
         row = self.log.row
         start = position - position % row.segment_size
         return Finding(
-            invariant=invariant,
+            rule=rule,
             file=row.path_of(start),
             offset=position - start,
             expected=expected,
             found=found,
-            severity=Severity.LOST if step is Step.NOTHING else Severity.DERIVED,
             step=step,
             count=count,
             subject=subject,

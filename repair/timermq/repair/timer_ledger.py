@@ -13,36 +13,18 @@ from functools import lru_cache
 import attrs
 import numpy as np
 
-from timermq.pipeline.records.deduplication import (
-    earlier_copies,
-    foreign_key_in,
-    order_in,
-    origin_in,
-    pending_key,
-)
+from timermq.pipeline.records.deduplication import earlier_copies, order_in, origin_in
 from timermq.pipeline.records.destination import DESTINATION_COUNT_MAX
-from timermq.pipeline.records.system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC
-from timermq.pipeline.records.timer_properties import (
-    DELETE,
-    DELETE_NAME,
-    DEQUEUE,
-    OUT_NAME,
-    ROLL_TIMES_NAME,
-)
-from timermq.pipeline.records.timer_record import deleted_name, key_names, order_name
+from timermq.pipeline.records.foreign_key import foreign_key_in, pending_key
+from timermq.pipeline.records.record_effect import Effect, effect_of
+from timermq.pipeline.records.timer_properties import DELETE, DEQUEUE, OUT_NAME
+from timermq.pipeline.records.timer_record import deleted_name, message_names
 from timermq.pipeline.records.torn_move import makes_way_for, takes_the_place
 from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.log_record import LogRecord
 from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME, find
 
-from .lost_record import NO_NAME
 from .spool import Spool
-
-DELIVERED, MOVED, CANCELLED, SET_ASIDE, ROLLED, LEFT_OUT, ROLLED_ON = 1, 2, 3, 4, 5, 6, 7
-"""What a record does to the message that it names as its origin. What was set aside may be
-delivered later, by hand: that record names the same origin. What was moved or cancelled while it
-waited for a roll is rolled all the same, and its copy left out of its last slot. Of what has
-rolled on, a later copy tells, whatever has become of the one that names it."""
 
 TIMER_COLUMNS = ("position", "size", "out_ms", "queue_offset", "is_delete", "topic_hash")
 TORN = 2
@@ -53,9 +35,6 @@ NO_TOPIC = 1 << 40
 """No hash of a topic."""
 BUCKET_COUNT = 64
 """Parts that hashes are divided into."""
-
-_QUARANTINE = QUARANTINE_TOPIC.encode()
-_LEFT_OUT = LEFT_OUT_TOPIC.encode()
 
 
 @attrs.frozen
@@ -90,20 +69,17 @@ class TimerLedger:
     _move: _Move | None = attrs.field(default=None, init=False)
     """The delete of a move, until the next record of the timer topic tells if it is whole."""
 
-    def note(self, data: bytes, record: LogRecord, position: int, *, is_timer: bool) -> int:
-        """Take a record; returns its effect on an origin, 0 if it names none."""
+    def note(
+        self, data: bytes, record: LogRecord, position: int, *, is_timer: bool
+    ) -> Effect | None:
+        """Take a record; returns its effect on an origin, None if it names none."""
         is_delete = is_timer and DELETE in record.properties
-        effect = 0
+        effect = None
         origin = origin_in(data)
         if origin is not None:
-            if record.topic == _QUARANTINE:
-                effect = SET_ASIDE
-            elif record.topic == _LEFT_OUT:
-                effect = LEFT_OUT
-            else:
-                effect = _effect(record, is_timer=is_timer, is_delete=is_delete)
+            effect = effect_of(record.topic, record.queue_id, record.properties)
             self.origins.add(origin // self.segment_size, (origin, position, effect))
-            order = order_in(data) if effect == ROLLED else None
+            order = order_in(data) if effect is Effect.ROLLED else None
             if order is not None:
                 self.copies.add(order // self.segment_size, (order, position))
         elif DEQUEUE in record.properties:
@@ -133,14 +109,14 @@ class TimerLedger:
         """Take a record that fills a hole: it may name what a lost roll had rolled."""
         origin = origin_in(data)
         if origin is not None:
-            self.origins.add(origin // self.segment_size, (origin, position, ROLLED))
+            self.origins.add(origin // self.segment_size, (origin, position, Effect.ROLLED))
 
     def end(self) -> None:
         """The log is through: a move that nothing stands behind was torn."""
         self._judge_move(None)
         for segment in tuple(self.copies.segments()):
             earlier, behind = earlier_copies(*self.copies.take(segment).T)
-            effects = np.full(len(earlier), ROLLED_ON, np.int64)
+            effects = np.full(len(earlier), Effect.ROLLED_ON, np.int64)
             rows = np.stack([earlier, behind, effects], axis=1)
             self.origins.extend(earlier // self.segment_size, rows)
 
@@ -171,17 +147,6 @@ def _topic_hash(topic: bytes | None) -> int:
     return NO_TOPIC if topic is None else java_hash(topic.decode("utf-8", "replace"))
 
 
-def _effect(record: LogRecord, *, is_timer: bool, is_delete: bool) -> int:
-    if not is_timer:
-        return DELIVERED
-    if find(record.properties, ROLL_TIMES_NAME) is not None:
-        return ROLLED
-    if is_delete:
-        # The delete of no message takes the place of what was lost: see lost_origins.
-        return ROLLED if find(record.properties, DELETE_NAME) == NO_NAME else CANCELLED
-    return MOVED
-
-
 def foreign_name(data: bytes) -> int:
     """The hash by which RocketMQ's delivery of a waiting record is known."""
     return _hash(b"\0".join(pending_key(data)))
@@ -190,7 +155,7 @@ def foreign_name(data: bytes) -> int:
 def delete_names(properties: bytes, topic: bytes, order_py: int) -> list[int]:
     """The hashes of all names by which a delete may name a waiting record."""
     unique_key = find(properties, UNIQ_KEY_NAME) or b""
-    return [_hash(one) for one in (order_name(order_py), *key_names(topic, unique_key))]
+    return [_hash(one) for one in message_names(topic, unique_key, order_py)]
 
 
 def bucket_of(name: int) -> int:

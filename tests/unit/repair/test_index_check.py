@@ -6,8 +6,8 @@ import trio
 
 from small_store import ROOT, message, open_store, small_options
 from timermq.pipeline.state.timer_options import TimerOptions
-from timermq.repair.finding import Severity
 from timermq.repair.store_check import CheckedStore
+from timermq.repair.store_rule import Severity
 from timermq.simulator.disks.memory_disk import MemoryDisk
 
 

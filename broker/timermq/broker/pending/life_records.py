@@ -19,6 +19,7 @@ from timermq.pipeline.quarantine.quarantine_record import Mark, State, read_entr
 from timermq.pipeline.records.cancel_verdict import too_common
 from timermq.pipeline.records.deduplication import origin_in
 from timermq.pipeline.records.key_records import KeyRecords
+from timermq.pipeline.records.record_effect import Effect, effect_of_entry
 from timermq.pipeline.records.system_topics import QUARANTINE_TOPIC
 from timermq.pipeline.records.timer_properties import DELETE_FOR_NAME, DELETE_ORDER_NAME
 from timermq.pipeline.records.timer_record import (
@@ -191,7 +192,7 @@ class LifeRecords:
         """What put a message on the wheel."""
         origin_py = origin_in(data)
         step, text = Step.STORED, ""
-        if facts.rolls:
+        if effect_of_entry(record.properties) is Effect.ROLLED:
             step, text = Step.ROLLED, f"roll {facts.rolls}"
         elif origin_py is not None and origin_py in made_way:
             step = Step.MOVED

@@ -10,8 +10,8 @@ import attrs
 from timermq.pipeline.admission.delay_level import DelayLevels
 from timermq.pipeline.levels.level_record import delivered_name
 from timermq.pipeline.quarantine.quarantine_record import Entry, Mark, State
-from timermq.pipeline.records.deduplication import foreign_key_in, origin_in
-from timermq.pipeline.records.timer_properties import DELIVER_NAME
+from timermq.pipeline.records.deduplication import origin_in
+from timermq.pipeline.records.timer_properties import DELIVER_NAME, DEQUEUE
 from timermq.timerstore.properties import DELAY_NAME, REAL_QID_NAME, REAL_TOPIC_NAME, find
 from timermq.timerstore.record import Record
 
@@ -158,9 +158,7 @@ def arrival_step(record: bytes, found: Record, moments: Mapping[int, int]) -> Li
     """
     origin_py = origin_in(record)
     is_delivered = (
-        origin_py is not None
-        or foreign_key_in(record) is not None
-        or delivered_name(record) is not None
+        origin_py is not None or DEQUEUE in found.properties or delivered_name(record) is not None
     )
     deliver_ms = _number(found.properties, DELIVER_NAME) if is_delivered else None
     if origin_py is not None:

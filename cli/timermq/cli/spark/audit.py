@@ -1,7 +1,7 @@
 """Audit a store: was everything delivered, once and on time, and do its files agree.
 
 Every timer is compared with its unit and its delivery, every queue with the commit log. Exit code
-1 when a promise is broken. docs/pipeline.md says what each verdict means.
+1 when a rule is broken. docs/operations.md says what each rule means.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SHOWN_MAX = 20
 """Findings in the table; ``--json`` and ``--out`` have all."""
-SHOWN_COLUMNS = ("verdict", "topic", "unique_id", "phy_offset", "pos", "expected", "found")
+SHOWN_COLUMNS = ("rule", "topic", "unique_id", "phy_offset", "pos", "expected", "found")
 
 
 def prepare_parser(parser: OneLineParser) -> None:
@@ -41,7 +41,7 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what was found; 1 when a promise is broken."""
+    """Print what was found; 1 when a rule is broken."""
     with session_for(args, "audit") as spark:
         from timermq.pipeline.spark.jobs.audit import audit
         from timermq.pipeline.spark.tables.written_table import write_mode, write_table
@@ -63,30 +63,31 @@ def run(args: argparse.Namespace) -> int:
 
 
 def print_audit(result: Audit, *, as_json: bool) -> None:
-    """Findings, a row a promise, what became of the messages, and what cannot be known."""
+    """Findings, a row a rule, what became of the messages, and what cannot be known."""
     unasked = None if as_json else "not asked"
-    promises: list[dict[str, object]] = [
+    rules: list[dict[str, object]] = [
         {
-            "verdict": verdict.name,
-            "broken": unasked if verdict in result.unasked else broken,
-            "promise": verdict.value,
+            "rule": rule.name,
+            "promise": rule.promise_name,
+            "broken": unasked if rule in result.unasked else broken,
+            "means": rule.means,
         }
-        for verdict, broken in result.verdicts.items()
+        for rule, broken in result.broken.items()
     ]
     if as_json:
         print_json({"row": "finding", **row.asDict()} for row in result.findings.toLocalIterator())
-        print_json({"row": "verdict", **promise} for promise in promises)
+        print_json({"row": "rule", **rule} for rule in rules)
         print_json([{"row": "messages", **result.counts}])
         print_json({"row": "note", "text": note} for note in result.notes)
         return
-    total = sum(result.verdicts.values())
+    total = sum(result.broken.values())
     if total:
-        rows = result.findings.orderBy("verdict", "phy_offset", "pos").limit(SHOWN_MAX).collect()
+        rows = result.findings.orderBy("rule", "phy_offset", "pos").limit(SHOWN_MAX).collect()
         print_table([row.asDict() for row in rows], SHOWN_COLUMNS, title=f"{total} found")
         if total > SHOWN_MAX:
             print(f"… and {total - SHOWN_MAX} more: see --json or --out")
         print()
-    print_table(promises, ("verdict", "broken", "promise"))
+    print_table(rules, ("rule", "promise", "broken", "means"))
     print()
     print(", ".join(f"{name} {number}" for name, number in result.counts.items()))
     for note in result.notes:

@@ -1,7 +1,7 @@
 """Check a store: log, queues, index, timers and tables; every finding is one row.
 
-Nothing is written, and damage of one part hides no other. Each finding names the invariant that is
-broken, the file and the byte in it, and what `store repair` would do.
+Nothing is written, and damage of one part hides no other. Each finding names the rule and the
+promise that are broken, the file and the byte in it, and what `store repair` would do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..output import print_json, print_table
 from ..store_flags import add_store_arguments
 from .progress import prepare_store
 
-COLUMNS = ("invariant", "file", "offset", "expected", "found", "count", "repair")
+COLUMNS = ("rule", "promise", "file", "offset", "expected", "found", "count", "repair")
 
 
 def prepare_parser(parser: OneLineParser) -> None:

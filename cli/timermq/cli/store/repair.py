@@ -63,7 +63,7 @@ def _print_report(directory: str, report: RepairReport) -> None:
         print(f"originals of {len(report.kept)} files: {directory}/{report.aside}")
     for finding in report.left:
         print(
-            f"timermq: left: {finding.invariant.value}: {finding.file}: at {finding.offset}: "
+            f"timermq: left: {finding.rule.name}: {finding.file}: at {finding.offset}: "
             f"expected {finding.expected}, found {finding.found}",
             file=sys.stderr,
         )

@@ -26,8 +26,7 @@ from ..records.timer_record import (
     TimerRecordError,
     decode_timer,
     deleted_name,
-    key_names,
-    order_name,
+    message_names,
 )
 from ..recovery.timer_files import TimerFiles
 
@@ -52,7 +51,7 @@ class Cancelled:
         """Whether the timer of this slot, order, topic and key is cancelled."""
         if not len(self._targets):
             return False
-        names = (order_name(order_py), *key_names(topic, unique_key))
+        names = message_names(topic, unique_key, order_py)
         return any(
             self._targets[np.searchsorted(self._targets, wanted) % len(self._targets)] == wanted
             for wanted in [hash((out_ms, name)) for name in names]

@@ -21,7 +21,8 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import KEYS_NAME, TAGS_NAME, UNIQ_KEY_NAME, find
 from timermq.timerstore.record import record_properties
 
-from ..records.deduplication import AlreadyDone, pending_key
+from ..records.deduplication import AlreadyDone
+from ..records.foreign_key import pending_key
 from ..records.timer_record import TIMER_TOPIC, TimerRecordError, decode_timer
 from ..recovery.timer_files import TimerFiles
 from ..state.timer_options import TimerOptions

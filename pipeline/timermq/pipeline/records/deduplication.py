@@ -10,8 +10,7 @@ recovery reads their tails:
 - every unit of the timer log names its record: those entries are enqueued;
 - what cleaning has removed was done with (``Pins.released_to``).
 
-A record that Java delivered names no origin, but keeps the timer's keys: it is known again by
-topic, unique key, slot and number of rolls.
+A record that Java delivered names no origin: it is known again by its keys (``foreign_key``).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from timermq.timerlog import TimerLog
-from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME, find
+from timermq.timerstore.properties import find
 from timermq.timerstore.record import (
     PREPARED_OFFSET_AT,
     SYS_FLAG_AT,
@@ -31,18 +30,13 @@ from timermq.timerstore.record import (
     record_topic,
 )
 
-from .timer_properties import DEQUEUE, ORDER_NAME, OUT_NAME, ROLL_TIMES, ROLL_TIMES_NAME
+from .foreign_key import ForeignKey, pending_key
+from .timer_properties import ORDER_NAME, ROLL_TIMES
 from .timer_record import TIMER_TOPIC
 from .undeliverable import Reason, TimerRecordError
 
 Position = TypeVar("Position", int, NDArray[np.int64])
 """One, or a column."""
-
-ForeignKey = tuple[bytes, bytes, bytes, bytes]
-"""Real topic, unique key, TIMER_OUT_MS and roll count, as text."""
-
-ROLLS_DIGITS_MAX = 9
-"""Digits of a number of rolls."""
 
 POSITION_DIGITS_MAX = 18
 """Digits of a position in the log."""
@@ -222,34 +216,6 @@ def earlier_copies(
     return (
         np.concatenate([orders[is_first], earlier]),
         np.concatenate([positions[is_first], positions[is_repeated]]),
-    )
-
-
-def pending_key(record: bytes) -> ForeignKey:
-    """By which a timer record that waits is compared with what Java wrote."""
-    properties = record_properties(record)
-    rolls = find(properties, ROLL_TIMES_NAME) or b"0"
-    return (*_identity(properties), rolls)
-
-
-def foreign_key_in(record: bytes) -> ForeignKey | None:
-    """The key of the timer that this record of Java's delivered or rolled; None if neither."""
-    properties = record_properties(record)
-    if DEQUEUE not in properties:
-        return None
-    rolls = find(properties, ROLL_TIMES_NAME) or b"0"
-    if record_topic(record) != TIMER_TOPIC.encode():
-        return (*_identity(properties), rolls)
-    if not rolls.isdigit() or len(rolls) > ROLLS_DIGITS_MAX:
-        return None
-    return (*_identity(properties), b"%d" % (int(rolls) - 1))
-
-
-def _identity(properties: bytes) -> tuple[bytes, bytes, bytes]:
-    return (
-        find(properties, REAL_TOPIC_NAME) or b"",
-        find(properties, UNIQ_KEY_NAME) or b"",
-        find(properties, OUT_NAME) or b"",
     )
 
 

@@ -260,6 +260,11 @@ def key_names(topic: bytes, unique_key: bytes) -> tuple[bytes, bytes]:
     return named + unique_key, named + topic + b"+" + unique_key
 
 
+def message_names(topic: bytes, unique_key: bytes, order_py: int) -> tuple[bytes, bytes, bytes]:
+    """All names by which a delete may name a message, as ``deleted_name`` gives them."""
+    return (order_name(order_py), *key_names(topic, unique_key))
+
+
 def _rolled(properties: bytes, phy_offset: int) -> tuple[Destination, int, int]:
     """Destination, rolls and order of a record whose keys must be looked up one by one."""
     destination = destination_in(properties, phy_offset)

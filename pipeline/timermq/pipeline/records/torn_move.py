@@ -14,9 +14,9 @@ from timermq.timerstore.record import RecordError, record_properties
 from timermq.timerstore.record_layout import QUEUE_OFFSET_AT
 
 from .deduplication import origin_in
+from .record_effect import Effect, effect_of_entry
 from .timer_properties import (
     DELETE_FOR_NAME,
-    DELETE_NAME,
     ROLL_TIMES_NAME,
 )
 from .timer_record import TIMER_TOPIC, is_position
@@ -37,8 +37,7 @@ def takes_the_place(record: bytes, target_py: int) -> bool:
     """Whether a record of the timer topic is a message that was moved from a position."""
     if origin_in(record) != target_py:
         return False
-    properties = record_properties(record)
-    return all(find(properties, name) is None for name in (ROLL_TIMES_NAME, DELETE_NAME))
+    return effect_of_entry(record_properties(record)) is Effect.MOVED
 
 
 def is_torn_move(store: MessageStore, record: bytes) -> bool:

@@ -45,15 +45,9 @@ from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.log_record import STORE_MS_END, store_ms_of
 from timermq.timerstore.message_store import MessageStore
 
-from ..records.deduplication import (
-    AlreadyDone,
-    earlier_copies,
-    enqueued_from,
-    foreign_key_in,
-    order_in,
-    origin_in,
-)
+from ..records.deduplication import AlreadyDone, earlier_copies, enqueued_from, order_in, origin_in
 from ..records.doubts import doubts_of, origins_in
+from ..records.foreign_key import foreign_key_in
 from ..records.timer_record import TIMER_TOPIC
 from ..state.timer_options import TimerOptions
 from .link_check import LinkCheck, slots_fit, slots_show_all

@@ -10,14 +10,16 @@ The rules are those of ``PendingTimers.rows``, for columns:
 
 from __future__ import annotations
 
+from functools import partial
+
 import attrs
 import numpy as np
 import pyarrow as pa
 
-from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME
+from timermq.timerstore.properties import UNIQ_KEY_NAME
 
-from ..records.deduplication import AlreadyDone, ForeignKey, contains
-from ..records.timer_properties import OUT_NAME, ROLL_TIMES_NAME
+from ..records.deduplication import AlreadyDone, contains
+from ..records.foreign_key import DEFAULTS, KEY_NAMES, ForeignKey
 from ..records.timer_record import KEY_MARK, order_name
 from .byte_arrays import Flags, Places, Values, are_in, joined
 from .record_chunks import RecordChunk
@@ -157,15 +159,8 @@ class Handled:
         """Which records of a chunk RocketMQ handled, a flag each."""
         if not self.foreign:
             return np.zeros(len(chunk), np.bool_)
-        keys = joined(
-            _value(chunk, REAL_TOPIC_NAME),
-            _MARK,
-            _value(chunk, UNIQ_KEY_NAME),
-            _MARK,
-            _value(chunk, OUT_NAME),
-            _MARK,
-            _value(chunk, ROLL_TIMES_NAME, b"0"),
-        )
+        topic, unique_key, out, rolls = map(partial(_value, chunk), KEY_NAMES, DEFAULTS)
+        keys = joined(topic, _MARK, unique_key, _MARK, out, _MARK, rolls)
         return are_in(keys, self.foreign)
 
 

@@ -20,7 +20,8 @@ from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.queue_unit import UNIT as QUEUE_UNIT
 
 from ..cancel.pending_deletes import QUEUE_COUNT, queued_entries
-from ..records.deduplication import ForeignKey, contains, foreign_key_in
+from ..records.deduplication import contains
+from ..records.foreign_key import ForeignKey, foreign_key_in
 from ..records.timer_properties import DEQUEUE
 from ..records.timer_record import TIMER_TOPIC
 from .byte_arrays import Places, have_within

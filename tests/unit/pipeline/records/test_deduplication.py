@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from timermq.pipeline.records.deduplication import (
     AlreadyDone,
     earlier_copies,
-    foreign_key_in,
     order_in,
     origin_in,
     origin_of,
-    pending_key,
 )
+from timermq.pipeline.records.foreign_key import foreign_key_in, pending_key
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.record import encode_record
@@ -123,6 +122,12 @@ def test_a_java_roll_answers_for_the_record_before() -> None:
 def test_other_timers_have_other_keys(properties: tuple[str, ...]) -> None:
     """Topic, unique key, slot and rolls tell records apart."""
     assert pending_key(record_of(*properties)) != pending_key(record_of(*WAITING))
+
+
+@pytest.mark.parametrize("topic", ["%RETRY%group", "%DLQ%group", "SCHEDULE_TOPIC_XXXX"])
+def test_what_a_consumer_sends_back_is_no_delivery(topic: str) -> None:
+    """It keeps the keys, and would answer for another timer that has the same ones."""
+    assert foreign_key_in(record_of(*WAITING, "TIMER_DEQUEUE_MS=5", topic=topic)) is None
 
 
 def test_rolls_that_are_no_number() -> None:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timermq.pipeline.records.deduplication import AlreadyDone, foreign_key_in, pending_key
+from timermq.pipeline.records.deduplication import AlreadyDone
+from timermq.pipeline.records.foreign_key import foreign_key_in, pending_key
 from timermq.pipeline.records.timer_record import KEY_MARK, order_name, timer_tail
 from timermq.pipeline.spark.pending_facts import Bounds, Deletes, Handled, fires
 from timermq.pipeline.spark.timer_arrays import read_timers

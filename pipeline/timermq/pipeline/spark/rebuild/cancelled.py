@@ -18,13 +18,13 @@ from pyspark.sql import DataFrame
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
 
+from ...records.record_effect import Effect, effect_of_entry
 from ...records.timer_properties import (
-    DELETE_FOR_NAME,
     DELETE_ORDER,
     DELETE_ORDER_NAME,
-    ROLL_TIMES_NAME,
 )
 from ...records.timer_record import is_position
+from ...records.torn_move import makes_way_for
 from ..record_chunks import RecordChunk
 
 
@@ -50,8 +50,8 @@ def taken_rows(entries: RecordChunk) -> list[TakenRow]:
         order_py = _position(properties, DELETE_ORDER_NAME)
         if order_py is None:
             continue
-        target_py = _position(properties, DELETE_FOR_NAME)
-        if target_py is None or find(properties, ROLL_TIMES_NAME) is not None:
+        target_py = makes_way_for(properties)
+        if target_py is None:
             found.append(TakenRow(order_py))
         elif row + 1 == len(entries):
             found.append(TakenRow(order_py, _entry(entries, row), target_py))
@@ -95,8 +95,7 @@ def _moved_from(entries: RecordChunk, row: int) -> int | None:
     if not named[row]:
         return None
     properties = record_properties(entries.record(row))
-    is_move = all(find(properties, name) is None for name in (ROLL_TIMES_NAME, DELETE_ORDER_NAME))
-    return int(origins[row]) if is_move else None
+    return int(origins[row]) if effect_of_entry(properties) is Effect.MOVED else None
 
 
 def _entry(entries: RecordChunk, row: int) -> int:

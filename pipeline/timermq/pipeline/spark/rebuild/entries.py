@@ -34,7 +34,7 @@ from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
 from timermq.timerstore.record_block import RecordBlock
 
-from ...records.deduplication import ForeignKey, foreign_key_in, pending_key
+from ...records.foreign_key import ForeignKey, foreign_key_in, pending_key
 from ...records.system_topics import TIMER_TOPIC
 from ...records.timer_properties import DELETE_ORDER_NAME, DEQUEUE
 from ...records.timer_record import TimerFacts, TimerRecordError, decode_present
@@ -81,7 +81,6 @@ _DONE = DONE.arrow_schema(DONE.names)
 _UNITS = UNITS.arrow_schema(UNITS.names)
 BLOCK_COUNT = 4096
 """Timer records that are read together; where they are no run they are read one by one."""
-"""What every record has that RocketMQ delivered or rolled."""
 _TIMER_TOPIC = TIMER_TOPIC.encode()
 
 Rows = pa.RecordBatch

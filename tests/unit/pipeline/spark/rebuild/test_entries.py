@@ -16,7 +16,7 @@ from golden_stores import GoldenStores
 from rebuild_by_hand import rows_of, unpack
 from simulation.staged_service import ROOT, SMALL_FILES, SMALL_WHEEL, running, timed
 from timermq.pipeline.records.cancel_verdict import Wanted
-from timermq.pipeline.records.deduplication import foreign_key_in, pending_key
+from timermq.pipeline.records.foreign_key import foreign_key_in, pending_key
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.pipeline.recovery.timer_files import TimerFiles
 from timermq.pipeline.spark.rebuild import plan as plan_module

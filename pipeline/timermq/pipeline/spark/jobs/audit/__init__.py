@@ -4,7 +4,6 @@ All of it is read from the store's own files, in one pass over the commit log an
 second pass is made where something is wrong, or where only names tell (``by_key``).
 """
 
-from .finding import Verdict as Verdict
 from .job import Audit as Audit
 from .job import audit as audit
 from .job import audit_on as audit_on

@@ -15,12 +15,13 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME
+from timermq.repair.store_rule import StoreRule
 
+from ....records.foreign_key import KEY_NAMES
 from ....records.system_topics import TIMER_TOPIC
-from ....records.timer_properties import DEQUEUE, OUT_NAME, ROLL_TIMES_NAME
+from ....records.timer_properties import DEQUEUE
 from .facts import Kind, Limits
-from .finding import Rule, Verdict, text
+from .finding import Judgement, text
 from .rules import IS_TIMER, LEAVES, is_open
 
 TIMER_COLUMNS = (
@@ -48,17 +49,16 @@ def foreign_ends(log: DataFrame) -> DataFrame:
     Args:
         log: With ``FOREIGN_COLUMNS``.
     """
-    mark = DEQUEUE.hex()
     theirs = log.where(
-        f"damage IS NULL AND origin_py IS NULL AND contains(properties, X'{mark}')"
+        f"damage IS NULL AND origin_py IS NULL AND contains(properties, X'{DEQUEUE.hex()}')"
     ).selectExpr("*", "string(properties) AS text")
-    out_ms, rolls = _property(OUT_NAME), _property(ROLL_TIMES_NAME)
+    real_topic, unique_id, out_ms, rolls = map(_property, KEY_NAMES)
     told = theirs.selectExpr(
         "topic",
         "store_ms",
         f"topic != '{TIMER_TOPIC}' AS is_delivery",
-        f"{_property(REAL_TOPIC_NAME)} AS real_topic",
-        f"{_property(UNIQ_KEY_NAME)} AS unique_id",
+        f"{real_topic} AS real_topic",
+        f"{unique_id} AS unique_id",
         f"try_cast({out_ms} AS bigint) AS out_ms",
         f"coalesce(try_cast({rolls} AS bigint), 0) - if(topic = '{TIMER_TOPIC}', 1, 0) AS rolls",
     )
@@ -153,11 +153,11 @@ def counts(limits: Limits) -> dict[str, str]:
     }
 
 
-def rules(limits: Limits) -> list[Rule]:
+def rules(limits: Limits) -> list[Judgement]:
     """The rules for what is known by names."""
     found = [
-        Rule(
-            verdict=Verdict.NOT_LOST,
+        Judgement(
+            rule=StoreRule.LOST,
             when=is_lost(limits),
             pos="unit_pos",
             expected=text(
@@ -165,15 +165,15 @@ def rules(limits: Limits) -> list[Rule]:
             ),
             found=text("none; slots before %s are read; units: %s", f"{limits.read_ms}", "units"),
         ),
-        Rule(
-            verdict=Verdict.CANCELLED,
+        Judgement(
+            rule=StoreRule.CANCELLED,
             when=f"{IS_TIMER} AND delivered > 0 AND set_aside = 0 AND foreign = 0 "
             "AND delete_ms < out_ms AND stored_ms < out_ms",
             expected=text("no delivery: a delete was stored at %s", "delete_ms"),
             found=text("one at %s", "first_py"),
         ),
-        Rule(
-            verdict=Verdict.NOT_BEFORE,
+        Judgement(
+            rule=StoreRule.EARLY,
             when=f"{IS_TIMER} AND number = 1 AND foreign_first_ms < out_ms",
             expected=text("a delivery by RocketMQ in slot %s or later", "out_ms"),
             found=text("one at %s", "foreign_first_ms"),
@@ -181,8 +181,8 @@ def rules(limits: Limits) -> list[Rule]:
     ]
     if limits.log_start == 0:
         found.append(
-            Rule(
-                verdict=Verdict.ONCE,
+            Judgement(
+                rule=StoreRule.TWICE,
                 when=f"{IS_TIMER} AND number = 1 AND foreign + ended > of_name",
                 expected=text("%s deliveries or moves of as many records", "of_name"),
                 found=text("%s of ours, %s of RocketMQ", "ended", "foreign"),
@@ -191,8 +191,8 @@ def rules(limits: Limits) -> list[Rule]:
     if limits.late_ms is not None:
         due_ms = f"greatest(deliver_ms, stored_ms) + {limits.late_ms}"
         found.append(
-            Rule(
-                verdict=Verdict.LATE,
+            Judgement(
+                rule=StoreRule.LATE,
                 when=f"{IS_TIMER} AND of_name = 1 AND foreign_last_ms > {due_ms}",
                 expected=text("a delivery by %s", due_ms),
                 found=text("one by RocketMQ at %s", "foreign_last_ms"),

@@ -6,10 +6,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from timermq.repair.lost_record import LOST
+from timermq.repair.store_rule import StoreRule
 from timermq.timerstore.filler_record import HOLE_TOPIC
 from timermq.timerstore.message import SysFlag
 
-from .finding import Rule, Verdict
+from .finding import Judgement
 
 
 def outside_of(found: DataFrame, places: DataFrame) -> DataFrame:
@@ -28,8 +29,8 @@ IS_MENDED = (
 """A filler, of which a small one has the beginning of the topic alone, or a lost record."""
 IS_UNSOUND = "(damage IS NULL AND length(body) > 0 AND (crc32(body) & 2147483647) != body_crc)"
 """A record whose body is not the one that was stored."""
-TORN = Rule(
-    verdict=Verdict.TORN,
+TORN = Judgement(
+    rule=StoreRule.RECORD_DAMAGED,
     when="true",
     phy_offset="phy_offset",
     expected="if(damage IS NULL, format_string('a body with checksum %s', body_crc), 'a record')",

@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 
+from ....records.record_effect import EFFECTS, NOBODY, OTHERWISE, Effect, Mark
 from ....records.system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC, TIMER_TOPIC
 
 LOG_COLUMNS = (
@@ -40,6 +41,7 @@ LOG_COLUMNS = (
     "order_py",
     "rolls",
     "is_delete",
+    "delete_key",
     "origin_py",
     "body",
     "damage",
@@ -56,6 +58,10 @@ RECORD_BYTES = 200
 """A record is rarely smaller: by it partitions are counted before anything is read."""
 
 
+BEFORE_EFFECTS = 3
+"""Kinds of what a record is stand before those of what it does to its origin."""
+
+
 class Kind(enum.IntEnum):
     """What a fact says of the record at its position."""
 
@@ -67,17 +73,17 @@ class Kind(enum.IntEnum):
     """A delete waits here that names a unique key, as RocketMQ's clients write it."""
     LEVEL = 3
     """A message of RocketMQ's waits here for a classic level."""
-    DELIVERED = 4
+    DELIVERED = BEFORE_EFFECTS + Effect.DELIVERED
     """The record here is on its topic."""
-    MOVED = 5
+    MOVED = BEFORE_EFFECTS + Effect.MOVED
     """… waits for another moment, or was taken over from a level: a new message, with its order."""
-    ROLLED = 6
+    ROLLED = BEFORE_EFFECTS + Effect.ROLLED
     """… waits for its next leg."""
-    CANCELLED = 7
+    CANCELLED = BEFORE_EFFECTS + Effect.CANCELLED
     """… was taken back."""
-    SET_ASIDE = 8
+    SET_ASIDE = BEFORE_EFFECTS + Effect.SET_ASIDE
     """… is or was in quarantine."""
-    LEFT_OUT = 9
+    LEFT_OUT = BEFORE_EFFECTS + Effect.LEFT_OUT
     """… was left out when its slot was read, because a delete names its message."""
     FIRST = 10
     """The message whose first record is here was rolled, once or more."""
@@ -111,28 +117,38 @@ def partition_count(log_bytes: int, unit_count: int) -> int:
     return 1 + facts // FACTS_PER_PARTITION
 
 
+IS_ENTRY = f"(topic = '{TIMER_TOPIC}' AND queue_id = 0)"
+_HAS = {
+    Mark.IN_QUARANTINE: f"topic = '{QUARANTINE_TOPIC}'",
+    Mark.IN_LEFT_OUT: f"topic = '{LEFT_OUT_TOPIC}'",
+    Mark.ELSEWHERE: f"NOT {IS_ENTRY}",
+    Mark.HAS_ROLLS: "rolls > 0",
+    Mark.NAMES_NOBODY: f"delete_key = '{NOBODY.decode()}'",
+    Mark.IS_DELETE: "is_delete",
+}
+"""The marks of a record as expressions over ``LOG_COLUMNS``."""
+
+
+def effect_sql() -> str:
+    """``effect_of`` as an expression over ``LOG_COLUMNS``: the number of an ``Effect``."""
+    decided = " ".join(f"WHEN {_HAS[mark]} THEN {effect:d}" for mark, effect in EFFECTS.items())
+    return f"CASE {decided} ELSE {OTHERWISE:d} END"
+
+
 def record_facts(log: DataFrame) -> DataFrame:
     """The facts of the commit log.
 
     Args:
         log: With ``LOG_COLUMNS``.
     """
-    is_timer = f"topic = '{TIMER_TOPIC}' AND queue_id = 0"
     own = f"""CASE
         WHEN topic = '{SCHEDULE_TOPIC}' THEN {Kind.LEVEL:d}
-        WHEN NOT ({is_timer}) THEN NULL
+        WHEN NOT ({IS_ENTRY}) THEN NULL
         WHEN NOT coalesce(is_delete, false) THEN {Kind.TIMER:d}
         WHEN origin_py IS NULL THEN {Kind.NAMED_DELETE:d}
         ELSE {Kind.CANCEL:d} END"""
-    effect = f"""CASE
-        WHEN origin_py IS NULL THEN NULL
-        WHEN topic = '{QUARANTINE_TOPIC}' THEN {Kind.SET_ASIDE:d}
-        WHEN topic = '{LEFT_OUT_TOPIC}' THEN {Kind.LEFT_OUT:d}
-        WHEN NOT ({is_timer}) THEN {Kind.DELIVERED:d}
-        WHEN is_delete AND rolls = 0 THEN {Kind.CANCELLED:d}
-        WHEN rolls > 0 THEN {Kind.ROLLED:d}
-        ELSE {Kind.MOVED:d} END"""
-    is_rolled = f"{is_timer} AND rolls > 0 AND NOT is_delete"
+    effect = f"{BEFORE_EFFECTS} + {effect_sql()}"
+    is_rolled = f"{IS_ENTRY} AND rolls > 0 AND NOT is_delete"
     told = (f"({own}) IS NOT NULL", "origin_py IS NOT NULL", is_rolled)
     mask = " + ".join(f"if({one}, {1 << bit}, 0)" for bit, one in enumerate(told))
     # What a record tells is one of eight lists, which are constants to Spark.

@@ -1,41 +1,26 @@
-"""What an audit finds: the promises, and a broken one as a row of the table of findings."""
+"""What an audit finds: when a rule is broken, and that as a row of the table of findings."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 
 import attrs
 from pyspark.sql import DataFrame
 
-
-class Verdict(enum.Enum):
-    """The promises by the names of docs/guarantees.md, where they have one there."""
-
-    NOT_LOST = "what was due has arrived, was moved, taken back or set aside, or waits"
-    NOT_BEFORE = "nothing arrives before its moment"
-    ONCE = "a message arrives once, and waits in one place"
-    LATE = "nothing arrives later than the limit that was given"
-    CANCELLED = "what was taken back does not arrive"
-    ORPHAN = "what names a waiting record names one that is there"
-    TORN = "records and bodies are as they were stored"
-    CHAINS_DESCEND = "units are whole, linked in their slot, and say what their records say"
-    FOLLOWS_LOG = "each queue has the records of the log, one a unit, without a gap"
-    ORDER = "messages of one moment and queue arrive in the order of sending"
-
+from timermq.repair.store_rule import StoreRule
 
 COLUMNS = (
-    "verdict string, phy_offset long, pos long, topic string, queue_id int, queue_offset long, "
-    "expected string, found string"
+    "rule string, promise string, phy_offset long, pos long, topic string, queue_id int, "
+    "queue_offset long, expected string, found string"
 )
 """Of what rules find; a place that does not apply is null."""
 
 
 @attrs.frozen(kw_only=True)
-class Rule:
-    """When a promise is broken, as expressions of Spark over the rows that it is judged by."""
+class Judgement:
+    """When a rule is broken, as expressions of Spark over the rows that it is judged by."""
 
-    verdict: Verdict
+    rule: StoreRule
     when: str
     expected: str
     found: str
@@ -51,7 +36,8 @@ class Rule:
     def row(self) -> str:
         """The finding as an expression of Spark: a struct of ``COLUMNS``."""
         values = (
-            f"'{self.verdict.name}'",
+            f"'{self.rule.name}'",
+            "NULL" if self.rule.promise is None else f"'{self.rule.promise_name}'",
             self.phy_offset,
             self.pos,
             self.topic,
@@ -68,7 +54,7 @@ class Rule:
         return f"named_struct({', '.join(fields)})"
 
 
-def broken(rows: DataFrame, rules: Sequence[Rule]) -> DataFrame:
+def broken(rows: DataFrame, rules: Sequence[Judgement]) -> DataFrame:
     """A row of ``COLUMNS`` for each rule that a row breaks."""
     one_of = " OR ".join(f"({rule.when})" for rule in rules)
     found = ", ".join(f"if({rule.when}, {rule.row}, NULL)" for rule in rules)

@@ -10,6 +10,8 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from timermq.repair.store_rule import StoreRule
+
 from ....records.system_topics import TIMER_TOPIC
 from ...errors import SparkJobError
 from ...store_view import StoreView, life_of
@@ -25,13 +27,14 @@ from .facts import (
     record_facts,
     unit_facts,
 )
-from .finding import COLUMNS, Rule, Verdict, broken, text
+from .finding import COLUMNS, Judgement, broken, text
 from .store_ends import flushed_pos, left_out, settled_of
 from .tables import GivenTables, StoreTables, Tables
 from .units import LINK_COLUMNS, broken_chains, has_broken_chain, torn, unit_count
 
 FINDING_COLUMNS = (
-    "verdict",
+    "rule",
+    "promise",
     "topic",
     "queue_id",
     "queue_offset",
@@ -49,11 +52,11 @@ class Audit:
     """What was found in one store."""
 
     findings: DataFrame
-    """A row a broken promise; kept on the disk of the executors until the session ends."""
-    verdicts: Mapping[Verdict, int]
-    """How often each promise was broken; 0 of one that was not looked at."""
-    unasked: Collection[Verdict]
-    """Promises that were not looked at: they have to be asked for."""
+    """A row a broken rule; kept on the disk of the executors until the session ends."""
+    broken: Mapping[StoreRule, int]
+    """How often each rule was broken; 0 of one that was not looked at."""
+    unasked: Collection[StoreRule]
+    """Rules that were not looked at: they have to be asked for."""
     counts: Mapping[str, int]
     """What became of the messages."""
     notes: Sequence[str]
@@ -61,8 +64,8 @@ class Audit:
 
     @property
     def is_clean(self) -> bool:
-        """Whether no promise was broken."""
-        return not any(self.verdicts.values())
+        """Whether no rule was broken."""
+        return not any(self.broken.values())
 
 
 def audit(
@@ -155,9 +158,9 @@ class _Audit:
             late_ms=late_ms,
         )
         self.settled = settled_of(view)
-        self.unasked = {Verdict.LATE} if late_ms is None else set[Verdict]()
+        self.unasked = {StoreRule.LATE} if late_ms is None else set[StoreRule]()
         if not in_order:
-            self.unasked.add(Verdict.ORDER)
+            self.unasked.add(StoreRule.DISORDER)
         self.notes = left_out(view, bodies=bodies)
 
     def run(self) -> Audit:
@@ -165,7 +168,7 @@ class _Audit:
         kept, counts = self._first_pass()
         parts = [broken(kept, rules.rules(self.limits))]
         copies = rules.copies(kept, self.limits).persist(StorageLevel.DISK_ONLY)
-        known = parts[0].where(f"verdict = '{Verdict.ONCE.name}'").select("phy_offset")
+        known = parts[0].where(f"rule = '{StoreRule.TWICE.name}'").select("phy_offset")
         of_copies = broken(copies, rules.OF_COPIES).join(known, "phy_offset", "left_anti")
         parts.append(of_copies.select(*parts[0].columns))
         taken_back = copies.where("is_taken_back")
@@ -185,14 +188,14 @@ class _Audit:
         found = reduce(DataFrame.unionByName, parts)
         if counts["damaged"] or counts["unsound"]:
             found = self._torn(found)
-        found, by_verdict = counted(found)
-        if by_verdict and (mended := self._mended()) is not None:
-            found, by_verdict = counted(outside_of(found, mended))
-        findings = self._with_names(found) if by_verdict else self._none()
+        found, by_rule = counted(found)
+        if by_rule and (mended := self._mended()) is not None:
+            found, by_rule = counted(outside_of(found, mended))
+        findings = self._with_names(found) if by_rule else self._none()
         kept.unpersist()
         return Audit(
             findings=findings,
-            verdicts={verdict: by_verdict.get(verdict.name, 0) for verdict in Verdict},
+            broken={rule: by_rule.get(rule.name, 0) for rule in StoreRule if rule.is_audited},
             unasked=self.unasked,
             counts={name: counts[name] for name in COUNTED},
             notes=self.notes,
@@ -344,11 +347,12 @@ class _Audit:
             "unique_id",
         )
         named = found.join(own, "phy_offset", "left").selectExpr(
-            "verdict",
+            "rule",
+            "promise",
             "coalesce(topic, own_topic) AS topic",
             "coalesce(queue_id, own_queue_id) AS queue_id",
             "coalesce(queue_offset, own_queue_offset) AS queue_offset",
-            *FINDING_COLUMNS[4:],
+            *FINDING_COLUMNS[5:],
         )
         return named.persist(StorageLevel.DISK_ONLY)
 
@@ -359,8 +363,8 @@ class _Audit:
         return make([], f"{COLUMNS}, unique_id string").select(*FINDING_COLUMNS)
 
 
-SHORT = Rule(
-    verdict=Verdict.CHAINS_DESCEND,
+SHORT = Judgement(
+    rule=StoreRule.CHAIN_BROKEN,
     when="true",
     phy_offset="NULL",
     pos="pos",
@@ -386,9 +390,9 @@ COUNTED = (
 
 
 def counted(found: DataFrame) -> tuple[DataFrame, dict[str, int]]:
-    """Findings, kept for further looks, and how many there are by their verdicts."""
+    """Findings, kept for further looks, and how many there are by their rules."""
     found = found.persist(StorageLevel.DISK_ONLY)
-    return found, {row[0]: row[1] for row in found.groupBy("verdict").count().collect()}
+    return found, {row[0]: row[1] for row in found.groupBy("rule").count().collect()}
 
 
 def aggregates(told: Mapping[str, str]) -> list[Column]:

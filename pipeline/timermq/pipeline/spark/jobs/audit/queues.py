@@ -12,7 +12,9 @@ import attrs
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from .finding import Rule, Verdict, broken, text
+from timermq.repair.store_rule import StoreRule
+
+from .finding import Judgement, broken, text
 
 UNIT_COLUMNS = ("topic", "queue_id", "queue_offset", "phy_offset", "size")
 """Of ``timermq.consumequeue``."""
@@ -118,29 +120,29 @@ def compared(log: DataFrame, units: DataFrame, settled: Settled) -> DataFrame:
     return broken(places.withColumn("before", before), _rules(settled))
 
 
-def _rules(settled: Settled) -> list[Rule]:
+def _rules(settled: Settled) -> list[Judgement]:
     is_old = "true" if settled.before_ms is None else f"store_ms < {settled.before_ms}"
     place = {"topic": "topic", "queue_id": "queue_id", "queue_offset": "queue_offset"}
     unit = text("a unit of the record at %s, of %s bytes", "record_py", "record_size")
     return [
-        Rule(
-            verdict=Verdict.FOLLOWS_LOG,
+        Judgement(
+            rule=StoreRule.QUEUE_DIFFERS,
             when=f"records > 0 AND units = 0 AND {is_old}",
             phy_offset="record_py",
             expected=unit,
             found="'none'",
             **place,
         ),
-        Rule(
-            verdict=Verdict.ORPHAN,
+        Judgement(
+            rule=StoreRule.QUEUE_DIFFERS,
             when="records = 0 AND units > 0",
             phy_offset="unit_py",
             expected=text("a record of this queue and offset at %s", "unit_py"),
             found="'none'",
             **place,
         ),
-        Rule(
-            verdict=Verdict.FOLLOWS_LOG,
+        Judgement(
+            rule=StoreRule.QUEUE_DIFFERS,
             when="records > 0 AND units > 0 AND (records > 1 OR record_py != unit_py "
             "OR record_size != unit_size)",
             phy_offset="record_py",
@@ -148,8 +150,8 @@ def _rules(settled: Settled) -> list[Rule]:
             found=text("one of %s, of %s bytes; records: %s", "unit_py", "unit_size", "records"),
             **place,
         ),
-        Rule(
-            verdict=Verdict.FOLLOWS_LOG,
+        Judgement(
+            rule=StoreRule.RECORD_MISSING,
             when="queue_offset > before + 1",
             phy_offset="coalesce(record_py, unit_py)",
             expected=text("queue offset %s behind %s", "before + 1", "before"),

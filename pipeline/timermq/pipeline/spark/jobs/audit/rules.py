@@ -1,4 +1,4 @@
-"""Which promises a position breaks: one row of ``by_position``, one rule after the other.
+"""Which rules a position breaks: one row of ``by_position``, one rule after the other.
 
 A waiting record has one end: a delivery, a roll, another moment, a delete that takes it back, or
 the quarantine (from which it may leave later). What has none waits, as a unit of a slot that is
@@ -14,8 +14,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from timermq.repair.store_rule import StoreRule
+
 from .facts import Kind, Limits
-from .finding import Rule, Verdict, text
+from .finding import Judgement, text
 
 LEAVES = "delivered + moved"
 ENDS = f"{LEAVES} + rolled + cancelled + set_aside + left_out"
@@ -37,7 +39,7 @@ def is_open(limits: Limits) -> str:
     return f"({IS_TIMER} AND deliver_ms IS NOT NULL AND {ENDS} = 0 AND NOT {is_pending(limits)})"
 
 
-def rules(limits: Limits) -> list[Rule]:
+def rules(limits: Limits) -> list[Judgement]:
     """The rules, but for what is lost."""
     found = [*_deliveries(), *_names(limits), *_units(limits)]
     if limits.late_ms is not None:
@@ -45,16 +47,16 @@ def rules(limits: Limits) -> list[Rule]:
     return found
 
 
-def _deliveries() -> list[Rule]:
+def _deliveries() -> list[Judgement]:
     return [
-        Rule(
-            verdict=Verdict.NOT_BEFORE,
+        Judgement(
+            rule=StoreRule.EARLY,
             when=f"{IS_TIMER} AND delivered > 0 AND first_ms < deliver_ms",
             expected=text("a delivery at %s or later", "deliver_ms"),
             found=text("one at %s, %s ms early", "first_ms", "deliver_ms - first_ms"),
         ),
-        Rule(
-            verdict=Verdict.ONCE,
+        Judgement(
+            rule=StoreRule.TWICE,
             when=f"record_kind IN ({Kind.TIMER:d}, {Kind.LEVEL:d}) "
             "AND delivered + greatest(moved, rolled) > 1",
             expected="'one record that delivers, moves or rolls the message'",
@@ -62,8 +64,8 @@ def _deliveries() -> list[Rule]:
                 "%s, from %s to %s in the commit log", f"{LEAVES} + rolled", "first_py", "last_py"
             ),
         ),
-        Rule(
-            verdict=Verdict.CANCELLED,
+        Judgement(
+            rule=StoreRule.CANCELLED,
             when=f"cancelled > 0 AND {LEAVES} > 0",
             expected=text("no delivery of what the delete at %s takes back", "cancel_py"),
             found=text("one at %s", "first_py"),
@@ -71,14 +73,14 @@ def _deliveries() -> list[Rule]:
     ]
 
 
-def _late(late_ms: int) -> Rule:
+def _late(late_ms: int) -> Judgement:
     """Late is counted from the moment, or from the arrival of a message that was due then.
 
     What went through the quarantine waited for a person.
     """
     due_ms = "greatest(deliver_ms, stored_ms)"
-    return Rule(
-        verdict=Verdict.LATE,
+    return Judgement(
+        rule=StoreRule.LATE,
         when=f"{IS_TIMER} AND delivered > 0 AND cancelled + set_aside = 0 "
         f"AND first_ms > {due_ms} + {late_ms}",
         expected=text("a delivery by %s", f"{due_ms} + {late_ms}"),
@@ -86,34 +88,34 @@ def _late(late_ms: int) -> Rule:
     )
 
 
-def _names(limits: Limits) -> list[Rule]:
+def _names(limits: Limits) -> list[Judgement]:
     """Records and units that name what is not there."""
     is_kept = f"key >= {limits.log_start}"
     return [
-        Rule(
-            verdict=Verdict.ORPHAN,
+        Judgement(
+            rule=StoreRule.ORPHAN,
             when=f"effect_py IS NOT NULL AND record_kind IS NULL AND {is_kept}",
             expected=text(
                 "a waiting record at %s, which the record at %s names", "key", "effect_py"
             ),
             found="'none'",
         ),
-        Rule(
-            verdict=Verdict.ORPHAN,
+        Judgement(
+            rule=StoreRule.ORPHAN,
             when=f"delivered > 0 AND {IS_DELETE}",
             expected=text("a message at %s, which the record at %s delivers", "key", "first_py"),
             found="'a delete'",
         ),
-        Rule(
-            verdict=Verdict.ORPHAN,
+        Judgement(
+            rule=StoreRule.UNIT_DIFFERS,
             when=f"units > 0 AND NOT coalesce({IS_WAITING}, false) "
             f"AND {is_kept} AND key < {limits.log_end}",
             pos="unit_pos",
             expected=text("a record of the timer topic at %s", "key"),
             found="'none'",
         ),
-        Rule(
-            verdict=Verdict.NOT_LOST,
+        Judgement(
+            rule=StoreRule.CLEANED,
             when=f"waits > unit_deletes AND NOT {is_kept}",
             pos="unit_pos",
             expected=text("the message at %s, which is still to come", "key"),
@@ -122,7 +124,7 @@ def _names(limits: Limits) -> list[Rule]:
     ]
 
 
-def _units(limits: Limits) -> list[Rule]:
+def _units(limits: Limits) -> list[Judgement]:
     """Units that say something else than their records.
 
     The slot of an exact one is the record's; one that came late stands in a later slot.
@@ -137,8 +139,8 @@ def _units(limits: Limits) -> list[Rule]:
         "disordered > 0",
     )
     return [
-        Rule(
-            verdict=Verdict.CHAINS_DESCEND,
+        Judgement(
+            rule=StoreRule.UNIT_DIFFERS,
             when=f"units > 0 AND {IS_WAITING} AND deliver_ms IS NOT NULL "
             f"AND ({' OR '.join(differs)})",
             pos="unit_pos",
@@ -152,8 +154,8 @@ def _units(limits: Limits) -> list[Rule]:
     ]
 
 
-ORDER = Rule(
-    verdict=Verdict.ORDER,
+ORDER = Judgement(
+    rule=StoreRule.DISORDER,
     when="before > delivered_offset",
     expected=text("the message behind queue offset %s, as it was sent", "before"),
     found=text("it at offset %s", "delivered_offset"),
@@ -196,15 +198,15 @@ def copies(positions: DataFrame, limits: Limits) -> DataFrame:
 
 
 OF_COPIES = (
-    Rule(
-        verdict=Verdict.ONCE,
+    Judgement(
+        rule=StoreRule.TWICE,
         when="left > 1",
         phy_offset="order_py",
         expected="'one delivery of the message, whatever it was rolled to'",
         found=text("those of the records at %s", "left_at"),
     ),
-    Rule(
-        verdict=Verdict.CANCELLED,
+    Judgement(
+        rule=StoreRule.CANCELLED,
         when="cancelled > 0 AND left > 0 AND both = 0",
         phy_offset="order_py",
         expected=text("no delivery of what the delete at %s takes back", "cancel_py"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from timermq.repair.store_rule import StoreRule
 from timermq.timerlog import NO_POS, UNIT
 from timermq.timerlog.segment import units_in
 
 from ...store_view import LogView
-from .finding import Rule, Verdict, broken, text
+from .finding import Judgement, broken, text
 
 LINK_COLUMNS = ("pos", "prev_pos", "slot_ms")
 """Of ``timermq.timerlog``."""
@@ -49,16 +50,16 @@ def torn(units: DataFrame, log: LogView) -> DataFrame:
     return broken(
         rows,
         [
-            Rule(
-                verdict=Verdict.CHAINS_DESCEND,
+            Judgement(
+                rule=StoreRule.CHAIN_BROKEN,
                 when=f"pos > before + {UNIT.size}",
                 phy_offset="NULL",
                 pos=f"before + {UNIT.size}",
                 expected=unit,
                 found=text("none up to %s", "pos"),
             ),
-            Rule(
-                verdict=Verdict.CHAINS_DESCEND,
+            Judgement(
+                rule=StoreRule.CHAIN_BROKEN,
                 when=f"behind IS NULL AND pos + {UNIT.size} < end",
                 phy_offset="NULL",
                 pos=f"pos + {UNIT.size}",
@@ -101,8 +102,8 @@ def broken_chains(units: DataFrame, start: int, read_ms: int) -> DataFrame:
     return broken(
         linked,
         [
-            Rule(
-                verdict=Verdict.CHAINS_DESCEND,
+            Judgement(
+                rule=StoreRule.CHAIN_BROKEN,
                 when=f"(is_there IS NULL OR prev_pos >= pos) AND prev_pos != {NO_POS} "
                 f"AND (prev_pos < 0 OR prev_pos >= {start})",
                 phy_offset="NULL",

@@ -1,0 +1,59 @@
+"""What RocketMQ delivered or rolled: its records name no origin, and are known by four texts.
+
+RocketMQ's record keeps the keys of the timer record that it delivers or rolls, and has the time at
+which it took that from the wheel (``TIMER_DEQUEUE_MS``), which no other record has. Real topic,
+unique key, slot and number of rolls tell which one it was. Where several have the same four, only
+their number is known.
+
+What a consumer sends back keeps all of that, and goes to another topic: that is no delivery.
+
+These are the forms for one record. Columns are compared by the same names: ``Handled`` of
+``spark/pending_facts.py``, and the SQL of ``spark/jobs/audit/by_key.py``.
+
+Source: Java ``TimerMessageStore.convertMessage``.
+"""
+
+from __future__ import annotations
+
+from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME, find
+from timermq.timerstore.record import record_properties, record_topic
+
+from .timer_properties import DEQUEUE, OUT_NAME, ROLL_TIMES_NAME
+from .timer_record import TIMER_TOPIC
+
+ForeignKey = tuple[bytes, bytes, bytes, bytes]
+"""The values of ``KEY_NAMES``, as text."""
+
+KEY_NAMES = (REAL_TOPIC_NAME, UNIQ_KEY_NAME, OUT_NAME, ROLL_TIMES_NAME)
+"""Properties that tell which record it was; one that is missing counts as ``DEFAULTS`` says."""
+DEFAULTS = (b"", b"", b"", b"0")
+
+ROLLS_DIGITS_MAX = 9
+"""Digits of a number of rolls."""
+
+
+def pending_key(record: bytes) -> ForeignKey:
+    """By which a timer record that waits is compared with what Java wrote."""
+    return _key(record_properties(record))
+
+
+def foreign_key_in(record: bytes) -> ForeignKey | None:
+    """The key of the timer that this record of Java's delivered or rolled; None if neither."""
+    properties = record_properties(record)
+    if DEQUEUE not in properties:
+        return None
+    *identity, rolls = _key(properties)
+    topic, unique_key, out = identity
+    if record_topic(record) != TIMER_TOPIC.encode():
+        is_delivery = record_topic(record) == topic
+        return (topic, unique_key, out, rolls) if is_delivery else None
+    if not rolls.isdigit() or len(rolls) > ROLLS_DIGITS_MAX:
+        return None
+    return topic, unique_key, out, b"%d" % (int(rolls) - 1)
+
+
+def _key(properties: bytes) -> ForeignKey:
+    topic, unique_key, out, rolls = (
+        find(properties, name) or default for name, default in zip(KEY_NAMES, DEFAULTS, strict=True)
+    )
+    return topic, unique_key, out, rolls
