@@ -1,4 +1,4 @@
-"""Records of the timer topic: the quick ways of reading one find what the long way finds.
+"""Records of the timer topic: the quick ways of reading one find what a full reading finds.
 
 The first byte chooses what the rest is: properties of such a record, or the whole record.
 """

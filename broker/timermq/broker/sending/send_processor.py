@@ -1,4 +1,4 @@
-"""Sends: everything that one chunk of a connection brings goes through the store's door as one put.
+"""Sends: everything that one chunk of a connection brings goes to the store as one put.
 
 Source: Java ``SendMessageProcessor``.
 """

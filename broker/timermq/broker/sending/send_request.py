@@ -1,7 +1,7 @@
 """One send request on its way: the messages it brings, and the answer made of their results.
 
-Three forms reach the store by the same door: a single message (10, 310), a batch for one queue in
-RocketMQ's form (320, and C++'s code 10 with ``batch=1``), and our own batch of messages for any
+Three kinds reach the store in the same way: a single message (10, 310), a batch for one queue as
+RocketMQ has it (320, and C++'s code 10 with ``batch=1``), and our own batch of messages for any
 topics (9001), whose items succeed or fail one by one.
 """
 
