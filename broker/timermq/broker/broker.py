@@ -91,7 +91,7 @@ class Broker:
         self._services = trio.CancelScope(shield=True)
         self._stop_requested = trio.Event()
         self._timers_done = trio.Event()
-        self._adopting = trio.CancelScope()
+        self._ingesting = trio.CancelScope()
         self.tables = make_tables(options, timer_store, clock, endpoint.address, work_seconds)
         self.name_servers = NameServerLinks(
             options.namesrv_addresses, self.tables.own, over_tls(options, open_tcp)
@@ -328,12 +328,12 @@ class Broker:
         self._timers_done.set()
 
     async def _ingest_bulk(self) -> None:
-        with self._adopting:
+        with self._ingesting:
             await self.processors.bulk.ingest_task.run()
 
     async def _stop_services(self) -> None:
         """Let requests and timers finish, each within its share of the time."""
-        self._adopting.cancel()
+        self._ingesting.cancel()
         with trio.move_on_after(self._stop_timeout * REQUESTS_SHARE) as requests:
             await self.name_servers.say_goodbye()
             await self.server.stop()
@@ -364,7 +364,7 @@ class Broker:
         )
         saver.load()
         for topic, queue_nums in _stored_topics(self.store.queues()).items():
-            tables.topics.adopt(topic, queue_nums)
+            tables.topics.restore(topic, queue_nums)
         tables.topics.on_change(saver.changed)
         tables.topics.on_change(self.name_servers.changed)
         tables.groups.on_change(saver.changed)

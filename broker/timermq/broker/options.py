@@ -251,7 +251,7 @@ class BrokerOptions:
     bulk_staged_size_max: int = attrs.field(default=64 << 30, validator=_positive)
     """Bytes of all parts that are staged; one more block is answered with SYSTEM_BUSY."""
     bulk_open_hours: int = attrs.field(default=48, validator=_positive)
-    """A job that nobody has asked for in so long, and that was not handed over, is forgotten."""
+    """An open job is forgotten after so many hours without a request for it."""
     bulk_remembered_hours: int = attrs.field(default=720, validator=_positive)
     """How long a job that is done is remembered: so long a rerun changes nothing."""
     bulk_remembered_max: int = attrs.field(default=10_000, validator=_positive)

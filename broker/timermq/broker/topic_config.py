@@ -265,7 +265,7 @@ class TopicConfigTable:
             self._make(config, owner)
         return config
 
-    def adopt(self, topic: str, queue_nums: int) -> None:
+    def restore(self, topic: str, queue_nums: int) -> None:
         """Make a topic that the store has messages of, unless it is there.
 
         A kill between the first message of a topic and the save of this table would otherwise leave
@@ -285,12 +285,12 @@ class TopicConfigTable:
     def let_read(self, topic: str, queue_id: int) -> None:
         """Let consumers read a queue at which a message has arrived.
 
-        What waited for it while the topic was deleted, got fewer queues or was adopted with fewer
+        What waited for it while the topic was deleted, got fewer queues or was restored with fewer
         would otherwise stand where nobody can read it.
         """
         config = self._topics.get(topic)
         if config is None:
-            self.adopt(topic, queue_id + 1)
+            self.restore(topic, queue_id + 1)
         elif queue_id >= config.read_queue_nums:
             log.warning("topic has a further queue to read", topic=topic, queue_id=queue_id)
             self.put(attrs.evolve(config, read_queue_nums=queue_id + 1))

@@ -1,6 +1,6 @@
 """Requests that the broker makes of its clients, and their answers.
 
-Offsets to be set, running information, a reply handed over: a client answers them on the connection
+Offsets to be set, running information, a reply passed on: a client answers them on the connection
 on which it was asked, among everything else. Whoever waits is told when the connection ends.
 
 Source: Java ``Broker2Client``.

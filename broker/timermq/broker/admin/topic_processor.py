@@ -4,7 +4,7 @@ A change is answered when the table that holds it is on the disk. A topic is del
 which nothing else happens: its queues, its configuration, what groups committed of it. Messages
 that wait for their moment would have nowhere to go then, so a topic that has any is not deleted;
 whatever arrives on a topic that is not in the table, for it was under way at that moment, brings
-the topic back (``TopicConfigTable.adopt``), and nothing is lost.
+the topic back (``TopicConfigTable.restore``), and nothing is lost.
 
 Source: Java ``AdminBrokerProcessor``, ``TopicConfigManager``.
 """

@@ -55,7 +55,7 @@ class RowsOrigin:
     own: bytes
     """The broker's properties, which every message gets."""
     own_names: frozenset[str]
-    """Names that a message brings in vain, as at every door."""
+    """Names that a message sets in vain, as in every send."""
     queues: TopicQueues
     body_size_max: int
 

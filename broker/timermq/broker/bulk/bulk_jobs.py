@@ -1,4 +1,4 @@
-"""The jobs of a store: opened, staged, handed over, remembered, and let go.
+"""The jobs of a store: opened, staged, committed, remembered, and forgotten.
 
 Each has a directory under ``timermq-bulk/``, which RocketMQ does not look at. What a request is
 answered with is durable: a job's moment, a whole part, the decision.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import structlog
 import trio
 
-from timermq.remoting.bulk import HandOver, JobState, StageBlock
+from timermq.remoting.bulk import CommitJob, JobState, StageBlock
 from timermq.remoting.bulk_block import BLOCK_SIZE_MAX, BulkBlock, BulkBlockError
 from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.disk import Disk
@@ -22,7 +22,7 @@ from ..options import BrokerOptions
 from ..refusal import RefusedError
 from .bulk_job import BulkJob, check_jobs, check_staged
 from .durable_note import save_note
-from .job_notes import HANDED_OVER, JOB, HandedOverNote, JobNote
+from .job_notes import COMMIT, JOB, CommitNote, JobNote
 from .staged_part import StagedPart, blocks_in
 
 DIRECTORY = "timermq-bulk"
@@ -38,7 +38,7 @@ class BulkJobs:
     """The table of jobs.
 
     Args:
-        store: Where they are adopted; its disk and root hold the files.
+        store: Where their rows are ingested; its disk and root hold the files.
         options: Limits.
         now_ms: The wall clock.
     """
@@ -46,8 +46,8 @@ class BulkJobs:
     def __init__(
         self, store: MessageStore, options: BrokerOptions, now_ms: Callable[[], int]
     ) -> None:
-        self.handed_over = trio.Event()
-        """Set when a job waits to be adopted."""
+        self.committed = trio.Event()
+        """Set when a job waits for its rows to be ingested."""
         self._store = store
         self._disk: Disk = store.disk
         self._root = f"{store.root}/{DIRECTORY}"
@@ -66,10 +66,10 @@ class BulkJobs:
         """Bytes of all parts."""
         return sum(job.staged_size for job in self._jobs.values())
 
-    def waiting(self) -> list[BulkJob]:
-        """The jobs that are to be adopted, in the order in which they were handed over."""
-        found = [job for job in self._jobs.values() if job.state is JobState.HANDED_OVER]
-        return sorted(found, key=_handed_ms)
+    def pending(self) -> list[BulkJob]:
+        """The jobs whose rows are still to be ingested, in the order of their commits."""
+        found = [job for job in self._jobs.values() if job.state is JobState.COMMITTED]
+        return sorted(found, key=_commit_ms)
 
     def get(self, name: str) -> BulkJob:
         """A job that is known.
@@ -202,35 +202,35 @@ class BulkJobs:
         if refusal is not None:
             raise _busy("BULK_DISK", refusal)
 
-    # -- the decision -------------------------------------------------------------------------
+    # -- the commit ---------------------------------------------------------------------------
 
-    async def hand_over(
+    async def commit(
         self,
         job: BulkJob,
-        wanted: HandOver,
+        wanted: CommitJob,
         *,
         born_host: bytes,
         may_send: Callable[[str], bool],
     ) -> bool:
-        """Decide what a job is made of, if that is not decided yet.
+        """Commit a job: its parts are decided, if they are not yet.
 
         Returns:
             Whether these are the parts that count.
 
         Raises:
-            RefusedError: A part is not there, is damaged or has other rows, who asks may not send
-                to one of its topics, the disk refuses (2), or other rows were handed over before.
+            RefusedError: A part is not there, is damaged or has other rows, the driver may not send
+                to one of its topics, the disk refuses (2), or other rows were committed before.
                 Nothing has changed.
 
-        Cancellation: the job is decided, or not.
+        Cancellation: the job is committed, or not.
         """
         async with job.lock:
             if job.state is JobState.OPEN:
                 topics = await self._verify(job, wanted, may_send)
-                note = HandedOverNote(
+                note = CommitNote(
                     parts=wanted.parts,
                     topics=topics,
-                    handed_ms=self._handed_ms(),
+                    handed_ms=self._commit_ms(),
                     born_host=born_host,
                     fingerprint=wanted.fingerprint,
                     log_py=self._store.commit_log.flushed_where,
@@ -240,13 +240,13 @@ class BulkJobs:
             job.check_fingerprint(wanted.fingerprint)
             return job.is_made_of(wanted.parts)
 
-    def _handed_ms(self) -> int:
-        """A moment behind those of all that wait, whatever the clock does."""
-        last_ms = max(map(_handed_ms, self.waiting()), default=0)
+    def _commit_ms(self) -> int:
+        """A moment after the commits of all pending jobs, whatever the clock does."""
+        last_ms = max(map(_commit_ms, self.pending()), default=0)
         return max(self._now_ms(), last_ms + 1)
 
-    async def _decide(self, job: BulkJob, note: HandedOverNote) -> None:
-        path = job.path(HANDED_OVER)
+    async def _decide(self, job: BulkJob, note: CommitNote) -> None:
+        path = job.path(COMMIT)
         try:
             await save_note(self._disk, path, note)
         except OSError as error:
@@ -254,13 +254,13 @@ class BulkJobs:
                 # Renamed, but who knows whether for good: the next start tells.
                 self._store.fail(error)
             raise _no_room(error) from error
-        job.handed_over = note
+        job.commit = note
         job.clean(self._disk)
-        log.info("bulk job handed over", job=job.name, parts=len(note.parts), rows=note.rows)
-        self.handed_over.set()
+        log.info("bulk job committed", job=job.name, parts=len(note.parts), rows=note.rows)
+        self.committed.set()
 
     async def _verify(
-        self, job: BulkJob, wanted: HandOver, may_send: Callable[[str], bool]
+        self, job: BulkJob, wanted: CommitJob, may_send: Callable[[str], bool]
     ) -> tuple[str, ...]:
         """Look at every byte of the parts; the topics that are in them."""
         topics: dict[str, None] = {}
@@ -308,7 +308,7 @@ class BulkJobs:
             return len(wanted)
 
     async def sweep(self) -> int:
-        """Forget jobs that nobody has handed over for long, and old ones that are done.
+        """Forget jobs that stay open for long, and old ones that are done.
 
         Returns:
             How many are forgotten.
@@ -358,12 +358,12 @@ class BulkJobs:
                 continue
             job.clean(self._disk)
             self._jobs[name] = job
-        if self.waiting():
-            self.handed_over.set()
+        if self.pending():
+            self.committed.set()
 
 
-def _handed_ms(job: BulkJob) -> int:
-    return 0 if job.handed_over is None else job.handed_over.handed_ms
+def _commit_ms(job: BulkJob) -> int:
+    return 0 if job.commit is None else job.commit.handed_ms
 
 
 def _done_ms(job: BulkJob) -> int:

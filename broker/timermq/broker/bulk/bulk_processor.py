@@ -1,4 +1,4 @@
-"""BULK_OPEN, BULK_STAGE, BULK_HAND_OVER, BULK_STATUS, BULK_DROP: see ``timermq.remoting.bulk``."""
+"""BULK_OPEN, BULK_STAGE, BULK_COMMIT, BULK_STATUS, BULK_DROP: see ``timermq.remoting.bulk``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from timermq.remoting.bulk import (
     AskStatus,
     BlockStaged,
     BulkLimits,
+    CommitJob,
     DropParts,
-    HandOver,
     JobOpened,
     JobStatus,
     OpenJob,
@@ -43,7 +43,7 @@ from .staged_part import StagedPart
 
 @attrs.frozen(eq=False, kw_only=True)
 class BulkProcessor:
-    """The processor."""
+    """Answers the requests of bulk jobs."""
 
     jobs: BulkJobs
     timer_store: TimerMessageStore
@@ -57,7 +57,7 @@ class BulkProcessor:
         return {
             RequestCode.BULK_OPEN: self.open,
             RequestCode.BULK_STAGE: self.stage,
-            RequestCode.BULK_HAND_OVER: self.hand_over,
+            RequestCode.BULK_COMMIT: self.commit,
             RequestCode.BULK_STATUS: self.status,
             RequestCode.BULK_DROP: self.drop,
         }
@@ -99,13 +99,13 @@ class BulkProcessor:
         answer_later(session, command, work)
         return None
 
-    def hand_over(self, session: Session, command: Command) -> None:
+    def commit(self, session: Session, command: Command) -> None:
         """Decide a job; told when that is durable, whoever has decided it."""
-        job, wanted = self._job(session, job_of(command)), HandOver.decode(command.body)
+        job, wanted = self._job(session, job_of(command)), CommitJob.decode(command.body)
         born_host, may_send = session.born_host, session.speaker.may_send
 
         async def work() -> Command:
-            taken = await self.jobs.hand_over(job, wanted, born_host=born_host, may_send=may_send)
+            taken = await self.jobs.commit(job, wanted, born_host=born_host, may_send=may_send)
             return _status(command, attrs.evolve(job.status(), taken=taken))
 
         answer_later(session, command, work)
@@ -148,7 +148,7 @@ class BulkProcessor:
         )
 
     def _refused_topics(self, speaker: Speaker, topics: Iterable[str]) -> dict[str, str]:
-        """The topics that no row can go to, whenever it is adopted."""
+        """Topics that no row can go to, whenever it is ingested, each with the remark."""
         found: dict[str, str] = {}
         for topic in topics:
             try:

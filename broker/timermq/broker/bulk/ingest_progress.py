@@ -21,7 +21,7 @@ from timermq.timerstore.record_spans import record_properties
 
 from .block_rows import Numbers, row_in
 from .bulk_job import BulkJob
-from .job_notes import HandedOverNote, ProgressNote
+from .job_notes import CommitNote, ProgressNote
 from .refused_rows import RefusedRows
 
 SCAN_COUNT = 1_000
@@ -33,7 +33,7 @@ class IngestProgress:
     """How far the job in hand is."""
 
     job: BulkJob
-    note: HandedOverNote
+    note: CommitNote
     refused_rows: RefusedRows
     row: int
     """Rows of the job below it are stored or refused."""
@@ -75,7 +75,7 @@ async def ingested_rows(
     found: set[int] = set()
     end = commit_log.max_offset
     start = max(first_py, commit_log.min_offset)
-    reading = LogReading(commit_log, start, end=end, purpose="adopted rows of a bulk job")
+    reading = LogReading(commit_log, start, end=end, purpose="ingested rows of a bulk job")
     for number, (_, record) in enumerate(reading, 1):
         if number % SCAN_COUNT == 0:
             await trio.lowlevel.checkpoint()

@@ -1,13 +1,13 @@
-"""The task that adopts what was handed over: rows go from the parts of a job into the store.
+"""The task that ingests committed jobs: rows go from the parts of a job into the store.
 
-Jobs are taken in the order of their hand-overs, rows in that of their blocks, in batches between
-which everything else has its turn. When the wheel has fallen behind, the adopter rests: a message
-that another producer sends now waits behind what was stored before.
+Jobs are taken in the order of their commits, rows in that of their blocks, in batches between
+which everything else has its turn. When the wheel has fallen behind, the task rests: a message
+that another producer sends now waits behind the rows that were stored before.
 
-**Once (ONCE).** What is stored names its row. The job's progress is written once a second, only of
-what is durable (ORDERED_DURABILITY); after a start the log behind it says which rows are there.
-A row is stored, or refused by a rule and remembered. What the store does not take for the moment
-(a full disk, a slot under flow control) is tried again for ever.
+**Once (ONCE).** Ingesting is idempotent: every stored message names its row. The job's progress is
+written once a second, only of durable rows (ORDERED_DURABILITY); after a start the log behind it
+says which rows are there. A row is stored, or refused by a rule and remembered. A row that the
+store does not take for the moment (a full disk, a slot under flow control) is retried for ever.
 """
 
 from __future__ import annotations
@@ -69,23 +69,23 @@ log = structlog.get_logger("timermq.broker.bulk.ingest_task")
 
 @attrs.define(eq=False)
 class _Tried:
-    """What became of rows that were put."""
+    """Rows of a block by the store's answer to them."""
 
     refused: list[tuple[int, str, str]] = attrs.Factory(list[tuple[int, str, str]])
     """Row of the block, rule, remark."""
     left: list[int] = attrs.Factory(list[int])
-    """Rows that are to be tried again."""
+    """Rows to retry."""
     error: str | None = None
-    """Why."""
+    """Why the store does not take them now; None when it took all."""
 
 
 class IngestTask:
-    """Adopts the jobs of a store; ``run`` is its task.
+    """Ingests the jobs of a store; ``run`` is its task.
 
     Args:
         jobs: The jobs.
         timer_store: Where the rows go.
-        columns: The door for rows of one form.
+        columns: Takes rows of one form.
         bulk_topics: Says where a topic's rows may go.
         stamp: What the broker adds to every message.
     """
@@ -103,7 +103,7 @@ class IngestTask:
         """Rows stored since the start."""
         self.refused = 0
         self.held_up = HeldUp()
-        """Rows that the store does not take now."""
+        """Retries of rows that the store does not take now."""
         self._jobs = jobs
         self._timer_store = timer_store
         self._store = timer_store.store
@@ -120,12 +120,12 @@ class IngestTask:
         Of each job that is not through, whether it is in hand or waits behind another.
         """
         jobs = (
-            self._jobs.waiting() if self._work is None else [*self._jobs.waiting(), self._work.job]
+            self._jobs.pending() if self._work is None else [*self._jobs.pending(), self._work.job]
         )
         return min((one for job in jobs if (one := job.scan_py) is not None), default=None)
 
     async def run(self) -> None:
-        """Adopt what is handed over, and forget what is old, for ever.
+        """Ingest jobs as they are committed, and forget old ones, for ever.
 
         Raises:
             OSError: The disk failed.
@@ -136,11 +136,11 @@ class IngestTask:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._sweep)
             while True:
-                for job in self._jobs.waiting():
+                for job in self._jobs.pending():
                     await self.ingest(job)
-                self._jobs.handed_over = trio.Event()
-                if not self._jobs.waiting():
-                    await self._jobs.handed_over.wait()
+                self._jobs.committed = trio.Event()
+                if not self._jobs.pending():
+                    await self._jobs.committed.wait()
 
     async def _sweep(self) -> None:
         while True:
@@ -148,8 +148,8 @@ class IngestTask:
             await trio.sleep(SWEEP_INTERVAL_S)
 
     async def ingest(self, job: BulkJob) -> None:
-        """Bring a job that was handed over to its end; see ``run``."""
-        note = job.handed_over
+        """Ingest the rows of a committed job that are left; see ``run``."""
+        note = job.commit
         assert note is not None
         progress = job.progress or ProgressNote(row=0, log_py=note.log_py or 0)
         known = np.zeros(0, np.int64)
@@ -189,7 +189,7 @@ class IngestTask:
         await self._note(work, done)
         self._go_on(work)
         self._work = None
-        job.handed_over, job.was_found = None, False
+        job.commit, job.was_found = None, False
         job.clean(self._store.disk)
         log.info("bulk job done", job=job.name, rows=work.row, refused=work.refused)
 
@@ -209,7 +209,7 @@ class IngestTask:
                     await self._ingest_block(work, name, first, place.first_row, block)
                     await trio.lowlevel.checkpoint()
         except (BulkBlockError, FileNotFoundError) as error:
-            # Every byte was good at the hand-over: the disk has lost them since.
+            # Every byte was good at the commit: the disk has lost them since.
             remark = f"BULK_PART_DAMAGED: part {name}: {error}"
             log.error("part of a bulk job is damaged", job=work.job.name, error=remark)
             numbers = np.setdiff1d(np.arange(work.row, first + rows), work.known)
@@ -331,7 +331,7 @@ class IngestTask:
             found = []
 
     async def _note_now_and_then(self, work: IngestProgress) -> None:
-        """Write the progress beside the adoption, which does not wait for the disk meanwhile."""
+        """Write the progress beside the ingestion, which does not wait for the disk meanwhile."""
         while True:
             await trio.sleep(NOTE_INTERVAL_S)
             await self._save(work, work.reached)

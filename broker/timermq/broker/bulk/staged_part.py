@@ -127,7 +127,7 @@ def blocks_in(file: File) -> Iterator[PlacedBlock]:
 def whole_part(disk: Disk, path: str) -> StagedPart:
     """A part that a process before has finished, by the heads of its blocks.
 
-    What is damaged counts for nothing here; the hand-over looks at every byte.
+    What is damaged counts for nothing here; the commit checks every byte.
     """
     part = StagedPart(path=path, has_last=True, is_whole=True)
     file = disk.open(part.file_path, read_only=True)

@@ -261,7 +261,7 @@ _RULES: Mapping[int, Callable[[AccessRules, Command], Needs]] = {
     RequestCode.LIST_PENDING: AccessRules.pending,
     RequestCode.BULK_OPEN: AccessRules.bulk_open,
     RequestCode.BULK_STAGE: AccessRules.bulk_stage,
-    RequestCode.BULK_HAND_OVER: AccessRules.free,
+    RequestCode.BULK_COMMIT: AccessRules.free,
     RequestCode.BULK_STATUS: AccessRules.free,
     RequestCode.BULK_DROP: AccessRules.free,
 }
