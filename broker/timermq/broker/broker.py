@@ -254,7 +254,7 @@ class Broker:
 
     @cached_property
     def metrics_page(self) -> MetricsPage:
-        """The page of metrics."""
+        """The page of metrics, made at its first use."""
         # Imported late: with the library below it, it is a tenth of the time that a start takes.
         from .metrics.metrics_page import MetricsPage
 

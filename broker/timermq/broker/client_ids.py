@@ -41,7 +41,7 @@ class ClientIds:
         self._holders: dict[str, _Holders] = {}
 
     def __len__(self) -> int:
-        """Ids that somebody has."""
+        """Number of ids that belong to an account."""
         return len(self._holders)
 
     def check(self, client_id: str, speaker: Speaker) -> None:

@@ -40,7 +40,7 @@ class Subscription:
     sub_string: str
     """The expression, for tags ``*`` or ``a || b``."""
     expression_type: str
-    """``TAG`` or ``SQL92``."""
+    """Form of the expression: ``TAG`` or ``SQL92``."""
     sub_version: int
     """Chosen by the client; the higher one is newer."""
 

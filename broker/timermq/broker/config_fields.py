@@ -50,14 +50,14 @@ class ConfigFields:
         raise self._error(name, "a 64-bit integer", value)
 
     def boolean(self, name: str, default: bool) -> bool:
-        """Take a truth value."""
+        """Take a truth value; ``default`` when the field is missing."""
         value = self._left.pop(name, default)
         if isinstance(value, bool):
             return value
         raise self._error(name, "true or false", value)
 
     def text(self, name: str, default: str) -> str:
-        """Take a text."""
+        """Take a text; ``default`` when the field is missing."""
         value = self._left.pop(name, default)
         if isinstance(value, str):
             return value

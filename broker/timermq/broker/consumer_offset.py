@@ -45,7 +45,7 @@ class ConsumerOffsetTable:
         """Group to its keys in the offsets: some requests ask for the topics of every group."""
 
     def load(self, data: object) -> None:
-        """Take a file over."""
+        """Replace the table by what a file has, decoded from JSON."""
         fields = ConfigFields(self.path, data)
         self.data_version = read_version(fields)
         # Derived from the offsets, and made anew from them.

@@ -42,14 +42,14 @@ _port = and_(ge(0), le(65_535))
 
 
 class TlsMode(enum.Enum):
-    """Which connections are taken."""
+    """Which connections the port accepts."""
 
     DISABLED = "disabled"
-    """Plain ones."""
+    """Only connections without TLS."""
     PERMISSIVE = "permissive"
-    """Both."""
+    """Connections with and without TLS."""
     ENFORCING = "enforcing"
-    """TLS ones."""
+    """Only connections with TLS."""
 
 
 class TlsClientAuth(enum.Enum):
@@ -379,5 +379,5 @@ JAVA_NAMES = {
 
 
 def java_name(key: str) -> str:
-    """``mapped_file_size_commit_log`` as ``mappedFileSizeCommitLog``."""
+    """RocketMQ's name of a setting: ``flush_disk_type`` is ``flushDiskType``."""
     return JAVA_NAMES.get(key) or _UNDERSCORE.sub(lambda found: found[1].upper(), key)

@@ -34,7 +34,7 @@ class Pool:
         self._waiting: dict[Callable[[], None], str] = {}
         """What is to be called, each for an owner."""
         self.used = 0
-        """Taken by all."""
+        """Sum of all that is taken."""
         self.refused = 0
         """Times that there was no more for somebody."""
 
@@ -92,7 +92,7 @@ class Pool:
         self._waiting.pop(call, None)
 
     def give_back(self, owner: str, count: int = 1) -> None:
-        """Give some back."""
+        """Give back what an owner does not use any more."""
         self.add(owner, -count)
 
 

@@ -93,6 +93,6 @@ class ReceivedFrames:
         return refusal
 
     def drop(self) -> None:
-        """The connection has ended."""
+        """Give the share of a connection that has ended back to the pool."""
         self._pool.give_back(self._peer, self._share)
         self._share = 0

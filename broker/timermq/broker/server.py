@@ -70,20 +70,20 @@ class Server:
         self._connections: set[Connection] = set()
         self._connections_max = options.connections_max
         self._shares = Pool(lambda: self._connections_max)
-        """Connections by address."""
+        """The share of connections that each address has."""
         self._log_limit = LogLimit()
         self._accepting = trio.CancelScope()
         self._all_closed = trio.Event()
         self._first_connected = trio.Event()
         """There are connections to look through: the sweep rests while there is none."""
         self.accepted = 0
-        """Connections so far."""
+        """Connections accepted since the start."""
         self.turned_away = 0
         """Connections closed at once, for want of room."""
 
     @property
     def connections(self) -> int:
-        """Open connections."""
+        """Number of connections that are open."""
         return len(self._connections)
 
     async def run(

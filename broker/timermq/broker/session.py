@@ -117,11 +117,11 @@ class Session:
 
 
 def _ignore(_: object) -> None:
-    """For nobody."""
+    """Drop what is to be sent: the session has no connection."""
 
 
 def _nothing() -> None:
-    """For nobody."""
+    """Do nothing: the session has no connection."""
 
 
 def pack_born_host(host: str, port: int) -> bytes:

@@ -121,7 +121,7 @@ class KernelSockets:
         return host, port
 
     def number_of(self, stream: trio.abc.Stream) -> int | None:
-        """The file number."""
+        """The file number of the socket; None where no epoll watches it."""
         if self._epoll is None or not isinstance(stream, trio.SocketStream):
             return None
         return stream.socket.fileno()
@@ -176,7 +176,7 @@ class KernelSockets:
         return self._epoll.poll(0, count_max)
 
     def close(self) -> None:
-        """Close the epoll."""
+        """Close the epoll; the sockets stay open."""
         if self._epoll is not None:
             self._beginning.close()
             self._epoll.close()

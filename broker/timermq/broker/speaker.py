@@ -33,6 +33,6 @@ class Speaker:
 
 
 UNLIMITED = Speaker()
-"""Who may everything."""
+"""The speaker of administrators, and of all when there is no access control."""
 NOBODY = Speaker("nobody", _no_topic)
 """Who answers a call of ours: nothing is asked behind that. No access key is so short."""

@@ -68,7 +68,7 @@ class TopicConfig:
 
     @property
     def is_readable(self) -> bool:
-        """Whether consumers may read."""
+        """Whether consumers may read from the topic."""
         return bool(self.perm & PERM_READ)
 
     @property

@@ -37,7 +37,7 @@ class UnreadAnswers:
         """Bytes queued or being written."""
 
     def __bool__(self) -> bool:
-        """Whether something is queued."""
+        """Whether any frame is queued."""
         return bool(self._frames)
 
     @property
@@ -105,7 +105,7 @@ class UnreadAnswers:
         self._pool.add(self._peer, more)
 
     def drop(self) -> None:
-        """The connection has ended."""
+        """Drop the frames of a connection that has ended, and its share of the pool."""
         self._frames.clear()
         self._calls.clear()
         self._pool.forget(self.tell_room)

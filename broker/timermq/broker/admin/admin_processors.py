@@ -110,7 +110,7 @@ class AdminProcessors:
         )
 
     def handlers(self) -> Mapping[int, Handler]:
-        """Request code to entrance."""
+        """Request code to the method that answers it."""
         return {
             **self.topic.handlers(),
             **self.group.handlers(),

@@ -41,7 +41,7 @@ log = structlog.get_logger("timermq.broker.admin.broker_info_processor")
 
 @attrs.frozen(eq=False, kw_only=True)
 class BrokerInfoProcessor:
-    """The processor."""
+    """Answers questions about the broker: rates, settings, tables, clean-up."""
 
     options: BrokerOptions
     timer_store: TimerMessageStore
@@ -52,7 +52,7 @@ class BrokerInfoProcessor:
     started_ms: int
 
     def handlers(self) -> Mapping[int, Handler]:
-        """Request code to entrance."""
+        """Request code to the method that answers it."""
         return {
             RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime_info,
             RequestCode.GET_BROKER_CONFIG: self.config,

@@ -33,7 +33,7 @@ _Look = TypeVar("_Look")
 
 @attrs.frozen(kw_only=True)
 class Totals:
-    """Counters since the start."""
+    """Counts since the start of the broker."""
 
     put: int = 0
     """Messages stored."""

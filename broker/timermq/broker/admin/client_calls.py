@@ -31,7 +31,7 @@ class _Call:
 
 
 class ClientCalls:
-    """The calls under way."""
+    """Requests to clients that are not answered yet, by connection."""
 
     def __init__(self) -> None:
         self._opaques = itertools.count(1)
@@ -93,6 +93,6 @@ class ClientCalls:
             call.done.set()
 
     def drop(self, session: Session) -> None:
-        """The connection has ended."""
+        """Drop the calls of a connection that has ended: their callers are told (206)."""
         for call in list(self._calls.get(session, {}).values()):
             call.done.set()

@@ -37,7 +37,7 @@ from .client_calls import ClientCalls
 
 @attrs.frozen(eq=False, kw_only=True)
 class ConnectionListProcessor:
-    """The processor."""
+    """Answers who is connected and consumes, and asks clients about themselves."""
 
     store: MessageStore
     clients: ClientRegistry
@@ -46,7 +46,7 @@ class ConnectionListProcessor:
     now_ms: Callable[[], int]
 
     def handlers(self) -> Mapping[int, Handler]:
-        """Request code to entrance."""
+        """Request code to the method that answers it."""
         return {
             RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumers,
             RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producers,

@@ -65,7 +65,7 @@ _Queues = Sequence[tuple[MessageQueue, _QueueOffsets]]
 
 @attrs.frozen(eq=False, kw_only=True)
 class ConsumeStatsProcessor:
-    """The processor."""
+    """Answers how far groups are behind."""
 
     options: BrokerOptions
     store: MessageStore
@@ -77,7 +77,7 @@ class ConsumeStatsProcessor:
     address: str
 
     def handlers(self) -> Mapping[int, Handler]:
-        """Request code to entrance."""
+        """Request code to the method that answers it."""
         return {
             RequestCode.GET_CONSUME_STATS: self.consume_stats,
             RequestCode.GET_BROKER_CONSUME_STATS: self.broker_consume_stats,

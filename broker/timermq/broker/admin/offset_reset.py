@@ -37,11 +37,11 @@ class OffsetResets:
         return self._targets.pop((group, topic, queue_id), None)
 
     def forget_group(self, group: str) -> None:
-        """The group is deleted."""
+        """Drop the targets of a group that is deleted."""
         for key in [key for key in self._targets if key[0] == group]:
             del self._targets[key]
 
     def forget_topic(self, topic: str) -> None:
-        """The topic is deleted."""
+        """Drop the targets on a topic that is deleted."""
         for key in [key for key in self._targets if key[1] == topic]:
             del self._targets[key]

@@ -54,7 +54,7 @@ log = structlog.get_logger("timermq.broker.admin.topic_processor")
 
 @attrs.frozen(eq=False, kw_only=True)
 class TopicProcessor:
-    """The processor."""
+    """Makes, shows and deletes topics for operators."""
 
     options: BrokerOptions
     timer_store: TimerMessageStore
@@ -68,7 +68,7 @@ class TopicProcessor:
     now_ms: Callable[[], int]
 
     def handlers(self) -> Mapping[int, Handler]:
-        """Request code to entrance."""
+        """Request code to the method that answers it."""
         return {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self.update,
             RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.update_list,
@@ -125,7 +125,7 @@ class TopicProcessor:
         answer_later(session, command, clean)
 
     def get(self, _session: Session, command: Command) -> Command:
-        """One topic's configuration (351)."""
+        """The configuration of one topic, as JSON (351)."""
         body = encode_json(self.topics.existing(text(command, "topic")).to_json())
         return command.answer(ResponseCode.SUCCESS, body=body)
 

@@ -149,7 +149,7 @@ class BlockRows:
             first = last
 
     def columns(self, rows: Numbers) -> MessageColumns:
-        """Rows of one form."""
+        """Rows whose properties have the same sizes, as columns."""
         pieces: list[bytes | Rows] = [
             _DELIVER,
             digits_of(self._block.deliver_ms[rows], MS_DIGITS),
@@ -176,7 +176,7 @@ class BlockRows:
         )
 
     def messages(self, rows: Numbers) -> list[Message]:
-        """Rows of any form."""
+        """Rows as single messages, in their order."""
         moments, bodies = self._block.deliver_ms[rows].tolist(), _of(self._bodies, rows).each()
         values = {name: _of(one, rows).each() for name, one in self._values.items()}
         made: list[Message] = []

@@ -90,7 +90,7 @@ class BulkJob:
 
     @property
     def state(self) -> JobState:
-        """Open, committed or done."""
+        """How far it is: open, committed or done."""
         if self.progress is not None and self.progress.done_ms is not None:
             return JobState.DONE
         return JobState.OPEN if self.commit is None else JobState.COMMITTED

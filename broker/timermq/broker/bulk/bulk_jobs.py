@@ -63,7 +63,7 @@ class BulkJobs:
 
     @property
     def staged_size(self) -> int:
-        """Bytes of all parts."""
+        """Bytes of the parts of all jobs on the disk."""
         return sum(job.staged_size for job in self._jobs.values())
 
     def pending(self) -> list[BulkJob]:

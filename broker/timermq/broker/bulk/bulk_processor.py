@@ -53,7 +53,7 @@ class BulkProcessor:
     bulk_topics: BulkTopics
 
     def handlers(self) -> Mapping[int, Handler]:
-        """Request code to entrance."""
+        """Request code to the method that answers it."""
         return {
             RequestCode.BULK_OPEN: self.open,
             RequestCode.BULK_STAGE: self.stage,

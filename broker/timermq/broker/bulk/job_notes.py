@@ -52,7 +52,7 @@ class CommitNote:
 
     @property
     def rows(self) -> int:
-        """Rows of all parts."""
+        """Number of rows in all parts."""
         return sum(rows for _, rows in self.parts)
 
 

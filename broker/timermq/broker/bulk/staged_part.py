@@ -26,7 +26,7 @@ class StagedPart:
     """What is known of a part."""
 
     path: str
-    """Without its ending."""
+    """Path of its file without the ending."""
     blocks: int = 0
     rows: int = 0
     size: int = 0
@@ -41,7 +41,7 @@ class StagedPart:
 
     @property
     def file_path(self) -> str:
-        """Where it stands now."""
+        """Path of its file: the ending says whether it is whole."""
         return self.path + (WHOLE if self.is_whole else STAGING)
 
     def repeats(self, number: int, block: bytes) -> bool:
@@ -86,7 +86,7 @@ class StagedPart:
         self.is_whole = True
 
     def remove(self, disk: Disk) -> None:
-        """Let it go."""
+        """Remove its file, whole or not."""
         for ending in (STAGING, WHOLE):
             disk.remove(self.path + ending)
 
@@ -103,7 +103,7 @@ class PlacedBlock:
     size: int
 
     def read(self, file: File) -> bytes:
-        """Its bytes."""
+        """Its encoded bytes, ``size`` of them."""
         return file.read(self.at, self.size)
 
 

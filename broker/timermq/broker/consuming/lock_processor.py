@@ -20,7 +20,7 @@ from .queue_lock import QueueLockTable
 
 @attrs.frozen(eq=False, kw_only=True)
 class LockProcessor:
-    """The processor."""
+    """Locks and unlocks queues for orderly consumers."""
 
     broker_name: str
     topics: TopicConfigTable

@@ -116,7 +116,7 @@ class LongPolling:
 
     @property
     def held(self) -> int:
-        """Pulls held now."""
+        """Number of pulls that are held."""
         return self._pool.used
 
     def hold(self, pull: HeldPull, seconds: float) -> bool:
@@ -162,7 +162,7 @@ class LongPolling:
             self._forget(pull)
 
     def pulls(self) -> list[HeldPull]:
-        """The pulls held now."""
+        """All held pulls, connection by connection."""
         return [pull for pulls in self._by_session.values() for pull in pulls]
 
     async def run(
@@ -323,7 +323,7 @@ class _Chunk:
     began: float = attrs.Factory(trio.current_time)
 
     def add(self, pull: HeldPull, answer: Command) -> None:
-        """One more is answered."""
+        """Keep one more answer until they are sent together."""
         self.answers.append((pull, answer))
         self.size += len(answer.body)
 

@@ -42,7 +42,7 @@ class _LockFile(msgspec.Struct, kw_only=True, rename="camel"):
 class _Lock:
     client_id: str
     expires_at: float
-    """trio's time."""
+    """trio's time at which the lease ends."""
 
 
 class QueueLockTable:
@@ -73,7 +73,7 @@ class QueueLockTable:
         self._count = 0
 
     def __len__(self) -> int:
-        """Locks in the table."""
+        """Number of locks, expired ones included until they are swept."""
         return self._count
 
     def on_change(self, listener: Callable[[], None]) -> None:

@@ -97,7 +97,7 @@ def retry_message(record: bytes, *, topic: str, queue_id: int, delay: bytes) -> 
 
 @attrs.define(eq=False, kw_only=True)
 class SendBackProcessor:
-    """The processor."""
+    """Stores the retry or the dead letter of a message that was sent back."""
 
     options: BrokerOptions
     timer_store: TimerMessageStore

@@ -50,7 +50,7 @@ KEPT_LENGTH_MAX = 131_072
 
 @attrs.frozen(eq=False)
 class SqlFilter:
-    """A compiled expression."""
+    """A compiled SQL92 expression over properties."""
 
     expression: str
     _evaluate: Evaluate

@@ -80,7 +80,7 @@ def _decided_by(decisive: bool, parts: Sequence[Evaluate]) -> Operand:
 
 
 def inverse(value: Evaluate) -> Operand:
-    """``NOT``."""
+    """The operand under ``NOT``; NULL stays NULL."""
 
     def evaluate(lookup: Lookup) -> Value:
         found = value(lookup)

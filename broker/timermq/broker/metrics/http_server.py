@@ -41,7 +41,7 @@ log = structlog.get_logger("timermq.broker.metrics.http_server")
 
 @attrs.frozen(kw_only=True)
 class Page:
-    """An answer."""
+    """A page and its status, before it is sent."""
 
     status: int
     body: bytes

@@ -50,7 +50,7 @@ class MetricsSnapshot:
     pulled: Mapping[tuple[str, str], int]
     """Messages that consumers were given since the start, by topic and group."""
     pulled_size: Mapping[tuple[str, str], int]
-    """Bytes of them."""
+    """Bytes of those messages, by topic and group."""
     sizes: Mapping[str, Histogram]
     """Bytes of the records that came to each topic since the start."""
     delays: Mapping[str, Histogram]

@@ -19,7 +19,7 @@ from timermq.timerstore.message_store import MessageStore
 from ..histogram import Histogram
 
 SIZE_BOUNDS = (1 << 10, 4 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20)
-"""Bytes."""
+"""Bytes of a record: bounds of the histogram."""
 READ_COUNT = 16_384
 """Units that are looked at between two turns of everything else: less than a millisecond."""
 QUEUE_COUNT = 1_024

@@ -324,7 +324,7 @@ class NameServerLinks:
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost first cause."""
+    """Text of the first error within groups of errors; its type when it has no text."""
     if isinstance(error, BaseExceptionGroup):
         return _reason(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
     return str(error) or type(error).__name__

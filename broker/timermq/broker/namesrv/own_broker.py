@@ -21,7 +21,7 @@ _READ_WRITE = 6
 
 @attrs.define(eq=False, kw_only=True)
 class OwnBroker:
-    """This broker."""
+    """The route data of this broker."""
 
     options: BrokerOptions
     topics: TopicConfigTable
@@ -37,7 +37,7 @@ class OwnBroker:
         return f"{host}:{int(port) + 1}"
 
     def broker_data(self) -> BrokerData:
-        """Name, cluster and address."""
+        """Name, cluster and address, as a route has them."""
         return BrokerData(
             broker_name=self.options.broker_name,
             cluster=self.options.broker_cluster_name,
@@ -64,7 +64,7 @@ class OwnBroker:
         return config.perm & (self.options.broker_permission | ~_READ_WRITE)
 
     def version(self) -> RouteVersion:
-        """Of the topics."""
+        """Version of the topic table, as a registration has it."""
         version = self.topics.data_version
         return RouteVersion(version.counter, version.timestamp, version.state_version)
 

@@ -45,7 +45,7 @@ class BrokerIdentity:
 
 @attrs.define(kw_only=True)
 class _Live:
-    """A registration that holds."""
+    """A registration that has not expired."""
 
     identity: BrokerIdentity
     owner: Hashable

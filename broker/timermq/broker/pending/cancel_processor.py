@@ -36,7 +36,7 @@ MOVED = "moved"
 
 @attrs.frozen(eq=False, kw_only=True)
 class CancelProcessor:
-    """The processor."""
+    """Cancels and moves pending messages."""
 
     options: BrokerOptions
     timer_store: TimerMessageStore

@@ -28,7 +28,7 @@ GROUPS_MAX = 32
 
 
 class Step(enum.Enum):
-    """What happened."""
+    """Kinds of steps, by their names in answers."""
 
     HALF = "half"
     """A half message was stored: its producer has to decide, or was asked to."""
@@ -74,7 +74,7 @@ class LifeStep:
 
     step: Step
     at_ms: int
-    """When that was."""
+    """Epoch milliseconds at which it happened."""
     phy_offset: int
     """Position of the record that says so."""
     topic: str
@@ -89,7 +89,7 @@ class LifeStep:
     consumed_by: tuple[str, ...] = ()
     """Groups that have committed it, the first `GROUPS_MAX` of them."""
     group_count: int = 0
-    """How many have."""
+    """Number of groups that have consumed it."""
     text: str = ""
 
     def to_row(self) -> dict[str, object]:

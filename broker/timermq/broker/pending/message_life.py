@@ -33,7 +33,7 @@ from .life_step import GROUPS_MAX, LifeStep, Step
 
 
 class Now(enum.Enum):
-    """How a message stands."""
+    """State of a message now, by its name in answers."""
 
     WAITING = "waiting"
     QUARANTINED = "quarantined"

@@ -77,7 +77,7 @@ class _Page:
 
 @attrs.define(eq=False, kw_only=True)
 class PendingProcessor:
-    """The processor."""
+    """Lists pending messages page by page."""
 
     options: BrokerOptions
     timer_store: TimerMessageStore

@@ -51,7 +51,7 @@ _Body = TypeVar("_Body")
 
 @attrs.frozen(kw_only=True)
 class ListQuery:
-    """LIST_QUARANTINE."""
+    """The body of LIST_QUARANTINE: which page."""
 
     limit: int | None = None
     after: int = -1
@@ -60,7 +60,7 @@ class ListQuery:
 
 @attrs.frozen(kw_only=True)
 class EntryQuery:
-    """The others."""
+    """The body of the other requests: which message, and who asks."""
 
     id: int
     topic: str | None = None
@@ -69,7 +69,7 @@ class EntryQuery:
 
 @attrs.frozen(eq=False, kw_only=True)
 class QuarantineProcessor:
-    """The processor."""
+    """Lists, shows, retries and drops messages in quarantine."""
 
     options: BrokerOptions
     timer_store: TimerMessageStore

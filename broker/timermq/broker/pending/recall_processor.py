@@ -35,7 +35,7 @@ from ..topic_validator import group_fault
 
 @attrs.frozen(eq=False, kw_only=True)
 class RecallProcessor:
-    """The processor."""
+    """Cancels a pending message by its recall handle."""
 
     options: BrokerOptions
     timer_store: TimerMessageStore

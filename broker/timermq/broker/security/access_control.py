@@ -147,7 +147,7 @@ class AccessControl:
         )
 
     def statistics(self) -> AccessStatistics:
-        """A moment's picture."""
+        """The counts since the start, and why changed rules are refused."""
         return AccessStatistics(
             failed_logins=self.failed_logins.count,
             failed_at=self.failed_logins.last_at,

@@ -78,7 +78,7 @@ class AccessRules:
         return rule(self, command)
 
     def send(self, command: Command) -> Needs:
-        """10."""
+        """10: right to send to the topic."""
         return send_needs(command.ext.get("topic", ""))
 
     def send_v2(self, command: Command) -> Needs:
@@ -115,7 +115,7 @@ class AccessRules:
         return send_needs(topic)
 
     def read(self, command: Command) -> Needs:
-        """12: the topic."""
+        """12: right to consume from the topic."""
         return (_topic(command, SUB),)
 
     def look(self, command: Command) -> Needs:
@@ -148,7 +148,7 @@ class AccessRules:
         return (_group(command, "consumerGroup"),) if command.ext.get("consumerGroup") else ()
 
     def members(self, command: Command) -> Needs:
-        """38: the group."""
+        """38: right to consume as the group."""
         return (_group(command, "consumerGroup"),)
 
     def check_client(self, command: Command) -> Needs:
@@ -189,7 +189,7 @@ class AccessRules:
                 raise AdminOnly
 
     def free(self, _command: Command) -> Needs:
-        """Any account."""
+        """Nothing more than a signature: any account may ask."""
         return ()
 
 

@@ -29,7 +29,7 @@ class DelayedRefusals:
 
     @property
     def held(self) -> int:
-        """Answers held now."""
+        """Number of answers that are held."""
         return len(self._held)
 
     def hold(self, peer: str, session: Session, answer: Answer | None, seconds: float) -> None:

@@ -99,7 +99,7 @@ class FailedLogins:
 
 
 def host_of(remote_address: str) -> str:
-    """The host of ``host:port``."""
+    """The host of an address ``host:port``."""
     return remote_address.rpartition(":")[0]
 
 

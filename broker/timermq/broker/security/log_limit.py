@@ -15,7 +15,7 @@ class LogLimit:
 
     count: int = 0
     logged_at: float = float("-inf")
-    """trio's time."""
+    """trio's time of the last log line."""
 
     def take(self) -> int:
         """Count one more; how many a line is to tell of now, 0 while the last one is too young."""

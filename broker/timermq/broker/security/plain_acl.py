@@ -164,7 +164,7 @@ class _TextLoader(yaml.BaseLoader):
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
     ) -> dict[Hashable, object]:
-        """A mapping of texts."""
+        """A mapping; a key that is there twice is an error."""
         known: set[object] = set()
         for key, _ in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else key
@@ -225,7 +225,7 @@ def _account(where: str, value: object) -> Account:
 
 
 def _perms(where: str, fields: Mapping[str, object], name: str) -> dict[str, int]:
-    """``TopicA=PUB|SUB`` lines."""
+    """Rights by topic or group, from lines like ``TopicA=PUB|SUB``."""
     perms: dict[str, int] = {}
     for number, text in enumerate(_texts(where, fields, name), start=1):
         resource, equals, word = (part.strip() for part in text.partition("="))

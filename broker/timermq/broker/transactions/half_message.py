@@ -80,13 +80,13 @@ class HalfMessage:
     """One record of the half topic."""
 
     data: bytes
-    """The whole record."""
+    """Bytes of the whole record."""
     record: Record
     topic: str
     """Where the message goes when it is committed."""
     queue_id: int
     group: str
-    """Its producers."""
+    """Name of its group of producers."""
     unique_key: str
     name: int
     """Position of the transaction's first record."""
@@ -109,7 +109,7 @@ class HalfMessage:
 
     @property
     def phy_offset(self) -> int:
-        """Where its record stands."""
+        """Position of its record in the commit log."""
         return self.record.phy_offset
 
 

@@ -42,7 +42,7 @@ class OpenTransactions:
         self.next_offset = max(self.next_offset, queue_offset + 1)
 
     def end(self, name: int) -> None:
-        """The transaction has ended."""
+        """Drop a transaction that has ended."""
         self._offsets.pop(name, None)
 
     @property

@@ -349,7 +349,7 @@ class _Finder:
             self._open.end(name)
 
     def _end(self, ending: Ending, name: int) -> None:
-        """The transaction has ended."""
+        """Drop a transaction that has ended, and note its missing op message."""
         offset = self._open.offset_of(name)
         if offset is not None:
             unique_key = self._keys.get(name, "")

@@ -43,11 +43,11 @@ class Renewals:
         return attrs.evolve(half, check_times=half.check_times + untold) if untold else half
 
     def end(self, name: int) -> None:
-        """The transaction has ended."""
+        """Drop the checks of a transaction that has ended."""
         self._untold.pop(name, None)
 
     def renew(self, halves: Sequence[HalfMessage], *, is_check: bool) -> list[HalfMessage]:
-        """See `Transactions.renew`."""
+        """Store half messages again; see ``Transactions.renew``."""
         if not halves:
             return []
         copies = [renewed(half, is_check=is_check) for half in halves]
@@ -64,7 +64,7 @@ class Renewals:
         return [self._take(*pair) for pair in zip(halves, results, strict=False)]
 
     def _take(self, half: HalfMessage, result: PutResult) -> HalfMessage:
-        """The new half message."""
+        """Note a renewed half message as the newest of its transaction."""
         self._open.put(half.name, result.queue_offset)
         self._untold.pop(half.name, None)
         data = self._store.commit_log.record_at(result.phy_offset, result.size)

@@ -204,7 +204,7 @@ class TransactionCheck:
         return sessions[next(self._turn) % len(sessions)] if sessions else None
 
     def _request(self, half: HalfMessage, session: Session) -> Command:
-        """CHECK_TRANSACTION_STATE (39), one-way."""
+        """The request that asks a producer about a half message (39), one-way."""
         body = asked_about(half)
         if session.knows_zlib_alone:
             body = b"".join(with_zlib_bodies([body], checks_zlib=session.is_cpp).records)

@@ -48,7 +48,7 @@ class TransactionStatistics:
     """What became of transactions; counts are since the start."""
 
     open: int
-    """Now."""
+    """Transactions that are open now."""
     committed: int
     rolled_back: int
     discarded: int
@@ -141,7 +141,7 @@ class Transactions:
         return [self._half_result(refusal or next(stored)) for refusal in refusals]
 
     def _forget(self, name: int) -> None:
-        """A transaction has ended."""
+        """Drop everything that memory holds of a transaction that has ended."""
         self.open.end(name)
         self._renewals.end(name)
         self._shares.ended(name)

@@ -25,7 +25,7 @@ from ..session import Session
 from .watch_snapshot import SnapshotSource
 
 TICK = INTERVAL_MIN_MS / 1000
-"""Seconds."""
+"""Seconds between two snapshots at the highest rate."""
 COST_DIVISOR = 50
 """The part of the broker's time that ticks may take: two per cent."""
 

@@ -88,7 +88,7 @@ class SnapshotSource:
 
     @property
     def version(self) -> str:
-        """Of this program."""
+        """Version of this program, as ``timermq --version`` prints it."""
         return self._version
 
 
