@@ -1,4 +1,4 @@
-"""Answers that every processor gives."""
+"""Answers that all processors give: refusals and failures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def failed_answer(command: Command) -> Command:
 
 
 def unsupported_answer(command: Command) -> Command:
-    """The answer to a request code that nobody here serves (3): with its name and why, if known."""
+    """The answer to a request code without a processor (3): with its name and why, if known."""
     name, why = REFUSED.get(command.code, ("", ""))
     remark = f"REQUEST_CODE: request type {command.code} is not supported"
     if name:

@@ -152,7 +152,7 @@ class Broker:
             store_options: Settings of the store.
             timer_options: Settings of the timer service.
             clock: The wall clock; it is watched.
-            steady_ms: A clock that nobody sets, milliseconds, to watch it by.
+            steady_ms: A monotonic clock, milliseconds, to watch it by.
             stop_timeout_ms: Bound of a graceful stop.
 
         Raises:
@@ -192,7 +192,7 @@ class Broker:
     def abort(self) -> None:
         """End at once, as a kill does: nothing is flushed, saved or marked, and recovery follows.
 
-        For whoever cannot wait for a graceful stop; files and lock are left to the process's end.
+        For callers that cannot wait for a graceful stop; the process's end closes files and lock.
         """
         self._services.cancel()
         self._stop_requested.set()

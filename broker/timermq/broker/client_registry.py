@@ -1,4 +1,4 @@
-"""Who is connected: producers and consumers by group, known from their heartbeats.
+"""Connected producers and consumers by group, known from their heartbeats.
 
 A registration belongs to the connection that carried the heartbeat and ends with it, or when the
 heartbeats stop. Every member of a consumer group shares the group's queues by the same list of
@@ -142,7 +142,7 @@ class ClientRegistry:
         """Tells the members of a group that it has changed."""
 
     def consumer_group(self, group: str) -> ConsumerGroupInfo | None:
-        """The group's members and subscriptions; None when nobody is connected."""
+        """The group's members and subscriptions; None when no member is connected."""
         return self._consumers.get(group)
 
     def consumer_groups(self) -> list[ConsumerGroupInfo]:
@@ -317,7 +317,7 @@ class GroupNotices:
     seconds; and none waits longer than a rest. Java tells at once and every time.
 
     Args:
-        members: Whom to tell of a change of a group; nobody, where it shares nothing.
+        members: The members to tell of a change; none, where the group shares nothing.
         current_time: trio's clock.
     """
 
@@ -347,7 +347,7 @@ class GroupNotices:
         while True:
             await self._has_late.wait()
             while self._late:
-                # In order of their changes: who is behind the first waits no longer than a rest.
+                # In order of their changes: those after the first wait no longer than a rest.
                 group = next(iter(self._late))
                 await trio.sleep_until(self._rests_until[group])
                 del self._late[group]

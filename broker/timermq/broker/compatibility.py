@@ -15,7 +15,7 @@ from timermq.remoting.codes import RequestCode
 
 @attrs.frozen
 class Row:
-    """What is said of one code."""
+    """The row of one request code in docs/protocol.md."""
 
     what: str
     """What it does, or how that differs from RocketMQ."""

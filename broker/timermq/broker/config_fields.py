@@ -39,7 +39,7 @@ class ConfigFields:
 
     @property
     def rest(self) -> dict[str, object]:
-        """What has not been taken: fields of other versions, to be written back as they are."""
+        """Fields that were not taken: those of other versions, written back as they are."""
         return self._left
 
     def integer(self, name: str, default: int) -> int:

@@ -1,4 +1,4 @@
-"""Requests that take the event loop for long, and who asks for them.
+"""Requests that take the event loop for long, and the owners that ask for them.
 
 A timer passes through several tasks on its way, and each step of another task delays each of its
 steps. So behind a request that took long no other such request is worked on for twice as long as it
@@ -30,7 +30,7 @@ REST_RATIO = 2
 REST_SECONDS_MAX = 0.2
 """How long one request is made up for, at most."""
 COSTLY_SECONDS = 2.0
-"""How long somebody counts as costly behind the last such request."""
+"""Seconds that an owner counts as costly after the last such request."""
 OWNERS_MAX = 4_096
 """Addresses and accounts that are remembered; the ones that were costly first are forgotten."""
 
@@ -42,7 +42,7 @@ class _Costly:
 
 
 class CostlyRequests:
-    """Who has asked for what took long, and until when nobody else may.
+    """Owners whose requests took long, and the end of the rest after the last of these.
 
     Args:
         work_seconds: What this thread has worked so far: its time on the processor, not that for

@@ -53,7 +53,7 @@ log = structlog.get_logger("timermq.broker.dispatcher")
 
 
 class Dispatcher:
-    """The table of processors, and what is to be forgotten when a connection ends.
+    """The table of processors, and of those that drop what they hold of an ended connection.
 
     Args:
         send: The processor of all sends.
@@ -62,8 +62,8 @@ class Dispatcher:
         long_polling: Held pulls.
         calls: What we have asked of clients.
         routes: Brokers that have registered.
-        access: Whose requests are let through; None: everybody's.
-        preparations: Request code to what is done for it first, in steps of its own.
+        access: Lets requests through; None: all of them.
+        preparations: Request code to work that comes first, in steps of its own.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Dispatcher:
         self._calls = calls
         self._routes = routes
         self.requests: Counter[int] = Counter()
-        """Requests so far by code; codes that nobody serves count as -1."""
+        """Requests so far by code; codes without a processor count as -1."""
 
     def handle(self, session: Session, requests: Sequence[Received]) -> list[Answer]:
         """Work on a chunk of requests of one session; see ``handle_all``."""
@@ -132,7 +132,7 @@ class Dispatcher:
         return sends, others
 
     def close(self, session: Session) -> None:
-        """The connection has ended: nobody is there any more."""
+        """Have processors drop what they hold of a connection that has ended."""
         session.is_open = False
         for part in (self._clients, self._long_polling, self._calls, self._routes):
             try:
@@ -203,9 +203,9 @@ class Dispatcher:
         return at_once(self.steps(session, speaker, command))
 
     def steps(self, session: Session, speaker: Speaker, command: Command) -> Steps[Answer | None]:
-        """The same in steps, of which the last one does what is asked for.
+        """The same in steps, of which the last one does the work of the request.
 
-        Whatever others ask for may be done in between. Dropped before its end, nothing is done.
+        Requests of others may be done in between. Dropped before its end, nothing is done.
         """
         session.speaker = speaker
         if command.code in SEND_CODES:

@@ -1,4 +1,4 @@
-"""How long topics and groups take that an administrator makes: until they are on the disk.
+"""Durations of the creation of topics and groups by operators: until they are on the disk.
 
 Source: Java ``AdminBrokerProcessor.updateAndCreateTopic``, which counts refusals too; bounds as in
 ``BrokerMetricsManager.registerMetricsView``.

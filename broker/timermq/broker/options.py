@@ -1,6 +1,6 @@
 """Settings of the broker, in RocketMQ's words where it has them.
 
-Source: Java ``BrokerConfig``, ``NettyServerConfig``. What RocketMQ does not have stands at the end:
+Source: Java ``BrokerConfig``, ``NettyServerConfig``. Settings of our own are at the end:
 every limit of the server, with its unit.
 """
 
@@ -209,7 +209,7 @@ class BrokerOptions:
     address, may have as many as are left."""
     held_pulls_per_connection_max: int = attrs.field(default=16_384, validator=_positive)
     pull_suspend_ms_max: int = attrs.field(default=20_000, validator=_positive, on_setattr=LIVE)
-    """Longest time that a pull is held, whatever the client allows: clients give up after 30 s."""
+    """Longest time that a pull is held, even if the client allows more: it gives up after 30 s."""
     pull_error_delay_ms: int = attrs.field(default=1_000, validator=ge(0), on_setattr=LIVE)
     """How long an error is held back from a C++ consumer, which asks again without a pause."""
     connection_tasks_max: int = attrs.field(default=8, validator=_positive, on_setattr=LIVE)

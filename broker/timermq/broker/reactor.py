@@ -98,7 +98,7 @@ class Reactor:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Receive until cancelled.
 
-        Cancellation: what was read is answered or its connection ends, as when the process stops.
+        Cancellation: requests read are answered or their connections end, as at a stop.
         """
         task_status.started()
         while True:

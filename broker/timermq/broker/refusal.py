@@ -6,7 +6,7 @@ from timermq.remoting.codes import ResponseCode
 
 
 class RefusedError(Exception):
-    """The request asks for something that this broker does not do; its sender gets the remark.
+    """The broker does not do the request; its sender gets the remark.
 
     Attributes:
         code: What the sender's program sees.
@@ -22,7 +22,7 @@ class RefusedError(Exception):
 
 
 def missing_right() -> RefusedError:
-    """The one refusal of whatever somebody may not do, whichever right he lacks (16)."""
+    """The one refusal for a missing right, the same for all rights (16)."""
     return RefusedError(
         ResponseCode.NO_PERMISSION,
         "NO_PERMISSION",

@@ -37,7 +37,7 @@ what is made less what goes, so by itself it would not begin as long as others e
 then look through thousands of connections at once, for a tenth of a second."""
 
 Listener = trio.abc.Listener[trio.abc.Stream]
-"""Where connections come in: a socket, or what stands for one in a simulation."""
+"""Where connections come in: a socket, or its stand-in of a simulation."""
 MakeConnection = Callable[[trio.abc.Stream, tuple[str, int]], Connection]
 
 log = structlog.get_logger("timermq.broker.server")
@@ -138,7 +138,7 @@ class Server:
                 task_status.started()
 
     async def serve(self, stream: trio.abc.Stream, remote: tuple[str, int]) -> None:
-        """Serve one connection until it ends; whatever happens to it stays with it.
+        """Serve one connection until it ends; its errors end no other one.
 
         Args:
             stream: The bytes; closed at the end.

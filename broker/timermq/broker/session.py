@@ -37,7 +37,7 @@ class Session:
     queue: Callable[[Answer], None]
     """Queue an answer for the peer, to go with the next ``flush``; nothing on a closed session."""
     flush: Callable[[], None]
-    """Let go what is queued: never blocks."""
+    """Send the queued frames; never blocks."""
     start_soon: Callable[[Callable[[], Awaitable[None]]], bool]
     """Start a task that ends with the connection; False when it has too many already."""
     close: Callable[[str], None]
@@ -92,7 +92,7 @@ class Session:
     def end(self) -> None:
         """The connection has ended, and nothing leads back to it: it goes without the collector.
 
-        What is sent from now on goes nowhere.
+        Answers from now on are dropped.
         """
         self.queue, self.close = _ignore, _ignore
         self.flush, self.waits = _nothing, _nothing
@@ -112,7 +112,7 @@ class Session:
 
     @property
     def knows_zlib_alone(self) -> bool:
-        """Whether the peer takes every packed body for zlib, whatever its flags say."""
+        """Whether the peer takes every packed body for zlib, and ignores its flags."""
         return self.language in (LanguageCode.CPP, LanguageCode.GO)
 
 

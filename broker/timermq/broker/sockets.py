@@ -74,7 +74,7 @@ class Sockets(Protocol):
         ...
 
     def read(self, number: int, size_max: int, /) -> bytes:
-        """What has arrived, at most so many bytes; ``b""``: the peer sends nothing more.
+        """Bytes that have arrived, at most so many; ``b""``: the peer sends nothing more.
 
         Raises:
             BlockingIOError: Nothing has arrived.

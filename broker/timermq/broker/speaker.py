@@ -1,4 +1,4 @@
-"""Who speaks in a request: the account that signed it, and what he may send to.
+"""The speaker of a request: the account that signed it, and the topics it may send to.
 
 A connection may carry requests of several accounts, and what comes at once is looked at by access
 control before any of it is done. So who speaks belongs to the request; what a client registers, and
@@ -22,7 +22,7 @@ def _no_topic(_topic: str) -> bool:
 
 @attrs.frozen(eq=False)
 class Speaker:
-    """Who speaks; there is one an account, until the rules of access are read again."""
+    """An account in a request; there is one an account, until the rules are read again."""
 
     account: str = ""
     """Access key; empty without access control, and of who may everything: administrators, and who

@@ -96,7 +96,7 @@ class SubscriptionGroupTable:
     """
 
     path = "config/subscriptionGroup.json"
-    without_it: str | None = "what was set for groups is lost, such as retries and permissions"
+    without_it: str | None = "settings of groups are lost, such as retries and permissions"
 
     def __init__(self, options: BrokerOptions, *, now_ms: Callable[[], int]) -> None:
         self.changes = 0

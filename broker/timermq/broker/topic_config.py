@@ -269,8 +269,8 @@ class TopicConfigTable:
         """Make a topic that the store has messages of, unless it is there.
 
         A kill between the first message of a topic and the save of this table would otherwise leave
-        the message where nobody can read it. Others may wait for queues that have none yet, so it
-        gets no fewer than topics have that producers make.
+        the message where no consumer can read it. Other messages may be pending for queues that
+        have none yet, so it gets no fewer queues than topics have that producers make.
 
         Args:
             topic: Its name.
@@ -286,7 +286,7 @@ class TopicConfigTable:
         """Let consumers read a queue at which a message has arrived.
 
         What waited for it while the topic was deleted, got fewer queues or was restored with fewer
-        would otherwise stand where nobody can read it.
+        would otherwise stay where no consumer can read it.
         """
         config = self._topics.get(topic)
         if config is None:

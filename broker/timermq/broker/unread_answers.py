@@ -30,7 +30,7 @@ class UnreadAnswers:
         self._rest_size = size_max // REST_DIVISOR
         self._frames: list[bytes] = []
         self._share = 0
-        """Bytes that count in the pool: what was left behind the last write."""
+        """Bytes that count in the pool: those left after the last write."""
         self._calls: dict[Callable[[], None], None] = {}
         """What waits for room."""
         self.size = 0
@@ -92,7 +92,7 @@ class UnreadAnswers:
         return first[0] if taken == 1 else b"".join(first)
 
     def written(self, size: int, rest: bytes = b"") -> None:
-        """So much of what was taken has gone; the rest is to go next."""
+        """Note a write of so many bytes; the rest of the frames goes next."""
         self.size -= size
         if rest:
             self._frames.insert(0, rest)
@@ -100,7 +100,7 @@ class UnreadAnswers:
             self.count()
 
     def count(self) -> None:
-        """What is queued now does not go at once: it counts in the pool."""
+        """Count the queued bytes in the pool, as they do not go at once."""
         more, self._share = self.size - self._share, self.size
         self._pool.add(self._peer, more)
 

@@ -1,7 +1,7 @@
 """Requests that the broker makes of its clients, and their answers.
 
 Offsets to be set, running information, a reply passed on: a client answers them on the connection
-on which it was asked, among everything else. Whoever waits is told when the connection ends.
+on which it was asked, among everything else. A caller that waits is told when the connection ends.
 
 Source: Java ``Broker2Client``.
 """
@@ -86,7 +86,7 @@ class ClientCalls:
         )
 
     def answered(self, session: Session, answer: Command) -> None:
-        """A client answers; one that nobody waits for is dropped."""
+        """Take the answer of a client; one without a waiting caller is dropped."""
         call = self._calls.get(session, {}).get(answer.opaque)
         if call is not None:
             call.answer = answer

@@ -1,4 +1,4 @@
-"""Who is connected (203, 204, 328), who consumes what (300, 343, 345), and questions to clients.
+"""Connected clients (203, 204, 328), consumers of topics (300, 343, 345), questions to clients.
 
 What only a client knows (its queues 221, its state 307, what its listener makes of a message 309)
 is asked of the client, and its answer handed on as it is.
@@ -37,7 +37,7 @@ from .client_calls import ClientCalls
 
 @attrs.frozen(eq=False, kw_only=True)
 class ConnectionListProcessor:
-    """Answers who is connected and consumes, and asks clients about themselves."""
+    """Answers which clients are connected and consume, and asks them about themselves."""
 
     store: MessageStore
     clients: ClientRegistry

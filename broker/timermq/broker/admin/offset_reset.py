@@ -5,7 +5,7 @@ the table of offsets. The target is remembered until the group next pulls the qu
 answered with PULL_OFFSET_MOVED (21) and the target, on which every client goes on from there.
 Until then commits of the old position are taken and not kept.
 
-A restart forgets what is remembered; what the table of offsets holds by then is the target.
+A restart forgets the targets; by then the table of offsets has them.
 
 Source: Java ``ConsumerOffsetManager.assignResetOffset``, ``queryThenEraseResetOffset``.
 """

@@ -62,7 +62,7 @@ class BulkJob:
         """The job in a directory; None when there is none, or it was forgotten.
 
         Raises:
-            StoreFormatError: What is there cannot be read.
+            StoreFormatError: A file of it cannot be read.
         """
         note = load_note(disk, f"{directory}/{JOB}", JobNote)
         if note is None:

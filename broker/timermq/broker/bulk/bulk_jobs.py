@@ -94,7 +94,7 @@ class BulkJobs:
 
         Args:
             name: Of the job.
-            owner: Whose it is to be; empty: whoever it is.
+            owner: The stream that is to own it; empty: any driver.
             account: Who opens it; see ``JobNote``.
 
         Raises:
@@ -189,7 +189,7 @@ class BulkJobs:
                 with trio.CancelScope(shield=True):
                     await part.finish(self._disk)
             except OSError as error:
-                # A sync that failed is never tried again: the part begins anew, in another file.
+                # A sync that failed is never retried: the part begins again, in another file.
                 del job.parts[name]
                 part.remove(self._disk)
                 raise _no_room(error) from error
@@ -332,7 +332,7 @@ class BulkJobs:
 
     async def _remove(self, job: BulkJob) -> None:
         log.info("bulk job forgotten", job=job.name, state=str(job.state))
-        # The note goes first, for good: what is left without it is nothing.
+        # The note goes first, for good: files without it are not a job.
         self._disk.remove(job.path(JOB))
         await self._disk.sync_dir(job.directory)
         self._clear(job.directory)
@@ -378,7 +378,7 @@ def _order(stage: StageBlock, part: StagedPart) -> RefusedError:
 
 
 def not_open(name: str) -> RefusedError:
-    """What is told of a job that is not there, or is another account's."""
+    """The refusal for a job that is not there, or belongs to another account."""
     return _unknown(
         "BULK_JOB", f"job {name} is not open: begin with BULK_OPEN, by a name of your own"
     )

@@ -63,7 +63,7 @@ class BulkProcessor:
         }
 
     def open(self, session: Session, command: Command) -> None:
-        """Begin a job, or say how it stands; told when its moment is durable."""
+        """Begin a job, or say how far it is; answered when its moment is durable."""
         name, asked, speaker = job_of(command), OpenJob.decode(command.body), session.speaker
 
         async def work() -> Command:
@@ -100,7 +100,7 @@ class BulkProcessor:
         return None
 
     def commit(self, session: Session, command: Command) -> None:
-        """Decide a job; told when that is durable, whoever has decided it."""
+        """Commit a job; answered when its commit is durable, this one or an earlier one."""
         job, wanted = self._job(session, job_of(command)), CommitJob.decode(command.body)
         born_host, may_send = session.born_host, session.speaker.may_send
 

@@ -68,7 +68,7 @@ async def ingested_rows(
 
     Args:
         commit_log: Where they are looked for, up to its end at this moment.
-        first_py: None stands before.
+        first_py: No row of the job is before it.
         tag: How the unique keys of the job begin.
         first: Rows below it are not asked for.
     """

@@ -131,7 +131,7 @@ class IngestTask:
             OSError: The disk failed.
             StoreFailedError: A sync failed.
 
-        Cancellation: what is stored is in the commit log; the next start finds it there.
+        Cancellation: stored rows are in the commit log; the next start finds them there.
         """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._sweep)
@@ -171,7 +171,7 @@ class IngestTask:
             reached=progress,
         )
         if job.progress is None:
-            # Before the first row: without it none is in the log, whatever a power cut took there.
+            # Before the first row: without it none is in the log, even after a power cut.
             work.reach(self._store.commit_log.max_offset)
             await self._note(work, work.reached)
         async with trio.open_nursery() as nursery:
@@ -234,7 +234,7 @@ class IngestTask:
         await self._refuse(work, name, [(at + row, rule, text) for row, rule, text in refused])
         work.row = first + len(block)
         if self._store.options.is_sync_flush:
-            # Its queues show what is synced; nobody else would ask for it.
+            # Queues show synced messages only; no producer asks for the sync of these.
             await self._store.wait_flushed(self._store.commit_log.max_offset)
         work.reach(self._store.commit_log.max_offset)
 
@@ -305,7 +305,7 @@ class IngestTask:
             await trio.sleep(BACKLOG_PAUSE_S)
 
     def _is_behind(self) -> bool:
-        """Whether wheel or index have yet to take in what was stored before."""
+        """Whether wheel or index are behind the rows that were stored before."""
         queue = self._store.queue(TIMER_TOPIC, 0)
         reached = self._timer_store.state.commit_queue_offset
         if queue is not None and queue.max_offset - reached > BACKLOG_MAX:
@@ -345,7 +345,7 @@ class IngestTask:
         """Whether the note is written, behind what it says."""
         if not await self._store.wait_flushed(note.log_py):
             return False
-        # A log that ends before what is promised here is damaged then, not cut by a power cut.
+        # A log that ends before the place noted here is damaged then, not cut by a power cut.
         await self._store.flush(noted=True)
         try:
             await work.refused_rows.sync()

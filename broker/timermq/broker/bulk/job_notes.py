@@ -1,4 +1,4 @@
-"""What is kept of a job, each in a file of its own that is replaced in one step.
+"""The files of a job, each of which is replaced in one step.
 
 ==============  ===================================================================================
 ``job``         the job is known, and its moment
@@ -58,7 +58,7 @@ class CommitNote:
 
 @attrs.frozen(kw_only=True)
 class ProgressNote:
-    """``progress``: written before the first row is stored, and only of what is durable.
+    """``progress``: written before the first row is stored, and only of durable rows.
 
     Where it is missing no row of the job is in the log, unless the file was lost.
     """
@@ -82,7 +82,7 @@ class ProgressNote:
 
 
 def parts_digest(parts: Sequence[tuple[str, int]]) -> bytes:
-    """The same for the same parts, in whatever order."""
+    """A digest of the parts; their order does not count."""
     return hashlib.blake2b(repr(sorted(parts)).encode(), digest_size=16).digest()
 
 

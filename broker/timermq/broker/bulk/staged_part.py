@@ -1,7 +1,7 @@
 """A part: the file of its blocks, each behind its size (4 bytes, little-endian).
 
 ``NAME.staging`` grows by a block with each request. With its last block it is synced, and becomes
-``NAME.part`` in one step: whatever has that name is whole and durable.
+``NAME.part`` in one step: a file of that name is whole and durable.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CRC = slice(12, 16)
 
 @attrs.define(eq=False, kw_only=True)
 class StagedPart:
-    """What is known of a part."""
+    """A part of a job: its file, and how far it is staged."""
 
     path: str
     """Path of its file without the ending."""
@@ -74,7 +74,7 @@ class StagedPart:
         """Make the part durable and whole.
 
         Raises:
-            OSError: The disk refused: the part is to be begun anew.
+            OSError: The disk refused: the part must be staged again from block 0.
         """
         file = disk.open(self.file_path)
         try:
@@ -127,7 +127,7 @@ def blocks_in(file: File) -> Iterator[PlacedBlock]:
 def whole_part(disk: Disk, path: str) -> StagedPart:
     """A part that a process before has finished, by the heads of its blocks.
 
-    What is damaged counts for nothing here; the commit checks every byte.
+    Damage is not looked for here; the commit checks every byte.
     """
     part = StagedPart(path=path, has_last=True, is_whole=True)
     file = disk.open(part.file_path, read_only=True)

@@ -75,7 +75,7 @@ class HeldPull:
     has_more: bool = False
     """More has arrived than one run looks at: the client is to ask again at once."""
     is_put_off: bool = False
-    """Its time is up: it is answered as soon as it has been run, whatever that finds."""
+    """Its time is up: it is answered as soon as it has been run, with or without messages."""
     is_in_line: bool = False
     """It is to be run."""
     answer: Command | None = None
@@ -110,7 +110,7 @@ class LongPolling:
         """Pulls that are to be run, of each owner those that something has arrived for and those
         whose time is up, in the order of their turns; some may be held no more."""
         self._pauses = Pauses(costly.work_seconds)
-        """Of their own: what is due ends its way here, in a pause of all other work."""
+        """Pauses of their own: due messages go out here, while all other work pauses."""
         self._changed = Signal()
         self._log_limit = LogLimit()
 
@@ -156,7 +156,7 @@ class LongPolling:
             self.wake(topic, queue_id)
 
     def drop(self, session: Session) -> None:
-        """The connection is closed: nobody waits for these answers any more."""
+        """Drop the pulls of a connection that has closed."""
         self._roomless.pop(session, None)
         for pull in list(self._by_session.get(session, ())):
             self._forget(pull)
@@ -237,7 +237,7 @@ class LongPolling:
             if answer is not None and self._is_held(pull):
                 chunk.add(pull, answer)
         self._finish(chunk)
-        # What has arrived meanwhile has its turn before the rest of them.
+        # Messages that arrived meanwhile have their turn before the rest of them.
         self._line_up()
         if line:
             line.extend(self._lines.pop(key, ()))
@@ -259,7 +259,7 @@ class LongPolling:
         if not self._is_held(pull):
             return False
         if not session.has_room():
-            # What is read for a peer that takes nothing would pile up.
+            # Answers for a peer that reads nothing would pile up.
             if session not in self._roomless:
                 self._roomless[session] = {}
                 session.when_room(partial(self._wake_all, session))

@@ -101,7 +101,7 @@ class PullProcessor:
             yield from prepare_filter(command.ext.get("subscription", ""))
 
     def run_again(self, pull: HeldPull) -> Command:
-        """Run a held pull from where it stands; its offset moves past what did not match."""
+        """Run a held pull from its offset, which moves past messages that did not match."""
         try:
             self._check_group(pull.group)
             self._check_topic(pull.topic, pull.queue_id)

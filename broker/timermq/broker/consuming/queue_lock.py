@@ -50,7 +50,7 @@ class QueueLockTable:
 
     Args:
         current_time: trio's clock: a step of the wall clock must not take a lock away.
-        locks_max: Locks held at a time, expired ones that nobody has asked for since included.
+        locks_max: Locks held at a time, expired ones that were not asked for since included.
         live_seconds: How long a lock lasts that is not renewed.
     """
 

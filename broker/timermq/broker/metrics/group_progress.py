@@ -100,7 +100,7 @@ def progress_of_groups(
 def look_up_ages(
     groups: Iterable[GroupProgress], count_max: int, now_ms: int, store_ms: StoreMs
 ) -> Iterator[None]:
-    """Look up how old what is left is, of the groups with the most; yields between look-ups.
+    """Look up the age of the backlog of the groups with the most; yields between look-ups.
 
     Args:
         groups: Their ages are set.

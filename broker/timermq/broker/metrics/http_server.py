@@ -115,7 +115,7 @@ class HttpServer:
             task_status.started()
 
     async def serve(self, stream: trio.abc.Stream) -> None:
-        """Serve one connection until it ends, whatever its peer does."""
+        """Serve one connection until it ends; errors of its peer end only it."""
         try:
             peer = _peer_of(stream)
         except OSError:  # reset before it was accepted

@@ -1,6 +1,6 @@
 """The broker in Prometheus' words: RocketMQ's names where it has them, ``timermq_`` for the rest.
 
-Everything is read when somebody asks, from counters and files that are kept anyway: a message costs
+Everything is read at a scrape, from counters and files that are kept anyway: a message costs
 nothing.
 Source: RocketMQ's ``BrokerMetricsConstant``, ``StoreMetricsConstant``, ``TimerMetrics``; names as
 its Prometheus exporter writes them.
@@ -264,7 +264,7 @@ def _clock(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     yield gauge("timermq_clock_safe", "1 while the wall clock is trusted", float(is_safe))
     yield gauge(
         "timermq_clock_off_seconds",
-        "How far the wall clock is ahead of what is trusted, or behind",
+        "How far the wall clock is ahead of the trusted time, or behind",
         clock.off_ms / 1000,
     )
     steps = CounterMetricFamily(

@@ -1,4 +1,4 @@
-"""What a page of metrics is made of: one look at the broker and its tables."""
+"""The snapshot of a page of metrics: the broker and its tables at one moment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TIMER_BOUNDS_S = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
 
 @attrs.frozen(kw_only=True)
 class MetricsSnapshot:
-    """What one page of metrics is made of."""
+    """All values of one page of metrics."""
 
     broker_name: str
     cluster_name: str

@@ -25,7 +25,7 @@ from prometheus_client.core import (
 from ..histogram import Histogram
 
 REST = "*"
-"""Label of what is beyond the limit of a gauge."""
+"""Label of the sum of all rows beyond the limit of a gauge."""
 
 Labels = tuple[str, ...]
 """Values of the labels."""
@@ -55,10 +55,10 @@ def labelled(family: Metric, rows: Iterable[tuple[tuple[str, ...], float]]) -> M
 def largest(
     values: Iterable[tuple[Key, int]], series_max: int, labels_of: Callable[[Key], Labels]
 ) -> Iterator[Row]:
-    """The rows of a gauge with the largest values, by name; what is left of the others as one.
+    """The rows of a gauge with the largest values, by name; the sum of the others as one.
 
     Args:
-        values: By whatever the labels follow from.
+        values: By the key that the labels are made from.
         series_max: Rows with names.
         labels_of: Makes the labels, of those alone.
     """
@@ -82,7 +82,7 @@ def histogram(
 
 @attrs.define(eq=False)
 class LargestCounters:
-    """Counters of topics and groups on one page: the largest by name, and what is not named."""
+    """Counters of topics and groups on one page: the largest by name, and the sum of the others."""
 
     series_max: int
     """Rows of a family."""

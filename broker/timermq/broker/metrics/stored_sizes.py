@@ -1,4 +1,4 @@
-"""How large the messages are that come to each topic, read from the queues when somebody asks.
+"""How large the messages are that come to each topic, read from the queues at a scrape.
 
 A unit of a queue tells the size of its record, so that a message costs nothing on its way. What is
 cleaned before it was looked at is not counted.
@@ -41,7 +41,7 @@ class StoredSizes:
         self._seen = {(one.topic, one.queue_id): one.max_offset for one in store.queues()}
 
     def read(self, store: MessageStore) -> Iterator[None]:
-        """Count what has come since the last time; yields between pieces of work.
+        """Count messages since the last reading; yields between pieces of work.
 
         Of topics that have gone nothing is told any more. Cut off, it goes on there the next time.
         """
@@ -54,7 +54,7 @@ class StoredSizes:
                 continue  # it was deleted while others had their turn
             first, end = self._seen.get(place, 0), queue.max_offset
             if first > end:
-                first = 0  # it was deleted, and began anew
+                first = 0  # it was deleted, and made again
             self._seen[place] = first = max(first, queue.min_offset)
             known += 1
             while first < end and store.queue(*place) is queue:
@@ -69,7 +69,7 @@ class StoredSizes:
             self._forget(store)
 
     def _forget(self, store: MessageStore) -> None:
-        """Tell nothing any more of what has gone."""
+        """Drop the counts of deleted topics."""
         topics: set[str] = set()
         for place in list(self._seen):
             if store.queue(*place) is None:

@@ -1,6 +1,6 @@
-"""What is counted by topic and by group, under RocketMQ's names and labels.
+"""Counters and gauges by topic and by group, under RocketMQ's names and labels.
 
-The labels follow from the names and the table of topics when somebody asks. ``message_type`` is
+The labels follow from the names and the table of topics at a scrape. ``message_type`` is
 what the topic declares: RocketMQ looks into the properties of each message.
 
 Source: RocketMQ's ``BrokerMetricsConstant``, ``BrokerMetricsManager.isSystem``.
@@ -27,7 +27,7 @@ UNSPECIFIED = "unspecified"
 
 
 def topic_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    """What came, what was given out, what was given up, and what waits."""
+    """Messages stored, given to consumers, given up, and pending, by topic or group."""
     counters = LargestCounters(snapshot.series_max)
     labels = ["topic", "message_type", "is_system"]
 

@@ -2,7 +2,7 @@
 
 Each name server of the list has a connection of its own that stays open: its end would take the
 broker out of all routes there. So one that breaks is made again after a second, then with longer
-and longer pauses, and the broker registers anew on it. Registrations carry all topics, or those
+and longer pauses, and the broker registers again on it. Registrations carry all topics, or those
 that have changed; the name server compares their version and does nothing when it knows it.
 
 In a cluster that takes TLS alone the connections are encrypted, and the server's certificate is
@@ -60,12 +60,12 @@ async def open_tcp(host: str, port: int) -> trio.abc.Stream:
 
 
 class LinkBrokenError(Exception):
-    """A name server is not there, has gone, or does not answer; it is tried again."""
+    """A name server is not there, has gone, or does not answer; it is retried with backoff."""
 
 
 @attrs.define
 class LinkState:
-    """How it stands with one name server, for who looks on."""
+    """State of the link to one name server, for watchers."""
 
     address: str
     is_registered: bool = False
@@ -81,7 +81,7 @@ class NameServerLink:
 
     Args:
         address: ``host:port``.
-        own: What is registered.
+        own: The broker that is registered.
         open_stream: Opens a connection.
     """
 
@@ -104,7 +104,7 @@ class NameServerLink:
         self._changed.set()
 
     async def run(self) -> None:
-        """Stay registered until cancelled; failures are logged and tried again.
+        """Stay registered until cancelled; failures are logged and retried with backoff.
 
         Cancellation: the connection is closed, which takes the broker out of the routes.
         """
@@ -284,7 +284,7 @@ _FAILURES = (
     LocalProtocolError,  # more topics than a frame holds
     UnicodeError,  # a host that can be none
 )
-"""What is known to go wrong."""
+"""Errors that are expected of a link."""
 
 
 class NameServerLinks:
@@ -292,7 +292,7 @@ class NameServerLinks:
 
     Args:
         addresses: ``host:port`` each.
-        own: What is registered.
+        own: The broker that is registered.
         open_stream: Opens a connection.
     """
 
@@ -302,7 +302,7 @@ class NameServerLinks:
         self._links = [NameServerLink(one, own, open_stream) for one in addresses]
 
     def states(self) -> list[LinkState]:
-        """How it stands with each of them."""
+        """State of the link to each of them."""
         return [link.state for link in self._links]
 
     def changed(self) -> None:
@@ -331,7 +331,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _mistake_in(error: Exception) -> Exception | None:
-    """The error, for its traceback in the log, if it holds what is not known to go wrong."""
+    """The error, for its traceback in the log, if it holds an unexpected one."""
     if isinstance(error, ExceptionGroup):
         return cast("ExceptionGroup[Exception]", error).split(_FAILURES)[1]
     return None if isinstance(error, _FAILURES) else error

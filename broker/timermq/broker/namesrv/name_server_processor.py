@@ -46,7 +46,7 @@ class NameServerProcessor:
     texts: KvConfigTable
     saved: Saved
     _first: trio.Event = attrs.field(factory=trio.Event, init=False)
-    """Somebody has registered: until then there is nobody to expire."""
+    """Set at the first registration: until then there is no broker to expire."""
 
     def handlers(self) -> Mapping[int, Handler]:
         """Request code to the method that answers it."""

@@ -32,7 +32,7 @@ class OwnBroker:
 
     @property
     def ha_address(self) -> str:
-        """Where slaves would connect to: nobody listens there."""
+        """Address that slaves would connect to: there is no listener."""
         host, _, port = self.address.rpartition(":")
         return f"{host}:{int(port) + 1}"
 

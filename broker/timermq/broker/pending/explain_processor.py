@@ -1,4 +1,4 @@
-"""EXPLAIN_MESSAGE (9006): the life of one message, and how it stands.
+"""EXPLAIN_MESSAGE (9006): the history of one message, and its state now.
 
 Request body: a CBOR map of ``id`` (the unique key, which clients call the message id) and ``topic``
 (looked at as well; null: those that the message names). Answer body: a CBOR map of ``now``

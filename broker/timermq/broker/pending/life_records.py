@@ -78,7 +78,7 @@ class LifeRecords:
     halves: set[int] = attrs.field(factory=set[int], init=False)
     """Names of the transactions that it was sent in."""
     entries: dict[int, str] = attrs.field(factory=dict[int, str], init=False)
-    """What was set aside: names of entries, and where their messages go."""
+    """The quarantine's entries: their names, and where their messages go."""
     recalled: set[bytes | tuple[int, bytes]] = attrs.field(
         factory=set[bytes | tuple[int, bytes]], init=False
     )
@@ -277,7 +277,7 @@ class LifeRecords:
 
 
 def _made_way_for(record: Record) -> int | None:
-    """The position of what a delete makes way for; None of one that takes back."""
+    """The position of the record that replaces a moved one; None for a delete that cancels."""
     target = find(record.properties, DELETE_FOR[:-1])
     return int(target) if target is not None and is_position(target) else None
 

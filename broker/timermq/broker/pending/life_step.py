@@ -35,7 +35,7 @@ class Step(enum.Enum):
     COMMITTED = "committed"
     ROLLED_BACK = "rolled_back"
     DISCARDED = "discarded"
-    """Nobody decided about the transaction."""
+    """The producer has not decided about the transaction in time."""
     LEVEL = "level"
     """RocketMQ stored it in the queue of a classic level."""
     STORED = "stored"
@@ -65,7 +65,7 @@ class Step(enum.Enum):
 
 _MARKS = {State.RETRIED: Step.RETRIED, State.DROPPED: Step.DROPPED, State.CANCELLED: Step.CANCELLED}
 _ENDINGS = {Ending.COMMIT: Step.COMMITTED, Ending.ROLLBACK: Step.ROLLED_BACK}
-"""What is discarded has a topic of its own."""
+"""Discarded transactions have a topic of their own."""
 
 
 @attrs.frozen(kw_only=True)
@@ -99,7 +99,7 @@ class LifeStep:
 
 
 def at(step: Step, found: Record, topic: str) -> LifeStep:
-    """A step of which no more is known than where it stands."""
+    """A step whose record is damaged: only its position is known."""
     return LifeStep(step=step, at_ms=found.store_ms, phy_offset=found.phy_offset, topic=topic)
 
 

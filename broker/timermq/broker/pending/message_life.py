@@ -70,7 +70,7 @@ STEPS_MAX = 512
 
 @attrs.frozen(kw_only=True)
 class MessageLife:
-    """The steps in the order of the log, and how the message stands."""
+    """The steps in the order of the log, and the state of the message now."""
 
     now: Now
     deliver_ms: int | None = None
@@ -165,7 +165,7 @@ class MessageLives:
 
 
 def at_once(looking: Generator[None, None, MessageLife]) -> MessageLife:
-    """What is found by looking without a pause."""
+    """The history, read at once, without pauses for other tasks."""
     while True:
         try:
             next(looking)
@@ -174,10 +174,10 @@ def at_once(looking: Generator[None, None, MessageLife]) -> MessageLife:
 
 
 def _ended(found: Sequence[Found], steps: Sequence[LifeStep]) -> Now:
-    """How a message stands that nothing holds any more, by the last step that ended one."""
+    """State of a message that is not pending any more, by the last step that ended it."""
     end: Now | None = None
     for one in steps:
-        # What is put on the wheel begins anew; copies of what was taken back may still roll.
+        # A message put on the wheel is pending again; copies of a cancelled one may still roll.
         if one.step in (Step.STORED, Step.MOVED):
             end = None
         elif one.step in _ENDS:

@@ -87,7 +87,7 @@ class PendingProcessor:
     """Two listings at once read deletes one after the other."""
 
     def handle(self, session: Session, command: Command) -> Command | None:
-        """Start a pass over what is pending; the answer follows."""
+        """Start a pass over pending messages; the answer follows."""
         query = decode_query(command.body, self.options.pending_count_max)
 
         async def walk() -> Command:
@@ -148,7 +148,7 @@ def decode_query(body: bytes, limit_max: int) -> PendingQuery:
 
 
 def _place(value: object) -> PendingPlace | None:
-    """What was given as ``next``: five numbers, or null."""
+    """The ``next`` of the page before: five numbers, or null."""
     if value is None:
         return None
     match value:

@@ -1,4 +1,4 @@
-"""The quarantine's requests: what could not be delivered is listed, shown, tried again, let go.
+"""The quarantine's requests: undeliverable messages are listed, shown, retried, dropped.
 
 All bodies are CBOR maps. A message in quarantine is named by ``id``: the position of its record.
 
@@ -44,7 +44,7 @@ PAGE_SIZE_MAX = 4 << 20
 QUERY_SIZE_MAX = 4_096
 """Bytes of a request's body."""
 BY_SIZE_MAX = 200
-"""Characters of who asks."""
+"""Characters of the name of the operator that asks."""
 
 _Body = TypeVar("_Body")
 
@@ -60,7 +60,7 @@ class ListQuery:
 
 @attrs.frozen(kw_only=True)
 class EntryQuery:
-    """The body of the other requests: which message, and who asks."""
+    """The body of the other requests: the message, and the operator that asks."""
 
     id: int
     topic: str | None = None
@@ -78,7 +78,7 @@ class QuarantineProcessor:
     durable: DurableAnswers
 
     def list(self, _session: Session, command: Command) -> Command:
-        """One page of what is in quarantine, the oldest first."""
+        """One page of the messages in quarantine, the oldest first."""
         query = _decode(command.body, ListQuery)
         limit = self.options.pending_count_max if query.limit is None else query.limit
         if not 1 <= limit <= self.options.pending_count_max:

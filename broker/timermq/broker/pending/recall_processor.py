@@ -1,4 +1,4 @@
-"""Recall (370): takes a delayed message back before it is delivered.
+"""Recall (370): cancels a delayed message before it is delivered.
 
 RocketMQ stores a delete message for the target's slot and answers success, whatever becomes of it.
 Here the answer is a verdict: success means that the message never arrives; what has arrived, and
@@ -179,5 +179,5 @@ def _producer_group(command: Command) -> str:
 
 
 def illegal(rule: str, reason: str) -> RefusedError:
-    """The refusal of what cannot be taken back (604)."""
+    """The refusal of a recall that cancels nothing (604)."""
     return RefusedError(ResponseCode.ILLEGAL_OPERATION, rule, reason)

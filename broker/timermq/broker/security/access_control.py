@@ -8,8 +8,8 @@ alone. A login that fails is answered late (``failed_logins``), a pull without i
 C++ asks again at once.
 
 The files are read again when they change. Rules that cannot be read leave the old ones in force;
-that is logged, and stands in the statistics until it is mended. At the start they are an error:
-nothing is served under rules that nobody has seen.
+that is logged, and is in the statistics until it is corrected. At the start they are an error:
+nothing is served under rules that were never read.
 
 Source: Java ``PlainPermissionManager.validate``.
 """
@@ -57,7 +57,7 @@ RELOAD_INTERVAL = 1.0
 WHITE_MAX = 16_384
 SENDERS_MAX = 65_536
 """Peers whose white addresses, and pairs of account and topic whose rights are remembered; more,
-and remembering begins anew."""
+and the table is emptied."""
 
 _NOBODY = SigningKey("")
 _PULLS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
@@ -174,7 +174,7 @@ class AccessControl:
         return admitted
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Answer what is late and read changed files, until cancelled."""
+        """Send delayed refusals and read changed files, until cancelled."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._late.run)
             task_status.started()
@@ -339,7 +339,7 @@ class AccessControl:
 
 
 def _refusal(command: Command) -> Command | None:
-    """The one answer to whatever is not allowed; None for a one-way request."""
+    """The one answer to all that is not allowed; None for a one-way request."""
     if command.is_oneway:
         return None
     return refusal_answer(command, missing_right())

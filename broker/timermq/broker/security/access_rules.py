@@ -1,12 +1,12 @@
 """Which rights a request needs: the table of request codes.
 
-A right is one to a topic, or to a consumer group, which stands under the name of its retry topic.
-What is not in the table needs an administrator; codes that nobody serves need nothing, they are
+A right is to a topic, or to a consumer group, which has the name of its retry topic in the rules.
+What is not in the table needs an administrator; codes without a processor need nothing, they are
 answered with 3. Rights are asked for before anything is looked up, so that who has none does not
 learn what is there.
 
 RocketMQ looks at sends, pulls, send-backs, queries by key, heartbeats, members and commits alone,
-and lets everybody with an account do the rest. The table is stricter where that would open a way
+and lets every account do the rest. The table is stricter where that would open a way
 around it: a message that is named by its place alone needs a right to its topic; who names a group
 or a topic needs a right to it; the broker's own topics need to be named in the file; lists of
 everything, and what changes the broker, are for administrators.
@@ -101,7 +101,7 @@ class AccessRules:
         return (group,) if topic is None else (group, (topic, SUB))
 
     def view(self, command: Command) -> Needs:
-        """33: the topic of the message; a place without a message is nobody's."""
+        """33: the topic of the message; a position without a message needs none."""
         topic = self.topic_at(integer(command, "offset"))
         if topic is None:
             raise AdminOnly
@@ -132,7 +132,7 @@ class AccessRules:
         return send_needs(command.ext.get("topic", ""))
 
     def take_back(self, command: Command) -> Needs:
-        """370 and 9005: who may send may take back."""
+        """370 and 9005: an account that may send may cancel."""
         return (_topic(command, PUB),)
 
     def heartbeat(self, command: Command) -> Needs:
@@ -194,7 +194,7 @@ class AccessRules:
 
 
 def send_needs(topic: str) -> Needs:
-    """Sends: a retry topic by its group's right; everybody with an account may write traces."""
+    """Sends: a retry topic by its group's right; every account may write traces."""
     if topic == TRACE_TOPIC:
         return ()
     # A retry topic is the name of its group's rights: consumers hand on what they failed at.
@@ -265,7 +265,7 @@ _RULES: Mapping[int, Callable[[AccessRules, Command], Needs]] = {
     RequestCode.BULK_STATUS: AccessRules.free,
     RequestCode.BULK_DROP: AccessRules.free,
 }
-"""Request code to what it needs; whatever is not here is for administrators."""
+"""Request code to the rights it needs; all other codes are for administrators."""
 
 FREE_CODES = frozenset(_RULES)
 """The codes that are for others than administrators."""

@@ -1,4 +1,4 @@
-"""Answers that are late on purpose, so that whoever is refused does not ask again at once."""
+"""Refusals that are sent late on purpose, so that a refused client does not retry at once."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DelayedRefusals:
         self._changed.set()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Let answers go when they are due, until cancelled; what is held then is never sent."""
+        """Send answers when they are due, until cancelled; those held then are never sent."""
         task_status.started()
         while True:
             if self._held:

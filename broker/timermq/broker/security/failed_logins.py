@@ -1,4 +1,4 @@
-"""Failed logins: counted by the address they come from, answered late, told once a minute.
+"""Failed logins: counted by the address they come from, answered late, logged once a minute.
 
 The answer to each further failure of an address comes later, up to two seconds, which is below the
 time that clients wait for answers: a client with a wrong configuration still learns why. How many
@@ -27,7 +27,7 @@ DELAY_MIN = 0.1
 DELAY_MAX = 2.0
 """Seconds that the answer to the first failure is late, and to any; it doubles in between."""
 FORGOTTEN_AFTER = 600.0
-"""Seconds without a failure after which an address begins anew."""
+"""Seconds without a failure after which an address counts from 0 again."""
 ADDRESSES_MAX = 4_096
 """Addresses in the table."""
 PREFIX6 = 64
@@ -40,7 +40,7 @@ log = structlog.get_logger("timermq.broker.security.failed_logins")
 
 @attrs.define(eq=False)
 class _Failures:
-    """What is known of one address."""
+    """The failures of one address."""
 
     last_at: float
     count: int = 0

@@ -1,4 +1,4 @@
-"""Who may do what, as RocketMQ's ``plain_acl.yml`` says: accounts, their rights, white addresses.
+"""Access rules, as RocketMQ's ``plain_acl.yml`` has them: accounts, rights, white addresses.
 
 The rights of a group stand under the name of its retry topic, as in RocketMQ. What a file says in a
 way that RocketMQ would read as something else (an unknown word is DENY there, a second account of
@@ -110,7 +110,7 @@ class PlainAcl:
     accounts: Mapping[str, Account]
     """By access key."""
     white: Sequence[WhiteAddress] = ()
-    """From here nobody needs an account."""
+    """Requests from this address need no account."""
 
     @classmethod
     def parse(cls, files: Mapping[str, bytes]) -> PlainAcl:
@@ -155,7 +155,7 @@ class _TwiceError(Exception):
 
 
 class _TextLoader(yaml.BaseLoader):
-    """Refuses a key that stands twice.
+    """Refuses a key that is there twice.
 
     YAML's readers take the last one: an account that lost its first line, ``- accessKey: …``, would
     hand its rights to the account before it.
@@ -291,7 +291,7 @@ def _texts(where: str, fields: Mapping[str, object], name: str) -> list[str]:
 
 
 def _shown(text: str) -> str:
-    """A text of the file for an error, unless a secret that stands in a wrong place looks like it.
+    """A text of the file for an error, unless it looks like a secret in a wrong place.
 
     One does when the blank behind ``secretKey:`` is missing, or the whole name.
     """

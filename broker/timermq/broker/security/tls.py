@@ -58,7 +58,7 @@ class Refusal(enum.Enum):
 
 
 class Tls:
-    """What stands before every connection.
+    """TLS on every connection.
 
     Args:
         options: Mode and files.
@@ -96,7 +96,7 @@ class Tls:
         """Wait for the first byte of a connection and make it what it is to be.
 
         Args:
-            stream: As accepted; one that is no socket is plain, whatever it brings.
+            stream: As accepted; one that is no socket is taken as not encrypted.
             remote_address: For the log.
 
         Returns:
@@ -181,7 +181,7 @@ class Tls:
 
 
 def _load_context(options: BrokerOptions) -> ssl.SSLContext | None:
-    """What the files say; None without a certificate, or when nobody needs one."""
+    """The context made of the files; None without a certificate, or when TLS is disabled."""
     certificate = options.tls_server_cert_path
     if certificate is None or options.tls_server_mode is TlsMode.DISABLED:
         return None
@@ -210,7 +210,7 @@ def _load_context(options: BrokerOptions) -> ssl.SSLContext | None:
 def show(
     context: ssl.SSLContext, certificate: str, key: str | None, password: Callable[[], bytes]
 ) -> None:
-    """Have a context show a certificate; its key stands in the same file if none is named.
+    """Have a context show a certificate; its key is in the same file if none is named.
 
     Raises:
         TlsError: The files cannot be used.
@@ -233,7 +233,7 @@ def _password(path: str | None) -> bytes:
 
 
 def said(error: Exception) -> str:
-    """What OpenSSL or the system says, without the file's name: that stands in front already."""
+    """The text of OpenSSL or the system, without the file's name: that is in front already."""
     if isinstance(error, ssl.SSLError):
         return error.reason or "expected PEM, found something else"
     if isinstance(error, OSError) and error.strerror:

@@ -61,7 +61,7 @@ class AclFiles:
         return [self._path, *sorted(one for one in found if one != self._path)]
 
     def _found(self) -> Iterator[Path]:
-        """What stands under ``acl``; directories too: one that is named like a file is told."""
+        """The entries of ``acl``; directories too: one that is named like a file is an error."""
         for place, directories, files in os.walk(self._directory, onerror=_pass_over):
             # Mounted secrets stand in hidden directories, and are shown by links.
             directories[:] = [name for name in directories if not name.startswith(".")]

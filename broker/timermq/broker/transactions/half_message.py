@@ -1,9 +1,9 @@
-r"""Half messages: what is stored of a transaction until its producer has decided.
+r"""Half messages: the records of a transaction until its producer has decided.
 
 A half message stands in ``RMQ_SYS_TRANS_HALF_TOPIC``, queue 0, with its real topic and queue among
 its properties. Everything else is as the committed message will have it. Each time that its
 producer is asked, it is *renewed*, as in RocketMQ: written again at the end of the queue, with one
-more ``TRANSACTION_CHECK_TIMES``, so that what is open is never far from there.
+more ``TRANSACTION_CHECK_TIMES``, so that open ones are never far from there.
 
 The producer may name any of these records when it ends the transaction: the first one when it ends
 it by itself, the newest when it was asked. RocketMQ takes them for different transactions, and
@@ -72,7 +72,7 @@ class HalfMessageError(Exception):
 
 
 class DamagedHalfError(HalfMessageError):
-    """It is not as it was written, or gone: it is set aside."""
+    """The record is damaged or gone: it is put into quarantine."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -239,11 +239,11 @@ def renewed(half: HalfMessage, *, is_check: bool) -> Message:
 
 
 def discarded(half: HalfMessage) -> Message:
-    """What is kept of a transaction that nobody decided about."""
+    """The record that is kept of an abandoned transaction."""
     properties = _without(half, _NAME) + _name_of(half)
     if len(properties) > PROPERTIES_SIZE_MAX:
         # The name is for recovery alone: without it, after a kill within the write, the transaction
-        # is open still and put aside once more.
+        # is open still and discarded once more.
         properties = half.record.properties
     return taken_over(
         half.data,

@@ -46,9 +46,9 @@ class Ending(enum.Enum):
     COMMIT = "commit"
     ROLLBACK = "rollback"
     DISCARD = "discard"
-    """Nobody decided about it."""
+    """Its producer has not decided in time."""
     RENEWED = "renewed"
-    """Another half message stands in its place."""
+    """A newer half message has replaced it."""
 
 
 _ENDINGS = {ending.value: ending for ending in Ending}
@@ -100,7 +100,7 @@ def op_message(mark: Mark, now_ms: int, *, is_late: bool = False) -> Message:
 
 
 def offsets_in(record: bytes) -> list[int]:
-    """The queue offsets that a record of the op topic marks as done, whoever wrote it.
+    """The queue offsets that a record of the op topic marks as done, of ours and of RocketMQ.
 
     Raises:
         RecordError: The bytes are no record.

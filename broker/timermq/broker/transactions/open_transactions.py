@@ -56,7 +56,7 @@ class TransactionShares:
 
     Args:
         size: How many may be open.
-        recovered: Names of those that were open before the start: nobody's.
+        recovered: Names of those that were open before the start: they have no owner.
     """
 
     def __init__(self, size: Callable[[], int], recovered: Iterable[int]) -> None:

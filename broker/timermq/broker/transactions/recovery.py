@@ -133,7 +133,7 @@ def read_half(store: MessageStore, queue_offset: int) -> HalfMessage:
     Raises:
         DamagedHalfError: It is gone, or not as it was written.
         HalfMessageError: It is no half message.
-        StoreFailedError: The disk did not take what was put right.
+        StoreFailedError: The disk did not take a repaired record.
     """
     try:
         return _half_at(store, queue_offset)
@@ -289,8 +289,8 @@ class _Finder:
     def take_damaged(self, offset: int, phy_offset: int) -> None:
         """A half message that nothing marks and that cannot be read.
 
-        It is open by the name of its own place, until it is set aside. So the log keeps it, and an
-        ending that names the place finds it.
+        It is open by the name of its own place, until it is in quarantine. So the log keeps it,
+        and an ending that names the place finds it.
         """
         log.error("damaged half message", queue_offset=offset, phy_offset=phy_offset)
         self._open.put(phy_offset, offset)
@@ -334,7 +334,7 @@ class _Finder:
             return None
         found = find(record_properties(record), b"UNIQ_KEY") or b""
         unique_key = found.decode("utf-8", "replace")
-        # The key is compared too: a message that is tried again has kept the flag, and names 0.
+        # The key is compared too: a retried message has kept the flag, and names 0.
         name = self._names.get(half_py, -1)
         is_its_key = self._keys.get(name, unique_key) == unique_key
         if is_its_key and self._open.offset_of(name) is not None:
@@ -342,7 +342,7 @@ class _Finder:
         return self._javas.get((unique_key, _number_at(record, BORN_MS_AT)))
 
     def _pass_over(self, name: int) -> None:
-        """A newer half message stands in the place of this one."""
+        """A newer half message has replaced this one."""
         offset = self._open.offset_of(name)
         if offset is not None:
             self._unmarked.append(Mark(ending=Ending.RENEWED, offsets=(offset,)))

@@ -52,7 +52,7 @@ class TransactionStatistics:
     committed: int
     rolled_back: int
     discarded: int
-    """Nobody decided about them: they are in TRANS_CHECK_MAX_TIME_TOPIC."""
+    """Abandoned by their producers: they are in TRANS_CHECK_MAX_TIME_TOPIC."""
     checks: int
     """Times that the producers of one were asked."""
 
@@ -147,7 +147,7 @@ class Transactions:
         self._shares.ended(name)
 
     def _half_result(self, one: PutResult | Refusal) -> TimerPutResult:
-        """What is told of a half message."""
+        """The result for one half message, as a send has it."""
         if isinstance(one, Refusal):
             return refused(one, self._now_ms())
         return TimerPutResult(result=one)
@@ -214,11 +214,11 @@ class Transactions:
         return result.end
 
     def discard(self, half: HalfMessage) -> bool:
-        """Put a transaction aside that nobody decided about; False when that can only be later."""
+        """Discard a transaction that its producer abandoned; False when that can only be later."""
         result = self._end(half, Ending.DISCARD, discarded(half))
         if result.status.is_stored:
             log.error(
-                "transaction discarded: nobody decided about it",
+                "transaction discarded: not decided in time",
                 topic=half.topic,
                 group=half.group,
                 unique_key=half.unique_key,
@@ -232,7 +232,7 @@ class Transactions:
         log_stuck(text, half, result)
         return True
 
-    def set_aside(self, name: int, reason: str) -> bool:
+    def quarantine(self, name: int, reason: str) -> bool:
         """Put a transaction into quarantine whose newest half message is damaged.
 
         Nothing is made of what is not as it was written. The entry has the name of the record's
@@ -240,7 +240,7 @@ class Transactions:
 
         Args:
             name: An open transaction.
-            reason: What is wrong with the record.
+            reason: The damage of the record.
 
         Returns:
             False when that can only be later.
@@ -266,7 +266,7 @@ class Transactions:
                 self._forget(name)
                 return True
             refusal = results[-1].remark
-        log.warning("damaged transaction not set aside yet", name=name, reason=refusal)
+        log.warning("damaged transaction not in quarantine yet", name=name, reason=refusal)
         return False
 
     def renew(self, halves: Sequence[HalfMessage], *, is_check: bool) -> list[HalfMessage]:

@@ -1,6 +1,6 @@
-"""WATCH and UNWATCH (9003, 9004): snapshots for whoever looks on, at most four a second.
+"""WATCH and UNWATCH (9003, 9004): snapshots for watchers, at most four a second.
 
-One task makes them. While nobody watches it sleeps and costs nothing. Otherwise it looks at the
+One task makes them. Without watchers it sleeps and costs nothing. Otherwise it looks at the
 broker once a tick, whatever number of watchers there is, and sends each what its view asks for. A
 tick that took long makes the next one wait accordingly: looking on never takes more than a part of
 the broker's time.
@@ -123,7 +123,7 @@ class WatchProcessor:
                 # Half a tick early is better than a whole one late.
                 watcher.due = now + watcher.view.interval_ms / 1000 - TICK / 2
         except Exception:
-            # Whoever looks on must not end the broker; nor fill its log four times a second.
+            # A watcher must not end the broker, nor fill its log four times a second.
             log.exception("no snapshot", watchers=len(self._watchers))
             for watcher in due:
                 watcher.session.close("no snapshot can be made, see the log")

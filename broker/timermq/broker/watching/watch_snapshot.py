@@ -52,7 +52,7 @@ class SnapshotSource:
     send: SendProcessor
     long_polling: LongPolling
     access: AccessControl | None
-    """None: everybody may do everything."""
+    """None: there is no access control."""
     tls: Tls
     open_doors: tuple[str, ...]
     """Addresses beyond loopback that are served without access control."""
