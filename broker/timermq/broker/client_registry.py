@@ -314,7 +314,7 @@ class GroupNotices:
     grows with the square of a group, here and in the members, which each ask for the list and the
     offsets again. So a group that was told rests for a moment, and all changes meanwhile are one
     notice at its end. None is lost, for a client that misses its first looks again only after 20
-    seconds; and none waits longer than a rest. Java tells at once and every time.
+    seconds; and none waits longer than a rest. Java notifies at once, every time.
 
     Args:
         members: The members to tell of a change; none, where the group shares nothing.

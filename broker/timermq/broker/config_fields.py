@@ -1,7 +1,7 @@
 """One JSON object of a configuration file, taken apart field by field.
 
-RocketMQ's files differ from version to version: a missing field has its default, and a field that
-nobody asked for stays as it is and is written back. A field of the wrong type is an error that
+RocketMQ's files differ from version to version: a missing field has its default, and an unknown
+field stays as it is and is written back. A field of the wrong type is an error that
 names the place: to guess would mean to overwrite what the operator has.
 """
 

@@ -301,8 +301,8 @@ class Connection:
         try:
             data = answer if isinstance(answer, bytes) else encode_frame(answer)
         except Exception:
-            # Whatever it is: who sends from another connection's task, or from that of all
-            # connections, must not fall over it.
+            # Any error: tasks of other connections send here too, and that of all connections;
+            # they must not fail.
             log.exception("answer not encoded", remote=self.session.remote_address)
             self.close("an answer could not be encoded")
             return

@@ -2,11 +2,11 @@
 
 A timer passes through several tasks on its way, and each step of another task delays each of its
 steps. So behind a request that took long no other such request is worked on for twice as long as it
-took: what is on its way gets through meanwhile, with the pull that fetches it. Behind a large batch
-of messages there is a pause (``pauses``) and no more: batches are what a broker is for, and a rest
-would take most of a producer's rate.
+took: timers on their way get through meanwhile, with the pull that fetches them. Behind a large
+batch of messages there is a pause (``pauses``) and no more: batches are what a broker is for, and a
+rest would take most of a producer's rate.
 
-Which request will take long shows only when it is done. So it goes by who asks: a connection whose
+Which request will take long shows only when it is done. So clients are judged: a connection whose
 request took long waits for that rest with all its requests for a while, and so do connections that
 its address or account makes meanwhile. The others do not wait.
 """

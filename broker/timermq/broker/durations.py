@@ -29,7 +29,7 @@ class Durations(Generic[Label]):
     by_outcome: dict[tuple[str, Label], Histogram] = attrs.field(
         factory=dict[tuple[str, Label], Histogram], init=False
     )
-    """By ``SUCCESS`` or ``FAILURE``, and what tells the things apart."""
+    """By ``SUCCESS`` or ``FAILURE``, and the kind of thing that was made."""
 
     @contextmanager
     def making(self, labels: Iterable[Label]) -> Generator[None]:

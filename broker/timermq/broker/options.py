@@ -157,8 +157,8 @@ class BrokerOptions:
     """A client without heartbeat is forgotten and its connection closed after this."""
 
     acl_enable: bool = False
-    """Let through only what is signed by an account with the rights for it, or comes from a white
-    address."""
+    """Let through only requests that an account with the rights for them has signed, or that come
+    from a white address."""
     acl_file: str | None = None
     """RocketMQ's ``plain_acl.yml``; files under ``acl/`` beside it count as well."""
     tls_server_mode: TlsMode = TlsMode.PERMISSIVE
@@ -166,7 +166,7 @@ class BrokerOptions:
     tls_server_cert_path: str | None = None
     """PEM: the certificate, and behind it those that lead to its issuer."""
     tls_server_key_path: str | None = None
-    """PEM; None: it stands in the file of the certificate."""
+    """Path of the key in PEM; None: it is in the file of the certificate."""
     tls_server_key_password_path: str | None = None
     """File with the password of the key."""
     tls_server_need_client_auth: TlsClientAuth = TlsClientAuth.NONE
@@ -179,7 +179,7 @@ class BrokerOptions:
     tls_client_cert_path: str | None = None
     """PEM: the certificate that is shown to them."""
     tls_client_key_path: str | None = None
-    """PEM, without a password; None: it stands in the file of the certificate."""
+    """Path of the key in PEM, without a password; None: it is in the file of the certificate."""
 
     connections_max: int = attrs.field(default=8_192, validator=_positive)
     """Open connections on all ports; one more is closed at once. An address may have as many as are
@@ -196,8 +196,8 @@ class BrokerOptions:
     closed."""
     unread_output_size_max: int = attrs.field(default=64 << 20, validator=ge(1024))
     """Bytes a connection's peer may leave unread before one answer more closes it; a single answer
-    may be larger. Requests of a connection rest from a sixteenth of it on, so that only what was
-    held for the peer can reach it."""
+    may be larger. Requests of a connection rest from a sixteenth of it on, so that only answers
+    of held pulls can reach it."""
     unread_outputs_size_max: int = attrs.field(default=256 << 20, validator=ge(1 << 20))
     """Bytes that all peers together may leave unread. An address may have as much as is left;
     connections of it that have left something unread rest meanwhile. When nothing is left, one
@@ -293,19 +293,19 @@ class BrokerOptions:
                 f"found {self.advertised_host!r} with listen_host {self.listen_host!r}"
             )
 
-    def open_doors(self) -> list[str]:
+    def open_addresses(self) -> list[str]:
         """Addresses beyond loopback that are served without access control."""
         if self.acl_enable:
             return []
-        doors = [(self.listen_host, self.listen_port)]
+        addresses = [(self.listen_host, self.listen_port)]
         if self.serves_namesrv:
-            doors.append((self.namesrv_listen_host, self.namesrv_listen_port))
-        return [f"{host}:{port}" for host, port in doors if not _is_loopback(host)]
+            addresses.append((self.namesrv_listen_host, self.namesrv_listen_port))
+        return [f"{host}:{port}" for host, port in addresses if not _is_loopback(host)]
 
     def address_fault(self) -> str | None:
-        """Why clients that are told this broker's address would not reach it; None if they may.
+        """Why clients would not reach the address that this broker gives them; None if they may.
 
-        For whoever is about to serve: a store can be looked at whatever its broker's address is.
+        For a start of the broker: a store can be read with any address in its settings.
         """
         host = self.advertised_host or self.listen_host
         if _is_loopback(self.listen_host) and not _is_loopback(host):
@@ -315,8 +315,8 @@ class BrokerOptions:
                 f"found {self.listen_host!r}, which only this machine reaches"
             )
         far = [one for one in self.namesrv_addresses if not _is_loopback(one.rpartition(":")[0])]
-        # Loopback that somebody has named is meant: name server and broker in containers, their
-        # ports handed on to a machine of a developer's.
+        # Loopback that a setting names is meant: name server and broker in containers, with their
+        # ports forwarded to a developer's machine.
         if far and self.advertised_host is None and _is_loopback(host):
             return (
                 "advertised_host (brokerIP1): expected an address at which clients of the name "

@@ -1,10 +1,10 @@
-"""Work on requests pauses again and again, so that everything else gets on.
+"""Work on requests pauses again and again, so that all other work gets on.
 
 A message that is due passes through six tasks, each in a turn of the event loop of its own, and
 through twice as many when it meets the one before it. All other work in each of these turns
 makes it late. So the tasks that work for clients (``reactor``, ``round_robin``) count their time
 together, and behind so much of it none of them works for some turns. Held pulls have pauses of
-their own: the way of what is due ends there.
+their own: due messages leave through them.
 
 Rounds of plain sends do not count: they are bounded in themselves, and what a broker is for. The
 stages would go through more and smaller batches, for a tenth of a producer's rate.

@@ -242,7 +242,7 @@ class Processors:
                     long_polling=tables.long_polling,
                     access=access,
                     tls=tls,
-                    open_doors=tuple(options.open_doors()),
+                    open_doors=tuple(options.open_addresses()),
                 ),
             ),
         )

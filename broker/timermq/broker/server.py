@@ -32,9 +32,9 @@ BACKLOG = 8_192
 """Connections that the kernel keeps until they are accepted, if its ``somaxconn`` allows so many:
 all clients come back at once after a failure of the network."""
 COLLECTED_COUNT = 64
-"""Connections behind which the collector looks through what is new: a millisecond or two. It counts
-what is made less what goes, so by itself it would not begin as long as others end meanwhile, and
-then look through thousands of connections at once, for a tenth of a second."""
+"""New connections after which the garbage collector runs over new objects: a millisecond or two. It
+counts objects made less objects freed, so by itself it would not begin as long as others end, and
+then run over thousands of connections at once, for a tenth of a second."""
 
 Listener = trio.abc.Listener[trio.abc.Stream]
 """Where connections come in: a socket, or its stand-in of a simulation."""

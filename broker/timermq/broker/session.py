@@ -45,8 +45,8 @@ class Session:
     unread: Callable[[], int] = lambda: 0
     """Bytes that are queued or being written: what the peer has not made room for."""
     speaker: Speaker = UNLIMITED
-    """Who speaks in the request that is handled now; while sends are put, which go together, in
-    what came last. Set before each: what is done later keeps the one that it began with."""
+    """The speaker of the request that is handled now; of the last one while sends are put together.
+    Set before each request: deferred work keeps the speaker that it began with."""
     has_room: Callable[[], bool] = lambda: True
     """Whether the peer has read enough to be given more: otherwise nothing more is worked out."""
     when_room: Callable[[Callable[[], None]], None] = lambda _: None
@@ -117,7 +117,7 @@ class Session:
 
 
 def _ignore(_: object) -> None:
-    """Drop what is to be sent: the session has no connection."""
+    """Drop an answer: the session has no connection."""
 
 
 def _nothing() -> None:
@@ -127,7 +127,7 @@ def _nothing() -> None:
 def pack_born_host(host: str, port: int) -> bytes:
     """An address as records hold it, in IPv4 form.
 
-    ``::1`` becomes 127.0.0.1, a mapped address its IPv4 part, and whatever has no IPv4 form
+    ``::1`` becomes 127.0.0.1, a mapped address its IPv4 part, and an address without an IPv4 form
     0.0.0.0.
     """
     try:

@@ -44,8 +44,8 @@ class UnreadAnswers:
     def has_room(self) -> bool:
         """Whether the peer has read enough, of its own answers and of all of its address.
 
-        A connection that has nothing unread is given something, whatever others of its address
-        leave, as long as there is room at all.
+        A connection that has nothing unread is given something, even if others of its address left
+        much unread, as long as there is room at all.
         """
         if self._share:
             return self.size <= self._rest_size and self._pool.has_room(self._peer)

@@ -1,10 +1,10 @@
 """Topics as an operator makes, looks at and deletes them.
 
 A change is answered when the table that holds it is on the disk. A topic is deleted in one step, in
-which nothing else happens: its queues, its configuration, what groups committed of it. Messages
-that wait for their moment would have nowhere to go then, so a topic that has any is not deleted;
-whatever arrives on a topic that is not in the table, for it was under way at that moment, brings
-the topic back (``TopicConfigTable.restore``), and nothing is lost.
+which nothing else happens: its queues, its configuration, the offsets that groups committed. Its
+pending messages would have nowhere to go then, so a topic that has any is not deleted. A message
+that was under way at that moment arrives on a topic that is not in the table; it brings the topic
+back (``TopicConfigTable.restore``), and nothing is lost.
 
 Source: Java ``AdminBrokerProcessor``, ``TopicConfigManager``.
 """
@@ -44,7 +44,7 @@ QUEUE_NUMS_MAX = 65_536
 """Queues of one topic; a queue has a directory as soon as it has a message."""
 
 LOOK_COUNT = 256
-"""Waiting messages that are looked at between two looks at the other tasks."""
+"""Pending messages that are read between two turns of the other tasks."""
 
 Saved = Callable[[], Awaitable[None]]
 """Waits until the tables are on the disk."""

@@ -1,9 +1,9 @@
 """The rows of a block as the store takes them: columns of one form, and single messages.
 
 Rows whose properties have the same sizes differ in letters and digits alone: they are admitted and
-stored together, through ``ColumnDoor``. What is unusual in any way (a moment that is past or too
-far, control characters, too few alike) becomes a message of its own, which the admission routine
-looks at as at any other. Nothing is refused here but what cannot be made a message of.
+stored together, through ``ColumnDoor``. An unusual row (a moment that is past or too far, control
+characters, too few alike) becomes a message of its own, which the admission routine checks as any
+other. Only rows that no message can be made of are refused here.
 """
 
 from __future__ import annotations

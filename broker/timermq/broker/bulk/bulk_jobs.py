@@ -280,7 +280,7 @@ class BulkJobs:
                 raise RefusedError(
                     ResponseCode.SYSTEM_ERROR,
                     "BULK_PART_DAMAGED",
-                    f"part {name}, behind row {found}: {error.remark}; stage it anew by another "
+                    f"part {name}, behind row {found}: {error.remark}; stage it again by another "
                     "name",
                 ) from error
             finally:

@@ -85,7 +85,7 @@ class BulkProcessor:
         answer_later(session, command, work)
 
     def stage(self, session: Session, command: Command) -> Command | None:
-        """Take a block; the last one is told when the part is durable."""
+        """Take a block; the last one is answered when the part is durable."""
         stage = StageBlock.of(command)
         job = self._job(session, stage.job)
         part = self.jobs.stage(stage, command.body)

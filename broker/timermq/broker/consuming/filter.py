@@ -2,8 +2,8 @@
 
 ``*`` or nothing wants all; ``a || b`` wants those tags. Tags are compared by the 32-bit hash that
 the queue keeps, so a stranger with the same hash may pass: clients compare the tag itself again.
-The hashes that clients send along are not used: C++ sends zeros. What SQL92 lets through nobody
-looks at again.
+The hashes that clients send along are not used: C++ sends zeros. Messages that
+SQL92 lets through are not filtered again.
 
 Source: Java ``FilterAPI``, ``DefaultMessageFilter``, ``ExpressionMessageFilter``.
 """

@@ -31,7 +31,7 @@ class LockProcessor:
     def lock(self, session: Session, command: Command) -> Command:
         """Lock queues for a client; the answer lists those that it holds.
 
-        Queues of other brokers cannot be locked here. Java locks whatever it is asked to,
+        Queues of other brokers cannot be locked here. Java locks any name,
         and lets one queue be locked twice under two names.
         """
         batch = LockBatch.decode(command.body)

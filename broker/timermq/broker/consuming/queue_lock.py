@@ -1,11 +1,11 @@
 """Queues that one consumer of a group has to itself: ``config/queueLocks.json``.
 
-A lock belongs to a group, a queue and a client. It lasts 60 seconds from its last renewal, or what
-the operator says; clients renew every 20, and stop consuming a queue that they could not renew for
-30. That gap is why a client that goes without unlocking (a kill, a lost connection) keeps its locks
-until they expire: it may be alive and at work, and its successor must not be. A broker that is
-started again grants its locks for as long again, where RocketMQ forgets them: whoever reconnects
-first would get the queues of all others, which are still at work.
+A lock is a lease: it belongs to a group, a queue and a client, and lasts 60 seconds from its last
+renewal, or as the operator says. Clients renew every 20, and stop consuming a queue whose lease
+they could not renew for 30. That gap is why a client that goes without unlocking (a kill, a lost
+connection) keeps its leases until they expire: it may be alive and at work, and its successor must
+not be. A broker that is started again grants its leases for as long again, where RocketMQ forgets
+them: the client that reconnects first would get the queues of all others, which are still at work.
 
 Source: Java ``RebalanceLockManager``.
 """

@@ -59,7 +59,7 @@ ORIGIN_MESSAGE_ID = b"ORIGIN_MESSAGE_ID"
 _STEERING = (*INTERNAL, *(key + b"\x01" for key in DELAY_KEYS), DELETE)
 """How the properties begin that asked something of the timer, or answered it."""
 _NO_ORIGIN = 0
-"""In ``preparedTransactionOffset``: no waiting record became this message."""
+"""In ``preparedTransactionOffset``: no pending record became this message."""
 
 
 def retry_message(record: bytes, *, topic: str, queue_id: int, delay: bytes) -> Message:

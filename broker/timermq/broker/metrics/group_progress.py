@@ -1,7 +1,7 @@
 """How far each group is on each topic: what it has to consume, has in hand, and is to be given yet.
 
 Numbers are offsets, which are at hand. Ages need the store time of a record for each queue that is
-behind, so they are looked up in pieces, for those groups only that are told by name.
+behind, so they are looked up in pieces, for those groups only that have rows by name.
 
 Source: Java ``ConsumerLagCalculator``.
 """
@@ -59,12 +59,12 @@ class GroupProgress:
                 self.lag += behind
                 self.uncommitted.append((queue_id, offset))
         for queue_id, offset in pulled_to.items():
-            # What a filter leaves out behind the last one that was given is in nobody's hand.
+            # Messages that a filter leaves out after the last one given are in no hand.
             given = min(given_to.get(queue_id, 0), offset)
             self.in_hand += max(given - committed.get(queue_id, given), 0)
-            waiting = ends.get((self.topic, queue_id), 0) - offset
-            if waiting > 0:
-                self.ready += waiting
+            pending = ends.get((self.topic, queue_id), 0) - offset
+            if pending > 0:
+                self.ready += pending
                 self.not_given.append((queue_id, offset))
 
 

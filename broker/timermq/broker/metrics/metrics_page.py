@@ -1,7 +1,7 @@
 """The page of metrics: one snapshot of the broker, written family by family.
 
-A scrape must not make messages late, so other tasks run between two of its pieces, and who asks
-again within a second is given the same page.
+A scrape must not make messages late, so other tasks run between two of its pieces, and a
+second scrape within a second is given the same page.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How far ahead messages are put on the wheel, read from the timer log at a scrape.
 
-A unit tells how long its slot was ahead when it was linked. One that rolls has a unit a leg.
+A unit has the time that its slot was ahead when it was linked. A message that rolls has several.
 
 Source: Java ``TimerMessageStore.enqueue``, which counts on the way, and from the birth of the
 message; bounds as in ``DefaultStoreMetricsManager.getMetricsView``.
@@ -31,7 +31,7 @@ class RequestedDelays:
 
     _by_hash: dict[int, Histogram] = attrs.field(factory=dict[int, Histogram], init=False)
     _seen: int = attrs.field(default=0, init=False)
-    """Position of the first unit that was not looked at."""
+    """Position of the first unit that was not read."""
 
     def begin(self, timer_log: TimerLog) -> None:
         """Count units that are linked from now on."""

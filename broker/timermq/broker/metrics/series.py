@@ -1,9 +1,9 @@
 """Rows of a family of metrics, and the limit of their number.
 
-What grows with topics or groups has a limit. Beyond it a gauge is added up under ``*``, which is
-the name of nothing. A counter must never fall, for a reader takes a fall for a restart and counts
-what is left once more; and a sum falls when a topic is deleted, even one that is named, for then
-another comes by name. So what is beyond the limit of counters is a gauge of its own, one for all.
+A family that grows with topics or groups has a limit. Beyond it a gauge is added up under ``*``,
+which no topic has as its name. A counter must never fall, for a reader takes a fall for a restart
+and counts the rest once more; and a sum falls when a topic is deleted, even one that is named, for
+then another comes by name. So the sum beyond the limit of counters is a gauge, one for all.
 """
 
 from __future__ import annotations

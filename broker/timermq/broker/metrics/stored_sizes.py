@@ -1,7 +1,7 @@
 """How large the messages are that come to each topic, read from the queues at a scrape.
 
-A unit of a queue tells the size of its record, so that a message costs nothing on its way. What is
-cleaned before it was looked at is not counted.
+A unit of a queue has the size of its record, so that a message costs nothing on its way. Messages
+that are cleaned before they were read are not counted.
 
 Source: Java ``SendMessageProcessor.handlePutMessageResult``; bounds as in
 ``BrokerMetricsManager.registerMetricsView``.
@@ -34,7 +34,7 @@ class StoredSizes:
 
     by_topic: dict[str, Histogram] = attrs.field(factory=dict[str, Histogram], init=False)
     _seen: dict[tuple[str, int], int] = attrs.field(factory=dict[tuple[str, int], int], init=False)
-    """Queue to the offset of the first unit that was not looked at."""
+    """Queue to the offset of the first unit that was not read."""
 
     def begin(self, store: MessageStore) -> None:
         """Count what comes from now on."""
@@ -43,7 +43,7 @@ class StoredSizes:
     def read(self, store: MessageStore) -> Iterator[None]:
         """Count messages since the last reading; yields between pieces of work.
 
-        Of topics that have gone nothing is told any more. Cut off, it goes on there the next time.
+        Deleted topics are left out. Cut off, it goes on there the next time.
         """
         known = 0
         for number, queue in enumerate(store.queues(), 1):

@@ -73,13 +73,13 @@ def topic_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     )
     yield counters.unnamed()
     yield from _group_families(snapshot)
-    waiting = snapshot.statistics.timer.pending_by_topic.items()
+    pending = snapshot.statistics.timer.pending_by_topic.items()
     yield labelled(
         GaugeMetricFamily(
             "rocketmq_timing_messages", "Messages that wait, by their topic", labels=["topic"]
         ),
         largest(
-            ((topic, count) for topic, count in waiting if count > 0),
+            ((topic, count) for topic, count in pending if count > 0),
             snapshot.series_max,
             lambda topic: (topic,),
         ),
@@ -87,7 +87,7 @@ def topic_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
 
 
 def _group_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    """How far the groups are; ages are told where the numbers are, by name."""
+    """How far the groups are; ages only for the rows that have a name."""
     labels = ["consumer_group", "topic", "is_retry", "is_system"]
 
     def labels_of(one: GroupProgress) -> Labels:

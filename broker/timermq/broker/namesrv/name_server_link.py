@@ -6,8 +6,8 @@ and longer pauses, and the broker registers again on it. Registrations carry all
 that have changed; the name server compares their version and does nothing when it knows it.
 
 In a cluster that takes TLS alone the connections are encrypted, and the server's certificate is
-always checked: it must be signed by a trusted authority, and have the name (or address) that stands
-in ``namesrv_addr``. The files are read for each connection, so changed ones count from the next.
+always checked: it must be signed by a trusted authority, and have the name (or address) of
+``namesrv_addr``. The files are read for each connection, so changed ones count from the next.
 This corresponds to ``tls.enable`` and ``tls.client.*`` of RocketMQ's remoting client.
 
 Source: Java ``BrokerOuterAPI.registerBrokerAll``, ``BrokerController.registerBrokerAll``.
@@ -113,8 +113,8 @@ class NameServerLink:
             try:
                 await self._stay_registered()
             except* Exception as group:
-                # Whatever it is, of a name server's doing or ours: the others are registered
-                # with, and the broker serves.
+                # Any error, of a name server or of ours: the links to the others stay, and the
+                # broker serves.
                 if self.state.is_registered:
                     pause = PAUSE_MIN
                 self._failed(group)
@@ -178,14 +178,14 @@ class NameServerLink:
     async def _register(self, *, is_whole: bool) -> None:
         """Register all topics, or those that have changed; it may be that none has.
 
-        Of a version that it does not know yet the name server applies whatever comes. So a change
-        is told alone, as RocketMQ's broker does: what an operator has set there for the other
-        topics, as that nobody may write (205), holds on.
+        The name server applies every topic of a version that it does not know yet. So a change is
+        sent alone, as RocketMQ's broker does: settings that an operator made there for the other
+        topics, as a missing write permission (205), stay.
 
         Source: Java ``TopicConfigManager.registerBrokerData``.
         """
         own, topics = self._own, self._own.registered_topics()
-        # One that has gone is told of by none of both, but the whole has always been sent then.
+        # A deleted topic is in neither of both, but the whole is always sent then.
         is_whole = is_whole or not topics.keys() >= self._told.keys()
         changed = {name: one for name, one in topics.items() if self._told.get(name) != one}
         if not (is_whole or changed):
@@ -215,8 +215,8 @@ class NameServerLink:
         """Whether another broker has taken the place that this one registered for.
 
         RocketMQ's name servers keep the address that came last, so two brokers of one name take
-        the route from each other, and what stands in one of them is read by nobody. Asked before
-        the next registration takes the place back, by the topic that every broker has of its name.
+        the route from each other, and messages in one of them are not read. Asked before the next
+        registration takes the place back, by the topic that every broker has of its name.
         """
         name = self._own.options.broker_name
         answer = await self._call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": name})
@@ -345,7 +345,7 @@ def over_tls(options: BrokerOptions, open_stream: OpenStream) -> OpenStream:
     """
     if not options.namesrv_tls_enable:
         return open_stream
-    _context(options)  # what cannot be used is told at the start
+    _context(options)  # files that cannot be used are an error at the start
 
     async def open_secure(host: str, port: int) -> trio.abc.Stream:
         stream = await open_stream(host, port)

@@ -24,7 +24,7 @@ _DIGITS_MAX = 18
 
 
 GROUPS_MAX = 32
-"""Names of groups that a step tells."""
+"""Names of groups in a step."""
 
 
 class Step(enum.Enum):
@@ -48,13 +48,13 @@ class Step(enum.Enum):
     """A move, or a retry out of quarantine, that a power cut cut short; it counts for nothing."""
     CANCELLED = "cancelled"
     RECALLED = "recalled"
-    """RocketMQ took a recall; it counts where the message was still waiting."""
+    """RocketMQ took a recall; it counts where the message was still pending."""
     SET_ASIDE = "set_aside"
     """It could not be delivered, and is kept in quarantine."""
     RETRIED = "retried"
     """It was let out of quarantine."""
     DROPPED = "dropped"
-    """It was let go there."""
+    """An operator dropped it there."""
     DELIVERED = "delivered"
     """It appeared on its topic at its moment."""
     SENT = "sent"

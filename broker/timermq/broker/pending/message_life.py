@@ -1,13 +1,13 @@
-"""The life of one message, as the log still tells it: stored, rolled, moved, delivered, consumed.
+"""The history of one message, as the log still has it: stored, rolled, moved, delivered, consumed.
 
 Everything that happens to a message is a record with its unique key, in one of a few topics: that
 of the wheel, of the quarantine, of classic levels and transactions, and the topics that these name
 as its destination. The key index leads to them, so the cost is that of the message's own records,
-however many others wait.
+however many others are pending.
 
-How it stands now is not guessed from the steps: whether it waits is asked as a cancel asks, and the
-quarantine and the open transactions are asked for what they hold. Of several with one id, what one
-of them waits for comes first.
+Its state now is not guessed from the steps: whether it is pending is decided as a cancel decides,
+and the quarantine and the open transactions are asked too. Of several messages with one id, a
+pending one comes first.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ _ENDS = {
     Step.SENT: Now.DELIVERED,
     Step.DEAD_LETTER: Now.DEAD_LETTER,
 }
-"""What has become of one that nothing holds any more, unless another step follows. RocketMQ says of
-a transaction that it has ended, not how: without a message it was rolled back."""
+"""The state of a message that is not pending any more, unless another step follows. RocketMQ's log
+says that a transaction has ended, not how: without a message it was rolled back."""
 
 
 STEPS_MAX = 512
-"""Steps that are told, the newest."""
+"""Steps of an answer, the newest ones."""
 
 
 @attrs.frozen(kw_only=True)

@@ -104,7 +104,7 @@ class QuarantineProcessor:
         return _answer(command, {"row": row})
 
     def retry(self, session: Session, command: Command) -> Command | None:
-        """Try a message again, there or elsewhere; told when it is durable."""
+        """Retry a message, on its topic or another; answered when that is durable."""
         query = _decode(command.body, EntryQuery)
         if query.topic == "":
             raise _malformed("topic: expected a name, or none for the message's own")
@@ -122,7 +122,7 @@ class QuarantineProcessor:
         return self._released(session, command, released)
 
     def drop(self, session: Session, command: Command) -> Command | None:
-        """Let a message go; told when it is durable."""
+        """Drop a message; answered when that is durable."""
         query = _decode(command.body, EntryQuery)
         released = self.timer_store.release.drop(query.id, by=_by(session, query))
         return self._released(session, command, released)

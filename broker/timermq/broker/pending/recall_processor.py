@@ -1,9 +1,8 @@
 """Recall (370): cancels a delayed message before it is delivered.
 
-RocketMQ stores a delete message for the target's slot and answers success, whatever becomes of it.
-Here the answer is a verdict: success means that the message never arrives; what has arrived, and
-what is not there, is refused with 604 and the rule in the remark. Only without an index is it as in
-RocketMQ.
+RocketMQ stores a delete message for the target's slot and always answers success. Here the answer
+is a verdict: success means that the message never arrives; a message that has arrived, or is not
+there, is refused with 604 and the rule in the remark. Only without an index is it as in RocketMQ.
 
 Source: Java ``RecallMessageProcessor``.
 """

@@ -1,11 +1,11 @@
-"""Access control: whose a request is, and whether he may do that, before anything is done.
+"""Access control: the account of a request, and its right to it, before anything is done.
 
-Every request passes here when ``acl_enable`` is set; otherwise nothing of this is there. A request
+Every request passes here when ``acl_enable`` is set; otherwise this is not used. A request
 is let through when its peer has a white address, or when it is signed by an account that has the
-rights that ``access_rules`` asks for. Whatever is wrong, the answer is 16 with the same remark: an
+rights that ``access_rules`` asks for. The answer to all others is 16 with the same remark: an
 unknown key, a wrong signature and a missing right are told apart in the log and the statistics
 alone. A login that fails is answered late (``failed_logins``), a pull without its right as well:
-C++ asks again at once.
+C++ retries at once.
 
 The files are read again when they change. Rules that cannot be read leave the old ones in force;
 that is logged, and is in the statistics until it is corrected. At the start they are an error:
@@ -82,7 +82,7 @@ class AccessStatistics:
 
 
 class AccessControl:
-    """The door of the dispatcher.
+    """Admits requests to the dispatcher, or refuses them.
 
     Args:
         files: The rules.

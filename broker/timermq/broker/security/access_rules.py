@@ -1,9 +1,9 @@
 """Which rights a request needs: the table of request codes.
 
 A right is to a topic, or to a consumer group, which has the name of its retry topic in the rules.
-What is not in the table needs an administrator; codes without a processor need nothing, they are
-answered with 3. Rights are asked for before anything is looked up, so that who has none does not
-learn what is there.
+Codes that are not in the table need an administrator; codes without a processor need nothing, they
+are answered with 3. Rights are asked for before anything is looked up, so that an account without
+them does not learn what the broker has.
 
 RocketMQ looks at sends, pulls, send-backs, queries by key, heartbeats, members and commits alone,
 and lets every account do the rest. The table is stricter where that would open a way

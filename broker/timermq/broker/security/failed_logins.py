@@ -3,7 +3,7 @@
 The answer to each further failure of an address comes later, up to two seconds, which is below the
 time that clients wait for answers: a client with a wrong configuration still learns why. How many
 answers are held is bounded too (``delayed_refusals``), so that opening connections or not waiting
-does not help. A client that has logged in is never slowed, whatever others of its address do.
+does not help. A client that has logged in is never slowed by others of its address.
 
 The table is bounded: the address that has been quiet for longest is forgotten first.
 """
@@ -64,7 +64,7 @@ class FailedLogins:
         """trio's time of the last one."""
 
     def add(self, session: Session, answer: Answer | None, reason: str) -> None:
-        """It could not be told whose a request is.
+        """Note a request without a valid signature, and answer it late.
 
         Args:
             session: Whose connection it came on.

@@ -1,8 +1,8 @@
 """TLS on the same port as everything else: a connection's first byte says which it is.
 
 A TLS client begins with 0x16; the first byte of a frame is the top byte of its length, which stays
-below that. RocketMQ makes itself a certificate when it has none, which nobody can check: here TLS
-without a certificate is refused, and said in the log.
+below that. RocketMQ makes itself a certificate when it has none, which no client can check: here
+TLS without a certificate is refused, with a line in the log.
 
 Certificates are read again when their files change, for the connections that come from then on;
 files that cannot be used leave the old ones in force. Connections that have been made keep theirs.
@@ -134,7 +134,7 @@ class Tls:
         try:
             self._context = _load_context(self._options)
         except Exception as error:
-            # Whatever it is, with a mistake of ours: it must not end the broker.
+            # Any error, a mistake of ours included: it must not end the broker.
             self.problem = str(error) if isinstance(error, TlsError) else type(error).__name__
             log.error("certificates not read, the old ones stay in force", reason=self.problem)
         else:

@@ -1,6 +1,6 @@
 r"""Half messages: the records of a transaction until its producer has decided.
 
-A half message stands in ``RMQ_SYS_TRANS_HALF_TOPIC``, queue 0, with its real topic and queue among
+A half message is in ``RMQ_SYS_TRANS_HALF_TOPIC``, queue 0, with its real topic and queue among
 its properties. Everything else is as the committed message will have it. Each time that its
 producer is asked, it is *renewed*, as in RocketMQ: written again at the end of the queue, with one
 more ``TRANSACTION_CHECK_TIMES``, so that open ones are never far from there.
@@ -93,7 +93,7 @@ class HalfMessage:
     first_ms: int
     """When that was stored, epoch milliseconds."""
     states_name: bool
-    """Whether the record itself tells its name: a renewal that a timermq broker began."""
+    """Whether the record itself has its name: a renewal that a timermq broker began."""
     check_times: int
     """How often its producers were asked."""
     is_renewal: bool
@@ -147,11 +147,11 @@ def parked(message: Message, unique_key: str) -> Message:
 def decode_half(data: bytes) -> HalfMessage:
     """Read a record of the half topic.
 
-    What is made of it, a renewal or the message itself, gets a checksum of its own. So its body is
+    A message made of it, a renewal or the committed one, gets a checksum of its own. So its body is
     compared with the checksum that it has.
 
     Raises:
-        DamagedHalfError: It is not as it was written.
+        DamagedHalfError: The record is damaged.
         HalfMessageError: It is of another topic, or lacks what a half message needs.
     """
     try:

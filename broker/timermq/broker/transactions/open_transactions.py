@@ -1,7 +1,7 @@
 """The open transactions, whose producers have not decided yet, and whose each of them is.
 
 Memory holds little of each: the name, the queue offset of the newest half message, and the account
-or address that opened it. Anything else stands in the log. What is not here has ended.
+or address that opened it. Anything else is in the log. A transaction that is not here has ended.
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@ broker. A half message behind them is open unless
 - a later half message renews its transaction;
 - a committed message names its position, or a discarded one the transaction, without an op message:
   a process ended in between. RocketMQ marks up to three seconds later, and commits such a message
-  again. Here that is looked for in the log, from the newest op message of ours on, because what
-  stands before that has its op messages; and from the oldest open half message on at most;
+  again. Here that is looked for in the log, from the newest op message of ours on, because all
+  before that have their op messages; and from the oldest open half message on at most;
 - RocketMQ has renewed it, and the key index knows of a committed message: a commit and a check had
   crossed each other.
 
-What has no op message yet gets it with whatever is written next (`Recovered.unmarked`).
+Ended ones without an op message get it with the next write (`Recovered.unmarked`).
 
 Source: Java ``TransactionalMessageServiceImpl.check``, ``fillOpRemoveMap``.
 """

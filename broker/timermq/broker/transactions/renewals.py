@@ -28,7 +28,7 @@ log = structlog.get_logger("timermq.broker.transactions")
 
 @attrs.frozen(eq=False)
 class Renewals:
-    """What renews, and the checks that no record tells of."""
+    """Renews half messages, and counts checks that no record has."""
 
     _store: MessageStore
     _open: OpenTransactions

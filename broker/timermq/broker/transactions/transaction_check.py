@@ -1,6 +1,6 @@
 """The check: producers that have not decided about a transaction are asked.
 
-Every ``transaction_check_interval_ms`` one round goes through what is open. What is older than its
+Every ``transaction_check_interval_ms`` one round goes through the open ones. One older than its
 immunity is renewed, which counts, and one producer of its group is asked (39); it answers by
 END_TRANSACTION. After ``transaction_check_max`` checks the transaction is discarded: its message
 goes to ``TRANS_CHECK_MAX_TIME_TOPIC``, where an operator finds it. As in RocketMQ a check counts

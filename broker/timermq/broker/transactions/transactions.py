@@ -235,8 +235,8 @@ class Transactions:
     def quarantine(self, name: int, reason: str) -> bool:
         """Put a transaction into quarantine whose newest half message is damaged.
 
-        Nothing is made of what is not as it was written. The entry has the name of the record's
-        place, and what is left of its bytes.
+        No message is made of a damaged record. The entry has the position of the record as its
+        name, and the bytes that are left of it.
 
         Args:
             name: An open transaction.
@@ -336,8 +336,8 @@ class Transactions:
     def commit_offsets(self) -> None:
         """Let recovery begin later, as far as the log is durable; called from time to time.
 
-        The log must be durable up to what was written before an offset was read: it may have been
-        this that ended the half messages before the offset.
+        The log must be durable up to the end that it had when an offset was read: its last records
+        may have ended the half messages before the offset.
         """
         durable = self._store.commit_log.flushed_where
         if self._to_commit is not None and self._to_commit.end <= durable:

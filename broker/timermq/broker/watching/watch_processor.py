@@ -1,12 +1,12 @@
 """WATCH and UNWATCH (9003, 9004): snapshots for watchers, at most four a second.
 
-One task makes them. Without watchers it sleeps and costs nothing. Otherwise it looks at the
-broker once a tick, whatever number of watchers there is, and sends each what its view asks for. A
-tick that took long makes the next one wait accordingly: looking on never takes more than a part of
+One task makes them. Without watchers it sleeps and costs nothing. Otherwise it reads the
+broker once a tick, for any number of watchers, and sends each the parts that its view asks for. A
+tick that took long makes the next one wait accordingly: watching never takes more than a part of
 the broker's time.
 
-Nothing is queued for a watcher: one that has not made room for what was sent last gets no frame in
-that tick, and the next one shows the present again.
+Frames are not queued for a watcher: one that has not read its last frame gets none in that tick,
+and the next one shows the present again.
 """
 
 from __future__ import annotations
