@@ -87,7 +87,7 @@ async def test_two_that_open_jobs_at_once(tmp_path: Path, autojump_clock: MockCl
     ("who", "code"),
     [("accountA", UNSERVED), ("operator", 34), ("operator", UNSERVED), ("victimV", 34)],
 )
-async def test_a_request_behind_ones_own_opens_no_door(
+async def test_a_request_behind_ones_own_gives_no_right(
     tmp_path: Path, autojump_clock: MockClock, who: str, code: int
 ) -> None:
     """Of an administrator, of the job's owner, and of a code that asks for no right."""
