@@ -10,7 +10,7 @@ from .compatibility import REFUSED
 from .refusal import RefusedError
 
 Answer = Command | bytes
-"""What a processor gives back: a command, or frames where a template wrote them."""
+"""The result of a processor: a command, or frames where a template wrote them."""
 
 
 def refusal_answer(command: Command, error: RefusedError | RemoteProtocolError) -> Command:

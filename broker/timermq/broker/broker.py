@@ -269,7 +269,7 @@ class Broker:
 
     @cached_property
     def http_server(self) -> HttpServer:
-        """What answers the operator's programs, where it is wanted."""
+        """The server of metrics and health; None where the settings have none."""
         from .metrics.http_server import HttpServer, Pages
 
         return HttpServer(

@@ -34,7 +34,7 @@ REST = 0.2
 
 @attrs.frozen(kw_only=True)
 class Subscription:
-    """What a group wants of one topic."""
+    """The subscription of a group to one topic."""
 
     topic: str
     sub_string: str
@@ -47,7 +47,7 @@ class Subscription:
 
 @attrs.frozen(kw_only=True)
 class ConsumerHeartbeat:
-    """What one heartbeat says about one consumer group."""
+    """The part of one heartbeat about one consumer group."""
 
     group: str
     consume_type: str
@@ -71,7 +71,7 @@ class ClientChannelInfo:
     last_update: float
     """trio's time of the newest heartbeat."""
     speaker: Speaker
-    """Who spoke in it."""
+    """The speaker of the newest heartbeat."""
 
 
 @attrs.define(kw_only=True)
@@ -137,7 +137,7 @@ class ClientRegistry:
         self._producers: dict[str, dict[Session, ClientChannelInfo]] = {}
         self._memberships: dict[Session, _Memberships] = {}
         self.ids = ClientIds()
-        """Whose the ids are; to be asked before anything is registered."""
+        """Owners of the client ids; asked before anything is registered."""
         self.notices = GroupNotices(self._sharing, current_time=current_time)
         """Tells the members of a group that it has changed."""
 
@@ -284,7 +284,7 @@ class ClientRegistry:
         )
 
     def _sharing(self, group: str) -> list[Session]:
-        """Those whom a change of the group concerns: broadcasting members share nothing."""
+        """Members that a change of the group concerns: broadcasting ones share nothing."""
         info = self._consumers.get(group)
         if info is None or not info.notify or info.message_model == "BROADCASTING":
             return []

@@ -18,7 +18,7 @@ class Row:
     """The row of one request code in docs/protocol.md."""
 
     what: str
-    """What it does, or how that differs from RocketMQ."""
+    """Its effect, or the difference from RocketMQ."""
     shown_by: str
     """A module of tests that names the code, without ``tests/`` and ``.py``."""
     how: str = "yes"

@@ -44,7 +44,7 @@ class ConfigTable(Protocol):
     changes: int
     """Grows with every change."""
     without_it: str | None
-    """What a start without the file means, for the operator who decides about it; None where it
+    """The loss in a start without the file, for the operator who decides about it; None where it
     means nothing, so that a damaged one does not keep the broker from starting."""
 
     def load(self, data: object) -> None:
@@ -52,12 +52,12 @@ class ConfigTable(Protocol):
         ...
 
     def to_json(self) -> Mapping[str, object]:
-        """What the file is to hold now; it stays that when the table changes."""
+        """The content of the file; it does not follow later changes of the table."""
         ...
 
 
 class Entry(Protocol):
-    """What a table has for a name; it does not change."""
+    """The entry of a name; it does not change."""
 
     def to_json(self) -> dict[str, object]:
         """As it is in the file."""

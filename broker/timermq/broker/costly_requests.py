@@ -24,7 +24,7 @@ from .session import Session
 ROUND_SECONDS = 0.001
 """How long a task works on requests before the others have their turn."""
 COSTLY_SECONDS_MIN = 0.004
-"""What takes longer is costly."""
+"""Seconds beyond which a request is costly."""
 REST_RATIO = 2
 """How long others have their turn behind a costly request, by the time that it took."""
 REST_SECONDS_MAX = 0.2
@@ -52,7 +52,7 @@ class CostlyRequests:
     def __init__(self, work_seconds: Callable[[], float]) -> None:
         self.work_seconds = work_seconds
         self.pauses = Pauses(work_seconds)
-        """Of all work on requests."""
+        """The pauses of all work on requests."""
         self._owners: dict[str, _Costly] = {}
         self.rest_until = 0.0
         """trio's time until which no costly request is worked on."""

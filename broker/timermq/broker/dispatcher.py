@@ -119,7 +119,7 @@ class Dispatcher:
     def sort(
         self, chunks: Sequence[tuple[Session, Sequence[Received]]]
     ) -> tuple[list[SessionReceived], list[SessionCommand]]:
-        """Of what several sessions have brought and may do, the small sends and all others."""
+        """The requests that several sessions brought and may do: small sends, and all others."""
         sends: list[SessionReceived] = []
         others: list[SessionCommand] = []
         for session, requests in chunks:

@@ -23,7 +23,7 @@ Label = TypeVar("Label", bound=Hashable)
 
 @attrs.define(eq=False)
 class Durations(Generic[Label]):
-    """Those of one kind since the start, milliseconds."""
+    """Durations of one kind since the start, milliseconds."""
 
     now_ms: Callable[[], int]
     by_outcome: dict[tuple[str, Label], Histogram] = attrs.field(

@@ -29,7 +29,7 @@ _ADDRESS = re.compile(r"[^;:\s]+:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5}")
 
 
 class TransactionDelay(enum.Enum):
-    """What becomes of a transactional message that asks for a moment."""
+    """The treatment of a transactional message that asks for a moment."""
 
     REFUSE = "refuse"
     AT_COMMIT = "at commit"

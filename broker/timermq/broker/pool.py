@@ -1,4 +1,4 @@
-"""What all peers use together: none may take more of it than is left.
+"""Pools that all peers share: none may take more of one than is left.
 
 One peer alone gets half of a pool, of two each a third, of nine each a tenth; so there is room for
 further peers, without a limit that is too small for one or too large for many.

@@ -55,7 +55,7 @@ from .watching.watch_snapshot import SnapshotSource
 
 @attrs.frozen(eq=False, kw_only=True)
 class Processors:
-    """One processor per family of request codes."""
+    """All processors, one for each family of request codes."""
 
     send: SendProcessor
     pull: PullProcessor

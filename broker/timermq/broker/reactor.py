@@ -40,7 +40,7 @@ REQUEST_SIZE = ROUND_SIZE_MAX // 64
 times as long as one; the work itself is done in ``round_robin``."""
 
 END_SIZE = ROUND_SIZE_MAX // 32
-"""What a connection counts for that has ended: some tenths of a millisecond are taken by its
+"""Cost of a connection that has ended: some tenths of a millisecond are taken by its
 task."""
 
 

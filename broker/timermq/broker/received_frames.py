@@ -1,4 +1,4 @@
-"""What a connection has received and not given out: counted, and read up to the first fault."""
+"""Bytes that a connection has received: counted, and read as frames up to the first fault."""
 
 from __future__ import annotations
 

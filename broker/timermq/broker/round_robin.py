@@ -46,7 +46,7 @@ class RoundRobin:
         self._costly_lines: dict[str, deque[Session]] = {}
         """The same, of those whose requests took long, by owner: owners are round robin too."""
         self._in_line: set[Session] = set()
-        """Those of both lines, and those that come back to one when their peers have room."""
+        """Sessions of both lines, and those that come back to one when their peers have room."""
         self.begun: dict[Session, Steps[Answer | None]] = {}
         """The steps left of half done requests at the heads of their backlogs."""
         self._is_behind = False

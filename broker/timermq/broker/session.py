@@ -1,4 +1,4 @@
-"""One client connection as the processors see it: who it is, and a way to send to it.
+"""One client connection as the processors see it: its identity, and a way to send to it.
 
 Processors are plain code: they get a session and a request, and return the answer or send it later
 through the session. What carries the bytes is the business of ``connection``.
@@ -53,7 +53,7 @@ class Session:
     """Have something called once, as soon as the peer has room; never if the connection ends. It
     is called by who sends, so it only notes what there is to do."""
     peer: str = ""
-    """What the connection's share of a pool goes by: its address, of IPv6 the network."""
+    """The address that the connection's share of a pool goes by; of IPv6 the network."""
     backlog: deque[tuple[Speaker, Command]] = attrs.field(factory=deque[tuple[Speaker, Command]])
     """Requests that wait for their turn (``round_robin``), each with who speaks in it."""
     has_more: Callable[[], bool] = lambda: False
@@ -86,7 +86,7 @@ class Session:
 
     @property
     def owner(self) -> str:
-        """Whose share it is what this session takes: the account's, without one the peer's."""
+        """The owner of the shares that this session takes: its account, without one its peer."""
         return self.speaker.account or self.peer
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""What reactor, connections and server ask of sockets: the kernel's, or those of a simulation.
+"""Sockets as reactor, connections and server use them: the kernel's, or those of a simulation.
 
 A socket has a number. Reactor and connections read from it and write to it by that, as the kernel
 does: without waiting, as much as goes. The stream waits, closes and sends the rest.

@@ -84,7 +84,7 @@ _DEFAULT_REST: Mapping[str, object] = MappingProxyType(
         "whichBrokerWhenConsumeSlowly": 1,
     }
 )
-"""What Java writes for a new group beside the fields above; this broker does not act on it."""
+"""Fields that Java writes for a new group beside those above; this broker ignores them."""
 
 
 class SubscriptionGroupTable:
@@ -120,7 +120,7 @@ class SubscriptionGroupTable:
         self._rest = fields.rest
 
     def to_json(self) -> dict[str, object]:
-        """What the file is to hold."""
+        """The content of the file, for JSON."""
         return in_order(
             self._rest,
             dataVersion=version_json(self.data_version),

@@ -162,7 +162,7 @@ class TopicConfigTable:
         self._rest = fields.rest
 
     def to_json(self) -> dict[str, object]:
-        """What the file is to hold."""
+        """The content of the file, for JSON."""
         return in_order(
             self._rest,
             dataVersion=version_json(self.data_version),

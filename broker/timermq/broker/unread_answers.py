@@ -32,7 +32,7 @@ class UnreadAnswers:
         self._share = 0
         """Bytes that count in the pool: those left after the last write."""
         self._calls: dict[Callable[[], None], None] = {}
-        """What waits for room."""
+        """Functions to call when there is room."""
         self.size = 0
         """Bytes queued or being written."""
 

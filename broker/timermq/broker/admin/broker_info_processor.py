@@ -1,4 +1,4 @@
-"""What the broker says of itself: how busy it is, its settings, its tables as files have them.
+"""The broker about itself: its rates, its settings, its tables as files have them.
 
 Source: Java ``AdminBrokerProcessor``: ``prepareRuntimeInfo``, ``getBrokerConfig`` and others.
 """

@@ -46,7 +46,7 @@ class Totals:
 
 
 class BrokerRates:
-    """What the last looks saw.
+    """The counts of the last readings.
 
     Args:
         totals: Gives the counters as they are now.

@@ -119,7 +119,7 @@ class ConnectionListProcessor:
         return command.answer(ResponseCode.SUCCESS, body=encode_json({"topicList": topics}))
 
     def subscription(self, _session: Session, command: Command) -> Command:
-        """What a group wants of a topic (345)."""
+        """The subscription of a group to a topic (345)."""
         group, topic = text(command, "group"), text(command, "topic")
         info = self.clients.consumer_group(group)
         one = None if info is None else info.subscriptions.get(topic)
@@ -129,7 +129,7 @@ class ConnectionListProcessor:
         return command.answer(ResponseCode.SUCCESS, body=encode_json(body))
 
     def running_info(self, session: Session, command: Command) -> None:
-        """What a consumer says of itself: its queues, threads, counters (307)."""
+        """The running information of a consumer: its queues, threads, counters (307)."""
         member = self._member(text(command, "consumerGroup"), text(command, "clientId"))
         self._forward(session, command, member, b"")
 

@@ -148,7 +148,7 @@ class ConsumeStatsProcessor:
         return command.answer(ResponseCode.SUCCESS, body=encode_json({"consumeTimeSpanSet": spans}))
 
     def _subscribed(self, group: str, topics: list[str]) -> list[str]:
-        """Those of some topics that the group consumes; a group without members may consume all."""
+        """The topics of a list that the group consumes; a group without members may consume all."""
         info = self.clients.consumer_group(group)
         if info is None or not info.subscriptions:
             return topics

@@ -239,7 +239,7 @@ class TopicProcessor:
             )
 
     async def _check_nothing_waits(self, topic: str) -> None:
-        """Look through all that waits: the counts by topic are only for people."""
+        """Go through all pending messages: the counts by topic are only for people."""
         pending = self.timer_store.pending()
         deletes = pending.deletes()
         for _ in pending.learn(deletes):

@@ -44,7 +44,7 @@ Numbers = NDArray[np.int64]
 
 @attrs.frozen(eq=False, kw_only=True)
 class RowsOrigin:
-    """What all rows of a block have in common beside it."""
+    """Values that all rows of a block share, beside the block."""
 
     tag: bytes
     """How the unique keys of the job begin."""
@@ -133,7 +133,7 @@ class BlockRows:
         return np.asarray(usual & (sizes <= OWN_PROPERTIES_SIZE_MAX), np.bool_)
 
     def _forms(self, rows: Numbers) -> Iterator[Numbers]:
-        """What must be the same for rows of one form, a column each."""
+        """Sizes that are the same for rows of one form, a column each."""
         for values in self._values.values():
             yield values.sizes[rows]
         yield digit_counts(self._queue_ids[rows])

@@ -262,7 +262,7 @@ class BulkJobs:
     async def _verify(
         self, job: BulkJob, wanted: CommitJob, may_send: Callable[[str], bool]
     ) -> tuple[str, ...]:
-        """Look at every byte of the parts; the topics that are in them."""
+        """Check every byte of the parts; returns the topics that are in them."""
         topics: dict[str, None] = {}
         for name, rows in wanted.parts:
             part = job.parts.get(name)

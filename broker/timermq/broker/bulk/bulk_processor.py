@@ -132,7 +132,7 @@ class BulkProcessor:
         answer_later(session, command, work)
 
     def limits(self) -> BulkLimits:
-        """What a row may be."""
+        """The limits of rows, blocks and parts, from the settings of store, timer and broker."""
         store, timer = self.timer_store.store.options, self.timer_store.options
         return BulkLimits(
             precision_ms=timer.timer_precision_ms,

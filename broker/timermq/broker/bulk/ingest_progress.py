@@ -41,7 +41,7 @@ class IngestProgress:
     known: Numbers
     """Rows beyond the progress that the process before has stored, ascending."""
     reached: ProgressNote
-    """What a progress may say: every row below it is decided, no other one is before its place."""
+    """The next progress to write: rows below it are decided, no other is before its place."""
 
     def reach(self, end_py: int) -> None:
         """Rows up to here are decided: to be called where none of a later block is stored.

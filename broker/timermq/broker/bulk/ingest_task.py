@@ -360,7 +360,7 @@ class IngestTask:
         return True
 
     def _go_on(self, work: IngestProgress) -> None:
-        """What held the job up is over, if anything did."""
+        """The store takes rows of the job again, if it was retried at all."""
         if work.job.held_up is not None:
             self.held_up.over()
             work.job.held_up = None

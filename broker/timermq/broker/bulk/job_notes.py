@@ -45,7 +45,7 @@ class CommitNote:
     born_host: bytes
     """Address of the driver that committed, as records hold it."""
     fingerprint: str = ""
-    """Of the rows, as the driver has stated it; empty: it has stated none."""
+    """Fingerprint of the rows, as the driver has stated it; empty: it has stated none."""
     log_py: int | None = None
     """No row of the job stands before it in the commit log: the rows are looked for from here where
     the progress is missing. None: an older version has committed."""
@@ -66,15 +66,15 @@ class ProgressNote:
     row: int
     """Rows of the job below it are stored or refused."""
     log_py: int
-    """Those from it on that are stored stand here or behind it in the commit log."""
+    """Position in the commit log: stored rows from ``row`` on are not before it."""
     refused: int = 0
-    """Of the rows below ``row``."""
+    """Number of refused rows below ``row``."""
     refused_size: int = 0
     """Bytes of the file ``refused`` that count."""
     done_ms: int | None = None
     """When all was done, epoch milliseconds."""
     parts_digest: bytes = b""
-    """Of a job that is done, whose ``handed_over`` is gone."""
+    """Digest of the parts of a job that is done, whose ``handed_over`` is gone."""
     topics: tuple[str, ...] = ()
     """Of a job that is done."""
     fingerprint: str = ""

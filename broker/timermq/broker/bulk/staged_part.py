@@ -32,7 +32,7 @@ class StagedPart:
     size: int = 0
     """Bytes of the file."""
     newest_crc: bytes = b""
-    """Of the newest block: so one that is sent again is known."""
+    """CRC-32 of the newest block: so one that is sent again is known."""
     has_last: bool = False
     """The last block has arrived."""
     is_whole: bool = False

@@ -34,7 +34,7 @@ class MessageFilter:
     hashes: frozenset[int] | None = None
     """Hashes of the tags wanted; None: tags do not matter."""
     sql: SqlFilter | None = None
-    """What the properties have to be; None: they do not matter."""
+    """Condition on the properties; None: there is none."""
 
     @property
     def matches_tags(self) -> TagsFilter | None:

@@ -67,7 +67,7 @@ class HeldPull:
     """Messages in one answer."""
     message_filter: MessageFilter
     subscription: Subscription | None = None
-    """What the filter was made of; None: of the request itself."""
+    """The subscription that the filter was made of; None: it was made of the request."""
     owner: str = ""
     """Set by ``hold``: whose share of the pool it takes."""
     bucket: int = 0
@@ -77,7 +77,7 @@ class HeldPull:
     is_put_off: bool = False
     """Its time is up: it is answered as soon as it has been run, with or without messages."""
     is_in_line: bool = False
-    """It is to be run."""
+    """Whether it is in line to be run."""
     answer: Command | None = None
     """Set for an answer that is only held back; nothing is read for it."""
 

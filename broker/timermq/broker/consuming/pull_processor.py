@@ -211,7 +211,7 @@ class PullProcessor:
     def _filter(
         self, command: Command, group: SubscriptionGroupConfig, topic: str
     ) -> tuple[MessageFilter, Subscription | None]:
-        """What the consumer wants: as the request says, else as its group's heartbeats did."""
+        """The filter of the consumer: from the request, else from its group's heartbeats."""
         if integer(command, "sysFlag", default=0) & FLAG_SUBSCRIPTION:
             stated = self._parse_filter(
                 text(command, "subscription", default=""),
@@ -260,7 +260,7 @@ class PullProcessor:
         return self.resets.is_pending(group=pull.group, topic=pull.topic, queue_id=pull.queue_id)
 
     def _read(self, pull: HeldPull) -> GetResult:
-        """What the group is given, counted and with its place noted, or where it is to go on."""
+        """Messages for the group, counted and with their end noted, or where it is to go on."""
         result = self._read_or_reset(pull)
         self.rates.pulled(
             (pull.topic, pull.group),

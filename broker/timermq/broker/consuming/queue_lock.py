@@ -32,7 +32,7 @@ log = structlog.get_logger("timermq.broker.consuming.queue_lock")
 
 
 class _LockFile(msgspec.Struct, kw_only=True, rename="camel"):
-    """What the file holds; it is ours, Java passes over it."""
+    """The content of the file. Its form is ours; Java passes over the file."""
 
     lock_table: dict[str, dict[str, list[MessageQueue]]]
     """Group to client to queues."""
@@ -95,7 +95,7 @@ class QueueLockTable:
         self._count = sum(map(len, self._groups.values()))
 
     def to_json(self) -> dict[str, object]:
-        """What the file is to hold."""
+        """The content of the file, for JSON."""
         now = self._current_time()
         table: dict[str, dict[str, list[MessageQueue]]] = {}
         for group, locks in self._groups.items():

@@ -36,7 +36,7 @@ _BODY_CRC_AT = HEAD.offset_of("body_crc")
 
 @attrs.frozen
 class ZlibBodies:
-    """What a client gets that knows zlib alone."""
+    """The record for a client that knows zlib alone: its body unpacked where needed."""
 
     records: list[bytes]
     """Records, or runs of neighbouring ones."""

@@ -33,7 +33,7 @@ class GroupProgress:
     lag: int = 0
     """Messages that it has not committed."""
     in_hand: int = 0
-    """Of these, messages that it was given."""
+    """Messages of its backlog that it was given."""
     ready: int = 0
     """Messages that it was not given yet; 0 for one that has asked for none since the start."""
     uncommitted: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])

@@ -50,7 +50,7 @@ class Page:
 
 @attrs.define(eq=False, kw_only=True)
 class Pages:
-    """What there is to read.
+    """The pages to read.
 
     Args:
         metrics: The page of metrics.
@@ -191,7 +191,7 @@ class HttpServer:
 
 
 def _peer_of(stream: trio.abc.Stream) -> str:
-    """What a connection's share goes by; nothing for one that is no socket.
+    """The address that a connection's share goes by; empty for one that is no socket.
 
     Raises:
         OSError: The connection is gone already.

@@ -16,7 +16,7 @@ from ..topic_config import TopicConfig
 from .group_progress import GroupProgress
 
 CONSUME_MODES = {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull"}
-"""What groups say of themselves, and RocketMQ's word for metrics."""
+"""Consume types of groups to RocketMQ's words for metrics."""
 FIRST_VERSION, LAST_VERSION = 194, 611
 """Numbers of RocketMQ 3.9.1-SNAPSHOT and 5.9.9, between which each has a number of its own."""
 
@@ -91,7 +91,7 @@ def stored_by_topic(ends: Mapping[tuple[str, int], int]) -> dict[str, int]:
 
 
 def message_types(topics: Iterable[TopicConfig]) -> dict[str, str]:
-    """What the topics declare of their messages, in RocketMQ's words for metrics."""
+    """Topic to its declared type of messages, in RocketMQ's words for metrics."""
     return {
         config.topic_name: config.attributes["message.type"].lower()
         for config in topics

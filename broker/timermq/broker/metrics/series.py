@@ -117,7 +117,7 @@ class LargestCounters:
         return histogram(name, text, labels, rows)
 
     def unnamed(self) -> Metric:
-        """What the families so far leave out."""
+        """The counters that the families so far leave out, added up."""
         return labelled(
             GaugeMetricFamily(
                 "timermq_unnamed",

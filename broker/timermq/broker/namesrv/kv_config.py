@@ -38,7 +38,7 @@ class KvConfigTable:
         self._rest = fields.rest
 
     def to_json(self) -> dict[str, object]:
-        """What the file is to hold."""
+        """The content of the file, for JSON."""
         tables = {namespace: dict(texts) for namespace, texts in self._tables.items()}
         return in_order(self._rest, configTable=tables)
 

@@ -338,7 +338,7 @@ def _mistake_in(error: Exception) -> Exception | None:
 
 
 def over_tls(options: BrokerOptions, open_stream: OpenStream) -> OpenStream:
-    """What opens the connections to name servers, by the settings; it raises OSError.
+    """The function that opens connections to name servers, by the settings; it raises OSError.
 
     Raises:
         TlsError: The files cannot be used.

@@ -243,7 +243,7 @@ class NameServerProcessor:
 
 
 def _identity(command: Command) -> BrokerIdentity:
-    """Whom a registration is of.
+    """The broker that a registration is of.
 
     Raises:
         RefusedError: A name that no topic could have, or no address (29).

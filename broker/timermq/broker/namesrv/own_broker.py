@@ -60,7 +60,7 @@ class OwnBroker:
         )
 
     def perm(self, config: TopicConfig) -> int:
-        """What clients may do with a topic: its own permission within the broker's."""
+        """Permission of clients on a topic: its own within the broker's."""
         return config.perm & (self.options.broker_permission | ~_READ_WRITE)
 
     def version(self) -> RouteVersion:

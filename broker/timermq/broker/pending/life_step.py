@@ -1,4 +1,4 @@
-"""One step of a message's life: what a record of the log says has happened to it."""
+"""One step of a message's history: the change that a record of the log shows."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def entry_step(entry: Entry, found: Record) -> LifeStep:
 
 
 def mark_step(mark: Mark, found: Record, topic: str) -> LifeStep:
-    """What became of an entry, and where its message went."""
+    """The end of an entry of the quarantine, and where its message went."""
     text = f"in quarantine, by {mark.by} (id {mark.origin_py})"
     return attrs.evolve(at(_MARKS[mark.state], found, topic), text=text)
 

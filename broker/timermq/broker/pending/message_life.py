@@ -46,7 +46,7 @@ class Now(enum.Enum):
     ROLLED_BACK = "rolled_back"
     DISCARDED = "discarded"
     GONE = "gone"
-    """It waits no more, and no record that was found says why: cleaned away, as a rule."""
+    """It is not pending, and no record that was found says why: cleaned away, as a rule."""
     NOT_FOUND = "not_found"
 
 

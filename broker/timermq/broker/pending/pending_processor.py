@@ -45,7 +45,7 @@ SCAN_COUNT_MAX = 100_000
 
 @attrs.frozen(kw_only=True)
 class PendingQuery:
-    """What a page is to show."""
+    """The body of LIST_PENDING: which messages a page shows."""
 
     between: tuple[int, int] | None = None
     """Deliver times, epoch milliseconds; the second one is exclusive."""

@@ -55,7 +55,7 @@ class ListQuery:
 
     limit: int | None = None
     after: int = -1
-    """What the page before gave as ``next``."""
+    """The ``next`` of the page before."""
 
 
 @attrs.frozen(kw_only=True)
@@ -94,7 +94,7 @@ class QuarantineProcessor:
         return _answer(command, {"rows": rows, "next": next_py})
 
     def show(self, _session: Session, command: Command) -> Command:
-        """One message with all that is left of it."""
+        """One message with all fields and bytes that are left of it."""
         query = _decode(command.body, EntryQuery)
         quarantine = self.timer_store.quarantine
         entry, state = quarantine.entry(query.id), quarantine.state(query.id)
@@ -154,7 +154,7 @@ class QuarantineProcessor:
 
 
 def entry_row(entry: Entry) -> dict[str, object]:
-    """What `quarantine list --json` prints of an entry."""
+    """An entry as `quarantine list --json` prints it."""
     return {
         "id": entry.origin_py,
         "reason": entry.reason,

@@ -70,7 +70,7 @@ log = structlog.get_logger("timermq.broker.security.access_control")
 
 @attrs.frozen(kw_only=True)
 class AccessStatistics:
-    """What access control has seen; counts are since the start."""
+    """Refusals by access control; counts are since the start."""
 
     failed_logins: int
     failed_at: float | None
@@ -131,7 +131,7 @@ class AccessControl:
     def of(
         cls, options: BrokerOptions, store: MessageStore, served: Container[int]
     ) -> AccessControl | None:
-        """What the options ask for: None without ``acl_enable``.
+        """Access control as the options ask for: None without ``acl_enable``.
 
         Raises:
             PlainAclError: The files hold no rules.
@@ -223,7 +223,7 @@ class AccessControl:
         }
 
     def _speaker(self, session: Session, request: Request) -> Speaker | None:
-        """Who speaks in a request; None when it may not be done, and is answered otherwise."""
+        """The speaker of a request; None when it may not be done, and is answered otherwise."""
         if request.flag & FLAG_RESPONSE:
             return NOBODY
         acl = self._acl
@@ -243,7 +243,7 @@ class AccessControl:
         return self._decide(session, command)
 
     def _run_speaker(self, session: Session, run: SendRun) -> Speaker | None:
-        """Who speaks in all sends of a run; None when something is wrong with one of them.
+        """The speaker of all sends of a run; None when one of them is refused.
 
         What that is, is found one by one.
         """
@@ -310,7 +310,7 @@ class AccessControl:
         return account is not None and self._may_send(account, topic)
 
     def _refuse(self, session: Session, command: Command, account: Account) -> None:
-        """Whose it is is known, but not that he may."""
+        """The account of the request is known, but it has no right to it."""
         self._missing_rights += 1
         if self._log_limits[account.access_key].take():
             log.warning(

@@ -66,7 +66,7 @@ class AccessRules:
     reply_topic: str
 
     def needs(self, command: Command) -> Needs:
-        """What a request needs; nothing: any account is enough.
+        """The rights that a request needs; none: any account is enough.
 
         Raises:
             AdminOnly: Rights to topics and groups are not enough.

@@ -104,7 +104,7 @@ def host_of(remote_address: str) -> str:
 
 
 def peer_of(remote_address: str) -> str:
-    """What the failures of a connection count for: its address, of IPv6 the network."""
+    """The peer that failures of a connection count for: its address, of IPv6 the network."""
     host = host_of(remote_address)
     address = parse_address(host)
     if isinstance(address, ipaddress.IPv6Address) and not address.is_loopback:

@@ -66,7 +66,7 @@ def is_own_topic(topic: str) -> bool:
 
 @attrs.frozen(kw_only=True, eq=False)
 class Account:
-    """One access key and what it may do."""
+    """One access key and its rights."""
 
     access_key: str
     signing: SigningKey = attrs.field(repr=False)

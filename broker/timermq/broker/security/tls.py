@@ -31,7 +31,7 @@ HANDSHAKE_TIMEOUT = 10.0
 HANDSHAKES_MAX = 64
 """Handshakes at a time, a millisecond of computing each; further ones wait, within their time."""
 HANDSHAKES_OF_ONE_MAX = HANDSHAKES_MAX // 2
-"""Of these, handshakes with one address."""
+"""Handshakes with one address at a time."""
 RELOAD_INTERVAL = 1.0
 """Seconds between two looks at the files."""
 PASSWORD_SIZE_MAX = 1024
@@ -242,6 +242,6 @@ def said(error: Exception) -> str:
 
 
 def reason_of(error: Exception) -> str | None:
-    """What went wrong in a handshake; None when the peer just went."""
+    """The error of a handshake; None when the peer just went."""
     cause = error.__cause__
     return cause.reason if isinstance(cause, ssl.SSLError) else None

@@ -14,7 +14,7 @@ FILES_MAX = 256
 """Files of one directory of rules."""
 
 Stamp = tuple[tuple[str, int, int, int, int], ...]
-"""Of each file: path, size, i-node, time of its content and of its entry, nanoseconds."""
+"""Path, size, i-node, time of the content and of the entry of each file; nanoseconds."""
 
 
 def stamp_of(paths: Iterable[str]) -> Stamp:

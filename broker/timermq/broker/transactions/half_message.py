@@ -52,9 +52,9 @@ _REAL_QID = b"REAL_QID"
 _UNIQ_KEY = b"UNIQ_KEY"
 _NAME = b"TIMERMQ_HALF"
 _OWN = (_TRANSACTION_ID, CHECK_TIMES, _FIRST_OFFSET, _NAME)
-"""What the broker sets; a producer brings it in vain."""
+"""Properties that the broker sets; those of a producer are dropped."""
 _INTERNAL = (PREPARED, _REAL_TOPIC, _REAL_QID, CHECK_TIMES, _FIRST_OFFSET, _NAME)
-"""What a committed message does not have."""
+"""Properties that a committed message does not have."""
 
 _DIGITS_MAX = 18
 """Digits of a number in a property: any of so many fits 64 bits."""

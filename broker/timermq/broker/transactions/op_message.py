@@ -56,7 +56,7 @@ _ENDINGS = {ending.value: ending for ending in Ending}
 
 @attrs.frozen(kw_only=True)
 class Mark:
-    """What an op message says."""
+    """The content of an op message."""
 
     ending: Ending
     offsets: tuple[int, ...]

@@ -28,7 +28,7 @@ class OpenTransactions:
         return len(self._offsets)
 
     def names(self) -> list[int]:
-        """All of them, the one whose half message is the oldest first."""
+        """Names of all open transactions, the one with the oldest half message first."""
         return list(self._offsets)
 
     def offset_of(self, name: int) -> int | None:

@@ -75,7 +75,7 @@ JavaKey = tuple[str, int]
 
 @attrs.define(eq=False, kw_only=True)
 class Recovered:
-    """What a store's transactions are."""
+    """The transactions of a store, as recovery found them."""
 
     open: OpenTransactions
     op_offset: int
@@ -256,7 +256,7 @@ class _Finder:
         """Transactions whose name a renewal of Java's does not tell."""
 
     def take(self, offset: int, phy_offset: int, record: bytes, *, is_done: bool) -> None:
-        """One half message, newer than all before."""
+        """Take one half message, newer than all before."""
         if is_done and CHECK_TIMES not in record:
             return
         try:

@@ -44,7 +44,7 @@ log = structlog.get_logger("timermq.broker.transaction_check")
 
 
 class Step(enum.Enum):
-    """What a round does about an open transaction."""
+    """The action of a round about an open transaction."""
 
     WAIT = "wait"
     RENEW = "renew"

@@ -38,14 +38,14 @@ from .recovery import half_place, read_half, recover
 from .renewals import Renewals, log_stuck
 
 COMMIT_BOUNDS_S = (5, 60, 600, 3_600, 43_200, 86_400)
-"""Of ``finish_message_latency``, as in Java's ``BrokerMetricsManager.registerMetricsView``."""
+"""Bounds of ``finish_message_latency``, as in Java's ``BrokerMetricsManager``."""
 
 log = structlog.get_logger("timermq.broker.transactions")
 
 
 @attrs.frozen(kw_only=True)
 class TransactionStatistics:
-    """What became of transactions; counts are since the start."""
+    """Transactions by their ends; counts are since the start."""
 
     open: int
     """Transactions that are open now."""
@@ -67,7 +67,7 @@ class _Mark:
 
 @attrs.frozen
 class _Offsets:
-    """What may be committed when the log is durable up to ``end``."""
+    """Offsets that may be committed when the log is durable up to ``end``."""
 
     half_offset: int
     op_offset: int

@@ -39,7 +39,7 @@ class _Watcher:
     session: Session
     view: WatchView
     opaque: int
-    """Of its newest WATCH; the pushes have it too."""
+    """``opaque`` of its newest WATCH; the pushes have it too."""
     coding: Coding
     due: float = 0.0
     """trio's time of its next snapshot."""
