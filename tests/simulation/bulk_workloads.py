@@ -127,7 +127,7 @@ class Desk:
             if job.state is JobState.DONE:
                 return job
             await trio.sleep(0.02)
-        raise AssertionError(f"job is {job.state}: {job.held_up}")
+        raise AssertionError(f"job is {job.state}: {job.retry_error}")
 
     def _note(self, note: object) -> None:
         if self.recording is not None:

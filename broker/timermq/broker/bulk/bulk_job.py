@@ -53,7 +53,8 @@ class BulkJob:
     """As the disk has it."""
     was_found: bool = False
     """An earlier process has left it: the log may have rows beyond its progress."""
-    held_up: str | None = None
+    retry_error: str | None = None
+    """Why rows are retried with backoff now; None while the store takes them."""
     lock: trio.Lock = attrs.Factory(trio.Lock)
     """Held while something of the job is made durable."""
 
@@ -160,7 +161,7 @@ class BulkJob:
             rows=rows,
             adopted=progress.row - progress.refused,
             refused=progress.refused,
-            held_up=self.held_up,
+            held_up=self.retry_error,
         )
 
     def clean(self, disk: Disk) -> None:

@@ -102,7 +102,7 @@ class IngestTask:
         self.ingested = 0
         """Rows stored since the start."""
         self.refused = 0
-        self.held_up = HeldUp()
+        self.backoff = HeldUp()
         """Retries of rows that the store does not take now."""
         self._jobs = jobs
         self._timer_store = timer_store
@@ -229,7 +229,7 @@ class IngestTask:
             refused += tried.refused
             left = np.array(tried.left, np.int64)
             if tried.error is not None:
-                await self._hold_up(work, len(left), tried.error)
+                await self._back_off(work, len(left), tried.error)
         self._go_on(work)
         await self._refuse(work, name, [(at + row, rule, text) for row, rule, text in refused])
         work.row = first + len(block)
@@ -324,7 +324,7 @@ class IngestTask:
             except OSError as error:
                 if not is_for_a_while(error):
                     raise
-                await self._hold_up(work, len(found), str(error))
+                await self._back_off(work, len(found), str(error))
                 continue
             self.refused += len(found)
             work.refused += len(found)
@@ -339,7 +339,7 @@ class IngestTask:
     async def _note(self, work: IngestProgress, note: ProgressNote) -> None:
         """Write a progress that nothing goes on without: it is tried until it is written."""
         while not await self._save(work, note):
-            await self._hold_up(work, 0, "the progress of the job cannot be written")
+            await self._back_off(work, 0, "the progress of the job cannot be written")
 
     async def _save(self, work: IngestProgress, note: ProgressNote) -> bool:
         """Whether the note is written, behind what it says."""
@@ -361,17 +361,17 @@ class IngestTask:
 
     def _go_on(self, work: IngestProgress) -> None:
         """The store takes rows of the job again, if it was retried at all."""
-        if work.job.held_up is not None:
-            self.held_up.over()
-            work.job.held_up = None
+        if work.job.retry_error is not None:
+            self.backoff.over()
+            work.job.retry_error = None
 
-    async def _hold_up(self, work: IngestProgress, count: int, error: str) -> None:
+    async def _back_off(self, work: IngestProgress, count: int, error: str) -> None:
         """The store takes nothing just now: say so, and pause."""
-        self.held_up.again(count, self._timer_store.clock.now_ms(), error)
-        work.job.held_up = error
-        if self.held_up.is_news:
+        self.backoff.again(count, self._timer_store.clock.now_ms(), error)
+        work.job.retry_error = error
+        if self.backoff.is_news:
             log.warning("bulk job waits for the store", job=work.job.name, count=count, error=error)
-        await trio.sleep(self.held_up.pause_s(self._timer_store.options.retry_interval_ms))
+        await trio.sleep(self.backoff.pause_s(self._timer_store.options.retry_interval_ms))
 
 
 def _blocks(file: File, first: int) -> Iterator[tuple[PlacedBlock, BulkBlock]]:
