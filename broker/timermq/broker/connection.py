@@ -21,7 +21,6 @@ import trio
 from timermq.remoting.connection import DecodeSend, FrameConnection, Received, encode_frame
 from timermq.remoting.plain_send import decode_plain_send
 
-from .answers import Answer
 from .dispatcher import Dispatcher
 from .durable_answers import DurableAnswers
 from .options import BrokerOptions
@@ -31,7 +30,7 @@ from .received_frames import ReceivedFrames
 from .round_robin import RoundRobin
 from .security.failed_logins import peer_of
 from .security.tls import Tls
-from .session import Session, pack_born_host
+from .session import Answer, Session, pack_born_host
 from .unread_answers import UnreadAnswers
 
 READS_MAX = 8

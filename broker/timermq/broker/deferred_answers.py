@@ -14,8 +14,7 @@ from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.errors import RemoteProtocolError
 
-from .answers import refusal_answer
-from .refusal import RefusedError
+from .refusal import RefusedError, refusal_answer
 from .session import Session
 
 log = structlog.get_logger("timermq.broker.deferred_answers")

@@ -21,14 +21,13 @@ from timermq.remoting.plain_send import PlainSend
 from timermq.remoting.send_form import SendRun
 
 from .admin.client_calls import ClientCalls
-from .answers import Answer, failed_answer, refusal_answer, unsupported_answer
 from .client_registry import ClientRegistry
 from .consuming.long_polling import LongPolling
 from .namesrv.route_table import RouteTable
-from .refusal import RefusedError
+from .refusal import RefusedError, failed_answer, refusal_answer, unsupported_answer
 from .security.access_control import AccessControl
 from .sending.send_processor import SEND_CODES, SendProcessor, SessionReceived
-from .session import Session
+from .session import Answer, Session
 from .speaker import NOBODY, UNLIMITED, Speaker
 from .steps import Steps, at_once
 

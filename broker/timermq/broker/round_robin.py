@@ -22,11 +22,10 @@ import trio
 from timermq.pipeline.state.signal import Signal
 from timermq.remoting.connection import Received
 
-from .answers import Answer
 from .costly_requests import ROUND_SECONDS, CostlyRequests
 from .dispatcher import Dispatcher
 from .sending.send_processor import SEND_CODES
-from .session import Session
+from .session import Answer, Session
 from .steps import Steps
 
 

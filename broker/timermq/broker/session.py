@@ -17,13 +17,15 @@ from timermq.remoting.command import Command
 from timermq.remoting.connection import Received
 from timermq.timerstore.message import pack_host
 
-from .answers import Answer
 from .speaker import UNLIMITED, Speaker
 
 OPAQUE_MAX = 2**31 - 1
 """The highest number of a request that we send ourselves."""
 _NO_ADDRESS = "0.0.0.0"  # noqa: S104 - what an address without an IPv4 form is written as
 _LOOPBACK = "127.0.0.1"
+
+Answer = Command | bytes
+"""The result of a processor: a command, or frames where a template wrote them."""
 
 
 @attrs.define(eq=False, kw_only=True)

@@ -30,11 +30,11 @@ from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.timerstore.consume_queue import ConsumeQueue
 
-from ..answers import failed_answer
 from ..client_registry import Subscription
 from ..costly_requests import ROUND_SECONDS, CostlyRequests
 from ..pauses import Pauses
 from ..pool import Pool
+from ..refusal import failed_answer
 from ..security.log_limit import LogLimit
 from ..session import Session
 from .filter import MessageFilter

@@ -35,11 +35,10 @@ from timermq.timerstore.message_store import MessageStore
 
 from ..admin.broker_rates import BrokerRates
 from ..admin.offset_reset import OffsetResets
-from ..answers import refusal_answer
 from ..client_registry import ClientRegistry, Subscription
 from ..consumer_offset import ConsumerOffsetTable
 from ..options import BrokerOptions
-from ..refusal import RefusedError
+from ..refusal import RefusedError, refusal_answer
 from ..session import Session
 from ..steps import Steps
 from ..subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable

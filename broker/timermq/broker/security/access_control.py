@@ -39,9 +39,8 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import REAL_TOPIC, find
 from timermq.timerstore.record import decode_record
 
-from ..answers import refusal_answer
 from ..options import BrokerOptions
-from ..refusal import missing_right
+from ..refusal import missing_right, refusal_answer
 from ..session import Session
 from ..speaker import NOBODY, UNLIMITED, Speaker
 from ..topic_validator import REPLY_TOPIC_SUFFIX

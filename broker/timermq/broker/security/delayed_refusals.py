@@ -10,8 +10,7 @@ import trio
 
 from timermq.pipeline.state.signal import Signal
 
-from ..answers import Answer
-from ..session import Session
+from ..session import Answer, Session
 
 HELD_PER_PEER_MAX = 64
 HELD_MAX = 4_096

@@ -17,8 +17,7 @@ import attrs
 import structlog
 import trio
 
-from ..answers import Answer
-from ..session import Session
+from ..session import Answer, Session
 from .delayed_refusals import DelayedRefusals
 from .log_limit import LogLimit
 from .white_address import parse_address
