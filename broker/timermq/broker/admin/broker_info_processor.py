@@ -112,7 +112,7 @@ class BrokerInfoProcessor:
         )
 
     def timer_metrics(self, _session: Session, command: Command) -> Command:
-        """How many messages wait, by topic (61)."""
+        """Numbers of pending messages, by topic (61)."""
         metrics = self.timer_store.files.metrics.text(self.now_ms())
         return command.answer(ResponseCode.SUCCESS, body=metrics.encode())
 
@@ -221,7 +221,7 @@ class BrokerInfoProcessor:
             "timerEnqueueTps": f"{self._rate(lambda one: one.enqueued):.2f}",
             "timerOffsetBehind": str(max(timer.queue_offset_max - timer.commit_queue_offset, 0)),
             "timerReadBehind": str(behind_ms // 1000),
-            # What RocketMQ left in the queues of classic levels; here levels wait on the wheel.
+            # Left by RocketMQ in queues of classic levels; here levels wait on the wheel.
             **{
                 f"scheduleMessageOffset_{level}": f"{next_offset},{end}"
                 for level, (next_offset, end) in self.timer_store.takeover.progress().items()

@@ -104,7 +104,7 @@ class TopicProcessor:
         self._check_deletable(topic)
 
         async def delete() -> Command:
-            await self._check_nothing_waits(topic)
+            await self._check_nothing_pending(topic)
             await self.timer_store.store.delete_topic(topic, at=lambda: self._forget(topic))
             await self.saved()
             log.info("topic deleted", topic=topic, remote=session.remote_address)
@@ -238,7 +238,7 @@ class TopicProcessor:
                 f"{topic} is a topic of the broker itself and stays",
             )
 
-    async def _check_nothing_waits(self, topic: str) -> None:
+    async def _check_nothing_pending(self, topic: str) -> None:
         """Go through all pending messages: the counts by topic are only for people."""
         pending = self.timer_store.pending()
         deletes = pending.deletes()
@@ -249,8 +249,8 @@ class TopicProcessor:
                 raise RefusedError(
                     ResponseCode.SYSTEM_ERROR,
                     "TOPIC_HAS_TIMERS",
-                    f"a message of {topic} waits until {row.deliver_ms} ({row.unique_id}): cancel "
-                    "what waits or let it arrive, then delete the topic",
+                    f"a message of {topic} is pending until {row.deliver_ms} ({row.unique_id}): "
+                    "cancel its pending messages or let them arrive, then delete the topic",
                 )
             if looked % LOOK_COUNT == 0:
                 await trio.lowlevel.checkpoint()

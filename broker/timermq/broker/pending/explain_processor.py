@@ -2,7 +2,7 @@
 
 Request body: a CBOR map of ``id`` (the unique key, which clients call the message id) and ``topic``
 (looked at as well; null: those that the message names). Answer body: a CBOR map of ``now``
-(a ``Now``), ``deliver_ms`` (what it waits for, or null), ``steps`` (an array of maps, a map a
+(a ``Now``), ``deliver_ms`` (its moment, or null), ``steps`` (an array of maps, a map a
 ``LifeStep``, in the order of the log) and ``is_whole`` (false where the oldest are left out).
 """
 

@@ -133,7 +133,7 @@ class LifeRecords:
         )
 
     def waiting_levels(self) -> list[int]:
-        """Moments of what waits in queues of classic levels."""
+        """Moments of pending messages in queues of classic levels."""
         delivered = self._delivered.copy()
         found: list[int] = []
         for phy_offset, (name, deliver_ms) in self._levels.items():

@@ -154,7 +154,7 @@ def arrival_step(record: bytes, found: Record, moments: Mapping[int, int]) -> Li
     Args:
         record: The record.
         found: It, decoded.
-        moments: What records of the timer topic wait for, by their positions.
+        moments: Moments that records of the timer topic wait for, by their positions.
     """
     origin_py = origin_in(record)
     is_delivered = (

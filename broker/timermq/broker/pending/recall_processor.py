@@ -71,7 +71,7 @@ class RecallProcessor:
         if result.verdict is Verdict.NOT_FOUND:
             if handle.timestamp_ms <= now_ms:
                 raise illegal("RECALL_TOO_LATE", f"the moment {handle.timestamp_ms} is past")
-            raise illegal("RECALL_NOT_FOUND", f"no delayed message {handle.unique_key} waits here")
+            raise illegal("RECALL_NOT_FOUND", f"no delayed message {handle.unique_key} is pending")
         return result.end
 
     def _store_delete(
