@@ -23,11 +23,10 @@ import attrs
 import trio
 from result_files import report
 
-from timermq.broker.answers import Answer
 from timermq.broker.broker import Broker
 from timermq.broker.endpoint import Endpoint
 from timermq.broker.options import BrokerOptions
-from timermq.broker.session import Session, pack_born_host
+from timermq.broker.session import Answer, Session, pack_born_host
 from timermq.client import Credentials
 from timermq.pipeline.clock.clock import SystemClock, WatchedClock
 from timermq.pipeline.state.timer_options import TimerOptions

@@ -27,7 +27,7 @@ from timermq.bench.calibration import calibration
 from timermq.remoting import Command, RequestCode
 from timermq.remoting.bulk import (
     AskStatus,
-    HandOver,
+    CommitJob,
     JobOpened,
     JobState,
     JobStatus,
@@ -92,7 +92,7 @@ async def timers(server: Server, sent: Sent) -> None:
         await trio.sleep_until(begun + sent.count / TIMERS_A_SECOND)
 
 
-async def stage(client: Client, count: int, body_size: int, keys_most: int) -> HandOver:
+async def stage(client: Client, count: int, body_size: int, keys_most: int) -> CommitJob:
     """The parts of the job."""
     opened = JobOpened.decode((await ask(client, bulk_request("bench", OpenJob()))).body)
     parts: list[tuple[str, int]] = []
@@ -110,7 +110,7 @@ async def stage(client: Client, count: int, body_size: int, keys_most: int) -> H
             parts.append((name, rows))
             number = rows = 0
     print(f"# staged in {time.monotonic() - begun:.2f} s", file=sys.stderr)
-    return HandOver(parts=tuple(parts))
+    return CommitJob(parts=tuple(parts))
 
 
 async def measure(server: Server, args: argparse.Namespace) -> dict[str, float]:

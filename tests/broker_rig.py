@@ -12,11 +12,10 @@ import trio
 import trio.testing
 
 from fakes import ManualClock, VirtualClock
-from timermq.broker.answers import Answer
 from timermq.broker.broker import Broker
 from timermq.broker.endpoint import Endpoint
 from timermq.broker.options import BrokerOptions
-from timermq.broker.session import Session, pack_born_host
+from timermq.broker.session import Answer, Session, pack_born_host
 from timermq.pipeline.clock.clock import Clock, WatchedClock
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.pipeline.timer_message_store import TimerMessageStore

@@ -13,8 +13,8 @@ from timermq.remoting import Command, ResponseCode
 from timermq.remoting.bulk import (
     AskStatus,
     BlockStaged,
+    CommitJob,
     DropParts,
-    HandOver,
     JobOpened,
     JobStatus,
     OpenJob,
@@ -96,9 +96,9 @@ class Driver:
         )
         return await self.ask(stage_request(stage, block.encode()))
 
-    async def hand_over(self, *parts: tuple[str, int], fingerprint: str = "") -> Command:
-        """BULK_HAND_OVER: decide the job by parts and their numbers of rows."""
-        wanted = HandOver(parts=parts, fingerprint=fingerprint)
+    async def commit(self, *parts: tuple[str, int], fingerprint: str = "") -> Command:
+        """BULK_COMMIT: decide the job by parts and their numbers of rows."""
+        wanted = CommitJob(parts=parts, fingerprint=fingerprint)
         return await self.ask(bulk_request(self.job, wanted))
 
     async def status(self, *, after: int = 0, limit: int = 1000) -> JobStatus:

@@ -15,7 +15,7 @@ from broker_rig import pull_ext, send_ext
 from timermq.pipeline.admission.recall_handle import encode_handle
 from timermq.remoting import RequestCode, WatchView
 from timermq.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
-from timermq.remoting.bulk import AskStatus, DropParts, HandOver, OpenJob, StageBlock
+from timermq.remoting.bulk import AskStatus, CommitJob, DropParts, OpenJob, StageBlock
 from timermq.remoting.bulk_block import BulkBlock, BulkColumn
 from timermq.remoting.lock_body import LockBatch, MessageQueue
 from timermq.remoting.registration import RouteVersion, encode_registration
@@ -251,7 +251,7 @@ MAKERS: Mapping[int, Maker] = {
         OpenJob(topics=(one.topic,)).encode(),
     ),
     RequestCode.BULK_STAGE: _stage,
-    RequestCode.BULK_HAND_OVER: lambda one: ({"job": one.job}, HandOver(parts=()).encode()),
+    RequestCode.BULK_COMMIT: lambda one: ({"job": one.job}, CommitJob(parts=()).encode()),
     RequestCode.BULK_STATUS: lambda one: ({"job": one.job}, AskStatus().encode()),
     RequestCode.BULK_DROP: lambda one: ({"job": one.job}, DropParts(parts=(one.part,)).encode()),
     # -- what is an operator's -------------------------------------------------------------------

@@ -89,7 +89,7 @@ def _inside_the_hand_over() -> None:
     exchange: Callable[[BrokerLink, Command], Command] = BrokerLink._exchange  # pyright: ignore[reportPrivateUsage]
 
     def dying(self: BrokerLink, command: Command) -> Command:
-        if command.code == RequestCode.BULK_HAND_OVER:
+        if command.code == RequestCode.BULK_COMMIT:
             FrameConnection.next_event = _die  # type: ignore[assignment,method-assign]  # the same
         return exchange(self, command)
 

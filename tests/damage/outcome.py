@@ -235,7 +235,7 @@ async def _wait_and_view(process: Process) -> View:
             try:
                 half = transactions.newest(name)
             except HalfMessageError as error:
-                transactions.set_aside(name, str(error))
+                transactions.quarantine(name, str(error))
                 continue
             if half is not None and half.unique_key in ROLLED_BACK:
                 transactions.rollback(half)

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from broker_rig import TIMER, RecordingSession, Rig, commands_in, pull_ext, send_ext
 from timermq.remoting import Coding, Command, FrameConnection
 from timermq.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
-from timermq.remoting.bulk import AskStatus, DropParts, HandOver, OpenJob, StageBlock
+from timermq.remoting.bulk import AskStatus, CommitJob, DropParts, OpenJob, StageBlock
 from timermq.remoting.bulk_block import BulkBlock, BulkColumn
 from timermq.remoting.connection import Received, encode_frame, one_by_one
 from timermq.remoting.errors import RemoteProtocolError
@@ -76,7 +76,7 @@ def seeds() -> list[bytes]:
         (9013, {}, cbor2.dumps({"id": 0, "by": "somebody"})),
         (9020, job, OpenJob(owner="o", topics=("T",)).encode()),
         (9021, stage.to_ext(), block.encode()),
-        (9022, job, HandOver(parts=(("p", 1),)).encode()),
+        (9022, job, CommitJob(parts=(("p", 1),)).encode()),
         (9023, job, AskStatus().encode()),
         (9024, job, DropParts(parts=("p",)).encode()),
     ]

@@ -1,4 +1,4 @@
-"""SIGKILL while a job is staged, handed over and adopted by a real broker: each row once."""
+"""SIGKILL while a job is staged, committed and ingested by a real broker: each row once."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ async def decide(driver: Driver, run: int) -> None:
     await driver.stage(f"run{run}-0", *made[:half])
     await driver.stage(f"run{run}-1", *made[half:])
     rows = half * BLOCK_ROWS
-    answer = await driver.hand_over((f"run{run}-0", rows), (f"run{run}-1", ROWS - rows))
+    answer = await driver.commit((f"run{run}-0", rows), (f"run{run}-1", ROWS - rows))
     assert read(JobStatus, answer).taken
 
 
 async def killed_and_started(start: StartBroker, broker: Broker, draw: random.Random) -> Broker:
-    """The first broker is killed while parts are staged, the others while rows are adopted."""
+    """The first broker is killed while parts are staged, the others while rows are ingested."""
     for run in range(KILLS):
         async with connected(broker) as driver:
             with trio.move_on_after(0.05 if run == 0 else 60):

@@ -198,7 +198,7 @@ def test_topics_are_changed_and_deleted(stage: Stage) -> None:
     stage.member.say("1 3600000 later")
     stage.member.hear("SENT later")
     refused = stage.ask(f"deleteTopic -t {TOPIC} -c DefaultCluster")
-    assert f"TOPIC_HAS_TIMERS: a message of {TOPIC} waits until" in refused
+    assert f"TOPIC_HAS_TIMERS: a message of {TOPIC} is pending until" in refused
     assert [TOPIC] in stage.rows("topicList")
 
 

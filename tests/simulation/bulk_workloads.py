@@ -1,4 +1,4 @@
-"""Bulk jobs for the enumeration of crash states: staged, handed over, adopted, run again.
+"""Bulk jobs for the enumeration of crash states: staged, committed, ingested, run again.
 
 A process is the store, the timer service and the jobs above them. What a driver was told is noted;
 behind a crash another driver runs the same job again, with parts of other names, as Spark would.
@@ -32,7 +32,7 @@ from timermq.broker.subscription_group import SubscriptionGroupTable
 from timermq.broker.topic_config import TopicConfigTable
 from timermq.pipeline.run_admission import RunAdmission
 from timermq.pipeline.timer_message_store import TimerMessageStore
-from timermq.remoting.bulk import HandOver, JobState, RefusedRow, StageBlock
+from timermq.remoting.bulk import CommitJob, JobState, RefusedRow, StageBlock
 from timermq.remoting.bulk_block import ANY_QUEUE, BulkBlock
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message_id import UniqueIdGenerator
@@ -107,18 +107,18 @@ class Desk:
             parts.append((name, sum(map(len, blocks))))
         return parts
 
-    async def hand_over(self, parts: list[tuple[str, int]]) -> None:
+    async def commit(self, parts: list[tuple[str, int]]) -> None:
         """Decide the job by these parts and their numbers of rows."""
-        wanted = HandOver(parts=tuple(parts))
+        wanted = CommitJob(parts=tuple(parts))
         job = self.jobs.get(JOB)
-        await self.jobs.hand_over(job, wanted, born_host=HOST, may_send=lambda _: True)
+        await self.jobs.commit(job, wanted, born_host=HOST, may_send=lambda _: True)
         self._note(Decided())
 
     async def run_job(self, rows: Rows, run: str) -> None:
         """What a driver does, from the beginning."""
         job = await self.open()
         if job.state is JobState.OPEN:
-            await self.hand_over(await self.stage(rows, run))
+            await self.commit(await self.stage(rows, run))
 
     async def done(self) -> BulkJob:
         """The job when it is done."""
@@ -127,7 +127,7 @@ class Desk:
             if job.state is JobState.DONE:
                 return job
             await trio.sleep(0.02)
-        raise AssertionError(f"job is {job.state}: {job.held_up}")
+        raise AssertionError(f"job is {job.state}: {job.retry_error}")
 
     def _note(self, note: object) -> None:
         if self.recording is not None:
@@ -225,7 +225,7 @@ async def desk(
     files: StoreOptions,
     recording: Recording | None,
     *,
-    adopts: bool = True,
+    ingests: bool = True,
 ) -> AsyncGenerator[Desk]:
     """One process, killed at the end."""
     async with running(
@@ -244,7 +244,7 @@ async def desk(
             now_ms=clock.now_ms,
         )
         async with trio.open_nursery() as nursery:
-            if adopts:
+            if ingests:
                 nursery.start_soon(scheduling.ingest_task.run)
             yield Desk(scheduling, scheduling.processor.jobs, service, recording)
             nursery.cancel_scope.cancel()
@@ -282,7 +282,7 @@ async def _whole(one: Desk) -> None:
     await one.done()
 
 
-async def _adopt_many(one: Desk) -> None:
+async def _ingest_many(one: Desk) -> None:
     await one.run_job(MANY, "run")
     await one.done()
 
@@ -299,6 +299,6 @@ async def _stage_only(one: Desk) -> None:
 ASYNC = attrs.evolve(FILES, flush_disk_type=FlushDiskType.ASYNC_FLUSH)
 BULK_WORKLOADS = {
     "whole": BulkWorkload(SOME, (_whole,)),
-    "columns, async": BulkWorkload(MANY, (_adopt_many,), ASYNC),
+    "columns, async": BulkWorkload(MANY, (_ingest_many,), ASYNC),
     "killed and run again": BulkWorkload(SOME, (_stage_only, _cut_short, _whole), ASYNC),
 }

@@ -46,12 +46,12 @@ async def test_a_log_that_a_power_cut_made_shorter(autojump_clock: MockClock) ->
     clock = VirtualClock()
     disk = MemoryDisk(now_ms=clock.now_ms)
     rows = Rows(parts=(((0, 2, 4), (6, 8)),))
-    async with desk(disk, clock, ASYNC, None, adopts=False) as one:
+    async with desk(disk, clock, ASYNC, None, ingests=False) as one:
         others = [Message("Other", 0, bytes(500), b"a\x01b\x02", born_host=HOST)] * 8
         parts = await one.stage(rows, "run")
         await one.service.store.flush()
         one.service.put(others)
-        await one.hand_over(parts)
+        await one.commit(parts)
     disk.power_cut()
     async with desk(disk, clock, ASYNC, None) as one:
         for _ in range(10_000):
@@ -92,7 +92,7 @@ async def test_a_kill_among_rows_that_a_kill_left(
 
 
 async def test_a_progress_that_is_lost(autojump_clock: MockClock) -> None:
-    """The rows that stand in the log are looked for from the hand-over on: none comes twice."""
+    """The rows that stand in the log are looked for from the commit on: none comes twice."""
     clock = VirtualClock()
     disk = MemoryDisk(now_ms=clock.now_ms)
     rows = Rows(parts=(tuple((row,) for row in range(0, 80, 2)),))

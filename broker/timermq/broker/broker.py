@@ -91,7 +91,7 @@ class Broker:
         self._services = trio.CancelScope(shield=True)
         self._stop_requested = trio.Event()
         self._timers_done = trio.Event()
-        self._adopting = trio.CancelScope()
+        self._ingesting = trio.CancelScope()
         self.tables = make_tables(options, timer_store, clock, endpoint.address, work_seconds)
         self.name_servers = NameServerLinks(
             options.namesrv_addresses, self.tables.own, over_tls(options, open_tcp)
@@ -152,7 +152,7 @@ class Broker:
             store_options: Settings of the store.
             timer_options: Settings of the timer service.
             clock: The wall clock; it is watched.
-            steady_ms: A clock that nobody sets, milliseconds, to watch it by.
+            steady_ms: A monotonic clock, milliseconds, to watch it by.
             stop_timeout_ms: Bound of a graceful stop.
 
         Raises:
@@ -192,7 +192,7 @@ class Broker:
     def abort(self) -> None:
         """End at once, as a kill does: nothing is flushed, saved or marked, and recovery follows.
 
-        For whoever cannot wait for a graceful stop; files and lock are left to the process's end.
+        For callers that cannot wait for a graceful stop; the process's end closes files and lock.
         """
         self._services.cancel()
         self._stop_requested.set()
@@ -254,7 +254,7 @@ class Broker:
 
     @cached_property
     def metrics_page(self) -> MetricsPage:
-        """The page of metrics."""
+        """The page of metrics, made at its first use."""
         # Imported late: with the library below it, it is a tenth of the time that a start takes.
         from .metrics.metrics_page import MetricsPage
 
@@ -269,7 +269,7 @@ class Broker:
 
     @cached_property
     def http_server(self) -> HttpServer:
-        """What answers the operator's programs, where it is wanted."""
+        """The server of metrics and health; None where the settings have none."""
         from .metrics.http_server import HttpServer, Pages
 
         return HttpServer(
@@ -328,12 +328,12 @@ class Broker:
         self._timers_done.set()
 
     async def _ingest_bulk(self) -> None:
-        with self._adopting:
+        with self._ingesting:
             await self.processors.bulk.ingest_task.run()
 
     async def _stop_services(self) -> None:
         """Let requests and timers finish, each within its share of the time."""
-        self._adopting.cancel()
+        self._ingesting.cancel()
         with trio.move_on_after(self._stop_timeout * REQUESTS_SHARE) as requests:
             await self.name_servers.say_goodbye()
             await self.server.stop()
@@ -364,7 +364,7 @@ class Broker:
         )
         saver.load()
         for topic, queue_nums in _stored_topics(self.store.queues()).items():
-            tables.topics.adopt(topic, queue_nums)
+            tables.topics.restore(topic, queue_nums)
         tables.topics.on_change(saver.changed)
         tables.topics.on_change(self.name_servers.changed)
         tables.groups.on_change(saver.changed)

@@ -1,4 +1,4 @@
-"""A moment's picture of the broker."""
+"""A snapshot of the broker's counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .transactions.transactions import TransactionStatistics
 
 @attrs.frozen(kw_only=True)
 class BrokerStatistics:
-    """What the broker is doing; counts are since the start."""
+    """Counts and states of the whole broker at one moment; counts are since the start."""
 
     now_ms: int
     connections: int
@@ -30,7 +30,7 @@ class BrokerStatistics:
     subscription_groups: int
     consumer_groups_online: int
     requests: Mapping[int, int]
-    """By request code; -1 for codes that nobody serves."""
+    """By request code; -1 for codes without a processor."""
     send_messages: int
     """Messages that producers brought to the store."""
     send_requests_refused: int

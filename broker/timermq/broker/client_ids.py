@@ -1,11 +1,11 @@
-"""Whose a client id is: that of the account whose connections are registered under it.
+"""The account of a client id: the one whose connections are registered under it.
 
 Clients choose their ids, and other requests name them: replies go to an id, queues are locked for
 one. So an id belongs to an account as long as a connection of it is registered under it, as a
 producer or as a consumer. The account may take it to a new connection, as a client does that comes
 back while its old connection is half dead; another one may not. Who may everything takes any id.
 
-RocketMQ lets the newest heartbeat have an id, whoever sends it.
+RocketMQ gives an id to the newest heartbeat, from any client.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Place = tuple[Session, str]
 
 @attrs.define(eq=False)
 class _Holders:
-    """Who is registered under one id."""
+    """The connections registered under one id, and their account."""
 
     accounts: Counter[str] = attrs.Factory(Counter[str])
     """Account to its registrations: one account's, and those of who may everything."""
@@ -41,7 +41,7 @@ class ClientIds:
         self._holders: dict[str, _Holders] = {}
 
     def __len__(self) -> int:
-        """Ids that somebody has."""
+        """Number of ids that belong to an account."""
         return len(self._holders)
 
     def check(self, client_id: str, speaker: Speaker) -> None:

@@ -1,4 +1,4 @@
-"""Who is connected: producers and consumers by group, known from their heartbeats.
+"""Connected producers and consumers by group, known from their heartbeats.
 
 A registration belongs to the connection that carried the heartbeat and ends with it, or when the
 heartbeats stop. Every member of a consumer group shares the group's queues by the same list of
@@ -34,20 +34,20 @@ REST = 0.2
 
 @attrs.frozen(kw_only=True)
 class Subscription:
-    """What a group wants of one topic."""
+    """The subscription of a group to one topic."""
 
     topic: str
     sub_string: str
     """The expression, for tags ``*`` or ``a || b``."""
     expression_type: str
-    """``TAG`` or ``SQL92``."""
+    """Form of the expression: ``TAG`` or ``SQL92``."""
     sub_version: int
     """Chosen by the client; the higher one is newer."""
 
 
 @attrs.frozen(kw_only=True)
 class ConsumerHeartbeat:
-    """What one heartbeat says about one consumer group."""
+    """The part of one heartbeat about one consumer group."""
 
     group: str
     consume_type: str
@@ -71,7 +71,7 @@ class ClientChannelInfo:
     last_update: float
     """trio's time of the newest heartbeat."""
     speaker: Speaker
-    """Who spoke in it."""
+    """The speaker of the newest heartbeat."""
 
 
 @attrs.define(kw_only=True)
@@ -137,12 +137,12 @@ class ClientRegistry:
         self._producers: dict[str, dict[Session, ClientChannelInfo]] = {}
         self._memberships: dict[Session, _Memberships] = {}
         self.ids = ClientIds()
-        """Whose the ids are; to be asked before anything is registered."""
+        """Owners of the client ids; asked before anything is registered."""
         self.notices = GroupNotices(self._sharing, current_time=current_time)
         """Tells the members of a group that it has changed."""
 
     def consumer_group(self, group: str) -> ConsumerGroupInfo | None:
-        """The group's members and subscriptions; None when nobody is connected."""
+        """The group's members and subscriptions; None when no member is connected."""
         return self._consumers.get(group)
 
     def consumer_groups(self) -> list[ConsumerGroupInfo]:
@@ -284,7 +284,7 @@ class ClientRegistry:
         )
 
     def _sharing(self, group: str) -> list[Session]:
-        """Those whom a change of the group concerns: broadcasting members share nothing."""
+        """Members that a change of the group concerns: broadcasting ones share nothing."""
         info = self._consumers.get(group)
         if info is None or not info.notify or info.message_model == "BROADCASTING":
             return []
@@ -314,10 +314,10 @@ class GroupNotices:
     grows with the square of a group, here and in the members, which each ask for the list and the
     offsets again. So a group that was told rests for a moment, and all changes meanwhile are one
     notice at its end. None is lost, for a client that misses its first looks again only after 20
-    seconds; and none waits longer than a rest. Java tells at once and every time.
+    seconds; and none waits longer than a rest. Java notifies at once, every time.
 
     Args:
-        members: Whom to tell of a change of a group; nobody, where it shares nothing.
+        members: The members to tell of a change; none, where the group shares nothing.
         current_time: trio's clock.
     """
 
@@ -347,7 +347,7 @@ class GroupNotices:
         while True:
             await self._has_late.wait()
             while self._late:
-                # In order of their changes: who is behind the first waits no longer than a rest.
+                # In order of their changes: those after the first wait no longer than a rest.
                 group = next(iter(self._late))
                 await trio.sleep_until(self._rests_until[group])
                 del self._late[group]

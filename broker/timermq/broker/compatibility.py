@@ -15,10 +15,10 @@ from timermq.remoting.codes import RequestCode
 
 @attrs.frozen
 class Row:
-    """What is said of one code."""
+    """The row of one request code in docs/protocol.md."""
 
     what: str
-    """What it does, or how that differs from RocketMQ."""
+    """Its effect, or the difference from RocketMQ."""
     shown_by: str
     """A module of tests that names the code, without ``tests/`` and ``.py``."""
     how: str = "yes"
@@ -44,7 +44,7 @@ SERVED: Mapping[RequestCode, Row] = {
     ),
     RequestCode.GET_ALL_TOPIC_CONFIG: Row("", "unit/broker/admin/test_topic_processor"),
     RequestCode.UPDATE_BROKER_CONFIG: Row(
-        "what can change live, until the next start; RocketMQ rewrites its file",
+        "settings that can change live, until the next start; RocketMQ rewrites its file",
         "interop/test_mqadmin",
     ),
     RequestCode.GET_BROKER_CONFIG: Row("", "interop/test_mqadmin"),
@@ -81,14 +81,14 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Row("", "interop/test_mqadmin"),
     RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Row("", "unit/broker/admin/test_group_processor"),
     RequestCode.GET_TOPIC_STATS_INFO: Row(
-        "the rate is found in the queues, of what they still hold", "interop/test_mqadmin"
+        "the rate is counted in the queues, as far back as they reach", "interop/test_mqadmin"
     ),
     RequestCode.GET_CONSUMER_CONNECTION_LIST: Row("", "interop/test_mqadmin"),
     RequestCode.GET_PRODUCER_CONNECTION_LIST: Row("", "interop/test_mqadmin"),
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: Row("", "interop/test_mqadmin"),
     RequestCode.DELETE_SUBSCRIPTIONGROUP: Row("", "interop/test_mqadmin"),
     RequestCode.GET_CONSUME_STATS: Row(
-        "what was pulled is told as what was committed", "interop/test_mqadmin"
+        "offsets pulled are given as offsets committed", "interop/test_mqadmin"
     ),
     RequestCode.DELETE_TOPIC_IN_BROKER: Row(
         "refused while messages wait for their moment", "interop/test_mqadmin"
@@ -152,8 +152,8 @@ SERVED: Mapping[RequestCode, Row] = {
         "unit/broker/sending/test_send_reader",
     ),
     RequestCode.LIST_PENDING: Row(
-        "ours: what waits, page by page, in CBOR: `rows` in the order of slots, and `next`, which "
-        "the next request gives as `after`",
+        "ours: pending messages, page by page, in CBOR: `rows` in the order of slots, and `next`, "
+        "which the next request gives as `after`",
         "unit/broker/pending/test_pending_processor",
     ),
     RequestCode.WATCH: Row(
@@ -164,12 +164,11 @@ SERVED: Mapping[RequestCode, Row] = {
         "ours: no more snapshots", "unit/broker/watching/test_watch_processor"
     ),
     RequestCode.CANCEL_MESSAGE: Row(
-        "ours: takes a waiting message back or moves it, by handle, unique key or key; answers a "
-        "verdict",
+        "ours: cancels or moves a pending message, by handle, unique key or key; answers a verdict",
         "unit/broker/pending/test_cancel_processor",
     ),
     RequestCode.EXPLAIN_MESSAGE: Row(
-        "ours: what the log tells of one message, step by step, and how it stands, in CBOR",
+        "ours: the history of one message, as the log has it, and its state now, in CBOR",
         "unit/broker/pending/test_explain_processor",
     ),
     RequestCode.BULK_OPEN: Row(
@@ -179,21 +178,21 @@ SERVED: Mapping[RequestCode, Row] = {
         "ours: a block of columns; the last one of a part is answered when it is on the disk",
         "unit/broker/bulk/test_bulk_processor",
     ),
-    RequestCode.BULK_HAND_OVER: Row(
-        "ours: decides a job, once", "unit/broker/bulk/test_bulk_processor"
+    RequestCode.BULK_COMMIT: Row(
+        "ours: commits a job, once", "unit/broker/bulk/test_bulk_processor"
     ),
     RequestCode.BULK_STATUS: Row(
-        "ours: rows adopted and refused", "unit/broker/bulk/test_bulk_processor"
+        "ours: rows ingested and refused", "unit/broker/bulk/test_bulk_processor"
     ),
     RequestCode.BULK_DROP: Row(
-        "ours: parts that nobody hands over", "unit/broker/bulk/test_bulk_processor"
+        "ours: lets go of parts that will not be committed", "unit/broker/bulk/test_bulk_processor"
     ),
     RequestCode.CLOCK: Row(
         "ours: the broker's wall clock; with `accept=true` it is taken as right; see below",
         "unit/broker/watching/test_clock_processor",
     ),
     RequestCode.LIST_QUARANTINE: Row(
-        "ours: what could not be delivered; see below",
+        "ours: messages that could not be delivered; see below",
         "unit/broker/pending/test_quarantine_processor",
     ),
     RequestCode.SHOW_QUARANTINE: Row("ours", "unit/broker/pending/test_quarantine_processor"),
@@ -205,10 +204,10 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.REGISTER_BROKER: Row("", "interop/test_cluster"),
     RequestCode.UNREGISTER_BROKER: Row("", "interop/test_cluster"),
     RequestCode.WIPE_WRITE_PERM_OF_BROKER: Row(
-        "of the own broker until it is added again", "interop/test_mqadmin"
+        "for this broker until it is added again", "interop/test_mqadmin"
     ),
     RequestCode.DELETE_TOPIC_IN_NAMESRV: Row(
-        "the own broker has the topics that it has", "interop/test_mqadmin"
+        "this broker keeps its topics", "interop/test_mqadmin"
     ),
     RequestCode.REGISTER_TOPIC_IN_NAMESRV: Row(
         "", "unit/broker/namesrv/test_name_server_processor"
@@ -311,13 +310,13 @@ REFUSED: Mapping[int, tuple[str, str]] = {
     212: ("RESET_CONSUMER_OFFSET_IN_BROKER", "RocketMQ does not serve it either"),
     213: ("ADJUST_CONSUMER_THREAD_POOL", "RocketMQ does not serve it either"),
     214: ("WHO_CONSUME_THE_MESSAGE", "RocketMQ does not serve it either"),
-    301: ("REGISTER_FILTER_SERVER", "filter servers are of the past"),
-    302: ("REGISTER_MESSAGE_FILTER_CLASS", "filter servers are of the past"),
+    301: ("REGISTER_FILTER_SERVER", "filter servers were removed from RocketMQ"),
+    302: ("REGISTER_MESSAGE_FILTER_CLASS", "filter servers were removed from RocketMQ"),
     308: ("QUERY_CORRECTION_OFFSET", "no tool asks for it"),
     311: ("GET_UNIT_TOPIC_LIST", "no units"),
     312: ("GET_HAS_UNIT_SUB_TOPIC_LIST", "no units"),
     313: ("GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST", "no units"),
-    323: ("RESUME_CHECK_HALF_MESSAGE", "what was given up stands in `TRANS_CHECK_MAX_TIME_TOPIC`"),
+    323: ("RESUME_CHECK_HALF_MESSAGE", "abandoned ones are in `TRANS_CHECK_MAX_TIME_TOPIC`"),
     353: ("UPDATE_AND_GET_GROUP_FORBIDDEN", "use `consumeEnable` of the group"),
     354: ("CHECK_ROCKSDB_CQ_WRITE_PROGRESS", "no RocksDB"),
     355: ("EXPORT_ROCKSDB_CONFIG_TO_JSON", "no RocksDB"),

@@ -1,7 +1,7 @@
 """One JSON object of a configuration file, taken apart field by field.
 
-RocketMQ's files differ from version to version: a missing field has its default, and a field that
-nobody asked for stays as it is and is written back. A field of the wrong type is an error that
+RocketMQ's files differ from version to version: a missing field has its default, and an unknown
+field stays as it is and is written back. A field of the wrong type is an error that
 names the place: to guess would mean to overwrite what the operator has.
 """
 
@@ -39,7 +39,7 @@ class ConfigFields:
 
     @property
     def rest(self) -> dict[str, object]:
-        """What has not been taken: fields of other versions, to be written back as they are."""
+        """Fields that were not taken: those of other versions, written back as they are."""
         return self._left
 
     def integer(self, name: str, default: int) -> int:
@@ -50,14 +50,14 @@ class ConfigFields:
         raise self._error(name, "a 64-bit integer", value)
 
     def boolean(self, name: str, default: bool) -> bool:
-        """Take a truth value."""
+        """Take a truth value; ``default`` when the field is missing."""
         value = self._left.pop(name, default)
         if isinstance(value, bool):
             return value
         raise self._error(name, "true or false", value)
 
     def text(self, name: str, default: str) -> str:
-        """Take a text."""
+        """Take a text; ``default`` when the field is missing."""
         value = self._left.pop(name, default)
         if isinstance(value, str):
             return value

@@ -1,7 +1,7 @@
-"""What the tables under ``config/`` have in common, and the task that saves them.
+"""The form of the tables under ``config/``, and the task that saves them.
 
-A table counts its changes; the saver compares and writes what is behind. A change of topics or
-groups is saved at once, consumer offsets at an interval: they change with every pull.
+A table counts its changes; the saver compares and writes tables that are behind. A change of
+topics or groups is saved at once, consumer offsets at an interval: they change with every pull.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ConfigTable(Protocol):
     changes: int
     """Grows with every change."""
     without_it: str | None
-    """What a start without the file means, for the operator who decides about it; None where it
+    """The loss in a start without the file, for the operator who decides about it; None where it
     means nothing, so that a damaged one does not keep the broker from starting."""
 
     def load(self, data: object) -> None:
@@ -52,15 +52,15 @@ class ConfigTable(Protocol):
         ...
 
     def to_json(self) -> Mapping[str, object]:
-        """What the file is to hold now; it stays that when the table changes."""
+        """The content of the file; it does not follow later changes of the table."""
         ...
 
 
 class Entry(Protocol):
-    """What a table has for a name; it does not change."""
+    """The entry of a name; it does not change."""
 
     def to_json(self) -> dict[str, object]:
-        """As it stands in the file."""
+        """As it is in the file."""
         ...
 
 
@@ -98,7 +98,7 @@ def read_version(fields: ConfigFields) -> DataVersion:
 
 
 def version_json(version: DataVersion) -> dict[str, object]:
-    """A data version as it stands in the file."""
+    """A data version as JSON of the file."""
     return {
         "counter": version.counter,
         "stateVersion": version.state_version,
@@ -160,8 +160,8 @@ class ConfigSaver:
     def load(self) -> None:
         """Fill the tables from their files; a missing file leaves its table as it is.
 
-        A file that is missing, damaged or says something else is read from its ``.bak``. It is set
-        aside as ``NAME.damaged`` then: the next save makes a ``.bak`` of what stands in its place.
+        A file that is missing, damaged or says something else is read from its ``.bak``. It is
+        renamed to ``NAME.damaged`` then: the next save makes a ``.bak`` of the file in its place.
 
         Raises:
             StoreFormatError: A file is damaged, and so is its ``.bak``, or there is none.
@@ -187,19 +187,19 @@ class ConfigSaver:
                 # From the first start on one damage does not keep the next one from it.
                 keep_second_sealed(self._disk, path)
             else:
-                self._set_aside(path, failure)
+                self._rename(path, failure)
             return
         if failure is not None:
             if table.without_it is not None:
                 remedy = f"put it right, or move it, its .bak and .sum away: {table.without_it}"
                 log.error("a table is damaged, and its .bak", path=path, remedy=remedy)
                 raise failure
-            self._set_aside(path, failure)
+            self._rename(path, failure)
 
-    def _set_aside(self, path: str, failure: StoreFormatError | ConfigTableError | None) -> None:
-        """Let a file that is not used go, if it is there; its seal is not that of the next one."""
+    def _rename(self, path: str, failure: StoreFormatError | ConfigTableError | None) -> None:
+        """Rename a file that is not used, if it is there; its seal is not that of the next one."""
         if failure is not None:
-            log.error("a damaged table is set aside", path=path, error=str(failure))
+            log.error("a damaged table is renamed", path=path, error=str(failure))
         if self._disk.exists(path):
             self._disk.rename(path, f"{path}.damaged")
         self._disk.remove(f"{path}.sum")
@@ -208,15 +208,15 @@ class ConfigSaver:
         """Have a file that has changed by itself written again, from its table in memory.
 
         Args:
-            path: Of the file; it is set aside at once.
-            failure: What is wrong with it.
+            path: Of the file; it is renamed to ``NAME.damaged`` at once.
+            failure: The damage.
 
         Returns:
             Whether it is the file of one of the tables.
         """
         for table in (*self._prompt, *self._periodic):
             if path == f"{self._root}/{table.path}":
-                self._set_aside(path, failure)
+                self._rename(path, failure)
                 self._saved.pop(table.path, None)
                 self._changed.set()
                 return True

@@ -21,7 +21,6 @@ import trio
 from timermq.remoting.connection import DecodeSend, FrameConnection, Received, encode_frame
 from timermq.remoting.send_run.send_v2 import decode_send_v2
 
-from .answers import Answer
 from .dispatcher import Dispatcher
 from .durable_answers import DurableAnswers
 from .options import BrokerOptions
@@ -31,7 +30,7 @@ from .received_frames import ReceivedFrames
 from .round_robin import RoundRobin
 from .security.failed_logins import peer_of
 from .security.tls import Tls
-from .session import Session, pack_born_host
+from .session import Answer, Session, pack_born_host
 from .unread_answers import UnreadAnswers
 
 READS_MAX = 8
@@ -167,7 +166,7 @@ class Connection:
             await self._receive_together(number)
 
     def stop(self) -> None:
-        """Receive nothing more; what is under way is still sent, for a short time."""
+        """Receive nothing more; answers under way are still sent, for a short time."""
         self._reason = self._reason or "broker stops"
         self._whole.deadline = trio.current_time() + LINGER
         self._receiving.cancel()
@@ -180,7 +179,7 @@ class Connection:
         self._whole.cancel()
 
     def receive_ready(self, size_max: int) -> tuple[Sequence[Received], int]:
-        """Read what is there, for the reactor; an end or an error ends the connection.
+        """Read the bytes that are there, for the reactor; an end or an error ends the connection.
 
         A busy producer's socket is read a few times: what a chunk costs is shared by more messages.
 
@@ -209,7 +208,7 @@ class Connection:
         return bool(self._received.size) and not self._rests and self._whole_at < oldest
 
     def _read_requests(self) -> Sequence[Received]:
-        """The next requests that have come; what is no frame ends the connection behind them."""
+        """The next requests that have come; bytes that are no frame end the connection."""
         received = self._received
         requests = received.requests(
             self._options.frame_size_max if self.session.is_known else None
@@ -271,7 +270,7 @@ class Connection:
                 await self._progress.wait()
 
     def _flush(self) -> None:
-        """Let go what is queued: at once as far as the socket takes it, else by the output task."""
+        """Send the queued frames: at once while the socket takes them, else by the output task."""
         if not self._output:
             return
         if self._file_number is None or self._is_sending:
@@ -301,8 +300,8 @@ class Connection:
         try:
             data = answer if isinstance(answer, bytes) else encode_frame(answer)
         except Exception:
-            # Whatever it is: who sends from another connection's task, or from that of all
-            # connections, must not fall over it.
+            # Any error: tasks of other connections send here too, and that of all connections;
+            # they must not fail.
             log.exception("answer not encoded", remote=self.session.remote_address)
             self.close("an answer could not be encoded")
             return

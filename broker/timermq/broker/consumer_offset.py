@@ -45,7 +45,7 @@ class ConsumerOffsetTable:
         """Group to its keys in the offsets: some requests ask for the topics of every group."""
 
     def load(self, data: object) -> None:
-        """Take a file over."""
+        """Replace the table by what a file has, decoded from JSON."""
         fields = ConfigFields(self.path, data)
         self.data_version = read_version(fields)
         # Derived from the offsets, and made anew from them.
@@ -58,7 +58,7 @@ class ConsumerOffsetTable:
         self._rest = fields.rest
 
     def to_json(self) -> dict[str, object]:
-        """What the file is to hold."""
+        """The content of the file, for JSON."""
         return in_order(
             self._rest,
             dataVersion=version_json(self.data_version),
@@ -85,7 +85,7 @@ class ConsumerOffsetTable:
         self.keep(group=group, topic=topic, queue_id=queue_id, offset=offset)
 
     def keep(self, *, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """What ``commit`` does, for the broker itself."""
+        """Commit an offset of the broker itself."""
         if offset < 0:
             return
         key = f"{topic}{TOPIC_GROUP_SEPARATOR}{group}"

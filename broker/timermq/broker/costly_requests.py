@@ -1,12 +1,12 @@
-"""Requests that take the event loop for long, and who asks for them.
+"""Requests that take the event loop for long, and the owners that ask for them.
 
 A timer passes through several tasks on its way, and each step of another task delays each of its
 steps. So behind a request that took long no other such request is worked on for twice as long as it
-took: what is on its way gets through meanwhile, with the pull that fetches it. Behind a large batch
-of messages there is a pause (``pauses``) and no more: batches are what a broker is for, and a rest
-would take most of a producer's rate.
+took: timers on their way get through meanwhile, with the pull that fetches them. Behind a large
+batch of messages there is a pause (``pauses``) and no more: batches are what a broker is for, and a
+rest would take most of a producer's rate.
 
-Which request will take long shows only when it is done. So it goes by who asks: a connection whose
+Which request will take long shows only when it is done. So clients are judged: a connection whose
 request took long waits for that rest with all its requests for a while, and so do connections that
 its address or account makes meanwhile. The others do not wait.
 """
@@ -24,13 +24,13 @@ from .session import Session
 ROUND_SECONDS = 0.001
 """How long a task works on requests before the others have their turn."""
 COSTLY_SECONDS_MIN = 0.004
-"""What takes longer is costly."""
+"""Seconds beyond which a request is costly."""
 REST_RATIO = 2
 """How long others have their turn behind a costly request, by the time that it took."""
 REST_SECONDS_MAX = 0.2
 """How long one request is made up for, at most."""
 COSTLY_SECONDS = 2.0
-"""How long somebody counts as costly behind the last such request."""
+"""Seconds that an owner counts as costly after the last such request."""
 OWNERS_MAX = 4_096
 """Addresses and accounts that are remembered; the ones that were costly first are forgotten."""
 
@@ -42,7 +42,7 @@ class _Costly:
 
 
 class CostlyRequests:
-    """Who has asked for what took long, and until when nobody else may.
+    """Owners whose requests took long, and the end of the rest after the last of these.
 
     Args:
         work_seconds: What this thread has worked so far: its time on the processor, not that for
@@ -52,7 +52,7 @@ class CostlyRequests:
     def __init__(self, work_seconds: Callable[[], float]) -> None:
         self.work_seconds = work_seconds
         self.pauses = Pauses(work_seconds)
-        """Of all work on requests."""
+        """The pauses of all work on requests."""
         self._owners: dict[str, _Costly] = {}
         self.rest_until = 0.0
         """trio's time until which no costly request is worked on."""

@@ -1,4 +1,4 @@
-"""Answers that take their time: work that waits for a disk or a client, in a task of its own.
+"""Deferred answers: work that waits for a disk or a client, in a task of its own.
 
 The task belongs to the connection that asks and ends with it; other requests are answered
 meanwhile. Its mistakes become answers as those of plain processors do.
@@ -14,8 +14,7 @@ from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.errors import RemoteProtocolError
 
-from .answers import refusal_answer
-from .refusal import RefusedError
+from .refusal import RefusedError, refusal_answer
 from .session import Session
 
 log = structlog.get_logger("timermq.broker.deferred_answers")
@@ -27,14 +26,14 @@ def answer_later(
     """Work on a request in a task, and send what it gives.
 
     Args:
-        session: Who asks.
-        command: What is asked; a one-way request gets no answer.
+        session: The client that asks.
+        command: The request; a one-way request gets no answer.
         work: Makes the answer, None when it goes another way; what it raises becomes one.
 
     Raises:
         RefusedError: The connection has too many such tasks under way (2).
 
-    Cancellation: the connection has ended; what was done stays done.
+    Cancellation: the connection has ended; finished work stays done.
     """
 
     async def run() -> None:

@@ -21,14 +21,13 @@ from timermq.remoting.send_run.send_run import SendRun
 from timermq.remoting.send_run.send_v2 import SendV2
 
 from .admin.client_calls import ClientCalls
-from .answers import Answer, failed_answer, refusal_answer, unsupported_answer
 from .client_registry import ClientRegistry
 from .consuming.long_polling import LongPolling
 from .namesrv.route_table import RouteTable
-from .refusal import RefusedError
+from .refusal import RefusedError, failed_answer, refusal_answer, unsupported_answer
 from .security.access_control import AccessControl
 from .sending.send_processor import SEND_CODES, SendProcessor, SessionReceived
-from .session import Session
+from .session import Answer, Session
 from .speaker import NOBODY, UNLIMITED, Speaker
 from .steps import Steps, at_once
 
@@ -53,7 +52,7 @@ log = structlog.get_logger("timermq.broker.dispatcher")
 
 
 class Dispatcher:
-    """The table of processors, and what is to be forgotten when a connection ends.
+    """The table of processors, and of those that drop what they hold of an ended connection.
 
     Args:
         send: The processor of all sends.
@@ -62,8 +61,8 @@ class Dispatcher:
         long_polling: Held pulls.
         calls: What we have asked of clients.
         routes: Brokers that have registered.
-        access: Whose requests are let through; None: everybody's.
-        in_steps: The same of those that may take long; the others work at once.
+        access: Lets requests through; None: all of them.
+        in_steps: Handlers of requests that may take long; the others work at once.
     """
 
     def __init__(
@@ -90,7 +89,7 @@ class Dispatcher:
         self._calls = calls
         self._routes = routes
         self.requests: Counter[int] = Counter()
-        """Requests so far by code; codes that nobody serves count as -1."""
+        """Requests so far by code; codes without a processor count as -1."""
 
     def handle(self, session: Session, requests: Sequence[Received]) -> list[Answer]:
         """Work on a chunk of requests of one session; see ``handle_all``."""
@@ -119,7 +118,7 @@ class Dispatcher:
     def sort(
         self, chunks: Sequence[tuple[Session, Sequence[Received]]]
     ) -> tuple[list[SessionReceived], list[SessionCommand]]:
-        """Of what several sessions have brought and may do, the small sends and all others."""
+        """The requests that several sessions brought and may do: small sends, and all others."""
         sends: list[SessionReceived] = []
         others: list[SessionCommand] = []
         for session, requests in chunks:
@@ -132,7 +131,7 @@ class Dispatcher:
         return sends, others
 
     def close(self, session: Session) -> None:
-        """The connection has ended: nobody is there any more."""
+        """Have processors drop what they hold of a connection that has ended."""
         session.is_open = False
         for part in (self._clients, self._long_polling, self._calls, self._routes):
             try:
@@ -205,8 +204,7 @@ class Dispatcher:
     def steps(self, session: Session, speaker: Speaker, command: Command) -> Steps[Answer | None]:
         """The same in steps.
 
-        Requests of others may be done in between. Dropped before its end, nothing is stored, and
-        no answer is missed by anybody.
+        Requests of others may be done in between. Dropped before its end, nothing is stored.
         """
         session.speaker = speaker
         if command.code in SEND_CODES:

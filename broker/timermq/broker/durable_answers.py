@@ -51,7 +51,7 @@ class DurableAnswers:
 
     @property
     def waiting(self) -> int:
-        """Answers that wait now."""
+        """Number of answers that wait for the disk."""
         return len(self._waiting) + self._in_flush
 
     def answer(self, session: Session, answer: Command, end: int) -> Command | None:

@@ -1,4 +1,4 @@
-"""How long topics and groups take that an administrator makes: until they are on the disk.
+"""Durations of the creation of topics and groups by operators: until they are on the disk.
 
 Source: Java ``AdminBrokerProcessor.updateAndCreateTopic``, which counts refusals too; bounds as in
 ``BrokerMetricsManager.registerMetricsView``.
@@ -23,13 +23,13 @@ Label = TypeVar("Label", bound=Hashable)
 
 @attrs.define(eq=False)
 class Durations(Generic[Label]):
-    """Those of one kind since the start, milliseconds."""
+    """Durations of one kind since the start, milliseconds."""
 
     now_ms: Callable[[], int]
     by_outcome: dict[tuple[str, Label], Histogram] = attrs.field(
         factory=dict[tuple[str, Label], Histogram], init=False
     )
-    """By ``SUCCESS`` or ``FAILURE``, and what tells the things apart."""
+    """By ``SUCCESS`` or ``FAILURE``, and the kind of thing that was made."""
 
     @contextmanager
     def making(self, labels: Iterable[Label]) -> Generator[None]:

@@ -28,7 +28,7 @@ class Endpoint:
     store_host: bytes
     """``address`` as records and message ids hold it."""
     sockets: Sockets = attrs.field(factory=KernelSockets)
-    """What reads and writes the connections that come in."""
+    """Reads and writes the connections that come in."""
 
     @classmethod
     async def bind(cls, options: BrokerOptions) -> Endpoint:

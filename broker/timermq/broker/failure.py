@@ -1,4 +1,4 @@
-"""What ends a broker that was not asked to stop, told to the log."""
+"""Errors that end a broker before it was asked to stop, written to the log."""
 
 from __future__ import annotations
 

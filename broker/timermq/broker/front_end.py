@@ -30,7 +30,7 @@ class FrontEnd:
     Args:
         options: Limits.
         sockets: Those of the connections that come in.
-        tls: What stands before each of them.
+        tls: TLS on each of them.
         tables: Where connections are known, and what they share.
         dispatcher: Knows who works on a request.
         message_size_max: Bytes of a body.
@@ -49,8 +49,8 @@ class FrontEnd:
         self._options = options
         self._tables = tables
         self._dispatcher = dispatcher
-        # Without access control anybody's first request may be done: to make less room for it would
-        # hold up nobody but a broker that registers with ten thousands of topics.
+        # Without access control any client's first request may be done: less room for it would
+        # only harm a broker that registers with ten thousands of topics.
         self._first_frame_size_max = (
             message_size_max + FIRST_FRAME_ROOM
             if dispatcher.checks_access

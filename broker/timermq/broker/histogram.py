@@ -19,15 +19,15 @@ class Histogram:
     )
     """Values between a bound and the one before; the last: beyond all."""
     total: int = attrs.field(default=0, init=False)
-    """Their sum."""
+    """Sum of the values observed."""
 
     @property
     def count(self) -> int:
-        """Values counted."""
+        """Number of values that were observed."""
         return sum(self.counts)
 
     def observe(self, value: int) -> None:
-        """Count one value."""
+        """Count one value in its bound, and add it to the sum."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 

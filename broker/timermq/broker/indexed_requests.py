@@ -1,9 +1,9 @@
-"""Look-ups by key: requests that wait for the key index when it is far behind.
+"""Indexed requests: look-ups by key that wait for the index when it is far behind.
 
 Usually the index is up to date within a second, and a look-up brings it there itself, in the same
-step. After the start of a store without an index, with millions of messages, that would hold up
-everybody's timers for minutes: then the request waits in a task of its own while the background
-indexes, and is refused when that takes too long. What is not indexed is never taken as not there.
+step. After the start of a store without an index, with millions of messages, that would delay all
+timers for minutes: then the request waits in a task of its own while the background indexes, and is
+refused when that takes too long. A record without an index entry is never taken as missing.
 """
 
 from __future__ import annotations

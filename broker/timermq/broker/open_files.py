@@ -79,8 +79,8 @@ def within_open_files(options: BrokerOptions) -> BrokerOptions:
 def _grow_file_table(count: int) -> None:
     """Have the kernel make its table of open files as large as it may become by clients.
 
-    Else it grows when they come, and whoever accepts the next one stands still for that: each time
-    it doubles a process with threads waits until all processors have passed a certain point, 10 to
+    Else it grows when they come, and the accepting thread stands still for that: each time it
+    doubles, a process with threads waits until all processors have passed a certain point, 10 to
     100 ms on a busy machine. A place in it takes 8 bytes.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,6 +1,6 @@
 """Settings of the broker, in RocketMQ's words where it has them.
 
-Source: Java ``BrokerConfig``, ``NettyServerConfig``. What RocketMQ does not have stands at the end:
+Source: Java ``BrokerConfig``, ``NettyServerConfig``. Settings of our own are at the end:
 every limit of the server, with its unit.
 """
 
@@ -29,7 +29,7 @@ _ADDRESS = re.compile(r"[^;:\s]+:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5}")
 
 
 class TransactionDelay(enum.Enum):
-    """What becomes of a transactional message that asks for a moment."""
+    """The treatment of a transactional message that asks for a moment."""
 
     REFUSE = "refuse"
     AT_COMMIT = "at commit"
@@ -42,14 +42,14 @@ _port = and_(ge(0), le(65_535))
 
 
 class TlsMode(enum.Enum):
-    """Which connections are taken."""
+    """Which connections the port accepts."""
 
     DISABLED = "disabled"
-    """Plain ones."""
+    """Only connections without TLS."""
     PERMISSIVE = "permissive"
-    """Both."""
+    """Connections with and without TLS."""
     ENFORCING = "enforcing"
-    """TLS ones."""
+    """Only connections with TLS."""
 
 
 class TlsClientAuth(enum.Enum):
@@ -157,8 +157,8 @@ class BrokerOptions:
     """A client without heartbeat is forgotten and its connection closed after this."""
 
     acl_enable: bool = False
-    """Let through only what is signed by an account with the rights for it, or comes from a white
-    address."""
+    """Let through only requests that an account with the rights for them has signed, or that come
+    from a white address."""
     acl_file: str | None = None
     """RocketMQ's ``plain_acl.yml``; files under ``acl/`` beside it count as well."""
     tls_server_mode: TlsMode = TlsMode.PERMISSIVE
@@ -166,7 +166,7 @@ class BrokerOptions:
     tls_server_cert_path: str | None = None
     """PEM: the certificate, and behind it those that lead to its issuer."""
     tls_server_key_path: str | None = None
-    """PEM; None: it stands in the file of the certificate."""
+    """Path of the key in PEM; None: it is in the file of the certificate."""
     tls_server_key_password_path: str | None = None
     """File with the password of the key."""
     tls_server_need_client_auth: TlsClientAuth = TlsClientAuth.NONE
@@ -179,7 +179,7 @@ class BrokerOptions:
     tls_client_cert_path: str | None = None
     """PEM: the certificate that is shown to them."""
     tls_client_key_path: str | None = None
-    """PEM, without a password; None: it stands in the file of the certificate."""
+    """Path of the key in PEM, without a password; None: it is in the file of the certificate."""
 
     connections_max: int = attrs.field(default=8_192, validator=_positive)
     """Open connections on all ports; one more is closed at once. An address may have as many as are
@@ -196,8 +196,8 @@ class BrokerOptions:
     closed."""
     unread_output_size_max: int = attrs.field(default=64 << 20, validator=ge(1024))
     """Bytes a connection's peer may leave unread before one answer more closes it; a single answer
-    may be larger. Requests of a connection rest from a sixteenth of it on, so that only what was
-    held for the peer can reach it."""
+    may be larger. Requests of a connection rest from a sixteenth of it on, so that only answers
+    of held pulls can reach it."""
     unread_outputs_size_max: int = attrs.field(default=256 << 20, validator=ge(1 << 20))
     """Bytes that all peers together may leave unread. An address may have as much as is left;
     connections of it that have left something unread rest meanwhile. When nothing is left, one
@@ -209,7 +209,7 @@ class BrokerOptions:
     address, may have as many as are left."""
     held_pulls_per_connection_max: int = attrs.field(default=16_384, validator=_positive)
     pull_suspend_ms_max: int = attrs.field(default=20_000, validator=_positive, on_setattr=LIVE)
-    """Longest time that a pull is held, whatever the client allows: clients give up after 30 s."""
+    """Longest time that a pull is held, even if the client allows more: it gives up after 30 s."""
     pull_error_delay_ms: int = attrs.field(default=1_000, validator=ge(0), on_setattr=LIVE)
     """How long an error is held back from a C++ consumer, which asks again without a pause."""
     connection_tasks_max: int = attrs.field(default=8, validator=_positive, on_setattr=LIVE)
@@ -251,7 +251,7 @@ class BrokerOptions:
     bulk_staged_size_max: int = attrs.field(default=64 << 30, validator=_positive)
     """Bytes of all parts that are staged; one more block is answered with SYSTEM_BUSY."""
     bulk_open_hours: int = attrs.field(default=48, validator=_positive)
-    """A job that nobody has asked for in so long, and that was not handed over, is forgotten."""
+    """An open job is forgotten after so many hours without a request for it."""
     bulk_remembered_hours: int = attrs.field(default=720, validator=_positive)
     """How long a job that is done is remembered: so long a rerun changes nothing."""
     bulk_remembered_max: int = attrs.field(default=10_000, validator=_positive)
@@ -293,19 +293,19 @@ class BrokerOptions:
                 f"found {self.advertised_host!r} with listen_host {self.listen_host!r}"
             )
 
-    def open_doors(self) -> list[str]:
+    def open_addresses(self) -> list[str]:
         """Addresses beyond loopback that are served without access control."""
         if self.acl_enable:
             return []
-        doors = [(self.listen_host, self.listen_port)]
+        addresses = [(self.listen_host, self.listen_port)]
         if self.serves_namesrv:
-            doors.append((self.namesrv_listen_host, self.namesrv_listen_port))
-        return [f"{host}:{port}" for host, port in doors if not _is_loopback(host)]
+            addresses.append((self.namesrv_listen_host, self.namesrv_listen_port))
+        return [f"{host}:{port}" for host, port in addresses if not _is_loopback(host)]
 
     def address_fault(self) -> str | None:
-        """Why clients that are told this broker's address would not reach it; None if they may.
+        """Why clients would not reach the address that this broker gives them; None if they may.
 
-        For whoever is about to serve: a store can be looked at whatever its broker's address is.
+        For a start of the broker: a store can be read with any address in its settings.
         """
         host = self.advertised_host or self.listen_host
         if _is_loopback(self.listen_host) and not _is_loopback(host):
@@ -315,8 +315,8 @@ class BrokerOptions:
                 f"found {self.listen_host!r}, which only this machine reaches"
             )
         far = [one for one in self.namesrv_addresses if not _is_loopback(one.rpartition(":")[0])]
-        # Loopback that somebody has named is meant: name server and broker in containers, their
-        # ports handed on to a machine of a developer's.
+        # Loopback that a setting names is meant: name server and broker in containers, with their
+        # ports forwarded to a developer's machine.
         if far and self.advertised_host is None and _is_loopback(host):
             return (
                 "advertised_host (brokerIP1): expected an address at which clients of the name "
@@ -379,5 +379,5 @@ JAVA_NAMES = {
 
 
 def java_name(key: str) -> str:
-    """``mapped_file_size_commit_log`` as ``mappedFileSizeCommitLog``."""
+    """RocketMQ's name of a setting: ``flush_disk_type`` is ``flushDiskType``."""
     return JAVA_NAMES.get(key) or _UNDERSCORE.sub(lambda found: found[1].upper(), key)

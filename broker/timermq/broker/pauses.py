@@ -1,10 +1,10 @@
-"""Work on requests pauses again and again, so that everything else gets on.
+"""Work on requests pauses again and again, so that all other work gets on.
 
 A message that is due passes through six tasks, each in a turn of the event loop of its own, and
-through twice as many when it meets the one before it. Whatever else is done in each of these turns
+through twice as many when it meets the one before it. All other work in each of these turns
 makes it late. So the tasks that work for clients (``reactor``, ``round_robin``) count their time
 together, and behind so much of it none of them works for some turns. Held pulls have pauses of
-their own: the way of what is due ends there.
+their own: due messages leave through them.
 
 Rounds of sends do not count: they are bounded in themselves, and what a broker is for. The
 stages would go through more and smaller batches, for a tenth of a producer's rate.
@@ -35,7 +35,7 @@ class Pauses:
     def __init__(self, work_seconds: Callable[[], float]) -> None:
         self._work_seconds = work_seconds
         self._worked = 0.0
-        """Seconds since the last pause, less the free share of what has passed."""
+        """Seconds of work since the last pause, less the free share of the time that has passed."""
         self._seen_at = 0.0
         """trio's time of the last step."""
         self._lock = trio.Lock()
@@ -47,7 +47,7 @@ class Pauses:
         Args:
             step: Works; False when its time is not to count.
 
-        Cancellation: the step is done or it is not; a pause ends for everybody.
+        Cancellation: the step is done or it is not; a pause ends for all tasks.
         """
         try:
             self._lock.acquire_nowait()

@@ -1,7 +1,7 @@
-"""What all peers use together: none may take more of it than is left.
+"""Pools that all peers share: none may take more of one than is left.
 
 One peer alone gets half of a pool, of two each a third, of nine each a tenth; so there is room for
-whoever comes next, without a limit that is too small for one or too large for many.
+further peers, without a limit that is too small for one or too large for many.
 
 Source: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches",
 1998, with a factor of 1.
@@ -17,12 +17,12 @@ from .options import BrokerOptions
 
 
 def may_take(has: int, left: int) -> bool:
-    """The rule of all shares: who has so many may take more while more than that are left."""
+    """The rule of all shares: an owner may take more while more are left than it has."""
     return has < left
 
 
 class Pool:
-    """So many of something, and who has how many.
+    """A number of things, and how many of them each owner has.
 
     Args:
         size: How many there are; asked each time, since an operator may change it.
@@ -32,15 +32,15 @@ class Pool:
         self._size = size
         self._taken: dict[str, int] = {}
         self._waiting: dict[Callable[[], None], str] = {}
-        """What is to be called, each for an owner."""
+        """Functions to call when an owner may take again, each with its owner."""
         self.used = 0
-        """Taken by all."""
+        """Sum of all that is taken."""
         self.refused = 0
-        """Times that there was no more for somebody."""
+        """How often an owner was refused more."""
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing is left for anybody."""
+        """Whether nothing is left for any owner."""
         return self.used >= self._size()
 
     def of(self, owner: str) -> int:
@@ -77,7 +77,7 @@ class Pool:
             self._tell(owner if self.is_full else None)
 
     def _tell(self, owner: str | None) -> None:
-        """Call what waits for an owner; None: for anybody."""
+        """Call the functions that wait for an owner; None: for all owners."""
         for call, waiting in list(self._waiting.items()):
             if owner in (None, waiting):
                 del self._waiting[call]
@@ -88,11 +88,11 @@ class Pool:
         self._waiting[call] = owner
 
     def forget(self, call: Callable[[], None]) -> None:
-        """Nobody waits with this any more."""
+        """Drop a function that was to be called."""
         self._waiting.pop(call, None)
 
     def give_back(self, owner: str, count: int = 1) -> None:
-        """Give some back."""
+        """Give back what an owner does not use any more."""
         self.add(owner, -count)
 
 

@@ -55,7 +55,7 @@ from .watching.watch_snapshot import SnapshotSource
 
 @attrs.frozen(eq=False, kw_only=True)
 class Processors:
-    """One processor per family of request codes."""
+    """All processors, one for each family of request codes."""
 
     send: SendProcessor
     pull: PullProcessor
@@ -98,14 +98,14 @@ class Processors:
         Args:
             options: Settings of the broker.
             tables: What they share.
-            timer_store: The one door for messages; its store is what they read.
+            timer_store: Takes all messages; its store is read by the processors.
             transactions: What waits for its producers' decision.
             clock: The wall clock.
             address: ``host:port`` for routes.
             store_host: The same address as records and message ids hold it.
             saved: Waits until the tables are on the disk.
-            access: Who may do what, for watchers; None: everybody may do everything.
-            tls: What stands before the connections, for watchers.
+            access: Access control, for watchers; None: all requests are allowed.
+            tls: TLS of the connections, for watchers.
         """
         store, topics, groups = timer_store.store, tables.topics, tables.groups
         now_ms = clock.now_ms
@@ -242,7 +242,7 @@ class Processors:
                     long_polling=tables.long_polling,
                     access=access,
                     tls=tls,
-                    open_doors=tuple(options.open_doors()),
+                    open_doors=tuple(options.open_addresses()),
                 ),
             ),
         )
@@ -290,7 +290,7 @@ class Processors:
         }
 
     def dispatcher(self, tables: Tables, access: AccessControl | None) -> Dispatcher:
-        """What brings requests to these processors; without ``access`` everybody's."""
+        """Brings requests to these processors; without ``access`` those of all clients."""
         return Dispatcher(
             access=access,
             send=self.send,

@@ -2,12 +2,12 @@
 
 A task of trio's for each connection that waits for data costs more than the work itself when many
 clients send one message at a time. Here a single task waits until any socket is readable, reads
-what is there from all of them, and hands it on together; so fifty clients that each
-wait for their answer still make batches, in the store and on the way to the disk. The form is that
-of an epoll inside trio's own: trio waits for the inner one (`sockets`).
+from all of them, and passes everything on together; so fifty clients that each wait for an answer
+still make batches, in the store and on the way to the disk. The form is that of an epoll inside
+trio's own: trio waits for the inner one (`sockets`).
 
-What a connection may cost is bounded: a few reads a round, and so many bytes for all of them in
-turns, fewer when they take long. A connection whose peer leaves answers unread, or whose requests
+What a connection may cost is bounded: a few reads a round, and so many bytes for all of them round
+robin, fewer when they take long. A connection whose peer leaves answers unread, or whose requests
 wait, is not read from (``rest``).
 """
 
@@ -40,7 +40,7 @@ REQUEST_SIZE = ROUND_SIZE_MAX // 64
 a send; the work itself is done in ``round_robin``."""
 
 END_SIZE = ROUND_SIZE_MAX // 32
-"""What a connection counts for that has ended: some tenths of a millisecond are taken by its
+"""Cost of a connection that has ended: some tenths of a millisecond are taken by its
 task."""
 
 
@@ -98,7 +98,7 @@ class Reactor:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Receive until cancelled.
 
-        Cancellation: what was read is answered or its connection ends, as when the process stops.
+        Cancellation: requests read are answered or their connections end, as at a stop.
         """
         task_status.started()
         while True:
@@ -112,7 +112,7 @@ class Reactor:
         began = self._costly.work_seconds()
         room, sends, others = self._round_size, 0, 0
         ready = self.sockets.poll(READY_MAX)
-        # The poll keeps its order: without turns, few busy sockets would use up every round.
+        # The poll keeps its order: without round robin few busy sockets would use up every round.
         turn = self.rounds % max(len(ready), 1)
         for file_number, _ in (*ready[turn:], *ready[:turn]):
             receiver = self._receivers.get(file_number)

@@ -1,4 +1,4 @@
-"""What a connection has received and not given out: counted, and read up to the first fault."""
+"""Bytes that a connection has received: counted, and read as frames up to the first fault."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ReceivedFrames:
         self._share = 0
         """Bytes that count in the pool."""
         self.failure: str | None = None
-        """Why nothing can be read any more; what was whole before has been given out."""
+        """Why nothing can be read any more; whole frames before it have been given out."""
 
     @property
     def size(self) -> int:
@@ -78,7 +78,7 @@ class ReceivedFrames:
         return requests
 
     def count(self) -> str | None:
-        """Count what is left here, beyond what is free; why there is no room for it, if so."""
+        """Count the bytes left here beyond the free ones; the reason if there is no room."""
         size = self._frames.size
         now = size if size > FREE_SIZE else 0
         if not now and not self._share:
@@ -93,6 +93,6 @@ class ReceivedFrames:
         return refusal
 
     def drop(self) -> None:
-        """The connection has ended."""
+        """Give the share of a connection that has ended back to the pool."""
         self._pool.give_back(self._peer, self._share)
         self._share = 0

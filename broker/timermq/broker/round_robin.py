@@ -1,4 +1,4 @@
-"""Requests take turns: of each connection one at a time, for a short while, then all else goes on.
+"""Requests are served round robin: one of each connection, for a short while, then others go on.
 
 Small sends are small work, and are stored together at once. Any other request may cost a
 thousand times what it took to ask: an answer of megabytes, a filter that is tried on each message.
@@ -22,11 +22,10 @@ import trio
 from timermq.pipeline.state.signal import Signal
 from timermq.remoting.connection import Received
 
-from .answers import Answer
 from .costly_requests import ROUND_SECONDS, CostlyRequests
 from .dispatcher import Dispatcher
 from .sending.send_processor import SEND_CODES
-from .session import Session
+from .session import Answer, Session
 from .steps import Steps
 
 
@@ -44,11 +43,11 @@ class RoundRobin:
         self._line: deque[Session] = deque()
         """Sessions in the order of their turns; those that have ended are passed over."""
         self._costly_lines: dict[str, deque[Session]] = {}
-        """The same, of those whose requests took long, by owner: owners take turns too."""
+        """The same, of those whose requests took long, by owner: owners are round robin too."""
         self._in_line: set[Session] = set()
-        """Those of both lines, and those that come back to one when their peers have room."""
+        """Sessions of both lines, and those that come back to one when their peers have room."""
         self.begun: dict[Session, Steps[Answer | None]] = {}
-        """What is left of requests that are at the head of their backlogs, and half done."""
+        """The steps left of half done requests at the heads of their backlogs."""
         self._is_behind = False
         """The task has not worked off both lines yet, so the next round is its own."""
         self._left = Signal()
@@ -70,7 +69,7 @@ class RoundRobin:
                     session.waits()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Work on what is left over from a round, and on what is costly, until cancelled.
+        """Work on requests left over from a round, and on costly ones, until cancelled.
 
         Cancellation: requests that wait are not answered, as when the process stops.
         """
@@ -88,7 +87,7 @@ class RoundRobin:
             self._is_behind = False
 
     def drop(self, session: Session) -> None:
-        """The connection has ended: nobody waits for these answers any more."""
+        """Drop the backlog of a connection that has ended."""
         session.backlog.clear()
         self.begun.pop(session, None)
         self._in_line.discard(session)
@@ -121,14 +120,14 @@ class RoundRobin:
             self._line.append(session)
 
     def _work_on(self) -> None:
-        """Work for a round on each line: what is not costly waits for no pause behind what is."""
+        """Work for a round on each line: cheap requests wait for no rest after costly ones."""
         self._work()
         rest = self._costly.rest_until - trio.current_time()
         if self._costly_lines and rest <= 0:
             self._work_costly()
 
     def _work(self) -> None:
-        """Work for one round on what is not costly, as far as is known."""
+        """Work for one round on requests that are not known to be costly."""
         began = trio.current_time()
         answered: dict[Session, None] = {}
         while self._line and trio.current_time() - began < ROUND_SECONDS:
@@ -137,7 +136,7 @@ class RoundRobin:
             session.flush()
 
     def _work_costly(self) -> None:
-        """Work on one request of those who ask for costly ones."""
+        """Work on one request of the owners whose requests are costly."""
         answered: dict[Session, None] = {}
         owner, line = next(iter(self._costly_lines.items()))
         del self._costly_lines[owner]

@@ -32,12 +32,12 @@ BACKLOG = 8_192
 """Connections that the kernel keeps until they are accepted, if its ``somaxconn`` allows so many:
 all clients come back at once after a failure of the network."""
 COLLECTED_COUNT = 64
-"""Connections behind which the collector looks through what is new: a millisecond or two. It counts
-what is made less what goes, so by itself it would not begin as long as others end meanwhile, and
-then look through thousands of connections at once, for a tenth of a second."""
+"""New connections after which the garbage collector runs over new objects: a millisecond or two. It
+counts objects made less objects freed, so by itself it would not begin as long as others end, and
+then run over thousands of connections at once, for a tenth of a second."""
 
 Listener = trio.abc.Listener[trio.abc.Stream]
-"""Where connections come in: a socket, or what stands for one in a simulation."""
+"""Where connections come in: a socket, or its stand-in of a simulation."""
 MakeConnection = Callable[[trio.abc.Stream, tuple[str, int]], Connection]
 
 log = structlog.get_logger("timermq.broker.server")
@@ -70,20 +70,20 @@ class Server:
         self._connections: set[Connection] = set()
         self._connections_max = options.connections_max
         self._shares = Pool(lambda: self._connections_max)
-        """Connections by address."""
+        """The share of connections that each address has."""
         self._log_limit = LogLimit()
         self._accepting = trio.CancelScope()
         self._all_closed = trio.Event()
         self._first_connected = trio.Event()
         """There are connections to look through: the sweep rests while there is none."""
         self.accepted = 0
-        """Connections so far."""
+        """Connections accepted since the start."""
         self.turned_away = 0
         """Connections closed at once, for want of room."""
 
     @property
     def connections(self) -> int:
-        """Open connections."""
+        """Number of connections that are open."""
         return len(self._connections)
 
     async def run(
@@ -138,7 +138,7 @@ class Server:
                 task_status.started()
 
     async def serve(self, stream: trio.abc.Stream, remote: tuple[str, int]) -> None:
-        """Serve one connection until it ends; whatever happens to it stays with it.
+        """Serve one connection until it ends; its errors end no other one.
 
         Args:
             stream: The bytes; closed at the end.

@@ -1,4 +1,4 @@
-"""One client connection as the processors see it: who it is, and a way to send to it.
+"""One client connection as the processors see it: its identity, and a way to send to it.
 
 Processors are plain code: they get a session and a request, and return the answer or send it later
 through the session. What carries the bytes is the business of ``connection``.
@@ -17,13 +17,15 @@ from timermq.remoting.command import Command
 from timermq.remoting.connection import Received
 from timermq.timerstore.message import pack_host
 
-from .answers import Answer
 from .speaker import UNLIMITED, Speaker
 
 OPAQUE_MAX = 2**31 - 1
 """The highest number of a request that we send ourselves."""
 _NO_ADDRESS = "0.0.0.0"  # noqa: S104 - what an address without an IPv4 form is written as
 _LOOPBACK = "127.0.0.1"
+
+Answer = Command | bytes
+"""The result of a processor: a command, or frames where a template wrote them."""
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -37,7 +39,7 @@ class Session:
     queue: Callable[[Answer], None]
     """Queue an answer for the peer, to go with the next ``flush``; nothing on a closed session."""
     flush: Callable[[], None]
-    """Let go what is queued: never blocks."""
+    """Send the queued frames; never blocks."""
     start_soon: Callable[[Callable[[], Awaitable[None]]], bool]
     """Start a task that ends with the connection; False when it has too many already."""
     close: Callable[[str], None]
@@ -45,15 +47,15 @@ class Session:
     unread: Callable[[], int] = lambda: 0
     """Bytes that are queued or being written: what the peer has not made room for."""
     speaker: Speaker = UNLIMITED
-    """Who speaks in the request that is handled now; while sends are put, which go together, in
-    what came last. Set before each: what is done later keeps the one that it began with."""
+    """The speaker of the request that is handled now; of the last one while sends are put together.
+    Set before each request: deferred work keeps the speaker that it began with."""
     has_room: Callable[[], bool] = lambda: True
     """Whether the peer has read enough to be given more: otherwise nothing more is worked out."""
     when_room: Callable[[Callable[[], None]], None] = lambda _: None
     """Have something called once, as soon as the peer has room; never if the connection ends. It
     is called by who sends, so it only notes what there is to do."""
     peer: str = ""
-    """What the connection's share of a pool goes by: its address, of IPv6 the network."""
+    """The address that the connection's share of a pool goes by; of IPv6 the network."""
     backlog: deque[tuple[Speaker, Command]] = attrs.field(factory=deque[tuple[Speaker, Command]])
     """Requests that wait for their turn (``round_robin``), each with who speaks in it."""
     has_more: Callable[[], bool] = lambda: False
@@ -86,13 +88,13 @@ class Session:
 
     @property
     def owner(self) -> str:
-        """Whose share it is what this session takes: the account's, without one the peer's."""
+        """The owner of the shares that this session takes: its account, without one its peer."""
         return self.speaker.account or self.peer
 
     def end(self) -> None:
         """The connection has ended, and nothing leads back to it: it goes without the collector.
 
-        What is sent from now on goes nowhere.
+        Answers from now on are dropped.
         """
         self.queue, self.close = _ignore, _ignore
         self.flush, self.waits = _nothing, _nothing
@@ -112,22 +114,22 @@ class Session:
 
     @property
     def knows_zlib_alone(self) -> bool:
-        """Whether the peer takes every packed body for zlib, whatever its flags say."""
+        """Whether the peer takes every packed body for zlib, and ignores its flags."""
         return self.language in (LanguageCode.CPP, LanguageCode.GO)
 
 
 def _ignore(_: object) -> None:
-    """For nobody."""
+    """Drop an answer: the session has no connection."""
 
 
 def _nothing() -> None:
-    """For nobody."""
+    """Do nothing: the session has no connection."""
 
 
 def pack_born_host(host: str, port: int) -> bytes:
     """An address as records hold it, in IPv4 form.
 
-    ``::1`` becomes 127.0.0.1, a mapped address its IPv4 part, and whatever has no IPv4 form
+    ``::1`` becomes 127.0.0.1, a mapped address its IPv4 part, and an address without an IPv4 form
     0.0.0.0.
     """
     try:

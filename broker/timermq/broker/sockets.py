@@ -1,7 +1,7 @@
-"""What reactor, connections and server ask of sockets: the kernel's, or those of a simulation.
+"""Sockets as reactor, connections and server use them: the kernel's, or those of a simulation.
 
 A socket has a number. Reactor and connections read from it and write to it by that, as the kernel
-does: without waiting, as much as goes. What waits, closes and sends the rest is the stream.
+does: without waiting, as much as goes. The stream waits, closes and sends the rest.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Sockets(Protocol):
         ...
 
     def read(self, number: int, size_max: int, /) -> bytes:
-        """What has arrived, at most so many bytes; ``b""``: the peer sends nothing more.
+        """Bytes that have arrived, at most so many; ``b""``: the peer sends nothing more.
 
         Raises:
             BlockingIOError: Nothing has arrived.
@@ -121,7 +121,7 @@ class KernelSockets:
         return host, port
 
     def number_of(self, stream: trio.abc.Stream) -> int | None:
-        """The file number."""
+        """The file number of the socket; None where no epoll watches it."""
         if self._epoll is None or not isinstance(stream, trio.SocketStream):
             return None
         return stream.socket.fileno()
@@ -176,7 +176,7 @@ class KernelSockets:
         return self._epoll.poll(0, count_max)
 
     def close(self) -> None:
-        """Close the epoll."""
+        """Close the epoll; the sockets stay open."""
         if self._epoll is not None:
             self._beginning.close()
             self._epoll.close()

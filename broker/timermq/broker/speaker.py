@@ -1,8 +1,8 @@
-"""Who speaks in a request: the account that signed it, and what he may send to.
+"""The speaker of a request: the account that signed it, and the topics it may send to.
 
-A connection may carry requests of several accounts, and what comes at once is looked at by access
-control before any of it is done. So who speaks belongs to the request; what a client registers, and
-work that takes its time, keep the speaker that they began with.
+A connection may carry requests of several accounts, and access control checks all that arrive
+together before any of them is done. So the speaker belongs to the request; registrations of a
+client, and deferred work, keep the speaker that they began with.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ def _no_topic(_topic: str) -> bool:
 
 @attrs.frozen(eq=False)
 class Speaker:
-    """Who speaks; there is one an account, until the rules of access are read again."""
+    """An account in a request; there is one an account, until the rules are read again."""
 
     account: str = ""
-    """Access key; empty without access control, and of who may everything: administrators, and who
-    comes from a white address."""
+    """Access key; empty without access control, and for speakers with all rights: administrators,
+    and clients with a white address."""
     may_send: Callable[[str], bool] = _every_topic
-    """Whether he may send to a topic by the rules of the moment in which it is asked; so he may
-    also see what was sent to it in his group's name."""
+    """Whether the speaker may send to a topic, by the rules at the moment of the call; then it may
+    also see messages sent to it in the name of its group."""
 
 
 UNLIMITED = Speaker()
-"""Who may everything."""
+"""The speaker of administrators, and of all when there is no access control."""
 NOBODY = Speaker("nobody", _no_topic)
-"""Who answers a call of ours: nothing is asked behind that. No access key is so short."""
+"""The speaker of answers to requests of ours: no right is asked for. No key is so short."""

@@ -84,7 +84,7 @@ _DEFAULT_REST: Mapping[str, object] = MappingProxyType(
         "whichBrokerWhenConsumeSlowly": 1,
     }
 )
-"""What Java writes for a new group beside the fields above; this broker does not act on it."""
+"""Fields that Java writes for a new group beside those above; this broker ignores them."""
 
 
 class SubscriptionGroupTable:
@@ -96,7 +96,7 @@ class SubscriptionGroupTable:
     """
 
     path = "config/subscriptionGroup.json"
-    without_it: str | None = "what was set for groups is lost, such as retries and permissions"
+    without_it: str | None = "settings of groups are lost, such as retries and permissions"
 
     def __init__(self, options: BrokerOptions, *, now_ms: Callable[[], int]) -> None:
         self.changes = 0
@@ -120,7 +120,7 @@ class SubscriptionGroupTable:
         self._rest = fields.rest
 
     def to_json(self) -> dict[str, object]:
-        """What the file is to hold."""
+        """The content of the file, for JSON."""
         return in_order(
             self._rest,
             dataVersion=version_json(self.data_version),

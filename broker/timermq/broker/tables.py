@@ -1,4 +1,4 @@
-"""What the processors share."""
+"""The tables and counters that processors share."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class TopicConfig:
 
     @property
     def is_readable(self) -> bool:
-        """Whether consumers may read."""
+        """Whether consumers may read from the topic."""
         return bool(self.perm & PERM_READ)
 
     @property
@@ -162,7 +162,7 @@ class TopicConfigTable:
         self._rest = fields.rest
 
     def to_json(self) -> dict[str, object]:
-        """What the file is to hold."""
+        """The content of the file, for JSON."""
         return in_order(
             self._rest,
             dataVersion=version_json(self.data_version),
@@ -265,12 +265,12 @@ class TopicConfigTable:
             self._make(config, owner)
         return config
 
-    def adopt(self, topic: str, queue_nums: int) -> None:
+    def restore(self, topic: str, queue_nums: int) -> None:
         """Make a topic that the store has messages of, unless it is there.
 
         A kill between the first message of a topic and the save of this table would otherwise leave
-        the message where nobody can read it. Others may wait for queues that have none yet, so it
-        gets no fewer than topics have that producers make.
+        the message where no consumer can read it. Other messages may be pending for queues that
+        have none yet, so it gets no fewer queues than topics have that producers make.
 
         Args:
             topic: Its name.
@@ -285,12 +285,12 @@ class TopicConfigTable:
     def let_read(self, topic: str, queue_id: int) -> None:
         """Let consumers read a queue at which a message has arrived.
 
-        What waited for it while the topic was deleted, got fewer queues or was adopted with fewer
-        would otherwise stand where nobody can read it.
+        What waited for it while the topic was deleted, got fewer queues or was restored with fewer
+        would otherwise stay where no consumer can read it.
         """
         config = self._topics.get(topic)
         if config is None:
-            self.adopt(topic, queue_id + 1)
+            self.restore(topic, queue_id + 1)
         elif queue_id >= config.read_queue_nums:
             log.warning("topic has a further queue to read", topic=topic, queue_id=queue_id)
             self.put(attrs.evolve(config, read_queue_nums=queue_id + 1))

@@ -15,7 +15,7 @@ from .refusal import RefusedError
 
 
 class TopicShares:
-    """What was made since the start, by for whom."""
+    """Topics and queues made since the start, by the client they were made for."""
 
     def __init__(self) -> None:
         self._topics: Counter[str] = Counter()

@@ -77,8 +77,8 @@ def is_system_group(group: str) -> bool:
 def is_not_allowed_send_topic(topic: str) -> bool:
     """Whether only the broker itself may write the topic.
 
-    RocketMQ lets producers write ``rmq_sys_wheel_timer``; whoever did would choose the internal
-    properties of a timer himself.
+    RocketMQ lets producers write ``rmq_sys_wheel_timer``; such a producer would choose the
+    internal properties of a timer itself.
     """
     return topic in NOT_ALLOWED_SEND_TOPICS or (
         topic.startswith(SYSTEM_TOPIC_PREFIX) and not topic.startswith(TRACE_TOPIC_PREFIX)

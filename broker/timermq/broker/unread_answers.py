@@ -30,22 +30,22 @@ class UnreadAnswers:
         self._rest_size = size_max // REST_DIVISOR
         self._frames: list[bytes] = []
         self._share = 0
-        """Bytes that count in the pool: what was left behind the last write."""
+        """Bytes that count in the pool: those left after the last write."""
         self._calls: dict[Callable[[], None], None] = {}
-        """What waits for room."""
+        """Functions to call when there is room."""
         self.size = 0
         """Bytes queued or being written."""
 
     def __bool__(self) -> bool:
-        """Whether something is queued."""
+        """Whether any frame is queued."""
         return bool(self._frames)
 
     @property
     def has_room(self) -> bool:
         """Whether the peer has read enough, of its own answers and of all of its address.
 
-        A connection that has nothing unread is given something, whatever others of its address
-        leave, as long as there is room at all.
+        A connection that has nothing unread is given something, even if others of its address left
+        much unread, as long as there is room at all.
         """
         if self._share:
             return self.size <= self._rest_size and self._pool.has_room(self._peer)
@@ -92,7 +92,7 @@ class UnreadAnswers:
         return first[0] if taken == 1 else b"".join(first)
 
     def written(self, size: int, rest: bytes = b"") -> None:
-        """So much of what was taken has gone; the rest is to go next."""
+        """Note a write of so many bytes; the rest of the frames goes next."""
         self.size -= size
         if rest:
             self._frames.insert(0, rest)
@@ -100,12 +100,12 @@ class UnreadAnswers:
             self.count()
 
     def count(self) -> None:
-        """What is queued now does not go at once: it counts in the pool."""
+        """Count the queued bytes in the pool, as they do not go at once."""
         more, self._share = self.size - self._share, self.size
         self._pool.add(self._peer, more)
 
     def drop(self) -> None:
-        """The connection has ended."""
+        """Drop the frames of a connection that has ended, and its share of the pool."""
         self._frames.clear()
         self._calls.clear()
         self._pool.forget(self.tell_room)

@@ -110,8 +110,10 @@ def tell_of_others(root: str, options: BrokerOptions) -> None:
     for key in (options.tls_server_key_path, options.tls_client_key_path):
         if key is not None and _is_open_to_others(key):
             log.warning("key of a certificate is open to others", path=key, mend=f"chmod o= {key}")
-    if doors := options.open_doors():
-        log.error("open to all: no access control", addresses=doors, mend="acl_enable, acl_file")
+    if addresses := options.open_addresses():
+        log.error(
+            "open to all: no access control", addresses=addresses, mend="acl_enable, acl_file"
+        )
 
 
 def _is_open_to_others(path: str) -> bool:

@@ -1,14 +1,14 @@
-"""Bulk scheduling (9020 to 9024): a job's messages are staged, handed over at once, and adopted.
+"""Bulk scheduling (9020 to 9024): a job's messages are staged, committed at once, and ingested.
 
-A job is named by its driver. Any number of tasks stage parts of it; one hand-over names the parts
+A job is named by its driver. Any number of tasks stage parts of it; one commit names the parts
 that count, and that one step decides: before it nothing of the job exists, behind it every row is
-adopted by the broker exactly once, or refused by a rule and remembered::
+ingested by the broker exactly once, or refused by a rule and remembered::
 
     driver   BULK_OPEN       job                       state, the job's moment, the broker's limits
     task     BULK_STAGE      job, part, block 0        told when it has arrived
              BULK_STAGE      job, part, block 1, last  told when the whole part is on the disk
-    driver   BULK_HAND_OVER  job, [part, rows] …       told when it is decided, for good
-    driver   BULK_STATUS     job                       rows adopted and refused, until it is done
+    driver   BULK_COMMIT     job, [part, rows] …       told when it is decided, for good
+    driver   BULK_STATUS     job                       rows ingested and refused, until it is done
 
 - Every request has the parameter ``job``; bodies are CBOR maps with the names of the fields below,
   but for BULK_STAGE, whose body is a block (``bulk_block``). Unknown names are passed over.
@@ -16,11 +16,11 @@ adopted by the broker exactly once, or refused by a rule and remembered::
   after the other, numbered from 0. The newest one may be sent again (its answer was lost), and
   block 0 begins the part anew. A part without its last block is none; a broker that restarts
   forgets it, and answers BULK_PART_UNKNOWN: the task begins again with block 0.
-- The first hand-over of a job wins. Any further one is answered with the state of the first
+- The first commit of a job wins. Any further one is answered with the state of the first
   (``taken`` says whether it named the same parts), and the parts that were not taken are dropped:
   so a lost answer, a rerun of the driver and two drivers with one name change nothing.
-- A driver that states a fingerprint of its rows with BULK_HAND_OVER, or with BULK_STATUS of a job
-  that is decided, is refused (BULK_JOB_DIFFERS) where the first hand-over stated another one: its
+- A driver that states a fingerprint of its rows with BULK_COMMIT, or with BULK_STATUS of a job
+  that is decided, is refused (BULK_JOB_DIFFERS) where the first commit stated another one: its
   rows are not those of the job. Nothing is compared where either has stated none.
 - Delays count from ``job_ms``, the moment of the first BULK_OPEN by the broker's clock, which the
   broker keeps: a rerun asks for the same moments.
@@ -54,7 +54,7 @@ NAME_SIZE_MAX = 100
 NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{NAME_SIZE_MAX - 1}}}")
 """Names are those of files: letters, digits, ``_``, ``-`` and ``.``, which is not the first."""
 PARTS_MAX = 10_000
-"""Parts of one hand-over."""
+"""Parts of one commit."""
 FINGERPRINT_SIZE_MAX = 128
 """Characters of a fingerprint."""
 BLOCKS_MAX = 65_536
@@ -64,10 +64,10 @@ TOPICS_MAX = 256
 REFUSED_ROWS_MAX = 1_000
 """Refused rows in one answer."""
 BODY_SIZE_MAX = 2 << 20
-"""Bytes of a body of any of these, blocks aside: the parts of a hand-over."""
+"""Bytes of a body of any of these, blocks aside: the parts of a commit."""
 
 RefusedRow = tuple[str, int, str, str]
-"""Part, row there, rule and remark of a row that the broker refused when it adopted it."""
+"""Part, row there, rule and remark of a row that the broker refused when it ingested it."""
 
 _NO_FIELDS = cbor2.dumps({})
 _Body = TypeVar("_Body", bound="_BulkBody")
@@ -78,8 +78,8 @@ class JobState(enum.StrEnum):
 
     OPEN = "open"
     """Parts are staged; nothing of it counts yet."""
-    HANDED_OVER = "handed over"
-    """It is decided; the broker adopts its rows."""
+    COMMITTED = "handed over"
+    """Committed: the broker ingests its rows. Those are ``adopted`` on the wire."""
     DONE = "done"
     """Every row is stored for good, or refused and remembered."""
 
@@ -121,13 +121,13 @@ class OpenJob(_BulkBody):
 class BulkLimits(_BulkBody):
     """What the broker takes; sizes in bytes, times in milliseconds.
 
-    A row beyond these is refused when it is adopted; a sink may say so earlier.
+    A row beyond these is refused when it is ingested; a sink may say so earlier.
     """
 
     precision_ms: int
     """Width of a slot of the wheel; moments are kept to the millisecond."""
     delay_max_ms: int
-    """Farthest moment, from the time of the adoption; 0: the broker has no wheel."""
+    """Farthest moment, from the time of the ingestion; 0: the broker has no wheel."""
     level_ms: tuple[int, ...]
     """Delays of the levels, level 1 first."""
     body_size_max: int
@@ -205,12 +205,12 @@ class BlockStaged(_BulkBody):
     rows: int
     """Of the part so far."""
     is_whole: bool
-    """The part is on the disk, and may be handed over."""
+    """The part is on the disk, and may be committed."""
 
 
 @attrs.frozen(kw_only=True)
-class HandOver(_BulkBody):
-    """BULK_HAND_OVER: the parts that make the job, each with its number of rows."""
+class CommitJob(_BulkBody):
+    """BULK_COMMIT: the parts that make the job, each with its number of rows."""
 
     parts: tuple[tuple[str, int], ...] = attrs.field(validator=max_len(PARTS_MAX))
     """None at all is a job without rows: done at once."""
@@ -240,20 +240,20 @@ class AskStatus(_BulkBody):
 
 @attrs.frozen(kw_only=True)
 class JobStatus(_BulkBody):
-    """Answer to BULK_STATUS and BULK_HAND_OVER."""
+    """Answer to BULK_STATUS and BULK_COMMIT."""
 
     state: JobState
     job_ms: int
     rows: int = 0
-    """Of the parts that were handed over."""
+    """Rows of the parts that were committed."""
     adopted: int = 0
     """Rows that are stored, and durable."""
     refused: int = 0
     """Rows that a rule of the broker refused; durable too."""
     held_up: str | None = None
-    """Why nothing is adopted now (a full disk, a full slot); it goes on by itself."""
+    """Why nothing is ingested now (a full disk, a full slot); it goes on by itself."""
     taken: bool = False
-    """To BULK_HAND_OVER: the parts that it named are the ones that count."""
+    """To BULK_COMMIT: the parts that it named are the ones that count."""
     refused_rows: tuple[RefusedRow, ...] = ()
     """In the order in which they were refused."""
     next: int | None = None
@@ -262,7 +262,7 @@ class JobStatus(_BulkBody):
 
 @attrs.frozen(kw_only=True)
 class DropParts(_BulkBody):
-    """BULK_DROP: parts that nobody will hand over; what was handed over is not touched."""
+    """BULK_DROP: parts that will not be committed; committed ones are not touched."""
 
     parts: tuple[str, ...] = attrs.field(default=(), validator=max_len(PARTS_MAX))
     """Those that there are not are passed over."""
@@ -277,10 +277,10 @@ class PartsDropped(_BulkBody):
     dropped: int
 
 
-BulkRequest = OpenJob | HandOver | AskStatus | DropParts
+BulkRequest = OpenJob | CommitJob | AskStatus | DropParts
 CODES: Mapping[type[BulkRequest], int] = {
     OpenJob: RequestCode.BULK_OPEN,
-    HandOver: RequestCode.BULK_HAND_OVER,
+    CommitJob: RequestCode.BULK_COMMIT,
     AskStatus: RequestCode.BULK_STATUS,
     DropParts: RequestCode.BULK_DROP,
 }

@@ -127,7 +127,7 @@ class RequestCode(enum.IntEnum):
     """Ours: begins a job of bulk scheduling, or says how it stands, CBOR (``bulk``)."""
     BULK_STAGE = 9021
     """Ours: a block of a part of a job (``bulk_block``)."""
-    BULK_HAND_OVER = 9022
+    BULK_COMMIT = 9022
     """Ours: the parts that make the job: decides it, once, CBOR."""
     BULK_STATUS = 9023
     """Ours: how far a job is, and rows that were refused, in pages, CBOR."""

@@ -55,7 +55,7 @@ from .steps import TOPICS
 
 TOLD = frozenset(
     {
-        "a damaged table is set aside",
+        "a damaged table is renamed",
         "a table is damaged, and its .bak",
         "cannot be read",
         "commit log damaged",

@@ -40,7 +40,7 @@ MISREAD = "broken frame"
 """What no client here sends: the connection has lost bytes, or made some up."""
 CUT_OFF = "no room for"
 """Why a broker cuts off who does not read; here everybody does."""
-TOLD_OF_FAULTS = frozenset({"clock is UNSAFE", "transaction discarded: nobody decided about it"})
+TOLD_OF_FAULTS = frozenset({"clock is UNSAFE", "transaction discarded: not decided in time"})
 """Errors that a broker rightly logs of what was done to it."""
 
 

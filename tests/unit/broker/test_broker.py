@@ -127,7 +127,7 @@ async def test_a_kill_loses_nothing_acknowledged(autojump_clock: MockClock) -> N
         assert await delivered(running) == [b"now", b"later"]
 
 
-async def test_a_topic_that_only_the_store_knows_is_adopted() -> None:
+async def test_a_topic_that_only_the_store_knows_is_restored() -> None:
     """Its messages would be unreadable otherwise."""
     disk = MemoryDisk()
     clock = VirtualClock()

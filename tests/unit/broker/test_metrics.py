@@ -314,7 +314,7 @@ def fault(origin_py: int, reason: Reason, topic: str = "T") -> Undeliverable:
     )
 
 
-async def test_what_is_set_aside_is_counted(autojump_clock: MockClock) -> None:
+async def test_quarantined_messages_are_counted(autojump_clock: MockClock) -> None:
     """The gauge falls with every message that is retried or dropped; the counter stays."""
     async with running_broker() as running:
         service = running.broker.timer_store
@@ -322,7 +322,7 @@ async def test_what_is_set_aside_is_counted(autojump_clock: MockClock) -> None:
         async def counts() -> tuple[float, ...]:
             await trio.sleep(FRESH)
             page = await samples(running)
-            names = ("quarantined_messages", "set_aside_total", "missing_total")
+            names = ("quarantined_messages", "quarantined_total", "missing_total")
             return tuple(page[f"timermq_{name}", ""] for name in names)
 
         assert await counts() == (0, 0, 0)
@@ -338,7 +338,7 @@ async def test_what_is_set_aside_is_counted(autojump_clock: MockClock) -> None:
         assert await counts() == (2, 4, 1)
         again = [fault(8_192, Reason.NO_MOMENT)]
         assert service.quarantine.set_aside(again, running.clock.now_ms()) is None
-        assert await counts() == (2, 4, 1), "what was set aside once is not again"
+        assert await counts() == (2, 4, 1), "a message is put there once"
 
 
 async def test_how_far_a_group_is(autojump_clock: MockClock) -> None:

@@ -92,7 +92,7 @@ def test_permission_bits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "doors"),
+    ("changes", "addresses"),
     [
         ({}, []),
         ({"listen_host": "0.0.0.0", "advertised_host": "10.0.0.1"}, ["0.0.0.0:10911"]),
@@ -101,6 +101,6 @@ def test_permission_bits() -> None:
         ({"listen_host": "10.0.0.1", "acl_enable": True, "acl_file": "a.yml"}, []),
     ],
 )
-def test_doors_that_nobody_guards(changes: dict[str, Any], doors: list[str]) -> None:
+def test_addresses_without_access_control(changes: dict[str, Any], addresses: list[str]) -> None:
     """Beyond loopback without access control."""
-    assert doors == BrokerOptions(**changes).open_doors()
+    assert addresses == BrokerOptions(**changes).open_addresses()

@@ -35,7 +35,7 @@ from unit.broker.bulk.test_ingest_task import held_up
 HOST = bytes(8)
 DAY = b"TIMER_DELAY_SEC\x0186400\x02"
 NOT_YET = attrs.evolve(BROKER, start_accept_send_request_time_stamp=1 << 60)
-"""Such a broker has jobs that are handed over, and adopts no row of them."""
+"""Such a broker has jobs that are committed, and ingests no row of them."""
 
 
 async def filled() -> tuple[MemoryDisk, int, dict[str, int]]:
@@ -48,7 +48,7 @@ async def filled() -> tuple[MemoryDisk, int, dict[str, int]]:
         driver = Driver(running.connect())
         await driver.open()
         await driver.stage("p", small_block("a"))
-        await driver.hand_over(("p", 1))
+        await driver.commit(("p", 1))
         await held_up(driver)
         needed = broker.store.pins.needed()
     return disk, running.clock.now_ms(), needed

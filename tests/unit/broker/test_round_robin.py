@@ -11,11 +11,10 @@ import trio
 from trio.testing import MockClock
 
 from broker_rig import RecordingSession, Rig
-from timermq.broker.answers import Answer
 from timermq.broker.costly_requests import COSTLY_SECONDS, REST_RATIO, ROUND_SECONDS, CostlyRequests
 from timermq.broker.round_robin import RoundRobin
 from timermq.broker.sending.send_reader import STEP_COUNT
-from timermq.broker.session import Session
+from timermq.broker.session import Answer, Session
 from timermq.broker.speaker import Speaker
 from timermq.broker.steps import Steps
 from timermq.remoting import Command, RequestCode

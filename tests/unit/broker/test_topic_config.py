@@ -223,16 +223,16 @@ def test_a_damaged_file_is_not_guessed_at() -> None:
     )
 
 
-def test_topics_of_the_store_are_adopted() -> None:
+def test_topics_of_the_store_are_restored() -> None:
     """A topic that has messages but no entry gets one; an entry stays as it is.
 
     No fewer queues than topics have that producers make: messages may wait for any of them.
     """
     table = make_table()
-    table.adopt("T", 3)
-    table.adopt("U", 12)
-    table.adopt("TBW102", 1)
-    table.adopt("../x", 1)
+    table.restore("T", 3)
+    table.restore("U", 12)
+    table.restore("TBW102", 1)
+    table.restore("../x", 1)
 
     assert table.get("T") == TopicConfig(topic_name="T", read_queue_nums=8, write_queue_nums=8)
     assert table.get("U") == TopicConfig(topic_name="U", read_queue_nums=12, write_queue_nums=12)

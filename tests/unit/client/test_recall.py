@@ -31,7 +31,7 @@ def test_what_is_no_handle_names_no_broker(handle: str) -> None:
     [
         (0, None, Verdict.CANCELLED),
         (604, "RECALL_TOO_LATE: the moment 1 is past", Verdict.TOO_LATE),
-        (604, "RECALL_NOT_FOUND: no delayed message K waits here", Verdict.NOT_FOUND),
+        (604, "RECALL_NOT_FOUND: no delayed message K is pending", Verdict.NOT_FOUND),
     ],
 )
 def test_verdicts(code: int, remark: str | None, verdict: Verdict) -> None:

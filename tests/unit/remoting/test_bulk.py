@@ -12,8 +12,8 @@ from timermq.remoting.bulk import (
     AskStatus,
     BlockStaged,
     BulkLimits,
+    CommitJob,
     DropParts,
-    HandOver,
     JobOpened,
     JobState,
     JobStatus,
@@ -49,7 +49,7 @@ BODIES = [
         refused_topics={"B": "TOPIC_NOT_EXIST: there is no B"},
     ),
     BlockStaged(rows=3, is_whole=True),
-    HandOver(parts=(("run-0", 3), ("run-1", 0)), fingerprint="00ff"),
+    CommitJob(parts=(("run-0", 3), ("run-1", 0)), fingerprint="00ff"),
     AskStatus(after=3, limit=10, fingerprint="00ff"),
     JobStatus(
         state=JobState.DONE,
@@ -76,9 +76,9 @@ def test_bodies_in_both_directions(body: OpenJob) -> None:
 def test_a_body_is_a_map_with_the_names_of_its_fields() -> None:
     """Names that are not known are passed over; what is left out has its default."""
     said = {"parts": [["p", 1]], "fingerprint": "f"}
-    body = HandOver(parts=(("p", 1),), fingerprint="f").encode()
+    body = CommitJob(parts=(("p", 1),), fingerprint="f").encode()
     assert said == cbor2.loads(body)  # pyright: ignore[reportUnknownMemberType]  # of no stubs
-    assert HandOver(parts=(("p", 1),)) == HandOver.decode(cbor2.dumps({"parts": [["p", 1]]}))
+    assert CommitJob(parts=(("p", 1),)) == CommitJob.decode(cbor2.dumps({"parts": [["p", 1]]}))
     assert AskStatus() == AskStatus.decode(cbor2.dumps({"more": 1}))
     assert AskStatus() == AskStatus.decode(b"")
 
@@ -103,17 +103,17 @@ def test_names_are_those_of_files(name: str) -> None:
     with pytest.raises(RemoteProtocolError, match=r"^BULK_JOB: expected a name|^FIELD"):
         job_of(Command(9020, ext={"job": name}))
     with pytest.raises(RemoteProtocolError, match="BULK_PART: expected a name"):
-        HandOver(parts=((name, 1),))
+        CommitJob(parts=((name, 1),))
 
 
 @pytest.mark.parametrize(
     ("kind", "item", "text"),
     [
-        (HandOver, {"parts": [["p", 1], ["p", 1]]}, "BULK_PART: a part is named twice"),
-        (HandOver, {"parts": [[str(n), 1] for n in range(PARTS_MAX + 1)]}, "Length of 'parts'"),
-        (HandOver, {"parts": [["p"]]}, "Expected `array` of length 2"),
-        (HandOver, {"parts": [], "fingerprint": "f" * 129}, "Length of 'fingerprint'"),
-        (HandOver, {}, "missing required field `parts`"),
+        (CommitJob, {"parts": [["p", 1], ["p", 1]]}, "BULK_PART: a part is named twice"),
+        (CommitJob, {"parts": [[str(n), 1] for n in range(PARTS_MAX + 1)]}, "Length of 'parts'"),
+        (CommitJob, {"parts": [["p"]]}, "Expected `array` of length 2"),
+        (CommitJob, {"parts": [], "fingerprint": "f" * 129}, "Length of 'fingerprint'"),
+        (CommitJob, {}, "missing required field `parts`"),
         (AskStatus, {"limit": 1001}, "'limit' must be <= 1000"),
         (AskStatus, {"after": -1}, "'after' must be >= 0"),
         (OpenJob, {"topics": ["T"] * 257}, "Length of 'topics'"),

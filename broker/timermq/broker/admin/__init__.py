@@ -1,1 +1,1 @@
-"""What an operator's tools ask for: topics, groups, connections, progress, settings."""
+"""Requests of operators' tools: topics, groups, connections, progress, settings."""

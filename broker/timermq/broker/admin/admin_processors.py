@@ -25,7 +25,7 @@ from .topic_processor import Saved, TopicProcessor
 
 @attrs.frozen(eq=False, kw_only=True)
 class AdminProcessors:
-    """One processor per family of an operator's requests."""
+    """The processors of operators' requests, one for each family."""
 
     topic: TopicProcessor
     group: GroupProcessor
@@ -110,7 +110,7 @@ class AdminProcessors:
         )
 
     def handlers(self) -> Mapping[int, Handler]:
-        """Request code to entrance."""
+        """Request code to the method that answers it."""
         return {
             **self.topic.handlers(),
             **self.group.handlers(),

@@ -1,4 +1,4 @@
-"""What the broker says of itself: how busy it is, its settings, its tables as files have them.
+"""The broker about itself: its rates, its settings, its tables as files have them.
 
 Source: Java ``AdminBrokerProcessor``: ``prepareRuntimeInfo``, ``getBrokerConfig`` and others.
 """
@@ -41,7 +41,7 @@ log = structlog.get_logger("timermq.broker.admin.broker_info_processor")
 
 @attrs.frozen(eq=False, kw_only=True)
 class BrokerInfoProcessor:
-    """The processor."""
+    """Answers questions about the broker: rates, settings, tables, clean-up."""
 
     options: BrokerOptions
     timer_store: TimerMessageStore
@@ -52,7 +52,7 @@ class BrokerInfoProcessor:
     started_ms: int
 
     def handlers(self) -> Mapping[int, Handler]:
-        """Request code to entrance."""
+        """Request code to the method that answers it."""
         return {
             RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime_info,
             RequestCode.GET_BROKER_CONFIG: self.config,
@@ -112,7 +112,7 @@ class BrokerInfoProcessor:
         )
 
     def timer_metrics(self, _session: Session, command: Command) -> Command:
-        """How many messages wait, by topic (61)."""
+        """Numbers of pending messages, by topic (61)."""
         metrics = self.timer_store.files.metrics.text(self.now_ms())
         return command.answer(ResponseCode.SUCCESS, body=metrics.encode())
 
@@ -221,7 +221,7 @@ class BrokerInfoProcessor:
             "timerEnqueueTps": f"{self._rate(lambda one: one.enqueued):.2f}",
             "timerOffsetBehind": str(max(timer.queue_offset_max - timer.commit_queue_offset, 0)),
             "timerReadBehind": str(behind_ms // 1000),
-            # What RocketMQ left in the queues of classic levels; here levels wait on the wheel.
+            # Left by RocketMQ in queues of classic levels; here levels wait on the wheel.
             **{
                 f"scheduleMessageOffset_{level}": f"{next_offset},{end}"
                 for level, (next_offset, end) in self.timer_store.takeover.progress().items()

@@ -1,6 +1,6 @@
 """How busy the broker is: messages a second over ten seconds, one and ten minutes, and by the day.
 
-Counters are looked at every ten seconds while anybody is connected and their differences kept, so
+Counters are read every ten seconds while a client is connected and their differences kept, so
 nothing is counted twice on the way of a message.
 
 Source: Java ``BrokerStats``, ``BrokerStatsManager``, ``StoreStatsService``.
@@ -33,7 +33,7 @@ _Look = TypeVar("_Look")
 
 @attrs.frozen(kw_only=True)
 class Totals:
-    """Counters since the start."""
+    """Counts since the start of the broker."""
 
     put: int = 0
     """Messages stored."""
@@ -46,7 +46,7 @@ class Totals:
 
 
 class BrokerRates:
-    """What the last looks saw.
+    """The counts of the last readings.
 
     Args:
         totals: Gives the counters as they are now.
@@ -85,7 +85,7 @@ class BrokerRates:
 
     @property
     def got_count(self) -> int:
-        """Messages given to consumers since the start, also of what is deleted."""
+        """Messages given to consumers since the start, those of deleted topics included."""
         return self.got.total() + self._forgotten_got
 
     def pulled(
@@ -93,7 +93,7 @@ class BrokerRates:
     ) -> None:
         """A pull has looked at a queue up to an offset, and given some messages of so many bytes.
 
-        Also where there are none: what a filter leaves out does not wait for anybody.
+        Also where there are none: messages that a filter leaves out are not pending.
         """
         if count:
             self.got[key] += count
@@ -145,7 +145,7 @@ class BrokerRates:
             del self.got_size[key]  # a Counter takes it that there is none
             self.pulled_to.pop(key, None)
             self.given_to.pop(key, None)
-            # Whatever is made anew under these names counts from 0.
+            # Topics and groups made again under these names count from 0.
             for _, look in self._group_looks:
                 look.pop(key, None)
 

@@ -1,7 +1,7 @@
 """Requests that the broker makes of its clients, and their answers.
 
-Offsets to be set, running information, a reply handed over: a client answers them on the connection
-on which it was asked, among everything else. Whoever waits is told when the connection ends.
+Offsets to be set, running information, a reply passed on: a client answers them on the connection
+on which it was asked, among everything else. A caller that waits is told when the connection ends.
 
 Source: Java ``Broker2Client``.
 """
@@ -31,7 +31,7 @@ class _Call:
 
 
 class ClientCalls:
-    """The calls under way."""
+    """Requests to clients that are not answered yet, by connection."""
 
     def __init__(self) -> None:
         self._opaques = itertools.count(1)
@@ -86,13 +86,13 @@ class ClientCalls:
         )
 
     def answered(self, session: Session, answer: Command) -> None:
-        """A client answers; one that nobody waits for is dropped."""
+        """Take the answer of a client; one without a waiting caller is dropped."""
         call = self._calls.get(session, {}).get(answer.opaque)
         if call is not None:
             call.answer = answer
             call.done.set()
 
     def drop(self, session: Session) -> None:
-        """The connection has ended."""
+        """Drop the calls of a connection that has ended: their callers are told (206)."""
         for call in list(self._calls.get(session, {}).values()):
             call.done.set()

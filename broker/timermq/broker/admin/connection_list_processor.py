@@ -1,4 +1,4 @@
-"""Who is connected (203, 204, 328), who consumes what (300, 343, 345), and questions to clients.
+"""Connected clients (203, 204, 328), consumers of topics (300, 343, 345), questions to clients.
 
 What only a client knows (its queues 221, its state 307, what its listener makes of a message 309)
 is asked of the client, and its answer handed on as it is.
@@ -37,7 +37,7 @@ from .client_calls import ClientCalls
 
 @attrs.frozen(eq=False, kw_only=True)
 class ConnectionListProcessor:
-    """The processor."""
+    """Answers which clients are connected and consume, and asks them about themselves."""
 
     store: MessageStore
     clients: ClientRegistry
@@ -46,7 +46,7 @@ class ConnectionListProcessor:
     now_ms: Callable[[], int]
 
     def handlers(self) -> Mapping[int, Handler]:
-        """Request code to entrance."""
+        """Request code to the method that answers it."""
         return {
             RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumers,
             RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producers,
@@ -119,7 +119,7 @@ class ConnectionListProcessor:
         return command.answer(ResponseCode.SUCCESS, body=encode_json({"topicList": topics}))
 
     def subscription(self, _session: Session, command: Command) -> Command:
-        """What a group wants of a topic (345)."""
+        """The subscription of a group to a topic (345)."""
         group, topic = text(command, "group"), text(command, "topic")
         info = self.clients.consumer_group(group)
         one = None if info is None else info.subscriptions.get(topic)
@@ -129,7 +129,7 @@ class ConnectionListProcessor:
         return command.answer(ResponseCode.SUCCESS, body=encode_json(body))
 
     def running_info(self, session: Session, command: Command) -> None:
-        """What a consumer says of itself: its queues, threads, counters (307)."""
+        """The running information of a consumer: its queues, threads, counters (307)."""
         member = self._member(text(command, "consumerGroup"), text(command, "clientId"))
         self._forward(session, command, member, b"")
 

@@ -50,7 +50,7 @@ class _QueueOffsets:
         return self.broker_offset - self.consumer_offset
 
     def to_json(self) -> dict[str, object]:
-        """What is committed stands for what was pulled, too."""
+        """Committed offsets are given as pulled ones, too."""
         return {
             "brokerOffset": self.broker_offset,
             "consumerOffset": self.consumer_offset,
@@ -65,7 +65,7 @@ _Queues = Sequence[tuple[MessageQueue, _QueueOffsets]]
 
 @attrs.frozen(eq=False, kw_only=True)
 class ConsumeStatsProcessor:
-    """The processor."""
+    """Answers how far groups are behind."""
 
     options: BrokerOptions
     store: MessageStore
@@ -77,7 +77,7 @@ class ConsumeStatsProcessor:
     address: str
 
     def handlers(self) -> Mapping[int, Handler]:
-        """Request code to entrance."""
+        """Request code to the method that answers it."""
         return {
             RequestCode.GET_CONSUME_STATS: self.consume_stats,
             RequestCode.GET_BROKER_CONSUME_STATS: self.broker_consume_stats,
@@ -148,14 +148,14 @@ class ConsumeStatsProcessor:
         return command.answer(ResponseCode.SUCCESS, body=encode_json({"consumeTimeSpanSet": spans}))
 
     def _subscribed(self, group: str, topics: list[str]) -> list[str]:
-        """Those of some topics that the group consumes; a group nobody is of may consume all."""
+        """The topics of a list that the group consumes; a group without members may consume all."""
         info = self.clients.consumer_group(group)
         if info is None or not info.subscriptions:
             return topics
         return [topic for topic in topics if topic in info.subscriptions]
 
     def _stats(self, group: str, queues: Mapping[str, _Queues]) -> dict[str, object]:
-        """What is told of a group's topics: how fast they are consumed, and each queue."""
+        """The answer about a group's topics: how fast they are consumed, and each queue."""
         return {
             "consumeTps": sum((self.rates.consume_tps(topic, group) for topic in queues), 0.0),
             "offsetTable": {key: one.to_json() for found in queues.values() for key, one in found},

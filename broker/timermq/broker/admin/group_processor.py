@@ -36,7 +36,7 @@ log = structlog.get_logger("timermq.broker.admin.group_processor")
 
 @attrs.frozen(eq=False, kw_only=True)
 class GroupProcessor:
-    """The processor."""
+    """Makes, shows and deletes consumer groups for operators."""
 
     groups: SubscriptionGroupTable
     topics: TopicConfigTable
@@ -47,7 +47,7 @@ class GroupProcessor:
     saved: Saved
 
     def handlers(self) -> Mapping[int, Handler]:
-        """Request code to entrance."""
+        """Request code to the method that answers it."""
         return {
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.update,
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self.update_list,
@@ -92,7 +92,7 @@ class GroupProcessor:
         answer_later(session, command, delete)
 
     def get(self, _session: Session, command: Command) -> Command:
-        """One group's configuration (352)."""
+        """The configuration of one group, as JSON (352)."""
         group = text(command, "group")
         config = self.groups.existing(group)
         return command.answer(ResponseCode.SUCCESS, body=encode_json(config.to_json()))

@@ -40,7 +40,7 @@ def change_settings(
         changes: RocketMQ's name to the text of the value.
 
     Returns:
-        What has changed: our name to the new value.
+        The settings that changed: our name to the new value.
 
     Raises:
         RefusedError: A name is not known or not one of those that may change, or a value is none
@@ -54,7 +54,7 @@ def change_settings(
             f"configuration and start it again; these do: {', '.join(sorted(live))}"
         )
     wanted = [(*live[name], _value(name, text, live[name])) for name, text in changes.items()]
-    # The classes refuse what is out of range before anything is changed.
+    # The classes refuse values out of range before anything is changed.
     for section, key, value in wanted:
         try:
             attrs.evolve(cast("Any", section), **{key: value})
@@ -67,7 +67,7 @@ def change_settings(
 
 
 def _value(name: str, text: str, place: tuple[attrs.AttrsInstance, str]) -> object:
-    """The value that a text stands for, of the type that the setting has."""
+    """The value that a text means, of the type that the setting has."""
     old: object = getattr(*place)
     if isinstance(old, bool):
         if text.lower() in ("true", "false"):

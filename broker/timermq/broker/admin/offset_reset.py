@@ -5,7 +5,7 @@ the table of offsets. The target is remembered until the group next pulls the qu
 answered with PULL_OFFSET_MOVED (21) and the target, on which every client goes on from there.
 Until then commits of the old position are taken and not kept.
 
-A restart forgets what is remembered; what the table of offsets holds by then is the target.
+A restart forgets the targets; by then the table of offsets has them.
 
 Source: Java ``ConsumerOffsetManager.assignResetOffset``, ``queryThenEraseResetOffset``.
 """
@@ -37,11 +37,11 @@ class OffsetResets:
         return self._targets.pop((group, topic, queue_id), None)
 
     def forget_group(self, group: str) -> None:
-        """The group is deleted."""
+        """Drop the targets of a group that is deleted."""
         for key in [key for key in self._targets if key[0] == group]:
             del self._targets[key]
 
     def forget_topic(self, topic: str) -> None:
-        """The topic is deleted."""
+        """Drop the targets on a topic that is deleted."""
         for key in [key for key in self._targets if key[1] == topic]:
             del self._targets[key]

@@ -38,7 +38,7 @@ log = structlog.get_logger("timermq.broker.admin.offset_reset_processor")
 
 @attrs.frozen(eq=False, kw_only=True)
 class OffsetResetProcessor:
-    """The processor."""
+    """Sets and copies the offsets of groups for operators."""
 
     options: BrokerOptions
     store: MessageStore
@@ -52,7 +52,7 @@ class OffsetResetProcessor:
     _opaques: itertools.count[int] = attrs.field(factory=lambda: itertools.count(1), init=False)
 
     def handlers(self) -> Mapping[int, Handler]:
-        """Request code to entrance."""
+        """Request code to the method that answers it."""
         return {
             RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset,
             RequestCode.CLONE_GROUP_OFFSET: self.clone,

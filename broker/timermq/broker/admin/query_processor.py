@@ -27,7 +27,7 @@ UNIQUE_QUERY_COUNT = 32
 
 @attrs.frozen(eq=False, kw_only=True)
 class QueryProcessor:
-    """The processor."""
+    """Finds messages by key and by position, and units of queues."""
 
     options: BrokerOptions
     store: MessageStore

@@ -1,10 +1,10 @@
 """Topics as an operator makes, looks at and deletes them.
 
 A change is answered when the table that holds it is on the disk. A topic is deleted in one step, in
-which nothing else happens: its queues, its configuration, what groups committed of it. Messages
-that wait for their moment would have nowhere to go then, so a topic that has any is not deleted;
-whatever arrives on a topic that is not in the table, for it was under way at that moment, brings
-the topic back (``TopicConfigTable.adopt``), and nothing is lost.
+which nothing else happens: its queues, its configuration, the offsets that groups committed. Its
+pending messages would have nowhere to go then, so a topic that has any is not deleted. A message
+that was under way at that moment arrives on a topic that is not in the table; it brings the topic
+back (``TopicConfigTable.restore``), and nothing is lost.
 
 Source: Java ``AdminBrokerProcessor``, ``TopicConfigManager``.
 """
@@ -44,7 +44,7 @@ QUEUE_NUMS_MAX = 65_536
 """Queues of one topic; a queue has a directory as soon as it has a message."""
 
 LOOK_COUNT = 256
-"""Waiting messages that are looked at between two looks at the other tasks."""
+"""Pending messages that are read between two turns of the other tasks."""
 
 Saved = Callable[[], Awaitable[None]]
 """Waits until the tables are on the disk."""
@@ -54,7 +54,7 @@ log = structlog.get_logger("timermq.broker.admin.topic_processor")
 
 @attrs.frozen(eq=False, kw_only=True)
 class TopicProcessor:
-    """The processor."""
+    """Makes, shows and deletes topics for operators."""
 
     options: BrokerOptions
     timer_store: TimerMessageStore
@@ -68,7 +68,7 @@ class TopicProcessor:
     now_ms: Callable[[], int]
 
     def handlers(self) -> Mapping[int, Handler]:
-        """Request code to entrance."""
+        """Request code to the method that answers it."""
         return {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self.update,
             RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.update_list,
@@ -104,7 +104,7 @@ class TopicProcessor:
         self._check_deletable(topic)
 
         async def delete() -> Command:
-            await self._check_nothing_waits(topic)
+            await self._check_nothing_pending(topic)
             await self.timer_store.store.delete_topic(topic, at=lambda: self._forget(topic))
             await self.saved()
             log.info("topic deleted", topic=topic, remote=session.remote_address)
@@ -125,7 +125,7 @@ class TopicProcessor:
         answer_later(session, command, clean)
 
     def get(self, _session: Session, command: Command) -> Command:
-        """One topic's configuration (351)."""
+        """The configuration of one topic, as JSON (351)."""
         body = encode_json(self.topics.existing(text(command, "topic")).to_json())
         return command.answer(ResponseCode.SUCCESS, body=body)
 
@@ -238,8 +238,8 @@ class TopicProcessor:
                 f"{topic} is a topic of the broker itself and stays",
             )
 
-    async def _check_nothing_waits(self, topic: str) -> None:
-        """Look through all that waits: the counts by topic are only for people."""
+    async def _check_nothing_pending(self, topic: str) -> None:
+        """Go through all pending messages: the counts by topic are only for people."""
         pending = self.timer_store.pending()
         deletes = pending.deletes()
         for _ in pending.learn(deletes):
@@ -249,8 +249,8 @@ class TopicProcessor:
                 raise RefusedError(
                     ResponseCode.SYSTEM_ERROR,
                     "TOPIC_HAS_TIMERS",
-                    f"a message of {topic} waits until {row.deliver_ms} ({row.unique_id}): cancel "
-                    "what waits or let it arrive, then delete the topic",
+                    f"a message of {topic} is pending until {row.deliver_ms} ({row.unique_id}): "
+                    "cancel its pending messages or let them arrive, then delete the topic",
                 )
             if looked % LOOK_COUNT == 0:
                 await trio.lowlevel.checkpoint()

@@ -1,1 +1,1 @@
-"""Bulk scheduling: staged jobs, their hand-over, and the task that adopts their rows."""
+"""Bulk scheduling: staged jobs, their commit, and the task that ingests their rows."""

@@ -44,7 +44,7 @@ Numbers = NDArray[np.int64]
 
 @attrs.frozen(eq=False, kw_only=True)
 class RowsOrigin:
-    """What all rows of a block have in common beside it."""
+    """Values that all rows of a block share, beside the block."""
 
     tag: bytes
     """How the unique keys of the job begin."""
@@ -55,7 +55,7 @@ class RowsOrigin:
     own: bytes
     """The broker's properties, which every message gets."""
     own_names: frozenset[str]
-    """Names that a message brings in vain, as at every door."""
+    """Names that a message sets in vain, as in every send."""
     queues: TopicQueues
     body_size_max: int
 
@@ -176,7 +176,7 @@ class BlockRows:
         )
 
     def messages(self, rows: Numbers) -> list[Message]:
-        """The messages of any rows, one by one."""
+        """Rows as single messages, in their order."""
         moments, bodies = self._block.deliver_ms[rows].tolist(), _of(self._bodies, rows).each()
         values = {name: _of(one, rows).each() for name, one in self._values.items()}
         made: list[Message] = []

@@ -20,11 +20,11 @@ from ..pool import may_take
 from ..refusal import RefusedError
 from .durable_note import load_note
 from .job_notes import (
-    HANDED_OVER,
+    COMMIT,
     JOB,
     PROGRESS,
     REFUSED,
-    HandedOverNote,
+    CommitNote,
     JobNote,
     ProgressNote,
     job_tag,
@@ -36,33 +36,34 @@ from .staged_part import STAGING, WHOLE, StagedPart, whole_part
 
 @attrs.define(eq=False, kw_only=True)
 class BulkJob:
-    """A job that the broker knows."""
+    """A job, from its opening until it is forgotten."""
 
     name: str
     directory: str
     job_ms: int
     owner: str = ""
     account: str = ""
-    """Who has opened it, see ``JobNote``."""
+    """The account that has opened it, see ``JobNote``."""
     used_ms: int
-    """When somebody last asked for it."""
+    """Epoch milliseconds of the last request for it."""
     parts: dict[str, StagedPart] = attrs.Factory(dict[str, StagedPart])
-    handed_over: HandedOverNote | None = None
+    commit: CommitNote | None = None
     """None while the job is open, and again when it is done."""
     progress: ProgressNote | None = None
-    """As it stands on the disk."""
+    """As the disk has it."""
     was_found: bool = False
-    """A process before has left it: rows may stand in the log beyond its progress."""
-    held_up: str | None = None
+    """An earlier process has left it: the log may have rows beyond its progress."""
+    retry_error: str | None = None
+    """Why rows are retried with backoff now; None while the store takes them."""
     lock: trio.Lock = attrs.Factory(trio.Lock)
-    """Held by whoever makes something of the job durable."""
+    """Held while something of the job is made durable."""
 
     @classmethod
     def load(cls, disk: Disk, directory: str, name: str) -> BulkJob | None:
-        """The job that stands in a directory; None when there is none, or it was let go.
+        """The job in a directory; None when there is none, or it was forgotten.
 
         Raises:
-            StoreFormatError: What is there cannot be read.
+            StoreFormatError: A file of it cannot be read.
         """
         note = load_note(disk, f"{directory}/{JOB}", JobNote)
         if note is None:
@@ -79,7 +80,7 @@ class BulkJob:
         job.progress = load_note(disk, f"{directory}/{PROGRESS}", ProgressNote)
         if job.state is JobState.DONE:
             return job
-        job.handed_over = load_note(disk, f"{directory}/{HANDED_OVER}", HandedOverNote)
+        job.commit = load_note(disk, f"{directory}/{COMMIT}", CommitNote)
         for file in disk.list_dir(directory):
             part = file.removesuffix(WHOLE)
             if part != file:
@@ -90,10 +91,10 @@ class BulkJob:
 
     @property
     def state(self) -> JobState:
-        """How far it is."""
+        """How far it is: open, committed or done."""
         if self.progress is not None and self.progress.done_ms is not None:
             return JobState.DONE
-        return JobState.OPEN if self.handed_over is None else JobState.HANDED_OVER
+        return JobState.OPEN if self.commit is None else JobState.COMMITTED
 
     @property
     def tag(self) -> str:
@@ -102,24 +103,24 @@ class BulkJob:
 
     @property
     def staged_size(self) -> int:
-        """Bytes of its parts."""
+        """Bytes of its parts on the disk."""
         return sum(part.size for part in self.parts.values())
 
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics of its rows, as far as they are decided."""
-        note = self.handed_over or self.progress
+        note = self.commit or self.progress
         return () if note is None else note.topics
 
     @property
     def scan_py(self) -> int | None:
         """From where on its rows stand in the log; None: there is none to be looked for."""
-        if self.handed_over is None or self.progress is None:
+        if self.commit is None or self.progress is None:
             return None
         return self.progress.log_py
 
     def path(self, name: str) -> str:
-        """A file of it."""
+        """Path of a file in the job's directory."""
         return f"{self.directory}/{name}"
 
     def refused_rows(self, disk: Disk) -> RefusedRows:
@@ -128,55 +129,55 @@ class BulkJob:
         return RefusedRows(disk, self.path(REFUSED), size)
 
     def is_made_of(self, parts: tuple[tuple[str, int], ...]) -> bool:
-        """Whether these are the parts that were handed over."""
-        if self.handed_over is not None:
-            return parts_digest(self.handed_over.parts) == parts_digest(parts)
+        """Whether these are the parts that were committed."""
+        if self.commit is not None:
+            return parts_digest(self.commit.parts) == parts_digest(parts)
         return self.progress is not None and self.progress.parts_digest == parts_digest(parts)
 
     def check_fingerprint(self, found: str) -> None:
-        """Compare rows with those that were handed over; where none are stated they pass.
+        """Compare the fingerprint of rows with the committed one; where either is empty it passes.
 
         Raises:
             RefusedError: They are others (29).
         """
-        note = self.handed_over or self.progress
+        note = self.commit or self.progress
         expected = "" if note is None else note.fingerprint
         if expected and found and expected != found:
             raise RefusedError(
                 ResponseCode.INVALID_PARAMETER,
                 "BULK_JOB_DIFFERS",
-                f"job {self.name} was handed over before with other rows: expected fingerprint "
+                f"job {self.name} was committed before with other rows: expected fingerprint "
                 f"{expected}, found {found}; nothing of these is scheduled: give them a job of "
                 "another name",
             )
 
     def status(self) -> JobStatus:
-        """What is told of it."""
+        """The answer to BULK_STATUS; rows count from the commit on."""
         progress = self.progress or ProgressNote(row=0, log_py=0)
-        rows = progress.row if self.handed_over is None else self.handed_over.rows
+        rows = progress.row if self.commit is None else self.commit.rows
         return JobStatus(
             state=self.state,
             job_ms=self.job_ms,
             rows=rows,
             adopted=progress.row - progress.refused,
             refused=progress.refused,
-            held_up=self.held_up,
+            held_up=self.retry_error,
         )
 
     def clean(self, disk: Disk) -> None:
-        """Remove what does not count: unfinished parts, and those that were not handed over."""
+        """Remove what does not count: unfinished parts, and those that were not committed."""
         kept: set[str] = set()
         if self.state is JobState.OPEN:
             kept = set(self.parts)
-        elif self.handed_over is not None:
-            kept = {part for part, _ in self.handed_over.parts}
+        elif self.commit is not None:
+            kept = {part for part, _ in self.commit.parts}
         for name in [name for name in self.parts if name not in kept]:
             del self.parts[name]
         for file in disk.list_dir(self.directory):
             is_left = file.endswith((STAGING, ".tmp")) or (
                 file.endswith(WHOLE) and file.removesuffix(WHOLE) not in kept
             )
-            if is_left or (file == HANDED_OVER and self.state is JobState.DONE):
+            if is_left or (file == COMMIT and self.state is JobState.DONE):
                 disk.remove(self.path(file))
 
 

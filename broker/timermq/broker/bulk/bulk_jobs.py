@@ -1,4 +1,4 @@
-"""The jobs of a store: opened, staged, handed over, remembered, and let go.
+"""The jobs of a store: opened, staged, committed, remembered, and forgotten.
 
 Each has a directory under ``timermq-bulk/``, which RocketMQ does not look at. What a request is
 answered with is durable: a job's moment, a whole part, the decision.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import structlog
 import trio
 
-from timermq.remoting.bulk import HandOver, JobState, StageBlock
+from timermq.remoting.bulk import CommitJob, JobState, StageBlock
 from timermq.remoting.bulk_block import BLOCK_SIZE_MAX, BulkBlock, BulkBlockError
 from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.disk import Disk
@@ -22,7 +22,7 @@ from ..options import BrokerOptions
 from ..refusal import RefusedError
 from .bulk_job import BulkJob, check_jobs, check_staged
 from .durable_note import save_note
-from .job_notes import HANDED_OVER, JOB, HandedOverNote, JobNote
+from .job_notes import COMMIT, JOB, CommitNote, JobNote
 from .staged_part import StagedPart, blocks_in
 
 DIRECTORY = "timermq-bulk"
@@ -38,7 +38,7 @@ class BulkJobs:
     """The table of jobs.
 
     Args:
-        store: Where they are adopted; its disk and root hold the files.
+        store: Where their rows are ingested; its disk and root hold the files.
         options: Limits.
         now_ms: The wall clock.
     """
@@ -46,8 +46,8 @@ class BulkJobs:
     def __init__(
         self, store: MessageStore, options: BrokerOptions, now_ms: Callable[[], int]
     ) -> None:
-        self.handed_over = trio.Event()
-        """Set when a job waits to be adopted."""
+        self.committed = trio.Event()
+        """Set when a job waits for its rows to be ingested."""
         self._store = store
         self._disk: Disk = store.disk
         self._root = f"{store.root}/{DIRECTORY}"
@@ -63,13 +63,13 @@ class BulkJobs:
 
     @property
     def staged_size(self) -> int:
-        """Bytes of all parts."""
+        """Bytes of the parts of all jobs on the disk."""
         return sum(job.staged_size for job in self._jobs.values())
 
-    def waiting(self) -> list[BulkJob]:
-        """The jobs that are to be adopted, in the order in which they were handed over."""
-        found = [job for job in self._jobs.values() if job.state is JobState.HANDED_OVER]
-        return sorted(found, key=_handed_ms)
+    def pending(self) -> list[BulkJob]:
+        """The jobs whose rows are still to be ingested, in the order of their commits."""
+        found = [job for job in self._jobs.values() if job.state is JobState.COMMITTED]
+        return sorted(found, key=_commit_ms)
 
     def get(self, name: str) -> BulkJob:
         """A job that is known.
@@ -94,7 +94,7 @@ class BulkJobs:
 
         Args:
             name: Of the job.
-            owner: Whose it is to be; empty: whoever it is.
+            owner: The stream that is to own it; empty: any driver.
             account: Who opens it; see ``JobNote``.
 
         Raises:
@@ -189,7 +189,7 @@ class BulkJobs:
                 with trio.CancelScope(shield=True):
                     await part.finish(self._disk)
             except OSError as error:
-                # A sync that failed is never tried again: the part begins anew, in another file.
+                # A sync that failed is never retried: the part begins again, in another file.
                 del job.parts[name]
                 part.remove(self._disk)
                 raise _no_room(error) from error
@@ -202,35 +202,35 @@ class BulkJobs:
         if refusal is not None:
             raise _busy("BULK_DISK", refusal)
 
-    # -- the decision -------------------------------------------------------------------------
+    # -- the commit ---------------------------------------------------------------------------
 
-    async def hand_over(
+    async def commit(
         self,
         job: BulkJob,
-        wanted: HandOver,
+        wanted: CommitJob,
         *,
         born_host: bytes,
         may_send: Callable[[str], bool],
     ) -> bool:
-        """Decide what a job is made of, if that is not decided yet.
+        """Commit a job: its parts are decided, if they are not yet.
 
         Returns:
             Whether these are the parts that count.
 
         Raises:
-            RefusedError: A part is not there, is damaged or has other rows, who asks may not send
-                to one of its topics, the disk refuses (2), or other rows were handed over before.
+            RefusedError: A part is not there, is damaged or has other rows, the driver may not send
+                to one of its topics, the disk refuses (2), or other rows were committed before.
                 Nothing has changed.
 
-        Cancellation: the job is decided, or not.
+        Cancellation: the job is committed, or not.
         """
         async with job.lock:
             if job.state is JobState.OPEN:
                 topics = await self._verify(job, wanted, may_send)
-                note = HandedOverNote(
+                note = CommitNote(
                     parts=wanted.parts,
                     topics=topics,
-                    handed_ms=self._handed_ms(),
+                    handed_ms=self._commit_ms(),
                     born_host=born_host,
                     fingerprint=wanted.fingerprint,
                     log_py=self._store.commit_log.flushed_where,
@@ -240,13 +240,13 @@ class BulkJobs:
             job.check_fingerprint(wanted.fingerprint)
             return job.is_made_of(wanted.parts)
 
-    def _handed_ms(self) -> int:
-        """A moment behind those of all that wait, whatever the clock does."""
-        last_ms = max(map(_handed_ms, self.waiting()), default=0)
+    def _commit_ms(self) -> int:
+        """A moment after the commits of all pending jobs, whatever the clock does."""
+        last_ms = max(map(_commit_ms, self.pending()), default=0)
         return max(self._now_ms(), last_ms + 1)
 
-    async def _decide(self, job: BulkJob, note: HandedOverNote) -> None:
-        path = job.path(HANDED_OVER)
+    async def _decide(self, job: BulkJob, note: CommitNote) -> None:
+        path = job.path(COMMIT)
         try:
             await save_note(self._disk, path, note)
         except OSError as error:
@@ -254,15 +254,15 @@ class BulkJobs:
                 # Renamed, but who knows whether for good: the next start tells.
                 self._store.fail(error)
             raise _no_room(error) from error
-        job.handed_over = note
+        job.commit = note
         job.clean(self._disk)
-        log.info("bulk job handed over", job=job.name, parts=len(note.parts), rows=note.rows)
-        self.handed_over.set()
+        log.info("bulk job committed", job=job.name, parts=len(note.parts), rows=note.rows)
+        self.committed.set()
 
     async def _verify(
-        self, job: BulkJob, wanted: HandOver, may_send: Callable[[str], bool]
+        self, job: BulkJob, wanted: CommitJob, may_send: Callable[[str], bool]
     ) -> tuple[str, ...]:
-        """Look at every byte of the parts; the topics that are in them."""
+        """Check every byte of the parts; returns the topics that are in them."""
         topics: dict[str, None] = {}
         for name, rows in wanted.parts:
             part = job.parts.get(name)
@@ -280,7 +280,7 @@ class BulkJobs:
                 raise RefusedError(
                     ResponseCode.SYSTEM_ERROR,
                     "BULK_PART_DAMAGED",
-                    f"part {name}, behind row {found}: {error.remark}; stage it anew by another "
+                    f"part {name}, behind row {found}: {error.remark}; stage it again by another "
                     "name",
                 ) from error
             finally:
@@ -308,7 +308,7 @@ class BulkJobs:
             return len(wanted)
 
     async def sweep(self) -> int:
-        """Forget jobs that nobody has handed over for long, and old ones that are done.
+        """Forget jobs that stay open for long, and old ones that are done.
 
         Returns:
             How many are forgotten.
@@ -332,7 +332,7 @@ class BulkJobs:
 
     async def _remove(self, job: BulkJob) -> None:
         log.info("bulk job forgotten", job=job.name, state=str(job.state))
-        # The note goes first, for good: what is left without it is nothing.
+        # The note goes first, for good: files without it are not a job.
         self._disk.remove(job.path(JOB))
         await self._disk.sync_dir(job.directory)
         self._clear(job.directory)
@@ -358,12 +358,12 @@ class BulkJobs:
                 continue
             job.clean(self._disk)
             self._jobs[name] = job
-        if self.waiting():
-            self.handed_over.set()
+        if self.pending():
+            self.committed.set()
 
 
-def _handed_ms(job: BulkJob) -> int:
-    return 0 if job.handed_over is None else job.handed_over.handed_ms
+def _commit_ms(job: BulkJob) -> int:
+    return 0 if job.commit is None else job.commit.handed_ms
 
 
 def _done_ms(job: BulkJob) -> int:
@@ -378,7 +378,7 @@ def _order(stage: StageBlock, part: StagedPart) -> RefusedError:
 
 
 def not_open(name: str) -> RefusedError:
-    """What is told of a job that is not there, or is another account's."""
+    """The refusal for a job that is not there, or belongs to another account."""
     return _unknown(
         "BULK_JOB", f"job {name} is not open: begin with BULK_OPEN, by a name of your own"
     )

@@ -1,4 +1,4 @@
-"""BULK_OPEN, BULK_STAGE, BULK_HAND_OVER, BULK_STATUS, BULK_DROP: see ``timermq.remoting.bulk``."""
+"""BULK_OPEN, BULK_STAGE, BULK_COMMIT, BULK_STATUS, BULK_DROP: see ``timermq.remoting.bulk``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from timermq.remoting.bulk import (
     AskStatus,
     BlockStaged,
     BulkLimits,
+    CommitJob,
     DropParts,
-    HandOver,
     JobOpened,
     JobStatus,
     OpenJob,
@@ -43,7 +43,7 @@ from .staged_part import StagedPart
 
 @attrs.frozen(eq=False, kw_only=True)
 class BulkProcessor:
-    """The processor."""
+    """Answers the requests of bulk jobs."""
 
     jobs: BulkJobs
     timer_store: TimerMessageStore
@@ -53,17 +53,17 @@ class BulkProcessor:
     bulk_topics: BulkTopics
 
     def handlers(self) -> Mapping[int, Handler]:
-        """Request code to entrance."""
+        """Request code to the method that answers it."""
         return {
             RequestCode.BULK_OPEN: self.open,
             RequestCode.BULK_STAGE: self.stage,
-            RequestCode.BULK_HAND_OVER: self.hand_over,
+            RequestCode.BULK_COMMIT: self.commit,
             RequestCode.BULK_STATUS: self.status,
             RequestCode.BULK_DROP: self.drop,
         }
 
     def open(self, session: Session, command: Command) -> None:
-        """Begin a job, or say how it stands; told when its moment is durable."""
+        """Begin a job, or say how far it is; answered when its moment is durable."""
         name, asked, speaker = job_of(command), OpenJob.decode(command.body), session.speaker
 
         async def work() -> Command:
@@ -85,7 +85,7 @@ class BulkProcessor:
         answer_later(session, command, work)
 
     def stage(self, session: Session, command: Command) -> Command | None:
-        """Take a block; the last one is told when the part is durable."""
+        """Take a block; the last one is answered when the part is durable."""
         stage = StageBlock.of(command)
         job = self._job(session, stage.job)
         part = self.jobs.stage(stage, command.body)
@@ -99,13 +99,13 @@ class BulkProcessor:
         answer_later(session, command, work)
         return None
 
-    def hand_over(self, session: Session, command: Command) -> None:
-        """Decide a job; told when that is durable, whoever has decided it."""
-        job, wanted = self._job(session, job_of(command)), HandOver.decode(command.body)
+    def commit(self, session: Session, command: Command) -> None:
+        """Commit a job; answered when its commit is durable, this one or an earlier one."""
+        job, wanted = self._job(session, job_of(command)), CommitJob.decode(command.body)
         born_host, may_send = session.born_host, session.speaker.may_send
 
         async def work() -> Command:
-            taken = await self.jobs.hand_over(job, wanted, born_host=born_host, may_send=may_send)
+            taken = await self.jobs.commit(job, wanted, born_host=born_host, may_send=may_send)
             return _status(command, attrs.evolve(job.status(), taken=taken))
 
         answer_later(session, command, work)
@@ -132,7 +132,7 @@ class BulkProcessor:
         answer_later(session, command, work)
 
     def limits(self) -> BulkLimits:
-        """What a row may be."""
+        """The limits of rows, blocks and parts, from the settings of store, timer and broker."""
         store, timer = self.timer_store.store.options, self.timer_store.options
         return BulkLimits(
             precision_ms=timer.timer_precision_ms,
@@ -148,7 +148,7 @@ class BulkProcessor:
         )
 
     def _refused_topics(self, speaker: Speaker, topics: Iterable[str]) -> dict[str, str]:
-        """The topics that no row can go to, whenever it is adopted."""
+        """Topics that no row can go to, whenever it is ingested, each with the remark."""
         found: dict[str, str] = {}
         for topic in topics:
             try:

@@ -1,4 +1,4 @@
-"""Bulk scheduling of a broker: its jobs, the door for them, and the task that adopts."""
+"""Bulk scheduling of a broker: its jobs, their requests, and the task that ingests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .ingest_task import IngestTask
 
 @attrs.frozen(eq=False, kw_only=True)
 class BulkScheduling:
-    """The parts."""
+    """The processor of the jobs' requests, and the task that ingests their rows."""
 
     processor: BulkProcessor
     ingest_task: IngestTask
@@ -38,7 +38,7 @@ class BulkScheduling:
         stamp: MessageStamp,
         now_ms: Callable[[], int],
     ) -> BulkScheduling:
-        """Make all of it; jobs that a process before has left are found here."""
+        """Make both; jobs that an earlier process has left are found here."""
         jobs = BulkJobs(timer_store.store, options, now_ms)
         bulk_topics = BulkTopics(checks, options)
         return cls(

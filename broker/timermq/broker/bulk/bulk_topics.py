@@ -16,17 +16,17 @@ _FOR_A_WHILE = frozenset({"NOT_ACCEPTING_YET", "BROKER_NOT_WRITEABLE"})
 
 @attrs.frozen
 class TopicQueues:
-    """The queues of a topic."""
+    """Numbers of queues of a topic."""
 
     count: int
-    """Those that may be named."""
+    """Queues that a row may name."""
     turns: int
-    """Those that take turns when none is named."""
+    """Queues used round robin when a row names none."""
 
 
 @attrs.frozen(eq=False)
 class BulkTopics:
-    """The gate.
+    """Checks the topics of bulk jobs.
 
     Args:
         checks: Those of every send.

@@ -16,7 +16,7 @@ NOTE_SIZE_MAX = 4 << 20
 """Bytes; ten thousand parts with their names are a third of it."""
 _CRC_SIZE = 4
 _PLAIN = (bytes,)
-"""What CBOR has, and JSON has not."""
+"""Types that CBOR has and JSON has not: kept as they are."""
 _Note = TypeVar("_Note")
 
 
@@ -46,7 +46,7 @@ async def save_note(disk: Disk, path: str, note: object) -> None:
 
 
 def load_note(disk: Disk, path: str, kind: type[_Note]) -> _Note | None:
-    """What a file says; None when it is missing.
+    """The note in a file; None when the file is missing.
 
     Raises:
         StoreFormatError: It says something else, or bytes of it have changed.

@@ -21,7 +21,7 @@ from timermq.timerstore.record_spans import record_properties
 
 from .block_rows import Numbers, row_in
 from .bulk_job import BulkJob
-from .job_notes import HandedOverNote, ProgressNote
+from .job_notes import CommitNote, ProgressNote
 from .refused_rows import RefusedRows
 
 SCAN_COUNT = 1_000
@@ -33,7 +33,7 @@ class IngestProgress:
     """How far the job in hand is."""
 
     job: BulkJob
-    note: HandedOverNote
+    note: CommitNote
     refused_rows: RefusedRows
     row: int
     """Rows of the job below it are stored or refused."""
@@ -41,7 +41,7 @@ class IngestProgress:
     known: Numbers
     """Rows beyond the progress that the process before has stored, ascending."""
     reached: ProgressNote
-    """What a progress may say: every row below it is decided, no other one is before its place."""
+    """The next progress to write: rows below it are decided, no other is before its place."""
 
     def reach(self, end_py: int) -> None:
         """Rows up to here are decided: to be called where none of a later block is stored.
@@ -68,14 +68,14 @@ async def ingested_rows(
 
     Args:
         commit_log: Where they are looked for, up to its end at this moment.
-        first_py: None stands before.
+        first_py: No row of the job is before it.
         tag: How the unique keys of the job begin.
         first: Rows below it are not asked for.
     """
     found: set[int] = set()
     end = commit_log.max_offset
     start = max(first_py, commit_log.min_offset)
-    reading = LogReading(commit_log, start, end=end, purpose="adopted rows of a bulk job")
+    reading = LogReading(commit_log, start, end=end, purpose="ingested rows of a bulk job")
     for number, (_, record) in enumerate(reading, 1):
         if number % SCAN_COUNT == 0:
             await trio.lowlevel.checkpoint()

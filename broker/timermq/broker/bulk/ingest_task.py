@@ -1,13 +1,13 @@
-"""The task that adopts what was handed over: rows go from the parts of a job into the store.
+"""The task that ingests committed jobs: rows go from the parts of a job into the store.
 
-Jobs are taken in the order of their hand-overs, rows in that of their blocks, in batches between
-which everything else has its turn. When the wheel has fallen behind, the adopter rests: a message
-that another producer sends now waits behind what was stored before.
+Jobs are taken in the order of their commits, rows in that of their blocks, in batches between
+which everything else has its turn. When the wheel has fallen behind, the task rests: a message
+that another producer sends now waits behind the rows that were stored before.
 
-**Once (ONCE).** What is stored names its row. The job's progress is written once a second, only of
-what is durable (ORDERED_DURABILITY); after a start the log behind it says which rows are there.
-A row is stored, or refused by a rule and remembered. What the store does not take for the moment
-(a full disk, a slot under flow control) is tried again for ever.
+**Once (ONCE).** Ingesting is idempotent: every stored message names its row. The job's progress is
+written once a second, only of durable rows (ORDERED_DURABILITY); after a start the log behind it
+says which rows are there. A row is stored, or refused by a rule and remembered. A row that the
+store does not take for the moment (a full disk, a slot under flow control) is retried for ever.
 """
 
 from __future__ import annotations
@@ -69,18 +69,18 @@ log = structlog.get_logger("timermq.broker.bulk.ingest_task")
 
 @attrs.define(eq=False)
 class _Tried:
-    """What became of rows that were put."""
+    """Rows of a block by the store's answer to them."""
 
     refused: list[tuple[int, str, str]] = attrs.Factory(list[tuple[int, str, str]])
     """Row of the block, rule, remark."""
     left: list[int] = attrs.Factory(list[int])
-    """Rows that are to be tried again."""
+    """Rows to retry."""
     error: str | None = None
-    """Why."""
+    """Why the store does not take them now; None when it took all."""
 
 
 class IngestTask:
-    """Adopts the jobs of a store; ``run`` is its task.
+    """Ingests the jobs of a store; ``run`` is its task.
 
     Args:
         jobs: The jobs.
@@ -102,8 +102,8 @@ class IngestTask:
         self.ingested = 0
         """Rows stored since the start."""
         self.refused = 0
-        self.held_up = HeldUp()
-        """Rows that the store does not take now."""
+        self.backoff = HeldUp()
+        """Retries of rows that the store does not take now."""
         self._jobs = jobs
         self._timer_store = timer_store
         self._store = timer_store.store
@@ -120,27 +120,27 @@ class IngestTask:
         Of each job that is not through, whether it is in hand or waits behind another.
         """
         jobs = (
-            self._jobs.waiting() if self._work is None else [*self._jobs.waiting(), self._work.job]
+            self._jobs.pending() if self._work is None else [*self._jobs.pending(), self._work.job]
         )
         return min((one for job in jobs if (one := job.scan_py) is not None), default=None)
 
     async def run(self) -> None:
-        """Adopt what is handed over, and forget what is old, for ever.
+        """Ingest jobs as they are committed, and forget old ones, for ever.
 
         Raises:
             OSError: The disk failed.
             StoreFailedError: A sync failed.
 
-        Cancellation: what is stored is in the commit log; the next start finds it there.
+        Cancellation: stored rows are in the commit log; the next start finds them there.
         """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._sweep)
             while True:
-                for job in self._jobs.waiting():
+                for job in self._jobs.pending():
                     await self.ingest(job)
-                self._jobs.handed_over = trio.Event()
-                if not self._jobs.waiting():
-                    await self._jobs.handed_over.wait()
+                self._jobs.committed = trio.Event()
+                if not self._jobs.pending():
+                    await self._jobs.committed.wait()
 
     async def _sweep(self) -> None:
         while True:
@@ -148,8 +148,8 @@ class IngestTask:
             await trio.sleep(SWEEP_INTERVAL_S)
 
     async def ingest(self, job: BulkJob) -> None:
-        """Bring a job that was handed over to its end; see ``run``."""
-        note = job.handed_over
+        """Ingest the rows of a committed job that are left; see ``run``."""
+        note = job.commit
         assert note is not None
         progress = job.progress or ProgressNote(row=0, log_py=note.log_py or 0)
         known = np.zeros(0, np.int64)
@@ -171,7 +171,7 @@ class IngestTask:
             reached=progress,
         )
         if job.progress is None:
-            # Before the first row: without it none is in the log, whatever a power cut took there.
+            # Before the first row: without it none is in the log, even after a power cut.
             work.reach(self._store.commit_log.max_offset)
             await self._note(work, work.reached)
         async with trio.open_nursery() as nursery:
@@ -189,7 +189,7 @@ class IngestTask:
         await self._note(work, done)
         self._go_on(work)
         self._work = None
-        job.handed_over, job.was_found = None, False
+        job.commit, job.was_found = None, False
         job.clean(self._store.disk)
         log.info("bulk job done", job=job.name, rows=work.row, refused=work.refused)
 
@@ -209,7 +209,7 @@ class IngestTask:
                     await self._ingest_block(work, name, first, place.first_row, block)
                     await trio.lowlevel.checkpoint()
         except (BulkBlockError, FileNotFoundError) as error:
-            # Every byte was good at the hand-over: the disk has lost them since.
+            # Every byte was good at the commit: the disk has lost them since.
             remark = f"BULK_PART_DAMAGED: part {name}: {error}"
             log.error("part of a bulk job is damaged", job=work.job.name, error=remark)
             numbers = np.setdiff1d(np.arange(work.row, first + rows), work.known)
@@ -229,12 +229,12 @@ class IngestTask:
             refused += tried.refused
             left = np.array(tried.left, np.int64)
             if tried.error is not None:
-                await self._hold_up(work, len(left), tried.error)
+                await self._back_off(work, len(left), tried.error)
         self._go_on(work)
         await self._refuse(work, name, [(at + row, rule, text) for row, rule, text in refused])
         work.row = first + len(block)
         if self._store.options.is_sync_flush:
-            # Its queues show what is synced; nobody else would ask for it.
+            # Queues show synced messages only; no producer asks for the sync of these.
             await self._store.wait_flushed(self._store.commit_log.max_offset)
         work.reach(self._store.commit_log.max_offset)
 
@@ -305,7 +305,7 @@ class IngestTask:
             await trio.sleep(BACKLOG_PAUSE_S)
 
     def _is_behind(self) -> bool:
-        """Whether wheel or index have yet to take in what was stored before."""
+        """Whether wheel or index are behind the rows that were stored before."""
         queue = self._store.queue(TIMER_TOPIC, 0)
         reached = self._timer_store.state.commit_queue_offset
         if queue is not None and queue.max_offset - reached > BACKLOG_MAX:
@@ -324,14 +324,14 @@ class IngestTask:
             except OSError as error:
                 if not is_for_a_while(error):
                     raise
-                await self._hold_up(work, len(found), str(error))
+                await self._back_off(work, len(found), str(error))
                 continue
             self.refused += len(found)
             work.refused += len(found)
             found = []
 
     async def _note_now_and_then(self, work: IngestProgress) -> None:
-        """Write the progress beside the adoption, which does not wait for the disk meanwhile."""
+        """Write the progress beside the ingestion, which does not wait for the disk meanwhile."""
         while True:
             await trio.sleep(NOTE_INTERVAL_S)
             await self._save(work, work.reached)
@@ -339,13 +339,13 @@ class IngestTask:
     async def _note(self, work: IngestProgress, note: ProgressNote) -> None:
         """Write a progress that nothing goes on without: it is tried until it is written."""
         while not await self._save(work, note):
-            await self._hold_up(work, 0, "the progress of the job cannot be written")
+            await self._back_off(work, 0, "the progress of the job cannot be written")
 
     async def _save(self, work: IngestProgress, note: ProgressNote) -> bool:
         """Whether the note is written, behind what it says."""
         if not await self._store.wait_flushed(note.log_py):
             return False
-        # A log that ends before what is promised here is damaged then, not cut by a power cut.
+        # A log that ends before the place noted here is damaged then, not cut by a power cut.
         await self._store.flush(noted=True)
         try:
             await work.refused_rows.sync()
@@ -360,18 +360,18 @@ class IngestTask:
         return True
 
     def _go_on(self, work: IngestProgress) -> None:
-        """What held the job up is over, if anything did."""
-        if work.job.held_up is not None:
-            self.held_up.over()
-            work.job.held_up = None
+        """The store takes rows of the job again, if it was retried at all."""
+        if work.job.retry_error is not None:
+            self.backoff.over()
+            work.job.retry_error = None
 
-    async def _hold_up(self, work: IngestProgress, count: int, error: str) -> None:
+    async def _back_off(self, work: IngestProgress, count: int, error: str) -> None:
         """The store takes nothing just now: say so, and pause."""
-        self.held_up.again(count, self._timer_store.clock.now_ms(), error)
-        work.job.held_up = error
-        if self.held_up.is_news:
+        self.backoff.again(count, self._timer_store.clock.now_ms(), error)
+        work.job.retry_error = error
+        if self.backoff.is_news:
             log.warning("bulk job waits for the store", job=work.job.name, count=count, error=error)
-        await trio.sleep(self.held_up.pause_s(self._timer_store.options.retry_interval_ms))
+        await trio.sleep(self.backoff.pause_s(self._timer_store.options.retry_interval_ms))
 
 
 def _blocks(file: File, first: int) -> Iterator[tuple[PlacedBlock, BulkBlock]]:

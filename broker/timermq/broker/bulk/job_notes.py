@@ -1,9 +1,9 @@
-"""What is kept of a job, each in a file of its own that is replaced in one step.
+"""The files of a job, each of which is replaced in one step.
 
 ==============  ===================================================================================
 ``job``         the job is known, and its moment
-``handed_over`` its parts are decided: this file is the atomic step
-``progress``    how far it is adopted; with ``done_ms``, that it is done
+``handed_over`` the commit: its parts are decided, and this file is the atomic step
+``progress``    how far its rows are ingested; with ``done_ms``, that it is done
 ==============  ===================================================================================
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import attrs
 
 JOB = "job"
-HANDED_OVER = "handed_over"
+COMMIT = "handed_over"
 PROGRESS = "progress"
 REFUSED = "refused"
 """The rows that were refused, see ``refused_rows``."""
@@ -23,42 +23,42 @@ REFUSED = "refused"
 
 @attrs.frozen(kw_only=True)
 class JobNote:
-    """``job``."""
+    """The opening of a job: ``job``."""
 
     job_ms: int
     """When it was opened first, epoch milliseconds: delays count from it."""
     owner: str = ""
-    """Whom it belongs to; empty: whoever knows its name."""
+    """The stream that owns it; empty: any driver that knows its name."""
     account: str = ""
-    """Who has opened it; empty without access control, and of who may everything."""
+    """The account that has opened it; empty without access control, and of administrators."""
 
 
 @attrs.frozen(kw_only=True)
-class HandedOverNote:
-    """``handed_over``."""
+class CommitNote:
+    """The commit of a job: ``handed_over``."""
 
     parts: tuple[tuple[str, int], ...]
-    """Names and rows, in the order in which they are adopted."""
+    """Names and rows, in the order in which they are ingested."""
     topics: tuple[str, ...]
     handed_ms: int
-    """When, epoch milliseconds: jobs are adopted in this order."""
+    """When, epoch milliseconds: jobs are ingested in this order."""
     born_host: bytes
-    """Who handed over, as records hold it."""
+    """Address of the driver that committed, as records hold it."""
     fingerprint: str = ""
-    """Of the rows, as the driver has stated it; empty: it has stated none."""
+    """Fingerprint of the rows, as the driver has stated it; empty: it has stated none."""
     log_py: int | None = None
     """No row of the job stands before it in the commit log: the rows are looked for from here where
-    the progress is missing. None: an older version has decided."""
+    the progress is missing. None: an older version has committed."""
 
     @property
     def rows(self) -> int:
-        """All of them."""
+        """Number of rows in all parts."""
         return sum(rows for _, rows in self.parts)
 
 
 @attrs.frozen(kw_only=True)
 class ProgressNote:
-    """``progress``: written before the first row is stored, and only of what is durable.
+    """``progress``: written before the first row is stored, and only of durable rows.
 
     Where it is missing no row of the job is in the log, unless the file was lost.
     """
@@ -66,15 +66,15 @@ class ProgressNote:
     row: int
     """Rows of the job below it are stored or refused."""
     log_py: int
-    """Those from it on that are stored stand here or behind it in the commit log."""
+    """Position in the commit log: stored rows from ``row`` on are not before it."""
     refused: int = 0
-    """Of the rows below ``row``."""
+    """Number of refused rows below ``row``."""
     refused_size: int = 0
     """Bytes of the file ``refused`` that count."""
     done_ms: int | None = None
     """When all was done, epoch milliseconds."""
     parts_digest: bytes = b""
-    """Of a job that is done, whose ``handed_over`` is gone."""
+    """Digest of the parts of a job that is done, whose ``handed_over`` is gone."""
     topics: tuple[str, ...] = ()
     """Of a job that is done."""
     fingerprint: str = ""
@@ -82,7 +82,7 @@ class ProgressNote:
 
 
 def parts_digest(parts: Sequence[tuple[str, int]]) -> bytes:
-    """The same for the same parts, in whatever order."""
+    """A digest of the parts; their order does not count."""
     return hashlib.blake2b(repr(sorted(parts)).encode(), digest_size=16).digest()
 
 

@@ -1,7 +1,7 @@
 """The rows that a rule refused: a file that only grows, each row behind its size (4 bytes).
 
 A row is a CBOR array of part, row, rule and remark. How many bytes count says the job's progress;
-what is behind them was not durable, and is decided anew.
+rows behind them were not durable, and are decided again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A part: the file of its blocks, each behind its size (4 bytes, little-endian).
 
 ``NAME.staging`` grows by a block with each request. With its last block it is synced, and becomes
-``NAME.part`` in one step: whatever has that name is whole and durable.
+``NAME.part`` in one step: a file of that name is whole and durable.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _CRC = slice(12, 16)
 
 @attrs.define(eq=False, kw_only=True)
 class StagedPart:
-    """What is known of a part."""
+    """A part of a job: its file, and how far it is staged."""
 
     path: str
-    """Without its ending."""
+    """Path of its file without the ending."""
     blocks: int = 0
     rows: int = 0
     size: int = 0
     """Bytes of the file."""
     newest_crc: bytes = b""
-    """Of the newest block: so one that is sent again is known."""
+    """CRC-32 of the newest block: so one that is sent again is known."""
     has_last: bool = False
     """The last block has arrived."""
     is_whole: bool = False
@@ -41,7 +41,7 @@ class StagedPart:
 
     @property
     def file_path(self) -> str:
-        """Where it stands now."""
+        """Path of its file: the ending says whether it is whole."""
         return self.path + (WHOLE if self.is_whole else STAGING)
 
     def repeats(self, number: int, block: bytes) -> bool:
@@ -74,7 +74,7 @@ class StagedPart:
         """Make the part durable and whole.
 
         Raises:
-            OSError: The disk refused: the part is to be begun anew.
+            OSError: The disk refused: the part must be staged again from block 0.
         """
         file = disk.open(self.file_path)
         try:
@@ -86,7 +86,7 @@ class StagedPart:
         self.is_whole = True
 
     def remove(self, disk: Disk) -> None:
-        """Let it go."""
+        """Remove its file, whole or not."""
         for ending in (STAGING, WHOLE):
             disk.remove(self.path + ending)
 
@@ -103,7 +103,7 @@ class PlacedBlock:
     size: int
 
     def read(self, file: File) -> bytes:
-        """Its bytes."""
+        """Its encoded bytes, ``size`` of them."""
         return file.read(self.at, self.size)
 
 
@@ -127,7 +127,7 @@ def blocks_in(file: File) -> Iterator[PlacedBlock]:
 def whole_part(disk: Disk, path: str) -> StagedPart:
     """A part that a process before has finished, by the heads of its blocks.
 
-    What is damaged counts for nothing here; the hand-over looks at every byte.
+    Damage is not looked for here; the commit checks every byte.
     """
     part = StagedPart(path=path, has_last=True, is_whole=True)
     file = disk.open(part.file_path, read_only=True)

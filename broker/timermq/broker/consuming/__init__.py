@@ -1,1 +1,1 @@
-"""The way out: pulls, filters, offsets, locks, and what comes back for another try."""
+"""Consuming: pulls, filters, offsets, locks, and messages sent back for a retry."""

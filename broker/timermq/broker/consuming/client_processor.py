@@ -24,7 +24,7 @@ from .filter import parse_filter
 
 @attrs.frozen(eq=False, kw_only=True)
 class ClientProcessor:
-    """The processor."""
+    """Answers heartbeats, goodbyes, and questions for members and subscriptions."""
 
     options: BrokerOptions
     topics: TopicConfigTable

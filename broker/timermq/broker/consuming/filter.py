@@ -2,8 +2,8 @@
 
 ``*`` or nothing wants all; ``a || b`` wants those tags. Tags are compared by the 32-bit hash that
 the queue keeps, so a stranger with the same hash may pass: clients compare the tag itself again.
-The hashes that clients send along are not used: C++ sends zeros. What SQL92 lets through nobody
-looks at again.
+The hashes that clients send along are not used: C++ sends zeros. Messages that
+SQL92 lets through are not filtered again.
 
 Source: Java ``FilterAPI``, ``DefaultMessageFilter``, ``ExpressionMessageFilter``.
 """
@@ -34,7 +34,7 @@ class MessageFilter:
     hashes: frozenset[int] | None = None
     """Hashes of the tags wanted; None: tags do not matter."""
     sql: SqlFilter | None = None
-    """What the properties have to be; None: they do not matter."""
+    """Condition on the properties; None: there is none."""
 
     @property
     def matches_tags(self) -> TagsFilter | None:

@@ -20,7 +20,7 @@ from .queue_lock import QueueLockTable
 
 @attrs.frozen(eq=False, kw_only=True)
 class LockProcessor:
-    """The processor."""
+    """Locks and unlocks queues for orderly consumers."""
 
     broker_name: str
     topics: TopicConfigTable
@@ -31,7 +31,7 @@ class LockProcessor:
     def lock(self, session: Session, command: Command) -> Command:
         """Lock queues for a client; the answer lists those that it holds.
 
-        Queues that are not of this broker are nobody's here. Java locks whatever it is asked to,
+        Queues of other brokers cannot be locked here. Java locks any name,
         and lets one queue be locked twice under two names.
         """
         batch = LockBatch.decode(command.body)

@@ -30,11 +30,11 @@ from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.timerstore.consume_queue import ConsumeQueue
 
-from ..answers import failed_answer
 from ..client_registry import Subscription
 from ..costly_requests import ROUND_SECONDS, CostlyRequests
 from ..pauses import Pauses
 from ..pool import Pool
+from ..refusal import failed_answer
 from ..security.log_limit import LogLimit
 from ..session import Session
 from .filter import MessageFilter
@@ -67,7 +67,7 @@ class HeldPull:
     """Messages in one answer."""
     message_filter: MessageFilter
     subscription: Subscription | None = None
-    """What the filter was made of; None: of the request itself."""
+    """The subscription that the filter was made of; None: it was made of the request."""
     owner: str = ""
     """Set by ``hold``: whose share of the pool it takes."""
     bucket: int = 0
@@ -75,9 +75,9 @@ class HeldPull:
     has_more: bool = False
     """More has arrived than one run looks at, or unpacks: the client is to ask again at once."""
     is_put_off: bool = False
-    """Its time is up: it is answered as soon as it has been run, whatever that finds."""
+    """Its time is up: it is answered as soon as it has been run, with or without messages."""
     is_in_line: bool = False
-    """It is to be run."""
+    """Whether it is in line to be run."""
     answer: Command | None = None
     """Set for an answer that is only held back; nothing is read for it."""
 
@@ -110,13 +110,13 @@ class LongPolling:
         """Pulls that are to be run, of each owner those that something has arrived for and those
         whose time is up, in the order of their turns; some may be held no more."""
         self._pauses = Pauses(costly.work_seconds)
-        """Of their own: what is due ends its way here, in a pause of all other work."""
+        """Pauses of their own: due messages go out here, while all other work pauses."""
         self._changed = Signal()
         self._log_limit = LogLimit()
 
     @property
     def held(self) -> int:
-        """Pulls held now."""
+        """Number of pulls that are held."""
         return self._pool.used
 
     def hold(self, pull: HeldPull, seconds: float) -> bool:
@@ -156,13 +156,13 @@ class LongPolling:
             self.wake(topic, queue_id)
 
     def drop(self, session: Session) -> None:
-        """The connection is closed: nobody waits for these answers any more."""
+        """Drop the pulls of a connection that has closed."""
         self._roomless.pop(session, None)
         for pull in list(self._by_session.get(session, ())):
             self._forget(pull)
 
     def pulls(self) -> list[HeldPull]:
-        """The pulls held now."""
+        """All held pulls, connection by connection."""
         return [pull for pulls in self._by_session.values() for pull in pulls]
 
     async def run(
@@ -237,7 +237,7 @@ class LongPolling:
             if answer is not None and self._is_held(pull):
                 chunk.add(pull, answer)
         self._finish(chunk)
-        # What has arrived meanwhile has its turn before the rest of them.
+        # Messages that arrived meanwhile have their turn before the rest of them.
         self._line_up()
         if line:
             line.extend(self._lines.pop(key, ()))
@@ -259,7 +259,7 @@ class LongPolling:
         if not self._is_held(pull):
             return False
         if not session.has_room():
-            # What is read for a peer that takes nothing would pile up.
+            # Answers for a peer that reads nothing would pile up.
             if session not in self._roomless:
                 self._roomless[session] = {}
                 session.when_room(partial(self._wake_all, session))
@@ -323,7 +323,7 @@ class _Chunk:
     began: float = attrs.Factory(trio.current_time)
 
     def add(self, pull: HeldPull, answer: Command) -> None:
-        """One more is answered."""
+        """Keep one more answer until they are sent together."""
         self.answers.append((pull, answer))
         self.size += len(answer.body)
 

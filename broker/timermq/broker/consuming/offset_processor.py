@@ -25,7 +25,7 @@ _UPPER = "UPPER"
 
 @attrs.frozen(eq=False, kw_only=True)
 class OffsetProcessor:
-    """The processor."""
+    """Answers and stores the offsets of consumers."""
 
     store: MessageStore
     topics: TopicConfigTable

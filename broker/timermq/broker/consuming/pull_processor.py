@@ -36,11 +36,10 @@ from timermq.timerstore.message_store import MessageStore
 
 from ..admin.broker_rates import BrokerRates
 from ..admin.offset_reset import OffsetResets
-from ..answers import refusal_answer
 from ..client_registry import ClientRegistry, Subscription
 from ..consumer_offset import ConsumerOffsetTable
 from ..options import BrokerOptions
-from ..refusal import RefusedError
+from ..refusal import RefusedError, refusal_answer
 from ..session import Session
 from ..steps import Steps, at_once
 from ..subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
@@ -103,7 +102,7 @@ class PullProcessor:
             return self._refuse(session, command, error)
 
     def run_again(self, pull: HeldPull) -> Command:
-        """Run a held pull from where it stands; its offset moves past what did not match.
+        """Run a held pull from its offset, which moves past messages that did not match.
 
         A client whose message takes several steps to unpack is told to ask again: held pulls are
         answered many at a time, and its next request has its own turn.
@@ -226,7 +225,7 @@ class PullProcessor:
     def _filter(
         self, command: Command, group: SubscriptionGroupConfig, topic: str
     ) -> tuple[MessageFilter, Subscription | None]:
-        """What the consumer wants: as the request says, else as its group's heartbeats did."""
+        """The filter of the consumer: from the request, else from its group's heartbeats."""
         if integer(command, "sysFlag", default=0) & FLAG_SUBSCRIPTION:
             stated = self._parse_filter(
                 text(command, "subscription", default=""),
@@ -275,7 +274,7 @@ class PullProcessor:
         return self.resets.is_pending(group=pull.group, topic=pull.topic, queue_id=pull.queue_id)
 
     def _count(self, pull: HeldPull, result: GetResult) -> None:
-        """Count what the group is given, and note its place."""
+        """Count messages that the group is given, and note their end."""
         self.rates.pulled(
             (pull.topic, pull.group),
             pull.queue_id,

@@ -1,11 +1,11 @@
 """Queues that one consumer of a group has to itself: ``config/queueLocks.json``.
 
-A lock belongs to a group, a queue and a client. It lasts 60 seconds from its last renewal, or what
-the operator says; clients renew every 20, and stop consuming a queue that they could not renew for
-30. That gap is why a client that goes without unlocking (a kill, a lost connection) keeps its locks
-until they expire: it may be alive and at work, and its successor must not be. A broker that is
-started again grants its locks for as long again, where RocketMQ forgets them: whoever reconnects
-first would get the queues of all others, which are still at work.
+A lock is a lease: it belongs to a group, a queue and a client, and lasts 60 seconds from its last
+renewal, or as the operator says. Clients renew every 20, and stop consuming a queue whose lease
+they could not renew for 30. That gap is why a client that goes without unlocking (a kill, a lost
+connection) keeps its leases until they expire: it may be alive and at work, and its successor must
+not be. A broker that is started again grants its leases for as long again, where RocketMQ forgets
+them: the client that reconnects first would get the queues of all others, which are still at work.
 
 Source: Java ``RebalanceLockManager``.
 """
@@ -32,7 +32,7 @@ log = structlog.get_logger("timermq.broker.consuming.queue_lock")
 
 
 class _LockFile(msgspec.Struct, kw_only=True, rename="camel"):
-    """What the file holds; it is ours, Java passes over it."""
+    """The content of the file. Its form is ours; Java passes over the file."""
 
     lock_table: dict[str, dict[str, list[MessageQueue]]]
     """Group to client to queues."""
@@ -42,7 +42,7 @@ class _LockFile(msgspec.Struct, kw_only=True, rename="camel"):
 class _Lock:
     client_id: str
     expires_at: float
-    """trio's time."""
+    """trio's time at which the lease ends."""
 
 
 class QueueLockTable:
@@ -50,7 +50,7 @@ class QueueLockTable:
 
     Args:
         current_time: trio's clock: a step of the wall clock must not take a lock away.
-        locks_max: Locks held at a time, expired ones that nobody has asked for since included.
+        locks_max: Locks held at a time, expired ones that were not asked for since included.
         live_seconds: How long a lock lasts that is not renewed.
     """
 
@@ -73,7 +73,7 @@ class QueueLockTable:
         self._count = 0
 
     def __len__(self) -> int:
-        """Locks in the table."""
+        """Number of locks, expired ones included until they are swept."""
         return self._count
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -95,7 +95,7 @@ class QueueLockTable:
         self._count = sum(map(len, self._groups.values()))
 
     def to_json(self) -> dict[str, object]:
-        """What the file is to hold."""
+        """The content of the file, for JSON."""
         now = self._current_time()
         table: dict[str, dict[str, list[MessageQueue]]] = {}
         for group, locks in self._groups.items():

@@ -30,7 +30,7 @@ class CustomizedRetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Milliseconds. The first retry takes the third, as the list begins like the delay levels."""
 
     def delay_ms(self, reconsume_times: int) -> int:
-        """How long to wait before a message is tried again that was tried so often already."""
+        """The backoff before the next try of a message, in milliseconds, after so many tries."""
         return self.next[min(max(reconsume_times, 0) + _FIRST_STEP, len(self.next) - 1)]
 
 
@@ -42,7 +42,7 @@ class ExponentialRetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     multiplier: Annotated[int, msgspec.Meta(ge=1, lt=2**31)] = 2
 
     def delay_ms(self, reconsume_times: int) -> int:
-        """How long to wait before a message is tried again that was tried so often already."""
+        """The backoff before the next try of a message, in milliseconds, after so many tries."""
         exponent = min(max(reconsume_times, 0), _EXPONENT_MAX)
         factor: int = self.multiplier**exponent
         return min(self.max, self.initial * factor)

@@ -1,10 +1,10 @@
 """Send-back (36): a consumer could not handle a message and gets it again later, or gives it up.
 
-The retry waits on the wheel like any other delayed message, through the same door. It is a message
-of its own: what is sent back twice is tried twice.
+The retry waits on the wheel like any other delayed message, and is admitted like one. It is a
+message of its own: a message sent back twice is retried twice.
 
 =====================================  ==========================================================
-request                                what becomes of the message
+request                                outcome for the message
 =====================================  ==========================================================
 tried as often as allowed              ``%DLQ%group``, at once
 ``delayLevel`` below 0                 the same
@@ -58,7 +58,7 @@ ORIGIN_MESSAGE_ID = b"ORIGIN_MESSAGE_ID"
 _STEERING = (*INTERNAL, *REQUESTS, DELETE)
 """How the properties begin that asked something of the timer, or answered it."""
 _NO_ORIGIN = 0
-"""In ``preparedTransactionOffset``: no waiting record became this message."""
+"""In ``preparedTransactionOffset``: no pending record became this message."""
 
 
 def retry_message(record: bytes, *, topic: str, queue_id: int, delay: bytes) -> Message:
@@ -71,7 +71,7 @@ def retry_message(record: bytes, *, topic: str, queue_id: int, delay: bytes) -> 
         delay: The property that asks for the delay, ``NAME \x01 value \x02``; empty for none.
 
     Returns:
-        What goes through the door; its ``reconsume_times`` are one more.
+        The message to store; its ``reconsume_times`` are one more.
 
     Raises:
         RecordError: The bytes are no record.
@@ -96,7 +96,7 @@ def retry_message(record: bytes, *, topic: str, queue_id: int, delay: bytes) -> 
 
 @attrs.define(eq=False, kw_only=True)
 class SendBackProcessor:
-    """The processor."""
+    """Stores the retry or the dead letter of a message that was sent back."""
 
     options: BrokerOptions
     timer_store: TimerMessageStore
@@ -151,12 +151,12 @@ class SendBackProcessor:
                 f"the message at {offset}: {checked.reason}",
             )
         topic = decode_record(record).topic
-        # What still waits must not come out before its time by this door.
+        # A pending message must not be delivered early by being sent back.
         if is_not_allowed_send_topic(topic):
             raise RefusedError(
                 ResponseCode.SYSTEM_ERROR,
                 "MESSAGE_NOT_FOUND",
-                f"the message at {offset} is of {topic}, which nobody consumes",
+                f"the message at {offset} is of {topic}, which is not consumed",
             )
         return record
 

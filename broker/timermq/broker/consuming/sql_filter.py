@@ -50,7 +50,7 @@ KEPT_LENGTH_MAX = 131_072
 
 @attrs.frozen(eq=False)
 class SqlFilter:
-    """A compiled expression."""
+    """A compiled SQL92 expression over properties."""
 
     expression: str
     _evaluate: Evaluate
@@ -77,7 +77,7 @@ class SqlFilter:
 
 
 class CompiledExpressions:
-    """Compiled expressions by their text, and what is wrong with others, up to a sum of lengths."""
+    """Compiled expressions and errors of invalid ones, by their text, up to a sum of lengths."""
 
     def __init__(self, length_max: int) -> None:
         self._length_max = length_max
@@ -89,7 +89,7 @@ class CompiledExpressions:
         return at_once(self.steps(expression))
 
     def steps(self, expression: str) -> Steps[SqlFilter]:
-        """The same in steps, of which only the last one changes what is kept."""
+        """The same in steps; only the last one changes the cache."""
         found = self._filters.get(expression)
         if found is None:
             try:
@@ -119,7 +119,7 @@ _compiled = CompiledExpressions(KEPT_LENGTH_MAX)
 
 
 def prepare_filter(expression: str) -> Steps[None]:
-    """Compile a long expression ahead, or find what is wrong with it; no step if it is known."""
+    """Compile a long expression ahead, or find its error; no step if it is in the cache."""
     if LONG_LENGTH < len(expression) <= EXPRESSION_LENGTH_MAX and not _compiled.has(expression):
         with contextlib.suppress(SqlError):
             yield from _compiled.steps(expression)

@@ -86,7 +86,7 @@ _BLOCK_COMMENT.3: /\/\*[\s\S]*?\*\//
 
 
 class SqlError(ValueError):
-    """An expression that is none, or too large; the consumer's programmer mends it."""
+    """An expression with a syntax error, or too large: an error of the consumer's program."""
 
 
 def parse_sql(expression: str) -> Tree[Token] | Token:
@@ -126,7 +126,7 @@ def prepare_sql() -> None:
 @functools.cache
 def _parser() -> Lark:
     """The parser of filters, made at its first use."""
-    # The basic lexer: a reserved word is one wherever it stands.
+    # The basic lexer: a reserved word is one everywhere.
     return Lark(GRAMMAR, parser="lalr", lexer="basic")
 
 

@@ -80,7 +80,7 @@ def _decided_by(decisive: bool, parts: Sequence[Evaluate]) -> Operand:
 
 
 def inverse(value: Evaluate) -> Operand:
-    """``NOT``."""
+    """The operand under ``NOT``; NULL stays NULL."""
 
     def evaluate(lookup: Lookup) -> Value:
         found = value(lookup)
@@ -138,7 +138,7 @@ TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
 
 
 def text_test(kind: str, left: Operand, text: str) -> Operand:
-    """One of ``TEXT_TESTS``; what is no text does not contain anything, nor does it lack it."""
+    """One of ``TEXT_TESTS``; a value that is no text neither contains nor lacks anything."""
     value, test = left.evaluate, TEXT_TESTS[kind]
 
     def evaluate(lookup: Lookup) -> Value:
@@ -152,7 +152,7 @@ def listed(left: Operand, texts: Sequence[str], *, is_in: bool) -> Operand:
     """``IN`` and ``NOT IN``.
 
     Raises:
-        SqlError: It stands behind something else than a property.
+        SqlError: The operator does not follow a property.
     """
     if not left.is_property:
         raise SqlError("IN: expected a property before it, found another operand")
@@ -187,7 +187,7 @@ def literal(kind: str, text: str = "") -> Operand:
 
 
 def text_of(token: str) -> str:
-    """The text that stands in quotes."""
+    """The text between the quotes, without their escapes."""
     return token[1:-1].replace("''", "'")
 
 

@@ -14,7 +14,7 @@ import re
 import struct
 
 Value = str | bool | int | float | None
-"""Of an operand or condition; None is NULL."""
+"""The value of an operand or condition; None is NULL."""
 
 _INT32 = range(-(2**31), 2**31)
 _INT64 = range(-(2**63), 2**63)
@@ -24,7 +24,7 @@ _DECIMAL = re.compile(
 )
 _SIGN = struct.Struct(">d")
 _BLANKS = "".join(map(chr, range(0x21)))
-"""What Java trims."""
+"""Characters that Java's ``trim`` removes."""
 
 
 class Long(int):

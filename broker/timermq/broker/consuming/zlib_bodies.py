@@ -2,13 +2,13 @@
 
 RocketMQ's broker hands bodies out as they came. Its C++ client takes every packed body for zlib and
 ends the whole process on another, or on a damaged one; the Go client hands the packed bytes to the
-program. So a Java producer that is set to LZ4, or anybody who sends nonsense with the flag, kills
-the C++ consumers of its topic. These two get a body of another algorithm unpacked; of one that does
+program. So a Java producer that is set to LZ4, or any client that sends a wrong flag, kills the C++
+consumers of its topic. These two get a body of another algorithm unpacked; of one that does
 not unpack, the program gets the bytes as they are. For C++ zlib bodies are tried as well. The store
 keeps what the producer sent.
 
 Unpacking takes time that other clients wait for, so it is done in steps, and an answer ends once it
-has cost enough; packing anew would take ten times as long.
+has cost enough; to pack the bodies with zlib would take ten times as long.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _BODY_CRC_AT = HEAD.offset_of("body_crc")
 
 @attrs.frozen
 class ZlibBodies:
-    """What a client gets that knows zlib alone."""
+    """The record for a client that knows zlib alone: its body unpacked where needed."""
 
     records: list[bytes]
     """Records, or runs of neighbouring ones."""

@@ -1,7 +1,7 @@
 """How far each group is on each topic: what it has to consume, has in hand, and is to be given yet.
 
 Numbers are offsets, which are at hand. Ages need the store time of a record for each queue that is
-behind, so they are looked up in pieces, for those groups only that are told by name.
+behind, so they are looked up in pieces, for those groups only that have rows by name.
 
 Source: Java ``ConsumerLagCalculator``.
 """
@@ -33,7 +33,7 @@ class GroupProgress:
     lag: int = 0
     """Messages that it has not committed."""
     in_hand: int = 0
-    """Of these, messages that it was given."""
+    """Messages of its backlog that it was given."""
     ready: int = 0
     """Messages that it was not given yet; 0 for one that has asked for none since the start."""
     uncommitted: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])
@@ -59,12 +59,12 @@ class GroupProgress:
                 self.lag += behind
                 self.uncommitted.append((queue_id, offset))
         for queue_id, offset in pulled_to.items():
-            # What a filter leaves out behind the last one that was given is in nobody's hand.
+            # Messages that a filter leaves out after the last one given are in no hand.
             given = min(given_to.get(queue_id, 0), offset)
             self.in_hand += max(given - committed.get(queue_id, given), 0)
-            waiting = ends.get((self.topic, queue_id), 0) - offset
-            if waiting > 0:
-                self.ready += waiting
+            pending = ends.get((self.topic, queue_id), 0) - offset
+            if pending > 0:
+                self.ready += pending
                 self.not_given.append((queue_id, offset))
 
 
@@ -100,7 +100,7 @@ def progress_of_groups(
 def look_up_ages(
     groups: Iterable[GroupProgress], count_max: int, now_ms: int, store_ms: StoreMs
 ) -> Iterator[None]:
-    """Look up how old what is left is, of the groups with the most; yields between look-ups.
+    """Look up the age of the backlog of the groups with the most; yields between look-ups.
 
     Args:
         groups: Their ages are set.

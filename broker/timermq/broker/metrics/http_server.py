@@ -41,7 +41,7 @@ log = structlog.get_logger("timermq.broker.metrics.http_server")
 
 @attrs.frozen(kw_only=True)
 class Page:
-    """An answer."""
+    """A page and its status, before it is sent."""
 
     status: int
     body: bytes
@@ -50,7 +50,7 @@ class Page:
 
 @attrs.define(eq=False, kw_only=True)
 class Pages:
-    """What there is to read.
+    """The pages to read.
 
     Args:
         metrics: The page of metrics.
@@ -115,7 +115,7 @@ class HttpServer:
             task_status.started()
 
     async def serve(self, stream: trio.abc.Stream) -> None:
-        """Serve one connection until it ends, whatever its peer does."""
+        """Serve one connection until it ends; errors of its peer end only it."""
         try:
             peer = _peer_of(stream)
         except OSError:  # reset before it was accepted
@@ -191,7 +191,7 @@ class HttpServer:
 
 
 def _peer_of(stream: trio.abc.Stream) -> str:
-    """What a connection's share goes by; nothing for one that is no socket.
+    """The address that a connection's share goes by; empty for one that is no socket.
 
     Raises:
         OSError: The connection is gone already.

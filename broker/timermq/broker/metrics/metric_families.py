@@ -1,6 +1,6 @@
 """The broker in Prometheus' words: RocketMQ's names where it has them, ``timermq_`` for the rest.
 
-Everything is read when somebody asks, from counters and files that are kept anyway: a message costs
+Everything is read at a scrape, from counters and files that are kept anyway: a message costs
 nothing.
 Source: RocketMQ's ``BrokerMetricsConstant``, ``StoreMetricsConstant``, ``TimerMetrics``; names as
 its Prometheus exporter writes them.
@@ -30,7 +30,7 @@ STORAGE = {"storage_type": "local", "storage_medium": "disk"}
 
 
 def families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    """All families, one after another: each is a small piece of work."""
+    """All families of the page, made one after another: each is a small piece of work."""
     labels = {
         "cluster": snapshot.cluster_name,
         "node_type": "broker",
@@ -71,7 +71,7 @@ def _broker(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     access = now.access
     yield counter(
         "timermq_failed_logins",
-        "Requests that nobody with an account signed",
+        "Requests without the signature of an account",
         0 if access is None else access.failed_logins,
     )
     yield counter(
@@ -82,12 +82,12 @@ def _broker(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     yield counter("timermq_tls_refused", "Connections closed before a request", now.tls_refused)
     problem = now.tls_problem or (None if access is None else access.problem)
     yield gauge(
-        "timermq_door_change_refused",
+        "timermq_security_reload_failed",
         "Changed rules or certificates are not in force",
         int(problem is not None),
     )
     yield counter(
-        "timermq_connections_turned_away",
+        "timermq_connections_rejected",
         "Connections closed at once, for want of room",
         now.connections_turned_away,
     )
@@ -109,7 +109,7 @@ def _broker(snapshot: MetricsSnapshot) -> Iterator[Metric]:
 def _bulk(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     now = snapshot.statistics
     rows = CounterMetricFamily("timermq_bulk_rows", "Rows of bulk jobs", labels=["outcome"])
-    yield labelled(rows, [(("adopted",), now.bulk_ingested), (("refused",), now.bulk_refused)])
+    yield labelled(rows, [(("ingested",), now.bulk_ingested), (("refused",), now.bulk_refused)])
 
 
 def _store(snapshot: MetricsSnapshot) -> Iterator[Metric]:
@@ -144,7 +144,7 @@ def _store(snapshot: MetricsSnapshot) -> Iterator[Metric]:
 
 
 def _scrub(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    """Bytes at rest, and what has become of them."""
+    """The pass over the bytes at rest, what it found damaged, and what it repaired."""
     scrub = snapshot.statistics.scrub
     yield gauge(
         "timermq_scrub_done_ratio",
@@ -156,13 +156,11 @@ def _scrub(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         "When the last whole pass ended, 0 without one",
         scrub.whole_ms / 1000,
     )
-    yield gauge(
-        "timermq_scrub_left", "Damaged things that the scrub could not put right", scrub.left
-    )
+    yield gauge("timermq_scrub_left", "Damaged places that the scrub could not repair", scrub.left)
     yield counter("timermq_scrub_passes", "Whole passes", scrub.passes)
     yield counter("timermq_scrub_read_bytes", "Bytes compared", scrub.size)
-    yield counter("timermq_scrub_damaged", "Things found damaged at rest", scrub.damaged)
-    yield counter("timermq_scrub_mended", "Those of them that were put right", scrub.mended)
+    yield counter("timermq_scrub_damaged", "Places found damaged at rest", scrub.damaged)
+    yield counter("timermq_scrub_repaired", "Those of them that were repaired", scrub.mended)
 
 
 def _timer(snapshot: MetricsSnapshot) -> Iterator[Metric]:
@@ -196,7 +194,7 @@ def _timer(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         [((str(bound),), count) for bound, count in snapshot.due_within.items()],
     )
     yield counter("timermq_rolled", "Messages enqueued again on their way", timer.rolled)
-    yield counter("timermq_cancelled", "Messages taken back", timer.cancelled)
+    yield counter("timermq_cancelled", "Messages cancelled", timer.cancelled)
     refused = CounterMetricFamily(
         "timermq_delays_refused", "Delay requests refused, by rule", labels=["rule"]
     )
@@ -204,9 +202,11 @@ def _timer(snapshot: MetricsSnapshot) -> Iterator[Metric]:
 
 
 def _transactions(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    """What producers decide about, and what they do not."""
+    """Transactions: open, ended, and asked about."""
     now = snapshot.statistics.transactions
-    yield gauge("rocketmq_half_messages", "Transactions that nobody has decided about", now.open)
+    yield gauge(
+        "rocketmq_half_messages", "Transactions without a decision of their producer", now.open
+    )
     yield counter("rocketmq_commit_messages", "Transactions committed", now.committed)
     yield counter("rocketmq_rollback_messages", "Transactions rolled back", now.rolled_back)
     yield histogram(
@@ -224,7 +224,7 @@ def _transactions(snapshot: MetricsSnapshot) -> Iterator[Metric]:
 
 
 def _promises(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    """What is promised, and what breaks it."""
+    """Lateness, and everything that breaks a promise or may come to it."""
     timer = snapshot.statistics.timer
     totals = 0
     buckets: list[tuple[str, float]] = []
@@ -243,12 +243,16 @@ def _promises(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     )
     yield counter("timermq_early", "Deliveries before their moment: a broken promise", timer.early)
     yield counter("timermq_missing", "Records gone from the log before delivery", timer.missing)
-    yield counter("timermq_repeated", "Left out after a restart: done before it", timer.repeated)
+    yield counter(
+        "timermq_duplicates_skipped", "Left out after a restart: done before", timer.repeated
+    )
     yield gauge("timermq_quarantined_messages", "Messages in quarantine", timer.quarantined)
-    yield counter("timermq_set_aside", "Messages put into quarantine", timer.set_aside)
-    yield counter("timermq_retried", "Puts repeated: the store could not take them", timer.retried)
+    yield counter("timermq_quarantined", "Messages put into quarantine", timer.set_aside)
+    yield counter("timermq_retried", "Puts retried: the store could not take them", timer.retried)
     held_up = GaugeMetricFamily(
-        "timermq_held_up_messages", "Messages that the store does not take now", labels=["stage"]
+        "timermq_backoff_messages",
+        "Messages retried with backoff: the store does not take them now",
+        labels=["stage"],
     )
     stages = (("enqueue", timer.enqueue_held_up), ("deliver", timer.deliver_held_up))
     yield labelled(held_up, [((stage,), held.count) for stage, held in stages])
@@ -260,7 +264,7 @@ def _clock(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     yield gauge("timermq_clock_safe", "1 while the wall clock is trusted", float(is_safe))
     yield gauge(
         "timermq_clock_off_seconds",
-        "How far the wall clock is ahead of what is trusted, or behind",
+        "How far the wall clock is ahead of the trusted time, or behind",
         clock.off_ms / 1000,
     )
     steps = CounterMetricFamily(

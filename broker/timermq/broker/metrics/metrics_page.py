@@ -1,7 +1,7 @@
-"""The page of metrics: one look at the broker, written family by family.
+"""The page of metrics: one snapshot of the broker, written family by family.
 
-A scrape must not make messages late, so other tasks run between two of its pieces, and who asks
-again within a second is given the same page.
+A scrape must not make messages late, so other tasks run between two of its pieces, and a
+second scrape within a second is given the same page.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FRESH = 1.0
 
 @attrs.define
 class _Reading:
-    """What was read for one page before the look."""
+    """Values read in pieces for one page, before the snapshot."""
 
     ends: dict[tuple[str, int], int] = attrs.field(factory=dict[tuple[str, int], int])
     delays: dict[str, Histogram] = attrs.field(factory=dict[str, Histogram])
@@ -71,7 +71,7 @@ class MetricsPage:
     _delays: RequestedDelays = attrs.field(factory=RequestedDelays, init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Count from now on what is counted since the start."""
+        """Begin the counts that are read from files since the start."""
         self._sizes.begin(self.timer_store.store)
         self._delays.begin(self.timer_store.files.timer_log)
 
@@ -116,7 +116,7 @@ class MetricsPage:
         return store.store_ms_at(topic, queue_id, max(offset, least))
 
     def snapshot(self, reading: _Reading) -> MetricsSnapshot:
-        """The broker as it is now, but for what was read before."""
+        """The broker as it is now, with the values that were read before."""
         statistics, options = self.statistics(), self.options
         timer, store = statistics.timer, self.timer_store.store
         occupancy = WheelOccupancy.of(

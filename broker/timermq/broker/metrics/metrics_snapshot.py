@@ -1,4 +1,4 @@
-"""What a page of metrics is made of: one look at the broker and its tables."""
+"""The snapshot of a page of metrics: the broker and its tables at one moment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..topic_config import TopicConfig
 from .group_progress import GroupProgress
 
 CONSUME_MODES = {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull"}
-"""What groups say of themselves, and RocketMQ's word for metrics."""
+"""Consume types of groups to RocketMQ's words for metrics."""
 FIRST_VERSION, LAST_VERSION = 194, 611
 """Numbers of RocketMQ 3.9.1-SNAPSHOT and 5.9.9, between which each has a number of its own."""
 
@@ -29,7 +29,7 @@ TIMER_BOUNDS_S = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
 
 @attrs.frozen(kw_only=True)
 class MetricsSnapshot:
-    """What one page of metrics is made of."""
+    """All values of one page of metrics."""
 
     broker_name: str
     cluster_name: str
@@ -50,7 +50,7 @@ class MetricsSnapshot:
     pulled: Mapping[tuple[str, str], int]
     """Messages that consumers were given since the start, by topic and group."""
     pulled_size: Mapping[tuple[str, str], int]
-    """Bytes of them."""
+    """Bytes of those messages, by topic and group."""
     sizes: Mapping[str, Histogram]
     """Bytes of the records that came to each topic since the start."""
     delays: Mapping[str, Histogram]
@@ -91,7 +91,7 @@ def stored_by_topic(ends: Mapping[tuple[str, int], int]) -> dict[str, int]:
 
 
 def message_types(topics: Iterable[TopicConfig]) -> dict[str, str]:
-    """What the topics declare of their messages, in RocketMQ's words for metrics."""
+    """Topic to its declared type of messages, in RocketMQ's words for metrics."""
     return {
         config.topic_name: config.attributes["message.type"].lower()
         for config in topics

@@ -1,6 +1,6 @@
-"""How far ahead messages are put on the wheel, read from the timer log when somebody asks.
+"""How far ahead messages are put on the wheel, read from the timer log at a scrape.
 
-A unit tells how long its slot was ahead when it was linked. One that rolls has a unit a leg.
+A unit has the time that its slot was ahead when it was linked. A message that rolls has several.
 
 Source: Java ``TimerMessageStore.enqueue``, which counts on the way, and from the birth of the
 message; bounds as in ``DefaultStoreMetricsManager.getMetricsView``.
@@ -31,17 +31,17 @@ class RequestedDelays:
 
     _by_hash: dict[int, Histogram] = attrs.field(factory=dict[int, Histogram], init=False)
     _seen: int = attrs.field(default=0, init=False)
-    """Position of the first unit that was not looked at."""
+    """Position of the first unit that was not read."""
 
     def begin(self, timer_log: TimerLog) -> None:
-        """Count what is linked from now on."""
+        """Count units that are linked from now on."""
         self._seen = timer_log.max_pos
 
     def read(self, timer_log: TimerLog) -> Iterator[None]:
-        """Count what was linked since the last time; yields between pieces of work."""
+        """Count units linked since the last reading; yields between pieces of work."""
         end = timer_log.max_pos
         while self._seen < end:
-            # Begun anew each time: segments may go while others have their turn.
+            # A new scan each time: segments may go while others have their turn.
             found = next(timer_log.scan(max(self._seen, timer_log.min_pos)), None)
             if found is None:
                 break
@@ -51,7 +51,7 @@ class RequestedDelays:
             yield
 
     def by_topic(self, topics: Sequence[str]) -> Generator[None, None, dict[str, Histogram]]:
-        """Topic to its delays, of those that are named; what is of others is forgotten.
+        """Topic to its delays, of those that are named; the others are dropped.
 
         Yields between pieces of work.
         """

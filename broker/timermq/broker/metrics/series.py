@@ -1,9 +1,9 @@
 """Rows of a family of metrics, and the limit of their number.
 
-What grows with topics or groups has a limit. Beyond it a gauge is added up under ``*``, which is
-the name of nothing. A counter must never fall, for a reader takes a fall for a restart and counts
-what is left once more; and a sum falls when a topic is deleted, even one that is named, for then
-another comes by name. So what is beyond the limit of counters is a gauge of its own, one for all.
+A family that grows with topics or groups has a limit. Beyond it a gauge is added up under ``*``,
+which no topic has as its name. A counter must never fall, for a reader takes a fall for a restart
+and counts the rest once more; and a sum falls when a topic is deleted, even one that is named, for
+then another comes by name. So the sum beyond the limit of counters is a gauge, one for all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from prometheus_client.core import (
 from ..histogram import Histogram
 
 REST = "*"
-"""Label of what is beyond the limit of a gauge."""
+"""Label of the sum of all rows beyond the limit of a gauge."""
 
 Labels = tuple[str, ...]
 """Values of the labels."""
@@ -55,10 +55,10 @@ def labelled(family: Metric, rows: Iterable[tuple[tuple[str, ...], float]]) -> M
 def largest(
     values: Iterable[tuple[Key, int]], series_max: int, labels_of: Callable[[Key], Labels]
 ) -> Iterator[Row]:
-    """The rows of a gauge with the largest values, by name; what is left of the others as one.
+    """The rows of a gauge with the largest values, by name; the sum of the others as one.
 
     Args:
-        values: By whatever the labels follow from.
+        values: By the key that the labels are made from.
         series_max: Rows with names.
         labels_of: Makes the labels, of those alone.
     """
@@ -82,7 +82,7 @@ def histogram(
 
 @attrs.define(eq=False)
 class LargestCounters:
-    """Counters of topics and groups on one page: the largest by name, and what is not named."""
+    """Counters of topics and groups on one page: the largest by name, and the sum of the others."""
 
     series_max: int
     """Rows of a family."""
@@ -117,7 +117,7 @@ class LargestCounters:
         return histogram(name, text, labels, rows)
 
     def unnamed(self) -> Metric:
-        """What the families so far leave out."""
+        """The counters that the families so far leave out, added up."""
         return labelled(
             GaugeMetricFamily(
                 "timermq_unnamed",

@@ -1,7 +1,7 @@
-"""How large the messages are that come to each topic, read from the queues when somebody asks.
+"""How large the messages are that come to each topic, read from the queues at a scrape.
 
-A unit of a queue tells the size of its record, so that a message costs nothing on its way. What is
-cleaned before it was looked at is not counted.
+A unit of a queue has the size of its record, so that a message costs nothing on its way. Messages
+that are cleaned before they were read are not counted.
 
 Source: Java ``SendMessageProcessor.handlePutMessageResult``; bounds as in
 ``BrokerMetricsManager.registerMetricsView``.
@@ -19,7 +19,7 @@ from timermq.timerstore.message_store import MessageStore
 from ..histogram import Histogram
 
 SIZE_BOUNDS = (1 << 10, 4 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20)
-"""Bytes."""
+"""Bytes of a record: bounds of the histogram."""
 READ_COUNT = 16_384
 """Units that are looked at between two turns of everything else: less than a millisecond."""
 QUEUE_COUNT = 1_024
@@ -34,16 +34,16 @@ class StoredSizes:
 
     by_topic: dict[str, Histogram] = attrs.field(factory=dict[str, Histogram], init=False)
     _seen: dict[tuple[str, int], int] = attrs.field(factory=dict[tuple[str, int], int], init=False)
-    """Queue to the offset of the first unit that was not looked at."""
+    """Queue to the offset of the first unit that was not read."""
 
     def begin(self, store: MessageStore) -> None:
         """Count what comes from now on."""
         self._seen = {(one.topic, one.queue_id): one.max_offset for one in store.queues()}
 
     def read(self, store: MessageStore) -> Iterator[None]:
-        """Count what has come since the last time; yields between pieces of work.
+        """Count messages since the last reading; yields between pieces of work.
 
-        Of topics that have gone nothing is told any more. Cut off, it goes on there the next time.
+        Deleted topics are left out. Cut off, it goes on there the next time.
         """
         known = 0
         for number, queue in enumerate(store.queues(), 1):
@@ -54,7 +54,7 @@ class StoredSizes:
                 continue  # it was deleted while others had their turn
             first, end = self._seen.get(place, 0), queue.max_offset
             if first > end:
-                first = 0  # it was deleted, and began anew
+                first = 0  # it was deleted, and made again
             self._seen[place] = first = max(first, queue.min_offset)
             known += 1
             while first < end and store.queue(*place) is queue:
@@ -69,7 +69,7 @@ class StoredSizes:
             self._forget(store)
 
     def _forget(self, store: MessageStore) -> None:
-        """Tell nothing any more of what has gone."""
+        """Drop the counts of deleted topics."""
         topics: set[str] = set()
         for place in list(self._seen):
             if store.queue(*place) is None:

@@ -1,6 +1,6 @@
-"""What is counted by topic and by group, under RocketMQ's names and labels.
+"""Counters and gauges by topic and by group, under RocketMQ's names and labels.
 
-The labels follow from the names and the table of topics when somebody asks. ``message_type`` is
+The labels follow from the names and the table of topics at a scrape. ``message_type`` is
 what the topic declares: RocketMQ looks into the properties of each message.
 
 Source: RocketMQ's ``BrokerMetricsConstant``, ``BrokerMetricsManager.isSystem``.
@@ -27,7 +27,7 @@ UNSPECIFIED = "unspecified"
 
 
 def topic_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    """What came, what was given out, what was given up, and what waits."""
+    """Messages stored, given to consumers, given up, and pending, by topic or group."""
     counters = LargestCounters(snapshot.series_max)
     labels = ["topic", "message_type", "is_system"]
 
@@ -73,13 +73,13 @@ def topic_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     )
     yield counters.unnamed()
     yield from _group_families(snapshot)
-    waiting = snapshot.statistics.timer.pending_by_topic.items()
+    pending = snapshot.statistics.timer.pending_by_topic.items()
     yield labelled(
         GaugeMetricFamily(
             "rocketmq_timing_messages", "Messages that wait, by their topic", labels=["topic"]
         ),
         largest(
-            ((topic, count) for topic, count in waiting if count > 0),
+            ((topic, count) for topic, count in pending if count > 0),
             snapshot.series_max,
             lambda topic: (topic,),
         ),
@@ -87,7 +87,7 @@ def topic_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
 
 
 def _group_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    """How far the groups are; ages are told where the numbers are, by name."""
+    """How far the groups are; ages only for the rows that have a name."""
     labels = ["consumer_group", "topic", "is_retry", "is_system"]
 
     def labels_of(one: GroupProgress) -> Labels:

@@ -20,7 +20,7 @@ TEXT_LENGTH_MAX = 65_536
 
 
 class KvConfigTable:
-    """The texts."""
+    """Texts by namespace and key, changed by operators."""
 
     path = "config/kvConfig.json"
     without_it: str | None = "the texts are lost, such as orders of topics"
@@ -31,14 +31,14 @@ class KvConfigTable:
         self._tables: dict[str, dict[str, str]] = {}
 
     def load(self, data: object) -> None:
-        """Take a file over."""
+        """Replace the table by what a file has, decoded from JSON."""
         fields = ConfigFields(self.path, data)
         table = fields.fields("configTable")
         self._tables = {name: table.texts(name) for name in list(table.rest)}
         self._rest = fields.rest
 
     def to_json(self) -> dict[str, object]:
-        """What the file is to hold."""
+        """The content of the file, for JSON."""
         tables = {namespace: dict(texts) for namespace, texts in self._tables.items()}
         return in_order(self._rest, configTable=tables)
 

@@ -2,12 +2,12 @@
 
 Each name server of the list has a connection of its own that stays open: its end would take the
 broker out of all routes there. So one that breaks is made again after a second, then with longer
-and longer pauses, and the broker registers anew on it. Registrations carry all topics, or those
+and longer pauses, and the broker registers again on it. Registrations carry all topics, or those
 that have changed; the name server compares their version and does nothing when it knows it.
 
 In a cluster that takes TLS alone the connections are encrypted, and the server's certificate is
-always checked: it must be signed by a trusted authority, and have the name (or address) that stands
-in ``namesrv_addr``. The files are read for each connection, so changed ones count from the next.
+always checked: it must be signed by a trusted authority, and have the name (or address) of
+``namesrv_addr``. The files are read for each connection, so changed ones count from the next.
 This corresponds to ``tls.enable`` and ``tls.client.*`` of RocketMQ's remoting client.
 
 Source: Java ``BrokerOuterAPI.registerBrokerAll``, ``BrokerController.registerBrokerAll``.
@@ -60,12 +60,12 @@ async def open_tcp(host: str, port: int) -> trio.abc.Stream:
 
 
 class LinkBrokenError(Exception):
-    """A name server is not there, has gone, or does not answer; it is tried again."""
+    """A name server is not there, has gone, or does not answer; it is retried with backoff."""
 
 
 @attrs.define
 class LinkState:
-    """How it stands with one name server, for who looks on."""
+    """State of the link to one name server, for watchers."""
 
     address: str
     is_registered: bool = False
@@ -81,7 +81,7 @@ class NameServerLink:
 
     Args:
         address: ``host:port``.
-        own: What is registered.
+        own: The broker that is registered.
         open_stream: Opens a connection.
     """
 
@@ -104,7 +104,7 @@ class NameServerLink:
         self._changed.set()
 
     async def run(self) -> None:
-        """Stay registered until cancelled; failures are logged and tried again.
+        """Stay registered until cancelled; failures are logged and retried with backoff.
 
         Cancellation: the connection is closed, which takes the broker out of the routes.
         """
@@ -113,8 +113,8 @@ class NameServerLink:
             try:
                 await self._stay_registered()
             except* Exception as group:
-                # Whatever it is, of a name server's doing or ours: the others are registered
-                # with, and the broker serves.
+                # Any error, of a name server or of ours: the links to the others stay, and the
+                # broker serves.
                 if self.state.is_registered:
                     pause = PAUSE_MIN
                 self._failed(group)
@@ -178,14 +178,14 @@ class NameServerLink:
     async def _register(self, *, is_whole: bool) -> None:
         """Register all topics, or those that have changed; it may be that none has.
 
-        Of a version that it does not know yet the name server applies whatever comes. So a change
-        is told alone, as RocketMQ's broker does: what an operator has set there for the other
-        topics, as that nobody may write (205), holds on.
+        The name server applies every topic of a version that it does not know yet. So a change is
+        sent alone, as RocketMQ's broker does: settings that an operator made there for the other
+        topics, as a missing write permission (205), stay.
 
         Source: Java ``TopicConfigManager.registerBrokerData``.
         """
         own, topics = self._own, self._own.registered_topics()
-        # One that has gone is told of by none of both, but the whole has always been sent then.
+        # A deleted topic is in neither of both, but the whole is always sent then.
         is_whole = is_whole or not topics.keys() >= self._told.keys()
         changed = {name: one for name, one in topics.items() if self._told.get(name) != one}
         if not (is_whole or changed):
@@ -215,8 +215,8 @@ class NameServerLink:
         """Whether another broker has taken the place that this one registered for.
 
         RocketMQ's name servers keep the address that came last, so two brokers of one name take
-        the route from each other, and what stands in one of them is read by nobody. Asked before
-        the next registration takes the place back, by the topic that every broker has of its name.
+        the route from each other, and messages in one of them are not read. Asked before the next
+        registration takes the place back, by the topic that every broker has of its name.
         """
         name = self._own.options.broker_name
         answer = await self._call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": name})
@@ -284,7 +284,7 @@ _FAILURES = (
     LocalProtocolError,  # more topics than a frame holds
     UnicodeError,  # a host that can be none
 )
-"""What is known to go wrong."""
+"""Errors that are expected of a link."""
 
 
 class NameServerLinks:
@@ -292,7 +292,7 @@ class NameServerLinks:
 
     Args:
         addresses: ``host:port`` each.
-        own: What is registered.
+        own: The broker that is registered.
         open_stream: Opens a connection.
     """
 
@@ -302,7 +302,7 @@ class NameServerLinks:
         self._links = [NameServerLink(one, own, open_stream) for one in addresses]
 
     def states(self) -> list[LinkState]:
-        """How it stands with each of them."""
+        """State of the link to each of them."""
         return [link.state for link in self._links]
 
     def changed(self) -> None:
@@ -324,28 +324,28 @@ class NameServerLinks:
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost first cause."""
+    """Text of the first error within groups of errors; its type when it has no text."""
     if isinstance(error, BaseExceptionGroup):
         return _reason(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
     return str(error) or type(error).__name__
 
 
 def _mistake_in(error: Exception) -> Exception | None:
-    """The error, for its traceback in the log, if it holds what is not known to go wrong."""
+    """The error, for its traceback in the log, if it holds an unexpected one."""
     if isinstance(error, ExceptionGroup):
         return cast("ExceptionGroup[Exception]", error).split(_FAILURES)[1]
     return None if isinstance(error, _FAILURES) else error
 
 
 def over_tls(options: BrokerOptions, open_stream: OpenStream) -> OpenStream:
-    """What opens the connections to name servers, by the settings; it raises OSError.
+    """The function that opens connections to name servers, by the settings; it raises OSError.
 
     Raises:
         TlsError: The files cannot be used.
     """
     if not options.namesrv_tls_enable:
         return open_stream
-    _context(options)  # what cannot be used is told at the start
+    _context(options)  # files that cannot be used are an error at the start
 
     async def open_secure(host: str, port: int) -> trio.abc.Stream:
         stream = await open_stream(host, port)

@@ -46,10 +46,10 @@ class NameServerProcessor:
     texts: KvConfigTable
     saved: Saved
     _first: trio.Event = attrs.field(factory=trio.Event, init=False)
-    """Somebody has registered: until then there is nobody to expire."""
+    """Set at the first registration: until then there is no broker to expire."""
 
     def handlers(self) -> Mapping[int, Handler]:
-        """Request code to entrance."""
+        """Request code to the method that answers it."""
         return {
             RequestCode.REGISTER_BROKER: self.register,
             RequestCode.UNREGISTER_BROKER: self.unregister,
@@ -68,7 +68,7 @@ class NameServerProcessor:
         }
 
     async def run(self) -> None:
-        """Expire brokers until cancelled."""
+        """Close the connections of brokers that stopped registering, until cancelled."""
         await self._first.wait()
         while True:
             await trio.sleep(EXPIRE_INTERVAL)
@@ -184,7 +184,7 @@ class NameServerProcessor:
         return command.answer(ResponseCode.SUCCESS, ext={"value": value})
 
     def delete_text(self, session: Session, command: Command) -> None:
-        """Forget a text (102)."""
+        """Delete a text; answered when the file is saved (102)."""
         self.texts.delete(text(command, "namespace"), text(command, "key"))
         self._answer_saved(session, command)
 
@@ -243,7 +243,7 @@ class NameServerProcessor:
 
 
 def _identity(command: Command) -> BrokerIdentity:
-    """Whom a registration is of.
+    """The broker that a registration is of.
 
     Raises:
         RefusedError: A name that no topic could have, or no address (29).

@@ -21,7 +21,7 @@ _READ_WRITE = 6
 
 @attrs.define(eq=False, kw_only=True)
 class OwnBroker:
-    """This broker."""
+    """The route data of this broker."""
 
     options: BrokerOptions
     topics: TopicConfigTable
@@ -32,12 +32,12 @@ class OwnBroker:
 
     @property
     def ha_address(self) -> str:
-        """Where slaves would connect to: nobody listens there."""
+        """Address that slaves would connect to: there is no listener."""
         host, _, port = self.address.rpartition(":")
         return f"{host}:{int(port) + 1}"
 
     def broker_data(self) -> BrokerData:
-        """Name, cluster and address."""
+        """Name, cluster and address, as a route has them."""
         return BrokerData(
             broker_name=self.options.broker_name,
             cluster=self.options.broker_cluster_name,
@@ -60,11 +60,11 @@ class OwnBroker:
         )
 
     def perm(self, config: TopicConfig) -> int:
-        """What clients may do with a topic: its own permission within the broker's."""
+        """Permission of clients on a topic: its own within the broker's."""
         return config.perm & (self.options.broker_permission | ~_READ_WRITE)
 
     def version(self) -> RouteVersion:
-        """Of the topics."""
+        """Version of the topic table, as a registration has it."""
         version = self.topics.data_version
         return RouteVersion(version.counter, version.timestamp, version.state_version)
 

@@ -29,13 +29,13 @@ from .route_table import RouteTable
 
 @attrs.frozen(eq=False, kw_only=True)
 class RouteProcessor:
-    """The processor."""
+    """Answers routes, clusters and lists of topics."""
 
     own: OwnBroker
     routes: RouteTable
 
     def handlers(self) -> Mapping[int, Handler]:
-        """Request code to entrance."""
+        """Request code to the method that answers it."""
         return {
             RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route_info,
             RequestCode.GET_BROKER_CLUSTER_INFO: self.cluster_info,

@@ -45,7 +45,7 @@ class BrokerIdentity:
 
 @attrs.define(kw_only=True)
 class _Live:
-    """A registration that holds."""
+    """A registration that has not expired."""
 
     identity: BrokerIdentity
     owner: Hashable
@@ -59,7 +59,7 @@ class RouteTable:
     """All registrations.
 
     Args:
-        current_time: trio's time: a step of the wall clock expires nobody.
+        current_time: trio's time: a step of the wall clock expires no broker.
         options: With how many registrations there may be, and how many topics of one broker, and
             of all together, looked at each time; one more is refused.
     """
@@ -118,7 +118,7 @@ class RouteTable:
             self.unregister(broker_name=name, broker_id=broker_id)
 
     def expired(self) -> list[Hashable]:
-        """Take out who has been silent for too long; the connections that they came by."""
+        """Take out brokers that are silent for too long; returns their connections."""
         now = self._current_time()
         silent = [
             (key, one.owner)
@@ -235,7 +235,7 @@ class RouteTable:
             )
 
     def _clean(self, broker_name: str) -> None:
-        """Forget the queues of a broker of which nobody is left."""
+        """Drop the queues of a broker name without registrations."""
         if any(name == broker_name for name, _ in self._live):
             return
         for topic in list(self._queues):

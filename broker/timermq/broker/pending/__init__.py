@@ -1,1 +1,1 @@
-"""What waits: listing it, taking it back, moving it, and what could not be delivered."""
+"""Pending messages: listing, cancelling, moving, explaining them; and the quarantine."""

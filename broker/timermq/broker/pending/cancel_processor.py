@@ -1,7 +1,7 @@
-"""CANCEL_MESSAGE (9005): takes a waiting message back, or gives it another moment.
+"""CANCEL_MESSAGE (9005): cancels a pending message, or gives it another moment.
 
-What a recall does not say: which of three verdicts it is, as an answer and not as an error; and it
-finds the message by its handle, its unique key, or a key that one waiting message has.
+Beyond a recall, the answer is one of several verdicts and not an error; and the message is found by
+its handle, its unique key, or a key that one pending message has.
 
 ==============  =================================================================================
 asked           ``topic``; one of ``recallHandle``, ``uniqueKey``, ``key``; to move it, one of
@@ -36,7 +36,7 @@ MOVED = "moved"
 
 @attrs.frozen(eq=False, kw_only=True)
 class CancelProcessor:
-    """The processor."""
+    """Cancels and moves pending messages."""
 
     options: BrokerOptions
     timer_store: TimerMessageStore

@@ -1,8 +1,8 @@
-"""EXPLAIN_MESSAGE (9006): the life of one message, and how it stands.
+"""EXPLAIN_MESSAGE (9006): the history of one message, and its state now.
 
 Request body: a CBOR map of ``id`` (the unique key, which clients call the message id) and ``topic``
 (looked at as well; null: those that the message names). Answer body: a CBOR map of ``now``
-(a ``Now``), ``deliver_ms`` (what it waits for, or null), ``steps`` (an array of maps, a map a
+(a ``Now``), ``deliver_ms`` (its moment, or null), ``steps`` (an array of maps, a map a
 ``LifeStep``, in the order of the log) and ``is_whole`` (false where the oldest are left out).
 """
 
@@ -33,7 +33,7 @@ QUERY_SIZE_MAX = 65_536
 
 
 class ExplainQuery(msgspec.Struct, frozen=True):
-    """Which message."""
+    """The body of EXPLAIN_MESSAGE: the message that is asked for."""
 
     id: str
     topic: str | None = None
@@ -41,7 +41,7 @@ class ExplainQuery(msgspec.Struct, frozen=True):
 
 @attrs.frozen(eq=False, kw_only=True)
 class ExplainProcessor:
-    """The processor."""
+    """Answers the history of one message."""
 
     timer_store: TimerMessageStore
     offsets: ConsumerOffsetTable
@@ -83,7 +83,7 @@ class ExplainProcessor:
 
 
 def life_row(life: MessageLife) -> dict[str, object]:
-    """The answer's map."""
+    """The body of the answer, before it is encoded as CBOR."""
     return {
         "now": life.now.value,
         "deliver_ms": life.deliver_ms,

@@ -74,15 +74,15 @@ class LifeRecords:
     groups_of: Callable[[str], Iterable[str]]
     """The groups that have committed something of a topic; asked more than once of each."""
     steps: list[LifeStep] = attrs.field(factory=list[LifeStep], init=False)
-    """What the records say, topic by topic."""
+    """The steps found in the records, topic by topic."""
     halves: set[int] = attrs.field(factory=set[int], init=False)
     """Names of the transactions that it was sent in."""
     entries: dict[int, str] = attrs.field(factory=dict[int, str], init=False)
-    """What was set aside: names of entries, and where their messages go."""
+    """The quarantine's entries: their names, and where their messages go."""
     recalled: set[bytes | tuple[int, bytes]] = attrs.field(
         factory=set[bytes | tuple[int, bytes]], init=False
     )
-    """What deletes of RocketMQ's name (``names_of``): their slots take it out, where it waits."""
+    """Names in deletes of RocketMQ (``names_of``): the slot takes the pending message out."""
     _timers: dict[int, tuple[int, str]] = attrs.field(
         factory=dict[int, tuple[int, str]], init=False
     )
@@ -92,11 +92,11 @@ class LifeRecords:
     )
     """Records of classic levels: name and moment, by position."""
     _moments: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
-    """What records of the timer topic wait for, by their positions."""
+    """Moments that records of the timer topic wait for, by their positions."""
     _origins: set[int | None] = attrs.field(factory=set[int | None], init=False)
     """Positions of records that others have taken further."""
     _delivered: Counter[bytes] = attrs.field(factory=Counter[bytes], init=False)
-    """What RocketMQ has delivered of classic levels, by name."""
+    """Messages of classic levels that RocketMQ has delivered, by name."""
 
     def read(self, topic: str | None) -> Iterator[None]:
         """Read all; yields after each look-up.
@@ -133,7 +133,7 @@ class LifeRecords:
         )
 
     def waiting_levels(self) -> list[int]:
-        """Moments of what waits in queues of classic levels."""
+        """Moments of pending messages in queues of classic levels."""
         delivered = self._delivered.copy()
         found: list[int] = []
         for phy_offset, (name, deliver_ms) in self._levels.items():
@@ -189,7 +189,7 @@ class LifeRecords:
     def _put(
         self, data: bytes, record: Record, facts: TimerFacts, made_way: set[int | None]
     ) -> None:
-        """What put a message on the wheel."""
+        """The step that put a message on the wheel."""
         origin_py = origin_in(data)
         step, text = Step.STORED, ""
         if effect_of_entry(record.properties) is Effect.ROLLED:
@@ -234,7 +234,7 @@ class LifeRecords:
                 self._ended(mark, record)
 
     def _ended(self, mark: Mark, record: Record) -> None:
-        """What became of an entry. A retry may have sent it elsewhere."""
+        """The end of an entry of the quarantine. A retry may have sent it elsewhere."""
         topic = self.entries.get(mark.origin_py, "")
         if mark.state is State.RETRIED:
             message = self.quarantine.retried(mark, record.phy_offset + record.size)
@@ -277,13 +277,13 @@ class LifeRecords:
 
 
 def _made_way_for(record: Record) -> int | None:
-    """The position of what a delete makes way for; None of one that takes back."""
+    """The position of the record that replaces a moved one; None for a delete that cancels."""
     target = find(record.properties, DELETE_FOR_NAME)
     return int(target) if target is not None and is_position(target) else None
 
 
 def _taken_back(record: Record, followed: set[int | None]) -> Step | None:
-    """What a delete says; None of one whose move is a step of its own."""
+    """The step of a delete; None for one whose move is a step of its own."""
     if find(record.properties, DELETE_FOR_NAME) is not None:
         return None if _made_way_for(record) in followed else Step.TORN
     is_ours = find(record.properties, DELETE_ORDER_NAME) is not None

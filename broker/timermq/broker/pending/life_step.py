@@ -1,4 +1,4 @@
-"""One step of a message's life: what a record of the log says has happened to it."""
+"""One step of a message's history: the change that a record of the log shows."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _DIGITS_MAX = 18
 
 
 GROUPS_MAX = 32
-"""Names of groups that a step tells."""
+"""Names of groups in a step."""
 
 
 class Step(enum.Enum):
-    """What happened."""
+    """Kinds of steps, by their names in answers."""
 
     HALF = "half"
     """A half message was stored: its producer has to decide, or was asked to."""
     COMMITTED = "committed"
     ROLLED_BACK = "rolled_back"
     DISCARDED = "discarded"
-    """Nobody decided about the transaction."""
+    """The producer has not decided about the transaction in time."""
     LEVEL = "level"
     """RocketMQ stored it in the queue of a classic level."""
     STORED = "stored"
@@ -48,13 +48,13 @@ class Step(enum.Enum):
     """A move, or a retry out of quarantine, that a power cut cut short; it counts for nothing."""
     CANCELLED = "cancelled"
     RECALLED = "recalled"
-    """RocketMQ took a recall; it counts where the message was still waiting."""
+    """RocketMQ took a recall; it counts where the message was still pending."""
     SET_ASIDE = "set_aside"
     """It could not be delivered, and is kept in quarantine."""
     RETRIED = "retried"
     """It was let out of quarantine."""
     DROPPED = "dropped"
-    """It was let go there."""
+    """An operator dropped it there."""
     DELIVERED = "delivered"
     """It appeared on its topic at its moment."""
     SENT = "sent"
@@ -65,7 +65,7 @@ class Step(enum.Enum):
 
 _MARKS = {State.RETRIED: Step.RETRIED, State.DROPPED: Step.DROPPED, State.CANCELLED: Step.CANCELLED}
 _ENDINGS = {Ending.COMMIT: Step.COMMITTED, Ending.ROLLBACK: Step.ROLLED_BACK}
-"""What is discarded has a topic of its own."""
+"""Discarded transactions have a topic of their own."""
 
 
 @attrs.frozen(kw_only=True)
@@ -74,7 +74,7 @@ class LifeStep:
 
     step: Step
     at_ms: int
-    """When that was."""
+    """Epoch milliseconds at which it happened."""
     phy_offset: int
     """Position of the record that says so."""
     topic: str
@@ -89,7 +89,7 @@ class LifeStep:
     consumed_by: tuple[str, ...] = ()
     """Groups that have committed it, the first `GROUPS_MAX` of them."""
     group_count: int = 0
-    """How many have."""
+    """Number of groups that have consumed it."""
     text: str = ""
 
     def to_row(self) -> dict[str, object]:
@@ -99,7 +99,7 @@ class LifeStep:
 
 
 def at(step: Step, found: Record, topic: str) -> LifeStep:
-    """A step of which no more is known than where it stands."""
+    """A step whose record is damaged: only its position is known."""
     return LifeStep(step=step, at_ms=found.store_ms, phy_offset=found.phy_offset, topic=topic)
 
 
@@ -143,7 +143,7 @@ def entry_step(entry: Entry, found: Record) -> LifeStep:
 
 
 def mark_step(mark: Mark, found: Record, topic: str) -> LifeStep:
-    """What became of an entry, and where its message went."""
+    """The end of an entry of the quarantine, and where its message went."""
     text = f"in quarantine, by {mark.by} (id {mark.origin_py})"
     return attrs.evolve(at(_MARKS[mark.state], found, topic), text=text)
 
@@ -154,7 +154,7 @@ def arrival_step(record: bytes, found: Record, moments: Mapping[int, int]) -> Li
     Args:
         record: The record.
         found: It, decoded.
-        moments: What records of the timer topic wait for, by their positions.
+        moments: Moments that records of the timer topic wait for, by their positions.
     """
     origin_py = origin_in(record)
     is_delivered = (

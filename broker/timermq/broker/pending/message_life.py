@@ -1,13 +1,13 @@
-"""The life of one message, as the log still tells it: stored, rolled, moved, delivered, consumed.
+"""The history of one message, as the log still has it: stored, rolled, moved, delivered, consumed.
 
 Everything that happens to a message is a record with its unique key, in one of a few topics: that
 of the wheel, of the quarantine, of classic levels and transactions, and the topics that these name
 as its destination. The key index leads to them, so the cost is that of the message's own records,
-however many others wait.
+however many others are pending.
 
-How it stands now is not guessed from the steps: whether it waits is asked as a cancel asks, and the
-quarantine and the open transactions are asked for what they hold. Of several with one id, what one
-of them waits for comes first.
+Its state now is not guessed from the steps: whether it is pending is decided as a cancel decides,
+and the quarantine and the open transactions are asked too. Of several messages with one id, a
+pending one comes first.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .life_step import GROUPS_MAX, LifeStep, Step
 
 
 class Now(enum.Enum):
-    """How a message stands."""
+    """State of a message now, by its name in answers."""
 
     WAITING = "waiting"
     QUARANTINED = "quarantined"
@@ -46,7 +46,7 @@ class Now(enum.Enum):
     ROLLED_BACK = "rolled_back"
     DISCARDED = "discarded"
     GONE = "gone"
-    """It waits no more, and no record that was found says why: cleaned away, as a rule."""
+    """It is not pending, and no record that was found says why: cleaned away, as a rule."""
     NOT_FOUND = "not_found"
 
 
@@ -60,17 +60,17 @@ _ENDS = {
     Step.SENT: Now.DELIVERED,
     Step.DEAD_LETTER: Now.DEAD_LETTER,
 }
-"""What has become of one that nothing holds any more, unless another step follows. RocketMQ says of
-a transaction that it has ended, not how: without a message it was rolled back."""
+"""The state of a message that is not pending any more, unless another step follows. RocketMQ's log
+says that a transaction has ended, not how: without a message it was rolled back."""
 
 
 STEPS_MAX = 512
-"""Steps that are told, the newest."""
+"""Steps of an answer, the newest ones."""
 
 
 @attrs.frozen(kw_only=True)
 class MessageLife:
-    """The steps in the order of the log, and how the message stands."""
+    """The steps in the order of the log, and the state of the message now."""
 
     now: Now
     deliver_ms: int | None = None
@@ -165,7 +165,7 @@ class MessageLives:
 
 
 def at_once(looking: Generator[None, None, MessageLife]) -> MessageLife:
-    """What is found by looking without a pause."""
+    """The history, read at once, without pauses for other tasks."""
     while True:
         try:
             next(looking)
@@ -174,10 +174,10 @@ def at_once(looking: Generator[None, None, MessageLife]) -> MessageLife:
 
 
 def _ended(found: Sequence[Found], steps: Sequence[LifeStep]) -> Now:
-    """How a message stands that nothing holds any more, by the last step that ended one."""
+    """State of a message that is not pending any more, by the last step that ended it."""
     end: Now | None = None
     for one in steps:
-        # What is put on the wheel begins anew; copies of what was taken back may still roll.
+        # A message put on the wheel is pending again; copies of a cancelled one may still roll.
         if one.step in (Step.STORED, Step.MOVED):
             end = None
         elif one.step in _ENDS:

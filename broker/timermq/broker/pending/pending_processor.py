@@ -50,7 +50,7 @@ SCAN_COUNT_MAX = 100_000
 
 @attrs.frozen(kw_only=True)
 class PendingQuery:
-    """What a page is to show."""
+    """The body of LIST_PENDING: which messages a page shows."""
 
     between: tuple[int, int] | None = None
     """Deliver times, epoch milliseconds; the second one is exclusive."""
@@ -82,7 +82,7 @@ class _Page:
 
 @attrs.define(eq=False, kw_only=True)
 class PendingProcessor:
-    """The processor."""
+    """Lists pending messages page by page."""
 
     options: BrokerOptions
     timer_store: TimerMessageStore
@@ -92,7 +92,7 @@ class PendingProcessor:
     """Two listings at once read deletes one after the other."""
 
     def handle(self, session: Session, command: Command) -> Command | None:
-        """Start a pass over what is pending; the answer follows."""
+        """Start a pass over pending messages; the answer follows."""
         query = decode_query(command.body, self.options.pending_count_max)
 
         async def walk() -> Command:
@@ -153,7 +153,7 @@ def decode_query(body: bytes, limit_max: int) -> PendingQuery:
 
 
 def _place(value: object) -> PendingPlace | None:
-    """What was given as ``next``: five numbers, or null."""
+    """The ``next`` of the page before: five numbers, or null."""
     if value is None:
         return None
     match value:

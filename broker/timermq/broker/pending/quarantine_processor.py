@@ -1,4 +1,4 @@
-"""The quarantine's requests: what could not be delivered is listed, shown, tried again, let go.
+"""The quarantine's requests: undeliverable messages are listed, shown, retried, dropped.
 
 All bodies are CBOR maps. A message in quarantine is named by ``id``: the position of its record.
 
@@ -44,23 +44,23 @@ PAGE_SIZE_MAX = 4 << 20
 QUERY_SIZE_MAX = 4_096
 """Bytes of a request's body."""
 BY_SIZE_MAX = 200
-"""Characters of who asks."""
+"""Characters of the name of the operator that asks."""
 
 _Body = TypeVar("_Body")
 
 
 @attrs.frozen(kw_only=True)
 class ListQuery:
-    """LIST_QUARANTINE."""
+    """The body of LIST_QUARANTINE: which page."""
 
     limit: int | None = None
     after: int = -1
-    """What the page before gave as ``next``."""
+    """The ``next`` of the page before."""
 
 
 @attrs.frozen(kw_only=True)
 class EntryQuery:
-    """The others."""
+    """The body of the other requests: the message, and the operator that asks."""
 
     id: int
     topic: str | None = None
@@ -69,7 +69,7 @@ class EntryQuery:
 
 @attrs.frozen(eq=False, kw_only=True)
 class QuarantineProcessor:
-    """The processor."""
+    """Lists, shows, retries and drops messages in quarantine."""
 
     options: BrokerOptions
     timer_store: TimerMessageStore
@@ -78,7 +78,7 @@ class QuarantineProcessor:
     durable: DurableAnswers
 
     def list(self, _session: Session, command: Command) -> Command:
-        """One page of what is in quarantine, the oldest first."""
+        """One page of the messages in quarantine, the oldest first."""
         query = _decode(command.body, ListQuery)
         limit = self.options.pending_count_max if query.limit is None else query.limit
         if not 1 <= limit <= self.options.pending_count_max:
@@ -94,7 +94,7 @@ class QuarantineProcessor:
         return _answer(command, {"rows": rows, "next": next_py})
 
     def show(self, _session: Session, command: Command) -> Command:
-        """One message with all that is left of it."""
+        """One message with all fields and bytes that are left of it."""
         query = _decode(command.body, EntryQuery)
         quarantine = self.timer_store.quarantine
         entry, state = quarantine.entry(query.id), quarantine.state(query.id)
@@ -104,7 +104,7 @@ class QuarantineProcessor:
         return _answer(command, {"row": row})
 
     def retry(self, session: Session, command: Command) -> Command | None:
-        """Try a message again, there or elsewhere; told when it is durable."""
+        """Retry a message, on its topic or another; answered when that is durable."""
         query = _decode(command.body, EntryQuery)
         if query.topic == "":
             raise _malformed("topic: expected a name, or none for the message's own")
@@ -122,7 +122,7 @@ class QuarantineProcessor:
         return self._released(session, command, released)
 
     def drop(self, session: Session, command: Command) -> Command | None:
-        """Let a message go; told when it is durable."""
+        """Drop a message; answered when that is durable."""
         query = _decode(command.body, EntryQuery)
         released = self.timer_store.release.drop(query.id, by=_by(session, query))
         return self._released(session, command, released)
@@ -154,7 +154,7 @@ class QuarantineProcessor:
 
 
 def entry_row(entry: Entry) -> dict[str, object]:
-    """What `quarantine list --json` prints of an entry."""
+    """An entry as `quarantine list --json` prints it."""
     return {
         "id": entry.origin_py,
         "reason": entry.reason,

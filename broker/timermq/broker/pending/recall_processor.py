@@ -1,9 +1,8 @@
-"""Recall (370): takes a delayed message back before it is delivered.
+"""Recall (370): cancels a delayed message before it is delivered.
 
-RocketMQ stores a delete message for the target's slot and answers success, whatever becomes of it.
-Here the answer is a verdict: success means that the message never arrives; what has arrived, and
-what is not there, is refused with 604 and the rule in the remark. Only without an index is it as in
-RocketMQ.
+RocketMQ stores a delete message for the target's slot and always answers success. Here the answer
+is a verdict: success means that the message never arrives; a message that has arrived, or is not
+there, is refused with 604 and the rule in the remark. Only without an index is it as in RocketMQ.
 
 Source: Java ``RecallMessageProcessor``.
 """
@@ -35,7 +34,7 @@ from ..topic_validator import group_fault
 
 @attrs.frozen(eq=False, kw_only=True)
 class RecallProcessor:
-    """The processor."""
+    """Cancels a pending message by its recall handle."""
 
     options: BrokerOptions
     timer_store: TimerMessageStore
@@ -72,7 +71,7 @@ class RecallProcessor:
         if result.verdict is Verdict.NOT_FOUND:
             if handle.timestamp_ms <= now_ms:
                 raise illegal("RECALL_TOO_LATE", f"the moment {handle.timestamp_ms} is past")
-            raise illegal("RECALL_NOT_FOUND", f"no delayed message {handle.unique_key} waits here")
+            raise illegal("RECALL_NOT_FOUND", f"no delayed message {handle.unique_key} is pending")
         return result.end
 
     def _store_delete(
@@ -179,5 +178,5 @@ def _producer_group(command: Command) -> str:
 
 
 def illegal(rule: str, reason: str) -> RefusedError:
-    """The refusal of what cannot be taken back (604)."""
+    """The refusal of a recall that cancels nothing (604)."""
     return RefusedError(ResponseCode.ILLEGAL_OPERATION, rule, reason)

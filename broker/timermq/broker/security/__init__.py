@@ -1,1 +1,1 @@
-"""Who may come in, and do what: signed requests, rights by topic and group, TLS."""
+"""Security: signed requests, rights by topic and group, TLS."""

@@ -1,15 +1,15 @@
-"""Access control: whose a request is, and whether he may do that, before anything is done.
+"""Access control: the account of a request, and its right to it, before anything is done.
 
-Every request passes here when ``acl_enable`` is set; otherwise nothing of this is there. A request
+Every request passes here when ``acl_enable`` is set; otherwise this is not used. A request
 is let through when its peer has a white address, or when it is signed by an account that has the
-rights that ``access_rules`` asks for. Whatever is wrong, the answer is 16 with the same remark: an
+rights that ``access_rules`` asks for. The answer to all others is 16 with the same remark: an
 unknown key, a wrong signature and a missing right are told apart in the log and the statistics
 alone. A login that fails is answered late (``failed_logins``), a pull without its right as well:
-C++ asks again at once.
+C++ retries at once.
 
 The files are read again when they change. Rules that cannot be read leave the old ones in force;
-that is logged, and stands in the statistics until it is mended. At the start they are an error:
-nothing is served under rules that nobody has seen.
+that is logged, and is in the statistics until it is corrected. At the start they are an error:
+nothing is served under rules that were never read.
 
 Source: Java ``PlainPermissionManager.validate``.
 """
@@ -39,9 +39,8 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.properties import REAL_TOPIC_NAME, find
 from timermq.timerstore.record import decode_record
 
-from ..answers import refusal_answer
 from ..options import BrokerOptions
-from ..refusal import missing_right
+from ..refusal import missing_right, refusal_answer
 from ..session import Session
 from ..speaker import NOBODY, UNLIMITED, Speaker
 from ..topic_validator import REPLY_TOPIC_SUFFIX
@@ -57,7 +56,7 @@ RELOAD_INTERVAL = 1.0
 WHITE_MAX = 16_384
 SENDERS_MAX = 65_536
 """Peers whose white addresses, and pairs of account and topic whose rights are remembered; more,
-and remembering begins anew."""
+and the table is emptied."""
 
 _NOBODY = SigningKey("")
 _PULLS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
@@ -70,7 +69,7 @@ log = structlog.get_logger("timermq.broker.security.access_control")
 
 @attrs.frozen(kw_only=True)
 class AccessStatistics:
-    """What access control has seen; counts are since the start."""
+    """Refusals by access control; counts are since the start."""
 
     failed_logins: int
     failed_at: float | None
@@ -82,7 +81,7 @@ class AccessStatistics:
 
 
 class AccessControl:
-    """The door of the dispatcher.
+    """Admits requests to the dispatcher, or refuses them.
 
     Args:
         files: The rules.
@@ -131,7 +130,7 @@ class AccessControl:
     def of(
         cls, options: BrokerOptions, store: MessageStore, served: Container[int]
     ) -> AccessControl | None:
-        """What the options ask for: None without ``acl_enable``.
+        """Access control as the options ask for: None without ``acl_enable``.
 
         Raises:
             PlainAclError: The files hold no rules.
@@ -147,7 +146,7 @@ class AccessControl:
         )
 
     def statistics(self) -> AccessStatistics:
-        """A moment's picture."""
+        """The counts since the start, and why changed rules are refused."""
         return AccessStatistics(
             failed_logins=self.failed_logins.count,
             failed_at=self.failed_logins.last_at,
@@ -174,7 +173,7 @@ class AccessControl:
         return admitted
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Answer what is late and read changed files, until cancelled."""
+        """Send delayed refusals and read changed files, until cancelled."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._late.run)
             task_status.started()
@@ -223,7 +222,7 @@ class AccessControl:
         }
 
     def _speaker(self, session: Session, request: Request) -> Speaker | None:
-        """Who speaks in a request; None when it may not be done, and is answered otherwise."""
+        """The speaker of a request; None when it may not be done, and is answered otherwise."""
         if request.flag & FLAG_RESPONSE:
             return NOBODY
         acl = self._acl
@@ -243,7 +242,7 @@ class AccessControl:
         return self._decide(session, command)
 
     def _run_speaker(self, session: Session, run: SendRun) -> Speaker | None:
-        """Who speaks in all sends of a run; None when something is wrong with one of them.
+        """The speaker of all sends of a run; None when one of them is refused.
 
         What that is, is found one by one.
         """
@@ -310,7 +309,7 @@ class AccessControl:
         return account is not None and self._may_send(account, topic)
 
     def _refuse(self, session: Session, command: Command, account: Account) -> None:
-        """Whose it is is known, but not that he may."""
+        """The account of the request is known, but it has no right to it."""
         self._missing_rights += 1
         if self._log_limits[account.access_key].take():
             log.warning(
@@ -339,7 +338,7 @@ class AccessControl:
 
 
 def _refusal(command: Command) -> Command | None:
-    """The one answer to whatever is not allowed; None for a one-way request."""
+    """The one answer to all that is not allowed; None for a one-way request."""
     if command.is_oneway:
         return None
     return refusal_answer(command, missing_right())

@@ -1,12 +1,12 @@
 """Which rights a request needs: the table of request codes.
 
-A right is one to a topic, or to a consumer group, which stands under the name of its retry topic.
-What is not in the table needs an administrator; codes that nobody serves need nothing, they are
-answered with 3. Rights are asked for before anything is looked up, so that who has none does not
-learn what is there.
+A right is to a topic, or to a consumer group, which has the name of its retry topic in the rules.
+Codes that are not in the table need an administrator; codes without a processor need nothing, they
+are answered with 3. Rights are asked for before anything is looked up, so that an account without
+them does not learn what the broker has.
 
 RocketMQ looks at sends, pulls, send-backs, queries by key, heartbeats, members and commits alone,
-and lets everybody with an account do the rest. The table is stricter where that would open a way
+and lets every account do the rest. The table is stricter where that would open a way
 around it: a message that is named by its place alone needs a right to its topic; who names a group
 or a topic needs a right to it; the broker's own topics need to be named in the file; lists of
 everything, and what changes the broker, are for administrators.
@@ -66,7 +66,7 @@ class AccessRules:
     reply_topic: str
 
     def needs(self, command: Command) -> Needs:
-        """What a request needs; nothing: any account is enough.
+        """The rights that a request needs; none: any account is enough.
 
         Raises:
             AdminOnly: Rights to topics and groups are not enough.
@@ -78,7 +78,7 @@ class AccessRules:
         return rule(self, command)
 
     def send(self, command: Command) -> Needs:
-        """10."""
+        """10: right to send to the topic."""
         return send_needs(command.ext.get("topic", ""))
 
     def send_v2(self, command: Command) -> Needs:
@@ -101,7 +101,7 @@ class AccessRules:
         return (group,) if topic is None else (group, (topic, SUB))
 
     def view(self, command: Command) -> Needs:
-        """33: the topic of the message; a place without a message is nobody's."""
+        """33: the topic of the message; a position without a message needs none."""
         topic = self.topic_at(integer(command, "offset"))
         if topic is None:
             raise AdminOnly
@@ -115,7 +115,7 @@ class AccessRules:
         return send_needs(topic)
 
     def read(self, command: Command) -> Needs:
-        """12: the topic."""
+        """12: right to consume from the topic."""
         return (_topic(command, SUB),)
 
     def look(self, command: Command) -> Needs:
@@ -132,7 +132,7 @@ class AccessRules:
         return send_needs(command.ext.get("topic", ""))
 
     def take_back(self, command: Command) -> Needs:
-        """370 and 9005: who may send may take back."""
+        """370 and 9005: an account that may send may cancel."""
         return (_topic(command, PUB),)
 
     def heartbeat(self, command: Command) -> Needs:
@@ -148,7 +148,7 @@ class AccessRules:
         return (_group(command, "consumerGroup"),) if command.ext.get("consumerGroup") else ()
 
     def members(self, command: Command) -> Needs:
-        """38: the group."""
+        """38: right to consume as the group."""
         return (_group(command, "consumerGroup"),)
 
     def check_client(self, command: Command) -> Needs:
@@ -189,12 +189,12 @@ class AccessRules:
                 raise AdminOnly
 
     def free(self, _command: Command) -> Needs:
-        """Any account."""
+        """Nothing more than a signature: any account may ask."""
         return ()
 
 
 def send_needs(topic: str) -> Needs:
-    """Sends: a retry topic by its group's right; everybody with an account may write traces."""
+    """Sends: a retry topic by its group's right; every account may write traces."""
     if topic == TRACE_TOPIC:
         return ()
     # A retry topic is the name of its group's rights: consumers hand on what they failed at.
@@ -261,11 +261,11 @@ _RULES: Mapping[int, Callable[[AccessRules, Command], Needs]] = {
     RequestCode.LIST_PENDING: AccessRules.pending,
     RequestCode.BULK_OPEN: AccessRules.bulk_open,
     RequestCode.BULK_STAGE: AccessRules.bulk_stage,
-    RequestCode.BULK_HAND_OVER: AccessRules.free,
+    RequestCode.BULK_COMMIT: AccessRules.free,
     RequestCode.BULK_STATUS: AccessRules.free,
     RequestCode.BULK_DROP: AccessRules.free,
 }
-"""Request code to what it needs; whatever is not here is for administrators."""
+"""Request code to the rights it needs; all other codes are for administrators."""
 
 FREE_CODES = frozenset(_RULES)
 """The codes that are for others than administrators."""

@@ -1,4 +1,4 @@
-"""Answers that are late on purpose, so that whoever is refused does not ask again at once."""
+"""Refusals that are sent late on purpose, so that a refused client does not retry at once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import trio
 
 from timermq.pipeline.state.signal import Signal
 
-from ..answers import Answer
-from ..session import Session
+from ..session import Answer, Session
 
 HELD_PER_PEER_MAX = 64
 HELD_MAX = 4_096
@@ -29,7 +28,7 @@ class DelayedRefusals:
 
     @property
     def held(self) -> int:
-        """Answers held now."""
+        """Number of answers that are held."""
         return len(self._held)
 
     def hold(self, peer: str, session: Session, answer: Answer | None, seconds: float) -> None:
@@ -50,7 +49,7 @@ class DelayedRefusals:
         self._changed.set()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Let answers go when they are due, until cancelled; what is held then is never sent."""
+        """Send answers when they are due, until cancelled; those held then are never sent."""
         task_status.started()
         while True:
             if self._held:

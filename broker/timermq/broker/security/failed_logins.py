@@ -1,9 +1,9 @@
-"""Failed logins: counted by the address they come from, answered late, told once a minute.
+"""Failed logins: counted by the address they come from, answered late, logged once a minute.
 
 The answer to each further failure of an address comes later, up to two seconds, which is below the
 time that clients wait for answers: a client with a wrong configuration still learns why. How many
 answers are held is bounded too (``delayed_refusals``), so that opening connections or not waiting
-does not help. A client that has logged in is never slowed, whatever others of its address do.
+does not help. A client that has logged in is never slowed by others of its address.
 
 The table is bounded: the address that has been quiet for longest is forgotten first.
 """
@@ -17,8 +17,7 @@ import attrs
 import structlog
 import trio
 
-from ..answers import Answer
-from ..session import Session
+from ..session import Answer, Session
 from .delayed_refusals import DelayedRefusals
 from .log_limit import LogLimit
 from .white_address import parse_address
@@ -27,7 +26,7 @@ DELAY_MIN = 0.1
 DELAY_MAX = 2.0
 """Seconds that the answer to the first failure is late, and to any; it doubles in between."""
 FORGOTTEN_AFTER = 600.0
-"""Seconds without a failure after which an address begins anew."""
+"""Seconds without a failure after which an address counts from 0 again."""
 ADDRESSES_MAX = 4_096
 """Addresses in the table."""
 PREFIX6 = 64
@@ -40,7 +39,7 @@ log = structlog.get_logger("timermq.broker.security.failed_logins")
 
 @attrs.define(eq=False)
 class _Failures:
-    """What is known of one address."""
+    """The failures of one address."""
 
     last_at: float
     count: int = 0
@@ -64,7 +63,7 @@ class FailedLogins:
         """trio's time of the last one."""
 
     def add(self, session: Session, answer: Answer | None, reason: str) -> None:
-        """It could not be told whose a request is.
+        """Note a request without a valid signature, and answer it late.
 
         Args:
             session: Whose connection it came on.
@@ -99,12 +98,12 @@ class FailedLogins:
 
 
 def host_of(remote_address: str) -> str:
-    """The host of ``host:port``."""
+    """The host of an address ``host:port``."""
     return remote_address.rpartition(":")[0]
 
 
 def peer_of(remote_address: str) -> str:
-    """What the failures of a connection count for: its address, of IPv6 the network."""
+    """The peer that failures of a connection count for: its address, of IPv6 the network."""
     host = host_of(remote_address)
     address = parse_address(host)
     if isinstance(address, ipaddress.IPv6Address) and not address.is_loopback:

@@ -1,4 +1,4 @@
-"""Refusals that no log line has told of yet: a line a minute for each kind, anybody can knock."""
+"""A rate limit for log lines: one a minute of each kind, as any client can cause them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ LOG_INTERVAL_S = 60.0
 
 @attrs.define(eq=False)
 class LogLimit:
-    """What has happened of one kind since the last line about it."""
+    """Counts the events of one kind since the last line about it."""
 
     count: int = 0
     logged_at: float = float("-inf")
-    """trio's time."""
+    """trio's time of the last log line."""
 
     def take(self) -> int:
         """Count one more; how many a line is to tell of now, 0 while the last one is too young."""

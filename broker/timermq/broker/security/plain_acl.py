@@ -1,4 +1,4 @@
-"""Who may do what, as RocketMQ's ``plain_acl.yml`` says: accounts, their rights, white addresses.
+"""Access rules, as RocketMQ's ``plain_acl.yml`` has them: accounts, rights, white addresses.
 
 The rights of a group stand under the name of its retry topic, as in RocketMQ. What a file says in a
 way that RocketMQ would read as something else (an unknown word is DENY there, a second account of
@@ -66,7 +66,7 @@ def is_own_topic(topic: str) -> bool:
 
 @attrs.frozen(kw_only=True, eq=False)
 class Account:
-    """One access key and what it may do."""
+    """One access key and its rights."""
 
     access_key: str
     signing: SigningKey = attrs.field(repr=False)
@@ -110,7 +110,7 @@ class PlainAcl:
     accounts: Mapping[str, Account]
     """By access key."""
     white: Sequence[WhiteAddress] = ()
-    """From here nobody needs an account."""
+    """Requests from this address need no account."""
 
     @classmethod
     def parse(cls, files: Mapping[str, bytes]) -> PlainAcl:
@@ -155,7 +155,7 @@ class _TwiceError(Exception):
 
 
 class _TextLoader(yaml.BaseLoader):
-    """Refuses a key that stands twice.
+    """Refuses a key that is there twice.
 
     YAML's readers take the last one: an account that lost its first line, ``- accessKey: …``, would
     hand its rights to the account before it.
@@ -164,7 +164,7 @@ class _TextLoader(yaml.BaseLoader):
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
     ) -> dict[Hashable, object]:
-        """A mapping of texts."""
+        """A mapping; a key that is there twice is an error."""
         known: set[object] = set()
         for key, _ in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else key
@@ -225,7 +225,7 @@ def _account(where: str, value: object) -> Account:
 
 
 def _perms(where: str, fields: Mapping[str, object], name: str) -> dict[str, int]:
-    """``TopicA=PUB|SUB`` lines."""
+    """Rights by topic or group, from lines like ``TopicA=PUB|SUB``."""
     perms: dict[str, int] = {}
     for number, text in enumerate(_texts(where, fields, name), start=1):
         resource, equals, word = (part.strip() for part in text.partition("="))
@@ -291,7 +291,7 @@ def _texts(where: str, fields: Mapping[str, object], name: str) -> list[str]:
 
 
 def _shown(text: str) -> str:
-    """A text of the file for an error, unless a secret that stands in a wrong place looks like it.
+    """A text of the file for an error, unless it looks like a secret in a wrong place.
 
     One does when the blank behind ``secretKey:`` is missing, or the whole name.
     """

@@ -1,8 +1,8 @@
 """TLS on the same port as everything else: a connection's first byte says which it is.
 
 A TLS client begins with 0x16; the first byte of a frame is the top byte of its length, which stays
-below that. RocketMQ makes itself a certificate when it has none, which nobody can check: here TLS
-without a certificate is refused, and said in the log.
+below that. RocketMQ makes itself a certificate when it has none, which no client can check: here
+TLS without a certificate is refused, with a line in the log.
 
 Certificates are read again when their files change, for the connections that come from then on;
 files that cannot be used leave the old ones in force. Connections that have been made keep theirs.
@@ -31,7 +31,7 @@ HANDSHAKE_TIMEOUT = 10.0
 HANDSHAKES_MAX = 64
 """Handshakes at a time, a millisecond of computing each; further ones wait, within their time."""
 HANDSHAKES_OF_ONE_MAX = HANDSHAKES_MAX // 2
-"""Of these, handshakes with one address."""
+"""Handshakes with one address at a time."""
 RELOAD_INTERVAL = 1.0
 """Seconds between two looks at the files."""
 PASSWORD_SIZE_MAX = 1024
@@ -58,7 +58,7 @@ class Refusal(enum.Enum):
 
 
 class Tls:
-    """What stands before every connection.
+    """TLS on every connection.
 
     Args:
         options: Mode and files.
@@ -96,7 +96,7 @@ class Tls:
         """Wait for the first byte of a connection and make it what it is to be.
 
         Args:
-            stream: As accepted; one that is no socket is plain, whatever it brings.
+            stream: As accepted; one that is no socket is taken as not encrypted.
             remote_address: For the log.
 
         Returns:
@@ -134,7 +134,7 @@ class Tls:
         try:
             self._context = _load_context(self._options)
         except Exception as error:
-            # Whatever it is, with a mistake of ours: it must not end the broker.
+            # Any error, a mistake of ours included: it must not end the broker.
             self.problem = str(error) if isinstance(error, TlsError) else type(error).__name__
             log.error("certificates not read, the old ones stay in force", reason=self.problem)
         else:
@@ -181,7 +181,7 @@ class Tls:
 
 
 def _load_context(options: BrokerOptions) -> ssl.SSLContext | None:
-    """What the files say; None without a certificate, or when nobody needs one."""
+    """The context made of the files; None without a certificate, or when TLS is disabled."""
     certificate = options.tls_server_cert_path
     if certificate is None or options.tls_server_mode is TlsMode.DISABLED:
         return None
@@ -210,7 +210,7 @@ def _load_context(options: BrokerOptions) -> ssl.SSLContext | None:
 def show(
     context: ssl.SSLContext, certificate: str, key: str | None, password: Callable[[], bytes]
 ) -> None:
-    """Have a context show a certificate; its key stands in the same file if none is named.
+    """Have a context show a certificate; its key is in the same file if none is named.
 
     Raises:
         TlsError: The files cannot be used.
@@ -233,7 +233,7 @@ def _password(path: str | None) -> bytes:
 
 
 def said(error: Exception) -> str:
-    """What OpenSSL or the system says, without the file's name: that stands in front already."""
+    """The text of OpenSSL or the system, without the file's name: that is in front already."""
     if isinstance(error, ssl.SSLError):
         return error.reason or "expected PEM, found something else"
     if isinstance(error, OSError) and error.strerror:
@@ -242,6 +242,6 @@ def said(error: Exception) -> str:
 
 
 def reason_of(error: Exception) -> str | None:
-    """What went wrong in a handshake; None when the peer just went."""
+    """The error of a handshake; None when the peer just went."""
     cause = error.__cause__
     return cause.reason if isinstance(cause, ssl.SSLError) else None

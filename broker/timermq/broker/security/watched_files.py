@@ -14,7 +14,7 @@ FILES_MAX = 256
 """Files of one directory of rules."""
 
 Stamp = tuple[tuple[str, int, int, int, int], ...]
-"""Of each file: path, size, i-node, time of its content and of its entry, nanoseconds."""
+"""Path, size, i-node, time of the content and of the entry of each file; nanoseconds."""
 
 
 def stamp_of(paths: Iterable[str]) -> Stamp:
@@ -61,7 +61,7 @@ class AclFiles:
         return [self._path, *sorted(one for one in found if one != self._path)]
 
     def _found(self) -> Iterator[Path]:
-        """What stands under ``acl``; directories too: one that is named like a file is told."""
+        """The entries of ``acl``; directories too: one that is named like a file is an error."""
         for place, directories, files in os.walk(self._directory, onerror=_pass_over):
             # Mounted secrets stand in hidden directories, and are shown by links.
             directories[:] = [name for name in directories if not name.startswith(".")]

@@ -35,7 +35,7 @@ class WhiteAddressError(ValueError):
 
 @attrs.frozen
 class WhiteAddress:
-    """What one such text matches."""
+    """The addresses that one such text matches."""
 
     ranges: tuple[tuple[int, int, int], ...]
     """IP version, first and last address of each run of addresses, as numbers."""

@@ -27,11 +27,10 @@ from timermq.remoting.send_header import SendHeader
 from timermq.timerstore.properties import REPLY_TO_CLIENT_NAME, find
 
 from ..admin.client_calls import ClientCalls
-from ..answers import refusal_answer
 from ..client_ids import ClientIds
 from ..options import BrokerOptions
 from ..pool import Pool
-from ..refusal import RefusedError, missing_right
+from ..refusal import RefusedError, missing_right, refusal_answer
 from ..session import Session
 from ..speaker import Speaker
 from ..topic_validator import REPLY_TOPIC_SUFFIX

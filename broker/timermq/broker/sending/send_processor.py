@@ -22,10 +22,9 @@ from timermq.timerstore.message import Message
 from timermq.timerstore.put_status import PutStatus
 from timermq.timerstore.store_options import FlushDiskType
 
-from ..answers import Answer, refusal_answer
 from ..durable_answers import DurableAnswers, UnflushedAnswer
-from ..refusal import RefusedError
-from ..session import Session
+from ..refusal import RefusedError, refusal_answer
+from ..session import Answer, Session
 from ..steps import Steps
 from ..transactions.transactions import Transactions
 from .run_answers import run_answers

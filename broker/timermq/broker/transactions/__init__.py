@@ -1,1 +1,1 @@
-"""Transactions: messages that nobody sees until their producer has decided about them."""
+"""Transactions: messages that consumers see when their producer has committed them."""

@@ -34,7 +34,7 @@ ROLLBACK = int(SysFlag.TRANSACTION_ROLLBACK)
 
 @attrs.frozen(eq=False, kw_only=True)
 class EndTransactionProcessor:
-    """The processor."""
+    """Commits and rolls back transactions for their producers."""
 
     options: BrokerOptions
     store: MessageStore

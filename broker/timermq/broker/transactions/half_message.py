@@ -1,9 +1,9 @@
-r"""Half messages: what is stored of a transaction until its producer has decided.
+r"""Half messages: the records of a transaction until its producer has decided.
 
-A half message stands in ``RMQ_SYS_TRANS_HALF_TOPIC``, queue 0, with its real topic and queue among
+A half message is in ``RMQ_SYS_TRANS_HALF_TOPIC``, queue 0, with its real topic and queue among
 its properties. Everything else is as the committed message will have it. Each time that its
 producer is asked, it is *renewed*, as in RocketMQ: written again at the end of the queue, with one
-more ``TRANSACTION_CHECK_TIMES``, so that what is open is never far from there.
+more ``TRANSACTION_CHECK_TIMES``, so that open ones are never far from there.
 
 The producer may name any of these records when it ends the transaction: the first one when it ends
 it by itself, the newest when it was asked. RocketMQ takes them for different transactions, and
@@ -56,9 +56,9 @@ _FIRST_OFFSET = b"TRAN_PREPARED_QUEUE_OFFSET"
 _TRANSACTION_ID = b"__transactionId__"
 _NAME = b"TIMERMQ_HALF"
 _OWN = (_TRANSACTION_ID, CHECK_TIMES, _FIRST_OFFSET, _NAME)
-"""What the broker sets; a producer brings it in vain."""
+"""Properties that the broker sets; those of a producer are dropped."""
 _INTERNAL = (PREPARED_NAME, REAL_TOPIC_NAME, REAL_QID_NAME, CHECK_TIMES, _FIRST_OFFSET, _NAME)
-"""What a committed message does not have."""
+"""Properties that a committed message does not have."""
 
 _DIGITS_MAX = 18
 """Digits of a number in a property: any of so many fits 64 bits."""
@@ -76,7 +76,7 @@ class HalfMessageError(Exception):
 
 
 class DamagedHalfError(HalfMessageError):
-    """It is not as it was written, or gone: it is set aside."""
+    """The record is damaged or gone: it is put into quarantine."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -84,20 +84,20 @@ class HalfMessage:
     """One record of the half topic."""
 
     data: bytes
-    """The whole record."""
+    """Bytes of the whole record."""
     record: Record
     topic: str
     """Where the message goes when it is committed."""
     queue_id: int
     group: str
-    """Its producers."""
+    """Name of its group of producers."""
     unique_key: str
     name: int
     """Position of the transaction's first record."""
     first_ms: int
     """When that was stored, epoch milliseconds."""
     states_name: bool
-    """Whether the record itself tells its name: a renewal that a timermq broker began."""
+    """Whether the record itself has its name: a renewal that a timermq broker began."""
     check_times: int
     """How often its producers were asked."""
     is_renewal: bool
@@ -113,7 +113,7 @@ class HalfMessage:
 
     @property
     def phy_offset(self) -> int:
-        """Where its record stands."""
+        """Position of its record in the commit log."""
         return self.record.phy_offset
 
 
@@ -153,11 +153,11 @@ def parked(message: Message, unique_key: str) -> Message:
 def decode_half(data: bytes) -> HalfMessage:
     """Read a record of the half topic.
 
-    What is made of it, a renewal or the message itself, gets a checksum of its own. So its body is
+    A message made of it, a renewal or the committed one, gets a checksum of its own. So its body is
     compared with the checksum that it has.
 
     Raises:
-        DamagedHalfError: It is not as it was written.
+        DamagedHalfError: The record is damaged.
         HalfMessageError: It is of another topic, or lacks what a half message needs.
     """
     try:
@@ -245,11 +245,11 @@ def renewed(half: HalfMessage, *, is_check: bool) -> Message:
 
 
 def discarded(half: HalfMessage) -> Message:
-    """What is kept of a transaction that nobody decided about."""
+    """The record that is kept of an abandoned transaction."""
     properties = _without(half, _NAME) + _name_of(half)
     if len(properties) > PROPERTIES_SIZE_MAX:
         # The name is for recovery alone: without it, after a kill within the write, the transaction
-        # is open still and put aside once more.
+        # is open still and discarded once more.
         properties = half.record.properties
     return taken_over(
         half.data,

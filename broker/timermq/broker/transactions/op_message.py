@@ -2,16 +2,16 @@ r"""Op messages: which half messages are done.
 
 They stand in ``RMQ_SYS_TRANS_OP_HALF_TOPIC``, queue 0, with the tag ``d``; the body lists queue
 offsets of the half topic, each followed by a comma. RocketMQ gathers them for some seconds in
-memory, and forgets them with the process; here each stands in the same write as what it is about,
-behind it.
+memory, and forgets them with the process; here each is in the same write as the record that it is
+about, behind it.
 
 Ours say more, where RocketMQ does not look: how the transaction ended, under its unique key, so
 that the key index finds it again::
 
     TAGS\x01d\x02 [UNIQ_KEY\x01<unique key>\x02] TIMERMQ_END\x01<how>,<name>[,late]\x02
 
-One that is not late tells recovery that all before it in the log is marked. A late one marks what a
-process left unmarked that ended in the middle of a write.
+One that is not late means to recovery that all before it in the log is marked. A late one marks the
+half messages that a process left unmarked when it ended in the middle of a write.
 
 Source: Java ``TransactionalMessageBridge.putOpMessage``, ``TransactionalOpBatchService``.
 """
@@ -46,9 +46,9 @@ class Ending(enum.Enum):
     COMMIT = "commit"
     ROLLBACK = "rollback"
     DISCARD = "discard"
-    """Nobody decided about it."""
+    """Its producer has not decided in time."""
     RENEWED = "renewed"
-    """Another half message stands in its place."""
+    """A newer half message has replaced it."""
 
 
 _ENDINGS = {ending.value: ending for ending in Ending}
@@ -56,7 +56,7 @@ _ENDINGS = {ending.value: ending for ending in Ending}
 
 @attrs.frozen(kw_only=True)
 class Mark:
-    """What an op message says."""
+    """The content of an op message."""
 
     ending: Ending
     offsets: tuple[int, ...]
@@ -100,7 +100,7 @@ def op_message(mark: Mark, now_ms: int, *, is_late: bool = False) -> Message:
 
 
 def offsets_in(record: bytes) -> list[int]:
-    """The queue offsets that a record of the op topic marks as done, whoever wrote it.
+    """The queue offsets that a record of the op topic marks as done, of ours and of RocketMQ.
 
     Raises:
         RecordError: The bytes are no record.

@@ -1,7 +1,7 @@
 """The open transactions, whose producers have not decided yet, and whose each of them is.
 
 Memory holds little of each: the name, the queue offset of the newest half message, and the account
-or address that opened it. Anything else stands in the log. What is not here has ended.
+or address that opened it. Anything else is in the log. A transaction that is not here has ended.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class OpenTransactions:
         return len(self._offsets)
 
     def names(self) -> list[int]:
-        """All of them, the one whose half message is the oldest first."""
+        """Names of all open transactions, the one with the oldest half message first."""
         return list(self._offsets)
 
     def offset_of(self, name: int) -> int | None:
@@ -42,7 +42,7 @@ class OpenTransactions:
         self.next_offset = max(self.next_offset, queue_offset + 1)
 
     def end(self, name: int) -> None:
-        """The transaction has ended."""
+        """Drop a transaction that has ended."""
         self._offsets.pop(name, None)
 
     @property
@@ -56,7 +56,7 @@ class TransactionShares:
 
     Args:
         size: How many may be open.
-        recovered: Names of those that were open before the start: nobody's.
+        recovered: Names of those that were open before the start: they have no owner.
     """
 
     def __init__(self, size: Callable[[], int], recovered: Iterable[int]) -> None:

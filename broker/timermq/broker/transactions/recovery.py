@@ -7,12 +7,12 @@ broker. A half message behind them is open unless
 - a later half message renews its transaction;
 - a committed message names its position, or a discarded one the transaction, without an op message:
   a process ended in between. RocketMQ marks up to three seconds later, and commits such a message
-  again. Here that is looked for in the log, from the newest op message of ours on, because what
-  stands before that has its op messages; and from the oldest open half message on at most;
+  again. Here that is looked for in the log, from the newest op message of ours on, because all
+  before that have their op messages; and from the oldest open half message on at most;
 - RocketMQ has renewed it, and the key index knows of a committed message: a commit and a check had
   crossed each other.
 
-What has no op message yet gets it with whatever is written next (`Recovered.unmarked`).
+Ended ones without an op message get it with the next write (`Recovered.unmarked`).
 
 Source: Java ``TransactionalMessageServiceImpl.check``, ``fillOpRemoveMap``.
 """
@@ -75,7 +75,7 @@ JavaKey = tuple[str, int]
 
 @attrs.define(eq=False, kw_only=True)
 class Recovered:
-    """What a store's transactions are."""
+    """The transactions of a store, as recovery found them."""
 
     open: OpenTransactions
     op_offset: int
@@ -133,7 +133,7 @@ def read_half(store: MessageStore, queue_offset: int) -> HalfMessage:
     Raises:
         DamagedHalfError: It is gone, or not as it was written.
         HalfMessageError: It is no half message.
-        StoreFailedError: The disk did not take what was put right.
+        StoreFailedError: The disk did not take a repaired record.
     """
     try:
         return _half_at(store, queue_offset)
@@ -256,7 +256,7 @@ class _Finder:
         """Transactions whose name a renewal of Java's does not tell."""
 
     def take(self, offset: int, phy_offset: int, record: bytes, *, is_done: bool) -> None:
-        """One half message, newer than all before."""
+        """Take one half message, newer than all before."""
         if is_done and CHECK_TIMES not in record:
             return
         try:
@@ -289,8 +289,8 @@ class _Finder:
     def take_damaged(self, offset: int, phy_offset: int) -> None:
         """A half message that nothing marks and that cannot be read.
 
-        It is open by the name of its own place, until it is set aside. So the log keeps it, and an
-        ending that names the place finds it.
+        It is open by the name of its own place, until it is in quarantine. So the log keeps it,
+        and an ending that names the place finds it.
         """
         log.error("damaged half message", queue_offset=offset, phy_offset=phy_offset)
         self._open.put(phy_offset, offset)
@@ -334,7 +334,7 @@ class _Finder:
             return None
         found = find(record_properties(record), UNIQ_KEY_NAME) or b""
         unique_key = found.decode("utf-8", "replace")
-        # The key is compared too: a message that is tried again has kept the flag, and names 0.
+        # The key is compared too: a retried message has kept the flag, and names 0.
         name = self._names.get(half_py, -1)
         is_its_key = self._keys.get(name, unique_key) == unique_key
         if is_its_key and self._open.offset_of(name) is not None:
@@ -342,14 +342,14 @@ class _Finder:
         return self._javas.get((unique_key, _number_at(record, BORN_MS_AT)))
 
     def _pass_over(self, name: int) -> None:
-        """A newer half message stands in the place of this one."""
+        """A newer half message has replaced this one."""
         offset = self._open.offset_of(name)
         if offset is not None:
             self._unmarked.append(Mark(ending=Ending.RENEWED, offsets=(offset,)))
             self._open.end(name)
 
     def _end(self, ending: Ending, name: int) -> None:
-        """The transaction has ended."""
+        """Drop a transaction that has ended, and note its missing op message."""
         offset = self._open.offset_of(name)
         if offset is not None:
             unique_key = self._keys.get(name, "")

@@ -2,9 +2,9 @@
 
 They go in batches, one write each. A batch that is refused for ever is tried one by one, so that
 what can never be renewed holds up nothing else: it keeps its place, and the log from there on. Its
-checks count as any other's, in memory, so that it ends as any other: by its producer, or put aside.
-A new process begins to count anew. There are such half messages because older versions and Java
-brokers took properties up to the last byte.
+checks count as any other's, in memory, so that it ends as any other: by its producer, or discarded.
+A new process counts from the record again. There are such half messages because older versions and
+Java brokers took properties up to the last byte.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ log = structlog.get_logger("timermq.broker.transactions")
 
 @attrs.frozen(eq=False)
 class Renewals:
-    """What renews, and the checks that no record tells of."""
+    """Renews half messages, and counts checks that no record has."""
 
     _store: MessageStore
     _open: OpenTransactions
     _put: Callable[[Sequence[Message], Mark], list[PutResult]]
     """Stores messages and an op message behind them, all or none."""
-    _untold: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
+    _uncounted: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
     """Checks by name, of half messages that cannot be renewed."""
 
     def counted(self, half: HalfMessage) -> HalfMessage:
         """A half message with all its checks, also those that its record does not tell."""
-        untold = self._untold.get(half.name, 0)
-        return attrs.evolve(half, check_times=half.check_times + untold) if untold else half
+        uncounted = self._uncounted.get(half.name, 0)
+        return attrs.evolve(half, check_times=half.check_times + uncounted) if uncounted else half
 
     def end(self, name: int) -> None:
-        """The transaction has ended."""
-        self._untold.pop(name, None)
+        """Drop the checks of a transaction that has ended."""
+        self._uncounted.pop(name, None)
 
     def renew(self, halves: Sequence[HalfMessage], *, is_check: bool) -> list[HalfMessage]:
-        """See `Transactions.renew`."""
+        """Store half messages again; see ``Transactions.renew``."""
         if not halves:
             return []
         copies = [renewed(half, is_check=is_check) for half in halves]
@@ -64,9 +64,9 @@ class Renewals:
         return [self._take(*pair) for pair in zip(halves, results, strict=False)]
 
     def _take(self, half: HalfMessage, result: PutResult) -> HalfMessage:
-        """The new half message."""
+        """Note a renewed half message as the newest of its transaction."""
         self._open.put(half.name, result.queue_offset)
-        self._untold.pop(half.name, None)
+        self._uncounted.pop(half.name, None)
         data = self._store.commit_log.record_at(result.phy_offset, result.size)
         assert data is not None, "a record that was just written"
         return decode_half(data)
@@ -82,11 +82,11 @@ class Renewals:
         return found
 
     def _keep(self, half: HalfMessage, refusal: PutResult, *, is_check: bool) -> HalfMessage:
-        """The half message where it stands, as no renewal of it can be stored."""
+        """The half message as it is, since no renewal of it can be stored."""
         log_stuck("half message not renewed: it keeps its place in the log", half, refusal)
         if not is_check:
             return half
-        self._untold[half.name] = self._untold.get(half.name, 0) + 1
+        self._uncounted[half.name] = self._uncounted.get(half.name, 0) + 1
         return attrs.evolve(half, check_times=half.check_times + 1)
 
 

@@ -1,6 +1,6 @@
 """The check: producers that have not decided about a transaction are asked.
 
-Every ``transaction_check_interval_ms`` one round goes through what is open. What is older than its
+Every ``transaction_check_interval_ms`` one round goes through the open ones. One older than its
 immunity is renewed, which counts, and one producer of its group is asked (39); it answers by
 END_TRANSACTION. After ``transaction_check_max`` checks the transaction is discarded: its message
 goes to ``TRANS_CHECK_MAX_TIME_TOPIC``, where an operator finds it. As in RocketMQ a check counts
@@ -36,7 +36,7 @@ from .transactions import Transactions
 CHECK_COUNT = 64
 """Half messages that are renewed together."""
 CHECK_SIZE = 1 << 20
-"""Bytes of their records; one is taken whatever its size."""
+"""Bytes of their records; one record is taken even if it is larger."""
 RENEW_ROUNDS = 10
 """A half message that is not to be asked about yet is renewed when it is so many rounds old."""
 
@@ -44,11 +44,11 @@ log = structlog.get_logger("timermq.broker.transaction_check")
 
 
 class Step(enum.Enum):
-    """What a round does about an open transaction."""
+    """The action of a round about an open transaction."""
 
     WAIT = "wait"
     RENEW = "renew"
-    """It may not be asked about yet, but the log is to let go of what stands before it."""
+    """It may not be asked about yet, but the log is to be cleaned up to a later place."""
     CHECK = "check"
     DISCARD = "discard"
 
@@ -76,9 +76,9 @@ class TransactionCheck:
     """The task that asks.
 
     Args:
-        transactions: What is open.
+        transactions: The open ones.
         clients: The producers.
-        topics: Gets the topic of what is discarded.
+        topics: Gets the topic of discarded transactions.
         options: See `next_step`.
         now_ms: The wall clock.
     """
@@ -120,14 +120,14 @@ class TransactionCheck:
         return checked + self._options.transaction_check_interval_ms / 1000
 
     async def check(self) -> None:
-        """One round over what is open now."""
+        """Check each transaction that is open now, once."""
         for halves in self._batches(self._transactions.open.names()):
             if not self._take(halves):
                 return
             await trio.lowlevel.checkpoint()
 
     def _batches(self, names: Sequence[int]) -> Iterator[list[HalfMessage]]:
-        """What is still open of them, in batches that one write takes."""
+        """Those of them that are still open, in batches that one write takes."""
         batch: list[HalfMessage] = []
         size = 0
         for name in names:
@@ -141,15 +141,15 @@ class TransactionCheck:
         yield batch
 
     def _newest(self, name: int) -> HalfMessage | None:
-        """A transaction's newest half message; None when it has ended, or just has: set aside."""
+        """A transaction's newest half message; None when it has ended, or now is in quarantine."""
         try:
             return self._transactions.newest(name)
         except HalfMessageError as error:
-            self._transactions.set_aside(name, str(error))
+            self._transactions.quarantine(name, str(error))
             return None
 
     def _take(self, halves: Sequence[HalfMessage]) -> bool:
-        """Do what is to be done about a batch; False when the store does not take it now."""
+        """Ask about a batch, or discard it; False when the store does not take it now."""
         checks: list[tuple[HalfMessage, Session | None]] = []
         renewals: list[HalfMessage] = []
         for half in halves:
@@ -171,7 +171,7 @@ class TransactionCheck:
             if session is None:
                 if count := self._unasked.take():
                     log.warning(
-                        "nobody to ask about transactions",
+                        "no producer to ask about transactions",
                         count=count,
                         group=half.group,
                         unique_key=half.unique_key,
@@ -191,7 +191,7 @@ class TransactionCheck:
         return self._transactions.discard(half)
 
     def _producers(self, half: HalfMessage) -> list[Session]:
-        """The producers of its group that may see it: anybody can register for any group."""
+        """The producers of its group that may see it: any client can register for any group."""
         return [
             session
             for session, producer in self._clients.producers(half.group).items()
@@ -199,12 +199,12 @@ class TransactionCheck:
         ]
 
     def _ready(self, producers: Sequence[Session]) -> Session | None:
-        """One of them that has read what it was asked before; they take turns."""
+        """One of them that has read its earlier requests; they are asked round robin."""
         sessions = [session for session in producers if session.is_open and session.has_room()]
         return sessions[next(self._turn) % len(sessions)] if sessions else None
 
     def _request(self, half: HalfMessage, session: Session) -> Command:
-        """CHECK_TRANSACTION_STATE (39), one-way."""
+        """The request that asks a producer about a half message (39), one-way."""
         body = asked_about(half)
         if session.knows_zlib_alone:
             body = b"".join(with_zlib_bodies([body], checks_zlib=session.is_cpp).records)

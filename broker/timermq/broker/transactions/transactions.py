@@ -37,21 +37,21 @@ from .recovery import half_place, read_half, recover
 from .renewals import Renewals, log_stuck
 
 COMMIT_BOUNDS_S = (5, 60, 600, 3_600, 43_200, 86_400)
-"""Of ``finish_message_latency``, as in Java's ``BrokerMetricsManager.registerMetricsView``."""
+"""Bounds of ``finish_message_latency``, as in Java's ``BrokerMetricsManager``."""
 
 log = structlog.get_logger("timermq.broker.transactions")
 
 
 @attrs.frozen(kw_only=True)
 class TransactionStatistics:
-    """What became of transactions; counts are since the start."""
+    """Transactions by their ends; counts are since the start."""
 
     open: int
-    """Now."""
+    """Transactions that are open now."""
     committed: int
     rolled_back: int
     discarded: int
-    """Nobody decided about them: they are in TRANS_CHECK_MAX_TIME_TOPIC."""
+    """Abandoned by their producers: they are in TRANS_CHECK_MAX_TIME_TOPIC."""
     checks: int
     """Times that the producers of one were asked."""
 
@@ -66,7 +66,7 @@ class _Mark:
 
 @attrs.frozen
 class _Offsets:
-    """What may be committed when the log is durable up to ``end``."""
+    """Offsets that may be committed when the log is durable up to ``end``."""
 
     half_offset: int
     op_offset: int
@@ -140,13 +140,13 @@ class Transactions:
         return [self._half_result(refusal or next(stored)) for refusal in refusals]
 
     def _forget(self, name: int) -> None:
-        """A transaction has ended."""
+        """Drop everything that memory holds of a transaction that has ended."""
         self.open.end(name)
         self._renewals.end(name)
         self._shares.ended(name)
 
     def _half_result(self, one: PutResult | Refusal) -> TimerPutResult:
-        """What is told of a half message."""
+        """The result for one half message, as a send has it."""
         if isinstance(one, Refusal):
             return refused(one, self._now_ms())
         return TimerPutResult(result=one)
@@ -213,11 +213,11 @@ class Transactions:
         return result.end
 
     def discard(self, half: HalfMessage) -> bool:
-        """Put a transaction aside that nobody decided about; False when that can only be later."""
+        """Discard a transaction that its producer abandoned; False when that can only be later."""
         result = self._end(half, Ending.DISCARD, discarded(half))
         if result.status.is_stored:
             log.error(
-                "transaction discarded: nobody decided about it",
+                "transaction discarded: not decided in time",
                 topic=half.topic,
                 group=half.group,
                 unique_key=half.unique_key,
@@ -231,15 +231,15 @@ class Transactions:
         log_stuck(text, half, result)
         return True
 
-    def set_aside(self, name: int, reason: str) -> bool:
+    def quarantine(self, name: int, reason: str) -> bool:
         """Put a transaction into quarantine whose newest half message is damaged.
 
-        Nothing is made of what is not as it was written. The entry has the name of the record's
-        place, and what is left of its bytes.
+        No message is made of a damaged record. The entry has the position of the record as its
+        name, and the bytes that are left of it.
 
         Args:
             name: An open transaction.
-            reason: What is wrong with the record.
+            reason: The damage of the record.
 
         Returns:
             False when that can only be later.
@@ -265,7 +265,7 @@ class Transactions:
                 self._forget(name)
                 return True
             refusal = results[-1].remark
-        log.warning("damaged transaction not set aside yet", name=name, reason=refusal)
+        log.warning("damaged transaction not in quarantine yet", name=name, reason=refusal)
         return False
 
     def renew(self, halves: Sequence[HalfMessage], *, is_check: bool) -> list[HalfMessage]:
@@ -335,8 +335,8 @@ class Transactions:
     def commit_offsets(self) -> None:
         """Let recovery begin later, as far as the log is durable; called from time to time.
 
-        The log must be durable up to what was written before an offset was read: it may have been
-        this that ended the half messages before the offset.
+        The log must be durable up to the end that it had when an offset was read: its last records
+        may have ended the half messages before the offset.
         """
         durable = self._store.commit_log.flushed_where
         if self._to_commit is not None and self._to_commit.end <= durable:

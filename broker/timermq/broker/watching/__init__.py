@@ -1,1 +1,1 @@
-"""Looking on: snapshots for ``top``, and the clock."""
+"""Watching a broker: snapshots for ``top``, and the clock."""

@@ -1,4 +1,4 @@
-"""CLOCK (9007): tells what the broker thinks of its wall clock, and takes the operator's word."""
+"""CLOCK (9007): how the broker judges its wall clock, and the operator's confirmation of it."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""WATCH and UNWATCH (9003, 9004): snapshots for whoever looks on, at most four a second.
+"""WATCH and UNWATCH (9003, 9004): snapshots for watchers, at most four a second.
 
-One task makes them. While nobody watches it sleeps and costs nothing. Otherwise it looks at the
-broker once a tick, whatever number of watchers there is, and sends each what its view asks for. A
-tick that took long makes the next one wait accordingly: looking on never takes more than a part of
+One task makes them. Without watchers it sleeps and costs nothing. Otherwise it reads the
+broker once a tick, for any number of watchers, and sends each the parts that its view asks for. A
+tick that took long makes the next one wait accordingly: watching never takes more than a part of
 the broker's time.
 
-Nothing is queued for a watcher: one that has not made room for what was sent last gets no frame in
-that tick, and the next one shows the present again.
+Frames are not queued for a watcher: one that has not read its last frame gets none in that tick,
+and the next one shows the present again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..session import Session
 from .watch_snapshot import SnapshotSource
 
 TICK = INTERVAL_MIN_MS / 1000
-"""Seconds."""
+"""Seconds between two snapshots at the highest rate."""
 COST_DIVISOR = 50
 """The part of the broker's time that ticks may take: two per cent."""
 
@@ -39,7 +39,7 @@ class _Watcher:
     session: Session
     view: WatchView
     opaque: int
-    """Of its newest WATCH; the pushes have it too."""
+    """``opaque`` of its newest WATCH; the pushes have it too."""
     coding: Coding
     due: float = 0.0
     """trio's time of its next snapshot."""
@@ -123,7 +123,7 @@ class WatchProcessor:
                 # Half a tick early is better than a whole one late.
                 watcher.due = now + watcher.view.interval_ms / 1000 - TICK / 2
         except Exception:
-            # Whoever looks on must not end the broker; nor fill its log four times a second.
+            # A watcher must not end the broker, nor fill its log four times a second.
             log.exception("no snapshot", watchers=len(self._watchers))
             for watcher in due:
                 watcher.session.close("no snapshot can be made, see the log")

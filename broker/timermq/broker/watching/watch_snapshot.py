@@ -1,4 +1,4 @@
-"""The picture that watchers are sent: one look at the broker for all of them."""
+"""The snapshot that watchers are sent: one reading of the broker for all of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SLOT_COUNT = 32
 TOPIC_COUNT = 32
 
 
-class DoorFields(TypedDict, total=False):
+class SecurityFields(TypedDict, total=False):
     """The fields of a snapshot about who was not let in."""
 
     failed_logins: int
@@ -52,7 +52,7 @@ class SnapshotSource:
     send: SendProcessor
     long_polling: LongPolling
     access: AccessControl | None
-    """None: everybody may do everything."""
+    """None: there is no access control."""
     tls: Tls
     open_doors: tuple[str, ...]
     """Addresses beyond loopback that are served without access control."""
@@ -88,13 +88,13 @@ class SnapshotSource:
 
     @property
     def version(self) -> str:
-        """Of this program."""
+        """Version of this program, as ``timermq --version`` prints it."""
         return self._version
 
 
 @attrs.define(eq=False, kw_only=True)
 class Look:
-    """One look; what differs from watcher to watcher is made for each view once."""
+    """One snapshot; the parts that differ among watchers are made for each view once."""
 
     source: SnapshotSource
     uptime_ms: int
@@ -165,7 +165,7 @@ class Look:
             scrub_damaged=self.scrub.damaged,
             scrub_mended=self.scrub.mended,
             scrub_left=self.scrub.left,
-            **self._door(),
+            **self._security(),
             held_up=sum(one.count for one in held_up),
             held_up_since_ms=min(
                 (one.since_ms for one in held_up if one.since_ms is not None), default=None
@@ -173,11 +173,11 @@ class Look:
             held_up_error=next((one.error for one in held_up if one.error is not None), None),
         )
 
-    def _door(self) -> DoorFields:
-        """Who was not let in."""
+    def _security(self) -> SecurityFields:
+        """Connections and requests that were refused, and why changed rules are not in force."""
         source, now = self.source, trio.current_time()
         access = None if source.access is None else source.access.statistics()
-        fields = DoorFields(
+        fields = SecurityFields(
             tls_refused=source.tls.refused,
             door_problem=source.tls.problem,
             open_doors=source.open_doors,

@@ -135,8 +135,8 @@ def _alert(view: View) -> Text:
         if snapshot.refusal is not None:
             found.append(f"sends are refused: {snapshot.refusal}")
         if snapshot.open_doors:
-            doors = ", ".join(snapshot.open_doors)
-            found.append(f"OPEN TO ALL at {doors}: no access control (acl_enable)")
+            addresses = ", ".join(snapshot.open_doors)
+            found.append(f"OPEN TO ALL at {addresses}: no access control (acl_enable)")
         if snapshot.door_problem is not None:
             found.append(f"the change is not in force: {snapshot.door_problem}")
         if (

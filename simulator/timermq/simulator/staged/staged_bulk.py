@@ -18,7 +18,7 @@ from timermq.client.history import Ack, Event, Refused, Send
 from timermq.remoting import Command, ResponseCode
 from timermq.remoting.bulk import (
     AskStatus,
-    HandOver,
+    CommitJob,
     JobOpened,
     JobState,
     JobStatus,
@@ -157,7 +157,7 @@ class StagedBulk:
         parts = await self._stage(step)
         if parts is None:
             return
-        wanted = HandOver(parts=tuple(parts), fingerprint=_fingerprint(step))
+        wanted = CommitJob(parts=tuple(parts), fingerprint=_fingerprint(step))
         answer = await self._ask(step, bulk_request(step.job, wanted))
         if answer is not None:
             ledger.decide(step)

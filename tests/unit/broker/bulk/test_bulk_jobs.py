@@ -20,7 +20,7 @@ from timermq.broker.bulk.durable_note import save_note
 from timermq.broker.bulk.job_notes import ProgressNote
 from timermq.broker.options import BrokerOptions
 from timermq.broker.refusal import RefusedError
-from timermq.remoting.bulk import HandOver, JobState, StageBlock
+from timermq.remoting.bulk import CommitJob, JobState, StageBlock
 from timermq.remoting.bulk_block import BulkBlockError
 from timermq.simulator.disks.disk_damage import read_image
 from timermq.simulator.disks.memory_disk import MemoryDisk
@@ -53,8 +53,8 @@ class Table:
 
     async def decide(self, job: BulkJob, *parts: str) -> bool:
         """Hand parts of two rows each over, which decides the job."""
-        wanted = HandOver(parts=tuple((part, 2) for part in parts))
-        return await self.jobs.hand_over(job, wanted, born_host=HOST, may_send=lambda _: True)
+        wanted = CommitJob(parts=tuple((part, 2) for part in parts))
+        return await self.jobs.commit(job, wanted, born_host=HOST, may_send=lambda _: True)
 
 
 def advance(clock: ManualClock, by_ms: int) -> None:
@@ -75,7 +75,7 @@ async def table(
     clock: ManualClock | None = None,
     options: BrokerOptions = BROKER,
 ) -> AsyncGenerator[Table]:
-    """The jobs of one process, in which nothing adopts; the store is abandoned at the end."""
+    """The jobs of one process, in which nothing ingests; the store is abandoned at the end."""
     clock = clock or ManualClock()
     disk = disk or MemoryDisk(now_ms=clock.now_ms)
     store = MessageStore.open(disk, ROOT, STORE, now_ms=clock.now_ms, store_host=HOST)
@@ -131,13 +131,13 @@ async def test_a_block_of_another_topic_is_refused(autojump_clock: MockClock) ->
             one.jobs.stage(stage("J", "p", topic="U"), BLOCK)
 
 
-async def test_who_may_not_send_does_not_hand_over(autojump_clock: MockClock) -> None:
+async def test_who_may_not_send_does_not_commit(autojump_clock: MockClock) -> None:
     """Whoever has staged the parts."""
     async with table() as one:
         job = await one.staged("J", "p")
-        wanted = HandOver(parts=(("p", 2),))
+        wanted = CommitJob(parts=(("p", 2),))
         with pytest.raises(RefusedError, match="NO_PERMISSION"):
-            await one.jobs.hand_over(job, wanted, born_host=HOST, may_send=lambda _: False)
+            await one.jobs.commit(job, wanted, born_host=HOST, may_send=lambda _: False)
         assert job.state is JobState.OPEN
 
 
@@ -159,7 +159,7 @@ async def test_jobs_that_nobody_hands_over_are_forgotten(autojump_clock: MockClo
 
 
 async def test_a_decided_job_is_never_swept(autojump_clock: MockClock) -> None:
-    """However long it waits to be adopted; its other parts go at once."""
+    """However long it waits to be ingested; its other parts go at once."""
     clock = ManualClock()
     disk = MemoryDisk(now_ms=clock.now_ms)
     async with table(disk, clock) as one:
@@ -169,10 +169,10 @@ async def test_a_decided_job_is_never_swept(autojump_clock: MockClock) -> None:
     advance(clock, 10_000 * HOUR_MS)
     async with table(disk, clock) as one:
         assert await one.jobs.sweep() == 0
-        assert [job.name for job in one.jobs.waiting()] == ["J"]
+        assert [job.name for job in one.jobs.pending()] == ["J"]
 
 
-async def test_jobs_are_adopted_in_the_order_of_their_hand_overs(
+async def test_jobs_are_ingested_in_the_order_of_their_commits(
     autojump_clock: MockClock,
 ) -> None:
     """Also when the clock stands still, or goes back."""
@@ -181,7 +181,7 @@ async def test_jobs_are_adopted_in_the_order_of_their_hand_overs(
             job = await one.staged(name, "p")
             await one.decide(job, "p")
             advance(one.clock, -1)
-        assert [job.name for job in one.jobs.waiting()] == ["b", "a", "c"]
+        assert [job.name for job in one.jobs.pending()] == ["b", "a", "c"]
 
 
 async def test_a_note_that_cannot_be_read_is_left_as_it_is(autojump_clock: MockClock) -> None:
@@ -220,11 +220,11 @@ async def test_every_damage_of_a_note(autojump_clock: MockClock, note: str) -> N
         async with table(disk) as one:
             with pytest.raises(RefusedError, match="BULK_DAMAGED: job J: "):
                 one.jobs.get("J")
-            assert not one.jobs.waiting()
+            assert not one.jobs.pending()
         assert before == read_image(disk, DIRECTORY)
     put(disk, path, good)
     async with table(disk) as one:
-        assert one.jobs.get("J").state is JobState.HANDED_OVER
+        assert one.jobs.get("J").state is JobState.COMMITTED
 
 
 def put(disk: MemoryDisk, path: str, data: bytes) -> None:

@@ -1,6 +1,6 @@
 """The conversation of a job, with the broker that runs.
 
-BULK_OPEN, BULK_STAGE, BULK_HAND_OVER, BULK_STATUS and BULK_DROP, as `Driver` asks them.
+BULK_OPEN, BULK_STAGE, BULK_COMMIT, BULK_STATUS and BULK_DROP, as `Driver` asks them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from broker_rig import BROKER, ROOT, RunningBroker, running_broker
 from bulk_driver import Driver, read, refusal_in, small_block
-from timermq.remoting.bulk import AskStatus, HandOver, JobState, JobStatus, OpenJob, bulk_request
+from timermq.remoting.bulk import AskStatus, CommitJob, JobState, JobStatus, OpenJob, bulk_request
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.properties import parse
 from timermq.timerstore.record import Record, decode_record
@@ -50,8 +50,8 @@ async def test_a_job_from_its_opening_to_its_end(autojump_clock: MockClock) -> N
         later_ms = opened.job_ms + 5_000
         block = small_block(["now", "later"], deliver_ms=[0, later_ms], keys=["k1", "k22"])
         assert (await driver.stage("a-0", block)).is_whole
-        status = read(JobStatus, await driver.hand_over(("a-0", 2)))
-        assert (status.state, status.rows, status.taken) == (JobState.HANDED_OVER, 2, True)
+        status = read(JobStatus, await driver.commit(("a-0", 2)))
+        assert (status.state, status.rows, status.taken) == (JobState.COMMITTED, 2, True)
 
         status = await done(driver)
         assert (status.rows, status.adopted, status.refused) == (2, 2, 0)
@@ -80,7 +80,7 @@ async def test_rows_of_one_form_go_together(autojump_clock: MockClock) -> None:
             queue_id=-1,
         )
         await driver.stage("p", block)
-        await driver.hand_over(("p", count))
+        await driver.commit(("p", count))
         status = await done(driver)
         await trio.sleep(5)
 
@@ -96,7 +96,7 @@ async def test_rows_of_one_form_go_together(autojump_clock: MockClock) -> None:
 
 
 async def test_what_is_staged_alone_never_appears(autojump_clock: MockClock) -> None:
-    """Neither parts of attempts that failed, nor a job that nobody hands over."""
+    """Neither parts of attempts that failed, nor a job that is never committed."""
     async with running_broker() as running:
         driver = Driver(running.connect())
         await driver.open()
@@ -106,7 +106,7 @@ async def test_what_is_staged_alone_never_appears(autojump_clock: MockClock) -> 
         other = Driver(driver.peer, "other")
         await other.open()
         await other.stage("p", small_block(["other"]))
-        await driver.hand_over(("good", 1))
+        await driver.commit(("good", 1))
         await done(driver)
         await trio.sleep(60)
 
@@ -114,7 +114,7 @@ async def test_what_is_staged_alone_never_appears(autojump_clock: MockClock) -> 
         assert (await other.status()).state is JobState.OPEN
 
 
-async def test_the_first_hand_over_wins(autojump_clock: MockClock) -> None:
+async def test_the_first_commit_wins(autojump_clock: MockClock) -> None:
     """Repeated it is answered the same; another one changes nothing, and says so."""
     async with running_broker() as running:
         driver, second = Driver(running.connect()), Driver(running.connect())
@@ -125,14 +125,14 @@ async def test_the_first_hand_over_wins(autojump_clock: MockClock) -> None:
             answers: list[JobStatus] = []
 
             async def race(one: Driver, part: str) -> None:
-                answers.append(read(JobStatus, await one.hand_over((part, 1))))
+                answers.append(read(JobStatus, await one.commit((part, 1))))
 
             nursery.start_soon(race, driver, "a")
             nursery.start_soon(race, second, "b")
         assert sorted(one.taken for one in answers) == [False, True]
         await done(driver)
 
-        again = [read(JobStatus, await driver.hand_over((part, 1))) for part in ("a", "b")]
+        again = [read(JobStatus, await driver.commit((part, 1))) for part in ("a", "b")]
         assert [one.state for one in again] == [JobState.DONE] * 2
         assert sorted(one.taken for one in again) == [False, True]
         assert len(records(running)) == 1
@@ -144,28 +144,28 @@ async def test_the_first_hand_over_wins(autojump_clock: MockClock) -> None:
 
 
 async def test_a_name_used_again_for_other_rows_is_refused(autojump_clock: MockClock) -> None:
-    """While the job is adopted, when it is done, behind a restart; the same rows are done."""
+    """While the job is ingested, when it is done, behind a restart; the same rows are done."""
     disk = MemoryDisk()
     async with running_broker(disk=disk) as running:
         driver = Driver(running.connect())
         await driver.open()
         await driver.stage("a", small_block(["a"]))
-        assert read(JobStatus, await driver.hand_over(("a", 1), fingerprint="one")).taken
-        again = await driver.hand_over(("b", 1), fingerprint="two")
+        assert read(JobStatus, await driver.commit(("a", 1), fingerprint="one")).taken
+        again = await driver.commit(("b", 1), fingerprint="two")
         assert (again.code, again.remark) == (
             29,
-            "BULK_JOB_DIFFERS: job J was handed over before with other rows: expected fingerprint "
+            "BULK_JOB_DIFFERS: job J was committed before with other rows: expected fingerprint "
             "one, found two; nothing of these is scheduled: give them a job of another name",
         )
         await done(driver)
     async with running_broker(disk=disk) as running:
         driver = Driver(running.connect())
         for fingerprint in ("one", ""):
-            same = await driver.hand_over(("b", 1), fingerprint=fingerprint)
+            same = await driver.commit(("b", 1), fingerprint=fingerprint)
             assert not read(JobStatus, same).taken
             request = bulk_request("J", AskStatus(fingerprint=fingerprint))
             assert read(JobStatus, await driver.ask(request)).state is JobState.DONE
-        for refused in (HandOver(parts=(), fingerprint="two"), AskStatus(fingerprint="two")):
+        for refused in (CommitJob(parts=(), fingerprint="two"), AskStatus(fingerprint="two")):
             answer = await driver.ask(bulk_request("J", refused))
             assert refusal_in(answer) == "BULK_JOB_DIFFERS"
         await trio.sleep(10)
@@ -179,15 +179,15 @@ async def test_a_job_without_a_fingerprint_is_done_already(autojump_clock: MockC
         driver = Driver(running.connect())
         await driver.open()
         await driver.stage("a", small_block(["a"]))
-        await driver.hand_over(("a", 1))
+        await driver.commit(("a", 1))
 
-        again = await driver.hand_over(("b", 1), fingerprint="two")
+        again = await driver.commit(("b", 1), fingerprint="two")
 
         assert not read(JobStatus, again).taken
 
 
 async def test_rows_that_a_rule_refuses_are_remembered(autojump_clock: MockClock) -> None:
-    """Each with its part, row, rule and remark, page by page; the others are adopted."""
+    """Each with its part, row, rule and remark, page by page; the others are ingested."""
     async with running_broker() as running:
         driver = Driver(running.connect())
         opened = await driver.open()
@@ -197,7 +197,7 @@ async def test_rows_that_a_rule_refuses_are_remembered(autojump_clock: MockClock
         await driver.stage(
             "q", small_block(["e"], queue_id=8), small_block("fg", keys=["", "\x02"])
         )
-        await driver.hand_over(("p", 4), ("q", 3))
+        await driver.commit(("p", 4), ("q", 3))
         status = await done(driver)
 
         assert (status.rows, status.adopted, status.refused) == (7, 3, 4)
@@ -233,7 +233,7 @@ async def test_topics_that_take_nothing(topic: str, rule: str, autojump_clock: M
         driver = Driver(running.connect())
         await driver.open()
         await driver.stage("p", small_block(["x"], topic=topic))
-        await driver.hand_over(("p", 1))
+        await driver.commit(("p", 1))
 
         assert [one[2] for one in (await done(driver)).refused_rows] == [rule]
 
@@ -243,7 +243,7 @@ async def test_a_job_without_rows_is_done_at_once(autojump_clock: MockClock) -> 
     async with running_broker() as running:
         driver = Driver(running.connect())
         await driver.open()
-        await driver.hand_over()
+        await driver.commit()
 
         assert (await done(driver)).rows == 0
 
@@ -258,7 +258,7 @@ async def test_what_a_process_before_has_decided(autojump_clock: MockClock) -> N
         await driver.stage_block("q", 0, small_block(["q"]))
         await other.open()
         await other.stage("x", small_block("xy", queue_id=9), small_block("z"))
-        await other.hand_over(("x", 3))
+        await other.commit(("x", 3))
         before = await done(other)
     async with running_broker(disk=disk) as running:
         driver, other = Driver(running.connect()), Driver(running.connect(), "other")
@@ -269,14 +269,14 @@ async def test_what_a_process_before_has_decided(autojump_clock: MockClock) -> N
         repeated = await driver.stage_block("p", 0, small_block(["p"]), is_last=True)
         assert repeated.code == 0
         assert await other.status() == before
-        assert read(JobStatus, await other.hand_over(("x", 3))).taken
-        await driver.hand_over(("p", 1))
+        assert read(JobStatus, await other.commit(("x", 3))).taken
+        await driver.commit(("p", 1))
         await done(driver)
 
         assert sorted(record.body for record in records(running)) == [b"p", b"z"]
 
 
-async def test_parts_that_cannot_be_handed_over(autojump_clock: MockClock) -> None:
+async def test_parts_that_cannot_be_committed(autojump_clock: MockClock) -> None:
     """Unknown or unfinished ones, other counts of rows, changed bytes: nothing is decided."""
     disk = MemoryDisk()
     async with running_broker(disk=disk) as running:
@@ -284,19 +284,19 @@ async def test_parts_that_cannot_be_handed_over(autojump_clock: MockClock) -> No
         await driver.open()
         await driver.stage("p", small_block("ab"), small_block("c"))
         await driver.stage_block("cut", 0, small_block(["cut"]))
-        assert refusal_in(await driver.hand_over(("p", 3), ("none", 1))) == "BULK_PART_UNKNOWN"
-        assert refusal_in(await driver.hand_over(("p", 3), ("cut", 1))) == "BULK_PART_UNKNOWN"
-        assert refusal_in(await driver.hand_over(("p", 2))) == "BULK_ROWS"
+        assert refusal_in(await driver.commit(("p", 3), ("none", 1))) == "BULK_PART_UNKNOWN"
+        assert refusal_in(await driver.commit(("p", 3), ("cut", 1))) == "BULK_PART_UNKNOWN"
+        assert refusal_in(await driver.commit(("p", 2))) == "BULK_ROWS"
         await driver.stage("bad", small_block("xyz"))
         file = disk.open(f"{ROOT}/timermq-bulk/J/bad.part")
         file.write(file.size() - 1, b"!")
-        refused = await driver.hand_over(("p", 3), ("bad", 3))
+        refused = await driver.commit(("p", 3), ("bad", 3))
         assert refusal_in(refused) == "BULK_PART_DAMAGED"
         assert "part bad, behind row 0: BULK_BLOCK: expected the CRC" in (refused.remark or "")
         assert (await driver.status()).state is JobState.OPEN
 
         await driver.stage("good", small_block("xyz"))
-        assert read(JobStatus, await driver.hand_over(("p", 3), ("good", 3))).taken
+        assert read(JobStatus, await driver.commit(("p", 3), ("good", 3))).taken
         assert (await done(driver)).adopted == 6
 
 
@@ -310,9 +310,9 @@ async def test_parts_are_dropped_by_name_and_by_run(autojump_clock: MockClock) -
 
         assert await driver.drop("run2-0", "none") == 1
         assert await driver.drop(prefix="run1-") == 2
-        assert refusal_in(await driver.hand_over(("run1-0", 1))) == "BULK_PART_UNKNOWN"
+        assert refusal_in(await driver.commit(("run1-0", 1))) == "BULK_PART_UNKNOWN"
         await driver.stage("run3-0", small_block(["x"]))
-        await driver.hand_over(("run3-0", 1))
+        await driver.commit(("run3-0", 1))
         assert await driver.drop(prefix="run3") == 0
         assert (await done(driver)).adopted == 1
 
@@ -332,7 +332,7 @@ async def test_blocks_come_one_after_the_other(autojump_clock: MockClock) -> Non
         assert (await driver.stage_block("p", 1, c, is_last=True)).code == 0
         assert refusal_in(await driver.stage_block("p", 2, c)) == "BULK_ORDER"
         assert refusal_in(await driver.stage_block("p", 0, a)) == "BULK_ORDER"
-        await driver.hand_over(("p", 2))
+        await driver.commit(("p", 2))
         await done(driver)
 
         assert [record.body for record in records(running)] == [b"b", b"c"]
@@ -354,7 +354,7 @@ async def test_requests_without_a_job(autojump_clock: MockClock) -> None:
     """Requests about a job that nobody opened are refused as BULK_JOB."""
     async with running_broker() as running:
         driver = Driver(running.connect())
-        assert refusal_in(await driver.hand_over()) == "BULK_JOB"
+        assert refusal_in(await driver.commit()) == "BULK_JOB"
         assert refusal_in(await driver.stage_block("p", 0, small_block(["x"]))) == "BULK_JOB"
 
 

@@ -51,10 +51,10 @@ async def test_a_full_disk_holds_a_job_up(autojump_clock: MockClock) -> None:
         await driver.open()
         await driver.stage("p", small_block("abc"))
         total = fill(disk)
-        await driver.hand_over(("p", 3))
+        await driver.commit(("p", 3))
         assert "commit log" in await held_up(driver)
         await trio.sleep(60)
-        assert (await driver.status()).state is JobState.HANDED_OVER
+        assert (await driver.status()).state is JobState.COMMITTED
         disk.total = total
         status = await done(driver)
 
@@ -63,7 +63,7 @@ async def test_a_full_disk_holds_a_job_up(autojump_clock: MockClock) -> None:
 
 
 async def test_a_part_that_the_disk_loses_is_refused_by_name(autojump_clock: MockClock) -> None:
-    """Behind the hand-over: from the damaged block on, row by row; other parts are adopted."""
+    """Behind the commit: from the damaged block on, row by row; other parts are ingested."""
     disk = MemoryDisk()
     async with running_broker(disk=disk) as running:
         driver = Driver(running.connect())
@@ -72,7 +72,7 @@ async def test_a_part_that_the_disk_loses_is_refused_by_name(autojump_clock: Moc
         await driver.stage("q", small_block("e"))
         await driver.stage("r", small_block("fg"))
         total = fill(disk)
-        await driver.hand_over(("p", 4), ("q", 1), ("r", 2))
+        await driver.commit(("p", 4), ("q", 1), ("r", 2))
         await held_up(driver)
         file = disk.open(f"{ROOT}/timermq-bulk/J/p.part")
         file.write(file.size() - 1, b"!")
@@ -95,7 +95,7 @@ async def test_a_full_slot_holds_a_job_up(autojump_clock: MockClock) -> None:
         driver = Driver(running.connect())
         moment_ms = (await driver.open()).job_ms + 10_500
         await driver.stage("p", small_block([f"{row}" for row in range(40)], deliver_ms=moment_ms))
-        await driver.hand_over(("p", 40))
+        await driver.commit(("p", 40))
         assert (await held_up(driver)).startswith("TIMER_FLOW_CONTROL")
         status = await done(driver)
         await trio.sleep(5)
@@ -106,8 +106,8 @@ async def test_a_full_slot_holds_a_job_up(autojump_clock: MockClock) -> None:
         assert queue.max_offset == 40
 
 
-async def test_cleaning_leaves_what_a_job_may_have_adopted(autojump_clock: MockClock) -> None:
-    """Until it is done: a start looks for its rows in the log, from where it was handed over."""
+async def test_cleaning_leaves_what_a_job_may_have_ingested(autojump_clock: MockClock) -> None:
+    """Until it is done: a start looks for its rows in the log, from where it was committed."""
     options = attrs.evolve(BROKER, start_accept_send_request_time_stamp=1 << 60)
     files = attrs.evolve(STORE, mapped_file_size_commit_log=8_192)
     disk = MemoryDisk()
@@ -119,7 +119,7 @@ async def test_cleaning_leaves_what_a_job_may_have_adopted(autojump_clock: MockC
         driver = Driver(running.connect())
         await driver.open()
         await driver.stage("p", small_block("a"))
-        await driver.hand_over(("p", 1))
+        await driver.commit(("p", 1))
         await held_up(driver)
         store.put(others + others)
         await trio.sleep(10)
@@ -138,25 +138,25 @@ async def test_a_broker_that_does_not_accept_yet_holds_a_job_up(
         driver = Driver(running.connect())
         await driver.open()
         await driver.stage("p", small_block("a"))
-        await driver.hand_over(("p", 1))
+        await driver.commit(("p", 1))
 
         assert (await held_up(driver)).startswith("NOT_ACCEPTING_YET")
 
 
 async def test_with_sync_flush_rows_come_to_their_queues(autojump_clock: MockClock) -> None:
-    """The adopter asks for the syncs that show them."""
+    """The ingest task asks for the syncs that show them."""
     options = attrs.evolve(STORE, flush_disk_type=FlushDiskType.SYNC_FLUSH)
     async with running_broker(store_options=options) as running:
         driver = Driver(running.connect())
         await driver.open()
         await driver.stage("p", small_block("abc"))
-        await driver.hand_over(("p", 3))
+        await driver.commit(("p", 3))
 
         assert (await done(driver)).adopted == 3
 
 
 async def test_rights_to_send_are_asked_for(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """By each block, and by who hands over or looks at the job."""
+    """By each block, and by the driver that commits or looks at the job."""
     options = attrs.evolve(BROKER, acl_enable=True, acl_file=write_rules(tmp_path))
     async with running_broker(options=options) as running:
         producer, consumer, powerless = (
@@ -168,7 +168,7 @@ async def test_rights_to_send_are_asked_for(tmp_path: Path, autojump_clock: Mock
         other = small_block("a", topic="Other")
         assert (await producer.stage_block("p", 0, other)).code == 16
         await producer.stage("p", small_block("a"))
-        assert refusal_in(await powerless.hand_over(("p", 1))) == "BULK_JOB"
-        assert (await producer.hand_over(("p", 1))).code == 0
+        assert refusal_in(await powerless.commit(("p", 1))) == "BULK_JOB"
+        assert (await producer.commit(("p", 1))).code == 0
         assert (await done(producer)).adopted == 1
         assert (await producer.open()).state is JobState.DONE

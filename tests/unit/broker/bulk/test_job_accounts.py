@@ -14,8 +14,8 @@ from bulk_driver import SignedDriver, read, refusal_in, small_block
 from signed import write_rules
 from timermq.remoting.bulk import (
     AskStatus,
+    CommitJob,
     DropParts,
-    HandOver,
     JobStatus,
     OpenJob,
     bulk_request,
@@ -39,20 +39,20 @@ async def guarded(directory: Path, jobs_max: int = 100) -> AsyncGenerator[Runnin
 
 
 async def test_anothers_job(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """It is not decided by a hand-over of nothing, not filled, emptied or shown."""
+    """It is not decided by a commit of nothing, not filled, emptied or shown."""
     async with guarded(tmp_path) as running:
         own = SignedDriver(running.connect(), "victimV")
         await own.open("V")
         await own.stage("a", small_block(["row"], topic="V"))
         for account in ("accountA", "powerless"):
             other = SignedDriver(running.connect(), account)
-            for request in (HandOver(parts=()), DropParts(parts=("a",)), AskStatus()):
+            for request in (CommitJob(parts=()), DropParts(parts=("a",)), AskStatus()):
                 assert refusal_in(await other.ask(bulk_request("J", request))) == "BULK_JOB"
         other = SignedDriver(running.connect(), "accountA")
         block = small_block(["foreign"], topic="A")
         assert refusal_in(await other.stage_block("b", 0, block, is_last=True)) == "BULK_JOB"
         assert refusal_in(await other.ask(bulk_request("J", OpenJob(topics=("A",))))) == "BULK_JOB"
-        status = read(JobStatus, await own.hand_over(("a", 1)))
+        status = read(JobStatus, await own.commit(("a", 1)))
 
         assert (status.rows, status.taken) == (1, True)
 
@@ -63,7 +63,7 @@ async def test_an_operator_may(tmp_path: Path, autojump_clock: MockClock) -> Non
         await SignedDriver(running.connect(), "victimV").open("V")
         operator = SignedDriver(running.connect(), "operator")
 
-        assert read(JobStatus, await operator.hand_over()).taken
+        assert read(JobStatus, await operator.commit()).taken
 
 
 async def test_who_may_send_nowhere_opens_no_job(tmp_path: Path, autojump_clock: MockClock) -> None:

@@ -226,7 +226,7 @@ async def test_texts_of_operators(autojump_clock: trio.testing.MockClock) -> Non
 
 
 async def test_settings_of_the_name_server() -> None:
-    """Those of the broker; nothing is changed by this door."""
+    """Those of the broker; this request changes nothing."""
     rig = Rig()
 
     assert b"brokerName=broker-a" in rig.call(319).body

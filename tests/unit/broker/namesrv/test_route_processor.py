@@ -50,7 +50,7 @@ async def test_the_way_to_a_new_topic() -> None:
 async def test_the_template_is_hidden_when_topics_are_not_made() -> None:
     """Also when the table still has it from another time."""
     rig = Rig(options=attrs.evolve(BROKER, auto_create_topic_enable=False))
-    rig.broker.tables.topics.adopt("TBW102", 8)
+    rig.broker.tables.topics.restore("TBW102", 8)
 
     assert rig.call(105, {"topic": "TBW102"}).code == 17
 

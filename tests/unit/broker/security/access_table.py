@@ -246,7 +246,7 @@ _FOR_ACCOUNTS: Mapping[int, Needs] = {
     RequestCode.LIST_PENDING: _consume,
     RequestCode.BULK_OPEN: _look,
     RequestCode.BULK_STAGE: _send,
-    RequestCode.BULK_HAND_OVER: _account,
+    RequestCode.BULK_COMMIT: _account,
     RequestCode.BULK_STATUS: _account,
     RequestCode.BULK_DROP: _account,
 }
@@ -303,7 +303,7 @@ JOB_CODES = frozenset(
     {
         RequestCode.BULK_OPEN,
         RequestCode.BULK_STAGE,
-        RequestCode.BULK_HAND_OVER,
+        RequestCode.BULK_COMMIT,
         RequestCode.BULK_STATUS,
         RequestCode.BULK_DROP,
     }

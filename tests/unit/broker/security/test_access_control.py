@@ -1,4 +1,4 @@
-"""Tests of the door: who is let through, and what the others learn."""
+"""Tests of access control: who is let through, and what the others learn."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -567,7 +567,7 @@ async def test_without_access_control_nothing_is_asked(tmp_path: Path) -> None:
     assert code_of(rig, sign(rig.command(206), "stranger", "wrong")) == 0
 
 
-async def test_a_mistake_at_the_door_ends_its_connection_alone(
+async def test_a_mistake_in_access_control_ends_its_connection_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No request is known that does it, so one is made: the others of its round are served."""

@@ -20,7 +20,7 @@ from timermq.broker.options import BrokerOptions
 from timermq.broker.security.access_control import AccessControl
 from timermq.remoting import Command, FrameConnection, encode_frame
 from timermq.remoting.bodies import HeartbeatData
-from timermq.remoting.bulk import DropParts, HandOver, JobOpened, JobStatus, OpenJob, bulk_request
+from timermq.remoting.bulk import CommitJob, DropParts, JobOpened, JobStatus, OpenJob, bulk_request
 from timermq.remoting.connection import Received
 from timermq.remoting.send_header import SendHeader
 from timermq.remoting.send_run.send_run import SendRun
@@ -73,13 +73,13 @@ async def test_two_that_open_jobs_at_once(tmp_path: Path, autojump_clock: MockCl
         opened = [read(JobOpened, answers[number]) for number in (0, 1)]
         assert not any("NO_PERMISSION" in str(one.refused_topics) for one in opened)
         other = SignedDriver(running.connect(), "accountA", "JV")
-        assert refusal_in(await other.hand_over()) == "BULK_JOB"
+        assert refusal_in(await other.commit()) == "BULK_JOB"
 
         assert read(
-            JobStatus, await SignedDriver(running.connect(), "victimV", "JV").hand_over()
+            JobStatus, await SignedDriver(running.connect(), "victimV", "JV").commit()
         ).taken
         assert read(
-            JobStatus, await SignedDriver(running.connect(), "accountA", "JA").hand_over()
+            JobStatus, await SignedDriver(running.connect(), "accountA", "JA").commit()
         ).taken
 
 
@@ -87,7 +87,7 @@ async def test_two_that_open_jobs_at_once(tmp_path: Path, autojump_clock: MockCl
     ("who", "code"),
     [("accountA", UNSERVED), ("operator", 34), ("operator", UNSERVED), ("victimV", 34)],
 )
-async def test_a_request_behind_ones_own_opens_no_door(
+async def test_a_request_behind_ones_own_gives_no_right(
     tmp_path: Path, autojump_clock: MockClock, who: str, code: int
 ) -> None:
     """Of an administrator, of the job's owner, and of a code that asks for no right."""
@@ -96,7 +96,7 @@ async def test_a_request_behind_ones_own_opens_no_door(
         behind = sign(Command(code, body=heartbeat("c", "P") if code == 34 else b""), who)
         answers = await answers_in_one_piece(
             running.connect(),
-            sign(bulk_request("J", HandOver(parts=())), "accountA"),
+            sign(bulk_request("J", CommitJob(parts=())), "accountA"),
             sign(bulk_request("J", DropParts(parts=("a",))), "accountA"),
             behind,
         )

@@ -10,7 +10,7 @@ import trio.testing
 
 from timermq.client.history import Event
 from timermq.remoting import Command, RequestCode, ResponseCode
-from timermq.remoting.bulk import BulkLimits, HandOver, JobOpened, JobState, JobStatus
+from timermq.remoting.bulk import BulkLimits, CommitJob, JobOpened, JobState, JobStatus
 from timermq.simulator.scenario import NetworkPlan
 from timermq.simulator.staged.staged_bulk import PART_ROWS, BulkLedger, StagedBulk
 from timermq.simulator.staged.staged_clock import StagedClock
@@ -48,9 +48,9 @@ class Link(StagedLink):
         body = b""
         if request.code == RequestCode.BULK_OPEN:
             body = JobOpened(state=JobState.OPEN, job_ms=1, limits=LIMITS, queue_counts={}).encode()
-        elif request.code == RequestCode.BULK_HAND_OVER:
-            self.parts = tuple(name for name, _ in HandOver.decode(request.body).parts)
-            body = JobStatus(state=JobState.HANDED_OVER, job_ms=1).encode()
+        elif request.code == RequestCode.BULK_COMMIT:
+            self.parts = tuple(name for name, _ in CommitJob.decode(request.body).parts)
+            body = JobStatus(state=JobState.COMMITTED, job_ms=1).encode()
         return [request.answer(ResponseCode.SUCCESS, body=body)]
 
 

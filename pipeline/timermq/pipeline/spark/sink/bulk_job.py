@@ -14,8 +14,8 @@ from timermq.remoting.bulk import (
     AskStatus,
     BlockStaged,
     BulkRequest,
+    CommitJob,
     DropParts,
-    HandOver,
     JobOpened,
     JobState,
     JobStatus,
@@ -102,7 +102,7 @@ class BulkJob:
                 f"job {self.name}: expected at most {PARTS_MAX} parts, found {len(parts)}: give it "
                 "fewer partitions"
             )
-        return self._status(HandOver(parts=tuple(parts), fingerprint=fingerprint))
+        return self._status(CommitJob(parts=tuple(parts), fingerprint=fingerprint))
 
     def status(self, after: int = 0, *, limit: int = 0, fingerprint: str = "") -> JobStatus:
         """How far the job is, with a page of the rows that the broker refused.
@@ -167,7 +167,7 @@ class BulkJob:
             dropped += self._read(lambda body: PartsDropped.decode(body).dropped, answer)
         return dropped
 
-    def _status(self, request: HandOver | AskStatus) -> JobStatus:
+    def _status(self, request: CommitJob | AskStatus) -> JobStatus:
         return self._read(JobStatus.decode, self._ask(request))
 
     def _ask(self, request: BulkRequest) -> bytes:
