@@ -215,7 +215,7 @@ class Consumer:
 
         Raises:
             ValueError: The consumer does not take retries, or there is no such level.
-            BrokerRefusedError: The broker does not take it back; ``rule`` says why.
+            BrokerRefusedError: The broker does not cancel it; ``rule`` says why.
             ClientError: Without an answer it may come again or not; so it is not to be committed.
 
         Cancellation: it may come again.

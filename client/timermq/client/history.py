@@ -49,7 +49,7 @@ class Start(_Event, tag="start", frozen=True, kw_only=True):
     flush: Literal["ASYNC_FLUSH", "SYNC_FLUSH", ""] = ""
     """How the broker flushes, from a writer that knows it."""
     unsynced_ms: _Natural = 500
-    """With ASYNC_FLUSH: age up to which a power cut may take back what was acknowledged."""
+    """With ASYNC_FLUSH: age up to which a power cut may undo what was acknowledged."""
     settings: dict[str, str | int | float | bool] = {}
     """For people: seed, sizes, versions."""
 
@@ -177,7 +177,7 @@ class Crash(_Event, tag="crash", frozen=True, kw_only=True):
 
 
 class Fault(_Event, tag="fault", frozen=True, kw_only=True):
-    """Something else was done to the broker; it takes back no promise, it only explains."""
+    """Something else was done to the broker; it breaks no promise, it only explains."""
 
     kind: str
     """Such as ``stop``, ``continue``, ``disk_full``, ``disk_free``."""

@@ -21,7 +21,7 @@ from timermq.pipeline.records.deduplication import (
     pending_key,
 )
 from timermq.pipeline.records.destination import DESTINATION_COUNT_MAX
-from timermq.pipeline.records.system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC
+from timermq.pipeline.records.system_topics import CANCEL_MARK_TOPIC, QUARANTINE_TOPIC
 from timermq.pipeline.records.timer_record import (
     DELETE,
     OUT,
@@ -56,7 +56,7 @@ BUCKET_COUNT = 64
 """Parts that hashes are divided into."""
 
 _QUARANTINE = QUARANTINE_TOPIC.encode()
-_LEFT_OUT = LEFT_OUT_TOPIC.encode()
+_LEFT_OUT = CANCEL_MARK_TOPIC.encode()
 _FOREIGN_MARK = b"TIMER_DEQUEUE_MS\x01"
 
 

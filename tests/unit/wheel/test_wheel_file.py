@@ -113,7 +113,7 @@ def test_a_whole_ring_replaces_the_file_durably() -> None:
     assert disk.list_dir("/store") == ["timerwheel"]
 
 
-def test_slots_are_mended_in_place() -> None:
+def test_slots_are_repaired_in_place() -> None:
     """A write that is not whole leaves the other slots alone."""
     disk = make_disk()
     file = WheelFile(disk, PATH, 128, read_only=False)

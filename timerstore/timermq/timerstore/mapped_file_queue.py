@@ -313,7 +313,7 @@ class MappedFileQueue:
         if self.seals is not None:
             await self.seals.flush()
 
-    def mend(self, first: int, end: int, *, only_look: bool = False) -> list[int]:
+    def repair(self, first: int, end: int, *, only_look: bool = False) -> list[int]:
         """Compare what stands in [first, end) with its seals; put single words right, or look only.
 
         Returns:
@@ -324,7 +324,7 @@ class MappedFileQueue:
         """
         left: list[int] = []
         if self.seals is not None:
-            compare = self.seals.damaged if only_look else self.seals.mend
+            compare = self.seals.damaged if only_look else self.seals.repair
             for segment in self.segments:
                 start, to = max(first, segment.start), min(end, segment.end)
                 if start < to:

@@ -1,10 +1,10 @@
 """The file ``timerwheel``: the ring's bytes, read once, written slot by slot.
 
-A wheel that fits the timer log is kept up to date in place: each write mends the slots that
-changed, and a crash between two of them leaves slots that recovery mends from the log's tail. A
-ring that was built anew has nothing in common with the file. Mending the file piece by piece would,
-after a crash in the middle, leave a wheel that looks whole and lacks chains; so the whole ring goes
-to a new file, which replaces the old one in one step.
+A wheel that fits the timer log is kept up to date in place: each write repairs the slots that
+changed, and a crash between two of them leaves slots that recovery repairs from the log's tail. A
+ring that was built anew has nothing in common with the file. Repairing the file piece by piece
+would, after a crash in the middle, leave a wheel that looks whole and lacks chains; so the whole
+ring goes to a new file, which replaces the old one in one step.
 
 Source: Java ``TimerWheel.flush``, which compares all bytes each second.
 """

@@ -160,7 +160,7 @@ def _scrub(look: MetricsLook) -> Iterator[Metric]:
     yield counter("timermq_scrub_passes", "Whole passes", scrub.passes)
     yield counter("timermq_scrub_read_bytes", "Bytes compared", scrub.size)
     yield counter("timermq_scrub_damaged", "Things found damaged at rest", scrub.damaged)
-    yield counter("timermq_scrub_mended", "Those of them that were put right", scrub.mended)
+    yield counter("timermq_scrub_mended", "Those of them that were put right", scrub.repaired)
 
 
 def _timer(look: MetricsLook) -> Iterator[Metric]:
@@ -248,7 +248,7 @@ def _promises(look: MetricsLook) -> Iterator[Metric]:
     held_up = GaugeMetricFamily(
         "timermq_held_up_messages", "Messages that the store does not take now", labels=["stage"]
     )
-    stages = (("enqueue", timer.enqueue_held_up), ("deliver", timer.deliver_held_up))
+    stages = (("enqueue", timer.enqueue_backoff), ("deliver", timer.deliver_backoff))
     yield labelled(held_up, [((stage,), held.count) for stage, held in stages])
 
 

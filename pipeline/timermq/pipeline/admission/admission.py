@@ -153,7 +153,7 @@ class TimerAdmission:
         ]
 
     def take_over(self, message: Message, deliver_ms: int) -> Admitted | Refusal:
-        """Decide what becomes of a message that waits already, in a queue of a classic level.
+        """Decide what becomes of a pending message already, in a queue of a classic level.
 
         Its moment was granted when it was sent: neither the maximum delay nor flow control asks
         again. It goes by the wheel even if that is past: there it takes its turn.
@@ -376,7 +376,7 @@ def _delete_of(topic: str, name: bytes, own: bytes) -> bytes:
     if key is None:
         raise RefusalError(
             "DELETE_TOPIC",
-            f"a delete in {topic} takes back messages of {topic}, found {shown(name)}",
+            f"a delete in {topic} cancels messages of {topic}, found {shown(name)}",
         )
     own = remove(own, DELETE[:-1]) + b"%b%b+%b\x02" % (DELETE, topic.encode(), key)
     return found_by_its_target(own, key)

@@ -65,7 +65,7 @@ class QuarantineRelease:
     ) -> Released:
         """Send the message through admission again, under its unique key, once.
 
-        A message that its producer has taken back by a delete is not sent: its entry ends.
+        A message that its producer has cancelled by a delete is not sent: its entry ends.
 
         Args:
             origin_py: The entry.
@@ -76,7 +76,7 @@ class QuarantineRelease:
         entry = self._active(origin_py)
         if entry is None:
             return self._ended(origin_py)
-        taken_back = self.quarantine.end_taken_back(entry)
+        taken_back = self.quarantine.end_cancelled(entry)
         if taken_back is not None:
             if taken_back.refusal is not None:
                 return self._kept(taken_back.refusal)

@@ -19,7 +19,7 @@ from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 from timermq.timerstore.record import RecordError, record_properties
 
 from .deduplication import origin_in, origin_of
-from .system_topics import LEFT_OUT_TOPIC
+from .system_topics import CANCEL_MARK_TOPIC
 from .timer_record import (
     DELETE_FOR,
     DELETE_ORDER,
@@ -33,7 +33,7 @@ from .timer_record import (
 )
 
 
-def mark_left_out(record: bytes, phy_offset: int, now_ms: int) -> Message:
+def cancel_mark(record: bytes, phy_offset: int, now_ms: int) -> Message:
     """The mark for a record of the timer topic.
 
     Args:
@@ -47,7 +47,7 @@ def mark_left_out(record: bytes, phy_offset: int, now_ms: int) -> Message:
         unique_key = None
     properties = b"" if unique_key is None else b"%b\x01%b\x02" % (UNIQ_KEY_NAME, unique_key)
     return Message(
-        LEFT_OUT_TOPIC,
+        CANCEL_MARK_TOPIC,
         0,
         b"",
         properties,

@@ -119,7 +119,7 @@ class TimerFlush:
 
         Our log keeps the body of every pending timer. One that RocketMQ has cleaned may not, nor
         one that has lost a file: units that are still to be read stay, so that each message of
-        which nothing is left is set aside by name.
+        which nothing is left is quarantined by name.
 
         Raises:
             StoreFailedError: A segment was not read or removed; the store takes no more messages.

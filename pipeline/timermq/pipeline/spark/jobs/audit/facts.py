@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 
-from ....records.system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC, TIMER_TOPIC
+from ....records.system_topics import CANCEL_MARK_TOPIC, QUARANTINE_TOPIC, TIMER_TOPIC
 
 LOG_COLUMNS = (
     "phy_offset",
@@ -127,7 +127,7 @@ def record_facts(log: DataFrame) -> DataFrame:
     effect = f"""CASE
         WHEN origin_py IS NULL THEN NULL
         WHEN topic = '{QUARANTINE_TOPIC}' THEN {Kind.SET_ASIDE:d}
-        WHEN topic = '{LEFT_OUT_TOPIC}' THEN {Kind.LEFT_OUT:d}
+        WHEN topic = '{CANCEL_MARK_TOPIC}' THEN {Kind.LEFT_OUT:d}
         WHEN NOT ({is_timer}) THEN {Kind.DELIVERED:d}
         WHEN is_delete AND rolls = 0 THEN {Kind.CANCELLED:d}
         WHEN rolls > 0 THEN {Kind.ROLLED:d}

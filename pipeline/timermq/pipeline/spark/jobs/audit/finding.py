@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame
 class Verdict(enum.Enum):
     """The promises by the names of docs/guarantees.md, where they have one there."""
 
-    NOT_LOST = "what was due has arrived, was moved, taken back or set aside, or waits"
+    NOT_LOST = "what was due has arrived, was moved, cancelled or quarantined, or waits"
     NOT_BEFORE = "nothing arrives before its moment"
     ONCE = "a message arrives once, and waits in one place"
     LATE = "nothing arrives later than the limit that was given"
-    CANCELLED = "what was taken back does not arrive"
+    CANCELLED = "what was cancelled does not arrive"
     ORPHAN = "what names a waiting record names one that is there"
     TORN = "records and bodies are as they were stored"
     CHAINS_DESCEND = "units are whole, linked in their slot, and say what their records say"
