@@ -1,7 +1,7 @@
 """beanstalkd, a work queue in memory with delays of whole seconds, and its text protocol.
 
 A topic is a tube. A message is put with the seconds of its delay, reserved when it is due, and
-deleted by whoever took it. With ``-b`` every put and delete is also written to a log.
+deleted by the client that took it. With ``-b`` every put and delete is also written to a log.
 """
 
 from __future__ import annotations

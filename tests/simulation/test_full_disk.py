@@ -263,7 +263,7 @@ async def test_a_start_on_a_full_disk(autojump_clock: MockClock, ended: str) -> 
 async def test_a_start_without_room_for_one_kind_of_file(
     autojump_clock: MockClock, family: FileFamily, ended: str
 ) -> None:
-    """Only queues that have to be made again need room for a start; and it can be tried again."""
+    """Only queues that have to be made again need room for a start; and it can be retried."""
     clock = VirtualClock()
     memory = MemoryDisk(now_ms=clock.now_ms)
     taken = await left_behind(memory, clock, ended)

@@ -221,7 +221,7 @@ async def test_a_delete_that_is_damaged_at_rest_is_no_message(autojump_clock: Mo
 
 
 async def test_a_record_that_is_gone(autojump_clock: MockClock) -> None:
-    """Its place is all that is known; it cannot be tried again, only dropped."""
+    """Its place is all that is known; it cannot be retried, only dropped."""
     disk, clock = MemoryDisk(), VirtualClock()
     async with running(disk, clock) as service:
         service.put([timed("a", START_MS + 5_000), timed("b", START_MS + 5_000)])
@@ -249,7 +249,7 @@ async def test_a_record_that_is_gone(autojump_clock: MockClock) -> None:
 
 
 async def test_a_retry_elsewhere(autojump_clock: MockClock) -> None:
-    """A message without a topic goes to the one that is given, once, whoever asks again."""
+    """A message without a topic goes to the one that is given, once, also when asked again."""
     disk, clock = MemoryDisk(), VirtualClock()
     async with running(disk, clock) as service:
         put_poison(service, poison("A=1", "REAL_QID=7"))

@@ -52,7 +52,7 @@ def send(workload: Workload) -> float:
 def send_paced(workload: Workload, rate: int, delay_ms: tuple[int, int]) -> None:
     """Send ``count`` messages at an even rate, each due after a random delay in milliseconds.
 
-    The body begins with the moment it is due, so that whoever gets it knows. Where delays have a
+    The body begins with the moment it is due, so that the receiver knows. Where delays have a
     coarser step, they are rounded up to it.
 
     Raises:

@@ -51,7 +51,7 @@ HEARTBEAT_SECONDS = 30.0
 REBALANCE_SECONDS = 20.0
 COMMIT_SECONDS = 5.0
 LOOK_AGAIN_SECONDS = 1.0
-"""Before a heartbeat or rebalance that failed, or a topic that is not there yet, is tried again."""
+"""Before a heartbeat or rebalance that failed, or a topic that is not there yet, is retried."""
 EXIT_SECONDS = 5.0
 """For the last commits and the goodbye."""
 DRAINED_SECONDS = 2.0

@@ -1,4 +1,4 @@
-"""Histories: what producers, consumers and whoever disturbs a broker saw, one event a line.
+"""Histories: what producers, consumers and those who disturb a broker saw, one event a line.
 
 The first line of a file names the format and its version; each line after it is one JSON object
 with the kind of event, the wall clock (``at_ms``) and who saw it (``who``: one producer, consumer
@@ -38,7 +38,7 @@ class _Event(
     tag_field="event",
 ):
     at_ms: int
-    """The wall clock of whoever saw it."""
+    """The wall clock of the observer."""
     who: str
     """One producer, consumer or observer; no two processes have the same."""
 
@@ -235,7 +235,7 @@ Event = (
 
 
 class HistoryError(Exception):
-    """A file is no history that this version reads; whoever wrote it is to blame."""
+    """A file is no history that this version reads; its writer is to blame."""
 
 
 class _Header(msgspec.Struct, frozen=True):

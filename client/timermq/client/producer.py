@@ -51,7 +51,7 @@ STORED = (
 class Producer:
     """Sends to a cluster; use it as an async context manager.
 
-    Sends may run concurrently: they share one connection to each broker. A send is tried again only
+    Sends may run concurrently: they share one connection to each broker. A send is retried only
     while nothing of it has left; one that ends with a ``NoAnswerError`` whose ``may_have_arrived``
     is set may have been stored, and it is for the caller to send it a second time.
 
@@ -277,7 +277,7 @@ class Producer:
     async def _ask(
         self, target: PendingMessage, command: Callable[[], Command], asked: Asked
     ) -> CancelReceipt:
-        """Ask whoever may have the message; an error counts only where nobody did it."""
+        """Ask the brokers that may have the message; an error counts only where nobody did it."""
         receipts: list[CancelReceipt] = []
         errors: list[ClientError] = []
         for holder in await self._holders(target):
@@ -371,7 +371,7 @@ class Producer:
         return True
 
     async def _call(self, address: str, command: Callable[[], Command]) -> Command:
-        """One request, tried again only while it cannot leave; the link waits in between."""
+        """One request, retried only while it cannot leave; the link waits in between."""
         assert self._links is not None, "used outside its context"
         for attempt in itertools.count(1):
             try:

@@ -36,7 +36,7 @@ NOT_SENT = "NOT_SENT"
 
 @attrs.define
 class Asked:
-    """A request under way; whoever gets its answer writes it here."""
+    """A request under way; the task that gets its answer writes it here."""
 
     verdict: VerdictName | None = None
     message_id: str = ""

@@ -1,6 +1,6 @@
 """The files of a log as they are: any length, with gaps, and with what does not belong there.
 
-``MappedFileQueue`` refuses such a row, as it must: whoever writes needs whole segments. Whoever
+``MappedFileQueue`` refuses such a row, as it must: a writer needs whole segments. A check that
 looks for damage reads what is left of them. One segment is open at a time.
 """
 

@@ -377,7 +377,7 @@ class TimerLog:
         """Make the units before ``upto`` (default: all) durable; returns ``flushed_where``.
 
         Raises:
-            OSError: The sync failed; it must not be tried again.
+            OSError: The sync failed; it must not be retried.
         """
         flushed_where = await self._queue.flush(upto)
         await self._queue.flush_seals()

@@ -118,7 +118,7 @@ class CommitLog:
         self.old.begin(self.max_offset)
 
     def ask_queues(self, queues: ConsumeQueueTable, register: QueueRegister) -> None:
-        """Let whoever reads behind damage ask the units of these queues, and which there were."""
+        """Let a reader behind damage ask the units of these queues, and which there were."""
         self.places = RecordPlaces(lambda: queues, register, self._sealed_size)
 
     def forget_seals(self) -> None:
@@ -361,7 +361,7 @@ class CommitLog:
         """Make everything appended so far durable.
 
         Raises:
-            OSError: A sync failed; it must not be tried again.
+            OSError: A sync failed; it must not be retried.
         """
         await self._files.flush()
 
@@ -369,7 +369,7 @@ class CommitLog:
         """Make the seals durable.
 
         Raises:
-            OSError: A sync failed; it must not be tried again.
+            OSError: A sync failed; it must not be retried.
         """
         await self._files.flush_seals()
 

@@ -1,9 +1,9 @@
 """Holes: bytes of the commit log between good records that are no record.
 
 Behind a bad sector stand good records: each has its magic, states its position, has lengths that
-add up, and a body with the right checksum. So whoever must not end at damage goes on at the next
-one. The body of a message may hold what looks like one, so more than these four tell which it is
-(``record_places``). What lies between is a hole. (RocketMQ ends at the first thing that is no
+add up, and a body with the right checksum. So a reader that must not end at damage goes on at the
+next one. The body of a message may hold what looks like one, so more than these four tell which it
+is (``record_places``). What lies between is a hole. (RocketMQ ends at the first thing that is no
 record.)
 """
 

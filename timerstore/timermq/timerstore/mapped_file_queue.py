@@ -283,7 +283,7 @@ class MappedFileQueue:
         Returns ``flushed_where``.
 
         Raises:
-            OSError: A sync failed; it must not be tried again.
+            OSError: A sync failed; it must not be retried.
 
         Cancellation: ``flushed_where`` moves only after all syncs; the next flush does the rest.
         """
@@ -306,7 +306,7 @@ class MappedFileQueue:
         """Make the seals durable, as far as the bytes are that they are of.
 
         Raises:
-            OSError: The sync failed; it must not be tried again.
+            OSError: The sync failed; it must not be retried.
 
         Cancellation: the next call does it.
         """

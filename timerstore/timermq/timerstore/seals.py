@@ -299,7 +299,7 @@ class Seals(SealReader):
         """Make the seals durable.
 
         Raises:
-            OSError: The sync failed; it must not be tried again.
+            OSError: The sync failed; it must not be retried.
 
         Cancellation: the next flush does it.
         """

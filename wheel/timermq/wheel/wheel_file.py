@@ -152,7 +152,7 @@ class WheelFile:
         self._disk.rename(path, self._path)
         self._disk.sync_dir_now(self._path.rpartition("/")[0])
         opened = self._disk.open(self._path)
-        # Not before: while it cannot be opened, whoever syncs the file must find one that is open.
+        # Not before: while it cannot be opened, a sync must find one that is open.
         self.close()
         self._file = opened
 

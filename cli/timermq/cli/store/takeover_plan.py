@@ -110,7 +110,7 @@ def content_rows(offline: OfflineStore, now_ms: int) -> Iterator[Planned]:
     yield from _groups_and_transactions(offline)
     quarantined = offline.quarantine().active
     if quarantined:
-        what = "stay until they are tried again or dropped: timermq quarantine"
+        what = "stay until they are retried or dropped: timermq quarantine"
         yield Planned(part="quarantine", name="messages", count=quarantined, what=what)
 
 

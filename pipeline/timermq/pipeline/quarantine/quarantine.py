@@ -215,7 +215,7 @@ class Quarantine:
         return self.end(origin_py, State.CANCELLED, PRODUCER)
 
     def end(self, origin_py: int, state: State, by: str, message: Message | None = None) -> Ended:
-        """End an active entry by its mark, together with the message that is tried again.
+        """End an active entry by its mark, together with the message that is retried.
 
         Args:
             origin_py: The entry.

@@ -1,4 +1,4 @@
-"""From an entry of the quarantine to the message that is tried again.
+"""From an entry of the quarantine to the message that is retried.
 
 What comes out is a message as a producer would send it, for `TimerAdmission`: the keys that steer
 timers are gone, and the moment, if one is known, is asked for anew. So a message that was

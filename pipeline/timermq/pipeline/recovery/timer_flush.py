@@ -9,7 +9,7 @@ Values are taken first, then everything they describe is synced, then they are w
     write  the copied slots, sync the wheel: it never points past the synced timer log
     write  the checkpoint page, sync it
 
-A sync that fails stops the service; nothing is tried again on pages whose fate is unknown.
+A sync that fails stops the service; nothing is retried on pages whose fate is unknown.
 
 Source: Java ``TimerFlushService`` takes the values, then syncs one segment of the timer log, then
 the wheel, and lets the read time run ahead of the deliveries (store-and-timer.md 28, weaknesses 1,

@@ -1,4 +1,4 @@
-"""What can go wrong in a job, as one line for whoever typed the command."""
+"""What can go wrong in a job, as one line for the user of the command."""
 
 from __future__ import annotations
 

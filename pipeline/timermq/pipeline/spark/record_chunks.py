@@ -313,7 +313,7 @@ def _reason(part: FilePart, pos: int) -> str:
 
 
 def damaged(path: str, damage: Damage) -> SparkJobError:
-    """The error for whoever asked for all records."""
+    """The error for a caller that asked for all records."""
     return SparkJobError(
         f"{path}: position {damage.phy_offset}: {damage.reason}: `timermq store check` says what "
         "is lost, `timermq store repair` repairs it, the option damage=report reads what is whole"

@@ -6,7 +6,7 @@ whatever the files hold: a record may be half written. The timer checkpoint is r
 that it calls done stands in the log before ``durable_py``.
 
 A stopped store is opened read only, as the next start would: its ends are found by
-recovery, whoever wrote it and however that ended.
+recovery, of any writer and however that ended.
 
 A view is small, does not change, and goes to executors by pickle.
 """

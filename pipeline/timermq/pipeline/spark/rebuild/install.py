@@ -35,7 +35,7 @@ def install(disk: Disk, root: str, staged: str, backup: Backup) -> None:
         backup: Where the old ones go.
 
     Raises:
-        OSError: The disk refused; the store delivers what it did, and it can be tried again.
+        OSError: The disk refused; the store delivers what it did, and it can be retried.
     """
     backup.move(CHECKPOINT_FILE)
     backup.move(WHEEL_FILE)
