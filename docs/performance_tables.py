@@ -371,13 +371,13 @@ def _seen(answer: Mapping[str, Any]) -> str:
     if "pending" in answer:
         texts.append(f"{answer['pending']:,} pending")
     if "asked" in answer:
-        texts.append(_askings(answer))
+        texts.append(_repeats(answer))
     if "commit" in answer:
         texts.append(f"commit {answer['commit']}")
     return ", ".join(texts)
 
 
-def _askings(answer: Mapping[str, Any]) -> str:
+def _repeats(answer: Mapping[str, Any]) -> str:
     """How often it was asked, and between what the answers lay."""
     asked = answer["asked"]
     if answer["floor"] == 0:

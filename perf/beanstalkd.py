@@ -1,7 +1,7 @@
 """beanstalkd, a work queue in memory with delays of whole seconds, and its text protocol.
 
 A topic is a tube. A message is put with the seconds of its delay, reserved when it is due, and
-deleted by whoever took it. With ``-b`` every put and delete is also written to a log.
+deleted by the client that took it. With ``-b`` every put and delete is also written to a log.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import attrs
 from peer_process import PeerProcess, peer_process
 
-from timermq.bench.dialect import Shot, connect, receive
+from timermq.bench.dialect import Workload, connect, receive
 from timermq.bench.server import free_port
 
 EXECUTABLE = "beanstalkd"
@@ -62,18 +62,18 @@ class Beanstalk:
 
     delay_step_ms: int = STEP_MS
 
-    def connect(self, shot: Shot) -> socket.socket:
+    def connect(self, workload: Workload) -> socket.socket:
         """A connection that puts into the tube."""
-        return _greet(shot, b"use %b\r\n", b"USING", 1)
+        return _greet(workload, b"use %b\r\n", b"USING", 1)
 
-    def puts(self, shot: Shot, first: int = 0, body_start: bytes = b"") -> Iterator[bytes]:
+    def puts(self, workload: Workload, first: int = 0, body_start: bytes = b"") -> Iterator[bytes]:
         """Put commands. A moment becomes the whole seconds until it, rounded down."""
-        body = body_start.ljust(shot.body_size, b"x")
-        for _ in range(first, first + shot.count):
-            if shot.delay_ms:
-                seconds = shot.delay_ms // STEP_MS
+        body = body_start.ljust(workload.body_size, b"x")
+        for _ in range(first, first + workload.count):
+            if workload.delay_ms:
+                seconds = workload.delay_ms // STEP_MS
             else:
-                seconds = max(shot.deliver_ms - time.time_ns() // 1_000_000, 0) // STEP_MS
+                seconds = max(workload.deliver_ms - time.time_ns() // 1_000_000, 0) // STEP_MS
             yield put_request(seconds, body)
 
     def read_answers(self, link: socket.socket, buffer: bytes, count: int) -> bytes:
@@ -93,7 +93,7 @@ class Beanstalk:
                 buffer, at = buffer[at:] + receive(link), 0
         return buffer[at:]
 
-    def arriving(self, shot: Shot, group: str, timeout: float) -> Iterator[list[bytes]]:  # noqa: ARG002 - a tube has one group
+    def arriving(self, workload: Workload, group: str, timeout: float) -> Iterator[list[bytes]]:  # noqa: ARG002 - a tube has one group
         """Jobs as they become due, as many at a time as there are; each is deleted.
 
         A burst becomes due within the second before its moment, as delays are whole seconds; so
@@ -103,9 +103,9 @@ class Beanstalk:
             TimeoutError: Nothing came for ``timeout`` seconds.
             RuntimeError: The connection ended.
         """
-        time.sleep(max(shot.deliver_ms / 1000 - time.time(), 0))
+        time.sleep(max(workload.deliver_ms / 1000 - time.time(), 0))
         depth, taken, buffer = 1, list[bytes](), b""
-        with _greet(shot, b"watch %b\r\nignore default\r\n", b"WATCHING", 2) as link:
+        with _greet(workload, b"watch %b\r\nignore default\r\n", b"WATCHING", 2) as link:
             while True:
                 deletes = b"".join([b"delete %b\r\n" % job for job in taken])
                 link.sendall(deletes + reserve_requests(depth, timeout))
@@ -129,7 +129,7 @@ class BeanstalkdServer:
         """The id of beanstalkd's process."""
         return self.peer.process_id
 
-    def shot(
+    def workload(
         self,
         topic: str,
         count: int,
@@ -137,9 +137,9 @@ class BeanstalkdServer:
         body_size: int = 128,
         delay_ms: int = 0,
         connections: int = 4,
-    ) -> Shot:
+    ) -> Workload:
         """A load for it; tubes need not be made."""
-        return Shot(
+        return Workload(
             dialect=Beanstalk(),
             address=self.peer.address,
             topic=topic,
@@ -167,9 +167,9 @@ def _command(flush_ms: int | None, port: int, folder: Path) -> list[str]:
     return command if flush_ms is None else [*command, "-b", str(folder), "-f", str(flush_ms)]
 
 
-def _greet(shot: Shot, words: bytes, expected: bytes, count: int) -> socket.socket:
-    link = connect(shot.address)
-    link.sendall(words % shot.topic.encode())
+def _greet(workload: Workload, words: bytes, expected: bytes, count: int) -> socket.socket:
+    link = connect(workload.address)
+    link.sendall(words % workload.topic.encode())
     lines, _, _ = _take(link, b"", count)
     if not all(line.startswith(expected) for line in lines):
         raise RuntimeError(f"bench: expected {expected!r}, found {lines!r}")

@@ -31,8 +31,8 @@ DELAY_MS = (100, 1_000)
 def measure(count: int) -> dict[str, object]:
     """Arrivals of the burst as [ms after the instant, how many]; neighbours as [due, ms late]."""
     with broker_process() as server, multiprocessing.Pool(4) as pool:
-        crowd = server.shot("BenchCrowd", count)
-        other = server.shot("BenchNeighbour", int(NEIGHBOUR_RATE * 2 * AROUND_SECONDS))
+        crowd = server.workload("BenchCrowd", count)
+        other = server.workload("BenchNeighbour", int(NEIGHBOUR_RATE * 2 * AROUND_SECONDS))
         instant = time.time() + AROUND_SECONDS + 2 + count / LOAD_RATE
         crowd = attrs.evolve(crowd, deliver_ms=int(instant * 1000))
         pool.apply_async(send, (crowd,)).get()

@@ -71,17 +71,17 @@ def measure(most: int, count: int) -> list[dict[str, object]]:
 
 def _cpu_us(broker: BrokerProcess, topic: str, count: int) -> float:
     """CPU of the broker for a message, from its sending to its pull, at the reference speed."""
-    shot = broker.shot(topic, count, delay_ms=STEADY_DELAY_MS)
+    workload = broker.workload(topic, count, delay_ms=STEADY_DELAY_MS)
     with metered(broker) as meter, multiprocessing.Pool(2) as pool:
-        pulled = pool.apply_async(pull, (shot, "bench", PULL_TIMEOUT))
+        pulled = pool.apply_async(pull, (workload, "bench", PULL_TIMEOUT))
         started = time.time()
-        pool.apply_async(send, (shot,)).get()
+        pool.apply_async(send, (workload,)).get()
         meter.seconds = pulled.get()[1] - started
     return float(meter.figure(topic, 0, count).facts["normal_cpu_us"])
 
 
 def _spread(pending: int) -> range:
-    """Numbers of messages that wait, none of which was taken at a point before."""
+    """Numbers of pending messages, none of which was taken at a point before."""
     first = len(str(pending))
     step = pending // CANCELS
     return range(first, first + step * CANCELS, step)

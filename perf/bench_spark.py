@@ -3,7 +3,7 @@
 A store is filled with timers that wait for an hour to forty, once, and kept for the next question
 if a directory is named; for `rebuild` every tenth is marked as delivered, for `audit` all of them.
 Each question has a session with two cores and 2 GB for Java, and is asked until Java is warm; the
-next asking counts. CPU is that of all processes, Java's too, and judged as on the reference
+next repeat counts. CPU is that of all processes, Java's too, and judged as on the reference
 machine; memory is the largest resident set of one Python worker. Kept answers of questions that are
 not asked stay. What Spark wrote to its disk because the memory did not hold it is told too;
 `audit_spilling` has so few partitions that it must.

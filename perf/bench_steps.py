@@ -22,7 +22,7 @@ from pathlib import Path
 from steps import STEPS, Workbench
 
 from timermq.bench.calibration import REFERENCE_MS, calibrate
-from timermq.bench.dialect import Shot
+from timermq.bench.dialect import Workload
 from timermq.bench.remoting import Remoting
 from timermq.remoting import FrameConnection
 from timermq.remoting.connection import Received
@@ -74,8 +74,8 @@ def run(count: int) -> None:
     """Print the CPU of every step, beside the calibration loop."""
     before = calibrate()
     dialect = Remoting()
-    shot = Shot(dialect=dialect, address=("", 0), topic="Bench", count=count, delay_ms=1000)
-    data = b"".join(dialect.puts(shot))
+    workload = Workload(dialect=dialect, address=("", 0), topic="Bench", count=count, delay_ms=1000)
+    data = b"".join(dialect.puts(workload))
     measure("receive: frames to requests", count, lambda: receive(data))
     with tempfile.TemporaryDirectory(prefix="timermq-bench-") as folder:
         bench = Workbench.at(Path(folder), count)

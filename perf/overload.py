@@ -178,13 +178,13 @@ def crowded_slot() -> list[Figure]:
     """A million messages for one millisecond, with a consumer that takes them."""
     with broker_process() as broker, multiprocessing.Pool(2) as pool:
         empty = own_memory(broker.process_id)
-        shot = broker.shot("Crowded", SLOT_TIMERS)
+        workload = broker.workload("Crowded", SLOT_TIMERS)
         instant_ms = int((time.time() + SLOT_TIMERS / SLOT_LOAD_RATE) * 1000)
-        shot = attrs.evolve(shot, deliver_ms=instant_ms)
-        pool.apply_async(send, (shot,)).get()
+        workload = attrs.evolve(workload, deliver_ms=instant_ms)
+        pool.apply_async(send, (workload,)).get()
         if time.time() * 1000 > instant_ms:
             raise RuntimeError(f"overload: fewer than {SLOT_LOAD_RATE} sends a second got in")
-        pulled, most = pool.apply_async(pull, (shot, "crowd", 120.0)), 0
+        pulled, most = pool.apply_async(pull, (workload, "crowd", 120.0)), 0
         while not pulled.ready():
             most = max(most, own_memory(broker.process_id))
             time.sleep(0.05)

@@ -105,18 +105,22 @@ def memory(load: Load, start: Start, _: float = 0) -> list[Figure]:
     As many were sent before, so that buffers of a fixed size are not counted.
     """
     with start() as server:
-        shot = server.shot("BenchPending", load.messages(MEMORY_MESSAGES), delay_ms=FAR_DELAY_MS)
-        send(shot)
+        workload = server.workload(
+            "BenchPending", load.messages(MEMORY_MESSAGES), delay_ms=FAR_DELAY_MS
+        )
+        send(workload)
         before = _memory(server.process_id)
-        send(shot)
+        send(workload)
         after = _memory(server.process_id)
-    own, resident = ((more - less) / shot.count for more, less in zip(after, before, strict=True))
+    own, resident = (
+        (more - less) / workload.count for more, less in zip(after, before, strict=True)
+    )
     return [
         Figure(
             question="memory",
             value=own,
             unit="bytes a pending message",
-            facts={"messages": shot.count, "resident": round(resident, 1)},
+            facts={"messages": workload.count, "resident": round(resident, 1)},
         )
     ]
 

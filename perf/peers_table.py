@@ -1,4 +1,4 @@
-"""Figures of several servers side by side: rows for a table, whoever prints it."""
+"""Figures of several servers side by side: rows for a table, for any printer."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _NOW = frozenset({"commit", "calibration_ms"})
 
 
 def questions(load: Load, names: Sequence[str], asks: int) -> list[Answer]:
-    """The answers to these questions, each beside its floor; the best of ``asks`` askings."""
+    """The answers to these questions, each beside its floor; the best of ``asks`` repeats."""
     asked = {name: QUESTIONS[name] for name in QUESTIONS if name in names}
     return [one.to_json() for one in ask_repeatedly(asked, load, asks, _tell)]
 
@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("record", choices=("questions", "peers"))
     parser.add_argument("names", nargs="*", choices=[*QUESTIONS, "all"], default="all")
     parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--asks", type=int, default=1, help="askings of each quick question")
+    parser.add_argument("--asks", type=int, default=1, help="repeats of each quick question")
     parser.add_argument("--keep", action="store_true", help="keep this result in results/")
     args = parser.parse_args()
     load = Load(scale=args.scale)

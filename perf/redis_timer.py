@@ -21,7 +21,7 @@ import attrs
 from peer_process import PeerProcess, peer_process
 from resp import RespError, Value, command, split_value
 
-from timermq.bench.dialect import Shot, connect, receive
+from timermq.bench.dialect import Workload, connect, receive
 from timermq.bench.server import free_port
 
 EXECUTABLE = "redis-server"
@@ -70,16 +70,16 @@ class SortedSet:
 
     delay_step_ms: int = 1
 
-    def connect(self, shot: Shot) -> socket.socket:
+    def connect(self, workload: Workload) -> socket.socket:
         """A blocking connection to the address of the load."""
-        return connect(shot.address)
+        return connect(workload.address)
 
-    def puts(self, shot: Shot, first: int = 0, body_start: bytes = b"") -> Iterator[bytes]:
+    def puts(self, workload: Workload, first: int = 0, body_start: bytes = b"") -> Iterator[bytes]:
         """ZADD commands. Members must differ: each body ends with a number of its own."""
-        form = add_form(shot.topic, body_start.ljust(shot.body_size - NUMBER_SIZE, b"x"))
+        form = add_form(workload.topic, body_start.ljust(workload.body_size - NUMBER_SIZE, b"x"))
         unique = time.time_ns() << 32
-        for number in range(first, first + shot.count):
-            due_ms = shot.deliver_ms or time.time_ns() // 1_000_000 + shot.delay_ms
+        for number in range(first, first + workload.count):
+            due_ms = workload.deliver_ms or time.time_ns() // 1_000_000 + workload.delay_ms
             yield form % (due_ms, unique + number)
 
     def read_answers(self, link: socket.socket, buffer: bytes, count: int) -> bytes:
@@ -99,15 +99,15 @@ class SortedSet:
                 buffer, at = buffer[at:] + receive(link), 0
         return buffer[at:]
 
-    def arriving(self, shot: Shot, group: str, timeout: float) -> Iterator[list[bytes]]:  # noqa: ARG002 - a list has one group
+    def arriving(self, workload: Workload, group: str, timeout: float) -> Iterator[list[bytes]]:  # noqa: ARG002 - a list has one group
         """What the promoter moved, up to 1,024 at a time.
 
         Raises:
             TimeoutError: Nothing came for ``timeout`` seconds.
             RuntimeError: The connection ended.
         """
-        take = command(b"BLMPOP", timeout, 1, ready_key(shot.topic), b"LEFT", b"COUNT", TAKEN)
-        with connect(shot.address) as link:
+        take = command(b"BLMPOP", timeout, 1, ready_key(workload.topic), b"LEFT", b"COUNT", TAKEN)
+        with connect(workload.address) as link:
             while True:
                 link.sendall(take)
                 match _read_value(link):
@@ -146,7 +146,7 @@ class RedisServer:
         """Its process; the promoters are its clients."""
         return self.peer.process_id
 
-    def shot(
+    def workload(
         self,
         topic: str,
         count: int,
@@ -154,14 +154,14 @@ class RedisServer:
         body_size: int = 128,
         delay_ms: int = 0,
         connections: int = 4,
-    ) -> Shot:
+    ) -> Workload:
         """A load for it, with a promoter."""
         process = multiprocessing.Process(
             target=promote, args=(self.peer.address, topic), daemon=True
         )
         process.start()
         self.promoters.append(process)
-        return Shot(
+        return Workload(
             dialect=SortedSet(),
             address=self.peer.address,
             topic=topic,

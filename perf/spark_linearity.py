@@ -2,7 +2,7 @@
 
 A small store's timer log is written on with the units that it has, shuffled anew each time round,
 and read as a table when it has a million, ten million and a hundred million. CPU is that of all
-processes, Java's too; the least of some askings counts. One count is judged beside another as seen,
+processes, Java's too; the least of some repeats counts. One count is judged beside another as seen,
 and the floor as on the reference machine.
 
 Run: ``python perf/spark_linearity.py [--counts N …] [--keep]``; 5 GB of disk and some minutes.
@@ -35,7 +35,7 @@ from timermq.timerstore.os_disk import OsDisk
 COUNTS = (1_000_000, 10_000_000, 100_000_000)
 FILLED = 100_000
 """Timers of the store whose units are written again."""
-ASKINGS = 5
+REPEATS = 5
 RATIO_MAX = 1.25
 """A unit's cost beside that among the next fewer units."""
 FLOOR_FROM = 10_000_000
@@ -63,9 +63,9 @@ def extend(store: SparkStore, units: Units, count: int) -> None:
 
 
 def answer(spark: SparkSession, store: SparkStore) -> dict[str, object]:
-    """What reading costs a unit: the asking that took the least CPU."""
+    """What reading costs a unit: the repeat that took the least CPU."""
     found: list[tuple[float, float, float]] = []
-    for _ in range(ASKINGS):
+    for _ in range(REPEATS):
         with calibration() as calibrated, metered() as meter:
             timerlog(spark, store)
         found.append((meter.cpu_seconds * calibrated.share, meter.cpu_seconds, meter.seconds))

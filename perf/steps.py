@@ -22,7 +22,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 
-from timermq.bench.dialect import Shot
+from timermq.bench.dialect import Workload
 from timermq.bench.remoting import Remoting
 from timermq.broker.broker import Broker
 from timermq.broker.dispatcher import Dispatcher
@@ -109,10 +109,12 @@ class Workbench:
             start_soon=lambda _: False,
             close=lambda _: None,
         )
-        shot = Shot(
+        workload = Workload(
             dialect=Remoting(), address=("", 0), topic="Bench", count=count, delay_ms=60_000
         )
-        return cls(service, count, broker.dispatcher, session, list(shot.dialect.puts(shot, 1_000)))
+        return cls(
+            service, count, broker.dispatcher, session, list(workload.dialect.puts(workload, 1_000))
+        )
 
     def send(self) -> int:
         """Receive the messages in frames, 256 at once, put and answer them."""

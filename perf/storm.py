@@ -1,9 +1,10 @@
 """Storm: clients come back at once, as after a network failure, while timers fire.
 
 Each connects, asks for its route, says who it is, asks for the members of its group and for four
-offsets, and pulls four queues. Whoever is told that its group has changed rebalances, as Java's
-clients do: once a second at most, however many notices came. It asks for the members, and when its
-share of the queues is another one, it says so, asks for the offsets of the new ones and pulls them.
+offsets, and pulls four queues. A client that is told that its group has changed rebalances, as
+Java's clients do: once a second at most, however many notices came. It asks for the members, and
+when its share of the queues is another one, it says so, asks for the offsets of the new ones and
+pulls them.
 """
 
 from __future__ import annotations

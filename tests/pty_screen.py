@@ -22,7 +22,7 @@ WAIT_SECONDS = 30.0
 
 
 class PtyTerminal:
-    """A terminal, and the emulator that reads it; whoever writes to it has ``child_fd``."""
+    """A terminal, and the emulator that reads it; the writer has ``child_fd``."""
 
     def __init__(self, *, columns: int = 80, lines: int = 24) -> None:
         self.fd, self.child_fd = pty.openpty()

@@ -14,7 +14,7 @@ from timermq.pipeline.cancel.pending_listing import PendingTimer
 from timermq.pipeline.offline_store import open_offline
 from timermq.pipeline.spark.rebuild.entries import EntryReader
 from timermq.pipeline.spark.rebuild.new_files import NewTimers, lay_out
-from timermq.pipeline.spark.rebuild.offline_store import StillStore, open_still
+from timermq.pipeline.spark.rebuild.offline_store import StoppedStore, open_stopped
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.simulator.disks.disk_damage import Image, read_image, write_image
 from timermq.timerlog import UNIT
@@ -47,7 +47,7 @@ def without_timers(image: Image) -> Image:
     }
 
 
-def rows_of(opened: StillStore, what: str) -> list[dict[str, object]]:
+def rows_of(opened: StoppedStore, what: str) -> list[dict[str, object]]:
     """What the reader finds in all parts."""
     reader = EntryReader(opened.plan, what)
     found: list[dict[str, object]] = []
@@ -58,7 +58,7 @@ def rows_of(opened: StillStore, what: str) -> list[dict[str, object]]:
 
 
 def taken_orders(rows: list[dict[str, object]]) -> set[object]:
-    """The orders of messages that are taken back."""
+    """The orders of messages that are cancelled."""
     moved = {(row["entry"], row["target_py"]) for row in rows if row["taken_py"] is None}
     return {
         row["taken_py"]
@@ -77,7 +77,7 @@ def rebuild_by_hand(
     now_ms: Callable[[], int] = lambda: LATER_MS,
 ) -> NewTimers:
     """Make the timer files of a store without foreign deliveries anew, under a directory."""
-    with open_still(root, store_options, timer_options, now_ms) as opened:
+    with open_stopped(root, store_options, timer_options, now_ms) as opened:
         told = rows_of(opened, "done")
         done, taken = {row["origin_py"] for row in told}, taken_orders(told)
         rows = [

@@ -1,4 +1,4 @@
-"""Stores whose messages were taken back or moved before and after they rolled."""
+"""Stores whose messages were cancelled or moved before and after they rolled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DUE_MS = START_MS + 50_000
 
 
 async def rolled_image(*, stop: bool) -> Image:
-    """A store whose messages were taken back or moved before and after they rolled."""
+    """A store whose messages were cancelled or moved before and after they rolled."""
     clock = clock_at(START_MS)
     disk = MemoryDisk(now_ms=clock.now_ms)
     async with running(disk, clock, store_options=QUIET_FILES, stop=stop) as service:
@@ -41,7 +41,7 @@ def cancel_and_move(service: TimerMessageStore, when: str) -> None:
 
 
 async def worn_life(disk: MemoryDisk, clock: VirtualClock) -> None:
-    """Messages that are taken back and moved, whose first records stand in the oldest segment.
+    """Messages that are cancelled and moved, whose first records stand in the oldest segment.
 
     In the segments behind stand the delete of one, the rolled delete of another, the message that a
     third one was moved to, and of a fourth its rolled copy alone.

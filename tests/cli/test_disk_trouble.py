@@ -93,7 +93,7 @@ sys.exit(main(sys.argv[1:]))
 
 @attrs.define
 class Told:
-    """A broker that tells its log to whoever started it."""
+    """A broker that tells its log to its parent."""
 
     process: subprocess.Popen[bytes]
     namesrv: str

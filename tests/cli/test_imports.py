@@ -112,7 +112,7 @@ def test_imports_of_a_sender(broker: Broker) -> None:
 
 
 def test_imports_of_who_asks(broker: Broker) -> None:
-    """What waits, is set aside or happened is asked without the code of a store."""
+    """What waits, is quarantined or happened is asked without the code of a store."""
     for words in ("pending", "quarantine list", "clock status"):
         found = imports_of(*words.split(), "--json", "--namesrv", broker.namesrv)
 

@@ -84,7 +84,7 @@ def test_what_cannot_be_read_is_told(
         assert rows[1:] == ran.rows
         assert (
             f"1 records that wait cannot be read and are left out, the first at {position} of the "
-            "commit log: a broker sets them aside"
+            "commit log: a broker quarantines them"
         ) in ran.err
 
 

@@ -301,12 +301,12 @@ def test_repair(timermq: RunProgram, golden_stores: GoldenStores, tmp_path: Path
     ran = timermq("store", "repair", str(root), "--json")
     summary = ran.rows[-1]
     kept = [str(path) for path in cast("list[object]", summary["kept"])]
-    aside = root / str(summary["aside"])
+    backup = root / str(summary["backup"])
 
     assert (1, before) == (dry.code, after_dry)
     assert 0 == ran.code
     assert [] == summary["left"]
     assert f"commitlog/{'0' * 20}" in kept
-    assert {path: before[path] for path in kept} == digests(aside)
+    assert {path: before[path] for path in kept} == digests(backup)
     assert 0 == timermq("store", "check", str(root)).code
     assert f"{root}: nothing to repair\n" == timermq("store", "repair", str(root)).out

@@ -1,4 +1,4 @@
-"""Breaches that are known and not mended yet: what is listed in open.toml."""
+"""Breaches that are known and not repaired yet: what is listed in open.toml."""
 
 from __future__ import annotations
 

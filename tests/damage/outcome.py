@@ -6,7 +6,7 @@ each queue from its start, offset by offset.
 | outcome | what it means |
 |---|---|
 | same | consumers see what they see without damage |
-| set aside | so, but for messages that are in quarantine, by name |
+| quarantined | so, but for messages that are in quarantine, by name |
 | withheld | so, but for records of a damaged sector that had arrived before; the log says so |
 | refused | the start is refused with file and offset, and nothing has changed |
 | breach | anything else |
@@ -63,7 +63,7 @@ class Outcome(enum.Enum):
     """What came of a damage."""
 
     SAME = "same"
-    SET_ASIDE = "set aside"
+    QUARANTINED = "quarantined"
     WITHHELD = "withheld"
     REFUSED = "refused"
     BREACH = "breach"
@@ -85,10 +85,10 @@ class View:
     """Of each queue of a real topic: offset to the name of the record."""
     ends: dict[tuple[str, int], int]
     """Where each queue ends."""
-    aside: Counter[int]
+    quarantined: Counter[int]
     """Positions of the records that are in quarantine."""
     in_doubt: Counter[int]
-    """Of these, those that may have been delivered or taken back."""
+    """Of these, those that may have been delivered or cancelled."""
     unreadable: int
     """Records of the quarantine that cannot be read."""
     early: int
@@ -122,7 +122,7 @@ def view_of(service: TimerMessageStore) -> View:
     return View(
         queues,
         ends,
-        aside=Counter(one.origin_py for one in entries),
+        quarantined=Counter(one.origin_py for one in entries),
         in_doubt=Counter(one.origin_py for one in entries if one.reason == "in_doubt"),
         unreadable=service.quarantine.active - len(entries),
         early=statistics.early,
@@ -273,13 +273,13 @@ def judge(case: Case) -> Verdict:
         return Verdict(Outcome.BREACH, (f"ends at every start: {served.ends[0]}",))
     broken = [f"ended once: {one}" for one in served.ends]
     truth, found = without_damage(case.store), served.view
-    aside = _keys_aside(case, found.aside - truth.aside - found.in_doubt)
-    doubtful = _keys_aside(case, found.in_doubt)
-    broken += _wrong_messages(truth, found, aside)
-    withheld = truth.keys - found.keys - aside - doubtful
+    quarantined = _keys_quarantined(case, found.quarantined - truth.quarantined - found.in_doubt)
+    doubtful = _keys_quarantined(case, found.in_doubt)
+    broken += _wrong_messages(truth, found, quarantined)
+    withheld = truth.keys - found.keys - quarantined - doubtful
     if withheld and not _is_told(withheld, case, served.lines):
         broken.append(f"lost: {sorted(withheld)}")
-    gone = truth.aside - found.aside
+    gone = truth.quarantined - found.quarantined
     if gone and not (found.unreadable and case.damage.family is FileFamily.COMMIT_LOG):
         broken.append(f"gone from the quarantine: {sorted(gone)}")
     broken += _wrong_queues(case, truth, found)
@@ -287,10 +287,10 @@ def judge(case: Case) -> Verdict:
         return Verdict(Outcome.BREACH, tuple(broken))
     if withheld or found.unreadable:
         return Verdict(Outcome.WITHHELD)
-    return Verdict(Outcome.SET_ASIDE if aside or doubtful else Outcome.SAME)
+    return Verdict(Outcome.QUARANTINED if quarantined or doubtful else Outcome.SAME)
 
 
-def _keys_aside(case: Case, positions: Counter[int]) -> Counter[str]:
+def _keys_quarantined(case: Case, positions: Counter[int]) -> Counter[str]:
     """Which messages those are whose records are in quarantine; deletes are none."""
     keys = {one.position: one.unique_key for one in _records(case.store) if not one.is_delete}
     return Counter(keys[one] for one in positions if one in keys)
@@ -315,15 +315,15 @@ def _judge_refusal(refusal: str, before: Image, after: Image) -> Verdict:
     return Verdict(Outcome.REFUSED)
 
 
-def _wrong_messages(truth: View, found: View, aside: Counter[str]) -> Iterator[str]:
+def _wrong_messages(truth: View, found: View, quarantined: Counter[str]) -> Iterator[str]:
     names, known = found.names, truth.names
     for name, count in sorted(names.items()):
         if name not in known:
             yield f"arrived, and must not: {name}"
         elif count > known[name]:
             yield f"arrived {count} times: {name}"
-        elif name.partition("=")[0] in aside:
-            yield f"arrived and set aside: {name}"
+        elif name.partition("=")[0] in quarantined:
+            yield f"arrived and quarantined: {name}"
     if found.early:
         yield f"{found.early} early"
     if found.left:

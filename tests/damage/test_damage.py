@@ -19,14 +19,14 @@ PARTS = 10
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_sound_store(name: str) -> None:
-    """Without damage all arrives, nothing is early, and what was taken back stays away."""
+    """Without damage all arrives, nothing is early, and what was cancelled stays away."""
     view = without_damage(name)
 
     assert view.keys
     assert all(count == 1 for count in view.names.values())
     assert (0, 0) == (view.early, view.left)
     assert not any(one.startswith("c") for one in view.keys)
-    assert name.startswith("quarantine") == bool(view.aside)
+    assert name.startswith("quarantine") == bool(view.quarantined)
 
 
 @pytest.mark.slow

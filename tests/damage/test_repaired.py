@@ -12,7 +12,7 @@ HALVES = "consumequeue/RMQ_SYS_TRANS_HALF_TOPIC/0/00000000000000000000"
 MARKS = "consumequeue/RMQ_SYS_TRANS_OP_HALF_TOPIC/0/00000000000000000000"
 ENTRIES = "consumequeue/rmq_sys_TIMERMQ_QUARANTINE/0/00000000000000000000"
 
-MENDED = {
+REPAIRED = {
     # A wheel behind a stop in order was believed: its messages were lost without a word.
     "rolled-stopped:timerwheel:flip:2913.7": Outcome.SAME,
     "pending-stopped:timerwheel:zero:5": Outcome.SAME,
@@ -27,7 +27,7 @@ MENDED = {
     f"pending-stopped:{LOG}:zero:0": Outcome.WITHHELD,
     f"levels-stopped:{LOG}:zero:4": Outcome.WITHHELD,
     # A delete that could not be read took nothing back, and what it meant arrived.
-    f"cancelled-stopped:{LOG}:zero:1": Outcome.SET_ASIDE,
+    f"cancelled-stopped:{LOG}:zero:1": Outcome.QUARANTINED,
     # The last unit of a queue was cut off with its damaged record, and its offset given out again.
     f"transactions-stopped:{LOG}:zero:7": Outcome.SAME,
     # So it was behind a kill, by making the queue again.
@@ -38,22 +38,22 @@ MENDED = {
     f"transactions-stopped:{MARKS}:flip:6.3": Outcome.SAME,
     f"quarantine-stopped:{ENTRIES}:flip:31.3": Outcome.SAME,
     # A half message that could not be read was gone without a word.
-    f"transactions-stopped:{LOG}:zero:4": Outcome.SET_ASIDE,
+    f"transactions-stopped:{LOG}:zero:4": Outcome.QUARANTINED,
     # So was an entry of the quarantine.
     f"quarantine-stopped:{LOG}:zero:2": Outcome.WITHHELD,
     # Behind the last checkpoint of a killed store damage ended the log, and what stood behind it
     # was lost.
-    f"pending-killed:{LOG}:zero:2": Outcome.SET_ASIDE,
-    f"rolled-killed:{LOG}:zero:2": Outcome.SET_ASIDE,
+    f"pending-killed:{LOG}:zero:2": Outcome.QUARANTINED,
+    f"rolled-killed:{LOG}:zero:2": Outcome.QUARANTINED,
     f"quarantine-killed:{LOG}:zero:3": Outcome.WITHHELD,
     f"transactions-killed:{LOG}:zero:7": Outcome.SAME,
-    f"bulk-killed:{LOG}:zero:4": Outcome.SET_ASIDE,
+    f"bulk-killed:{LOG}:zero:4": Outcome.QUARANTINED,
     f"levels-killed:{LOG}:zero:5": Outcome.WITHHELD,
     # A delete that could not be read when it was to roll took nothing back.
     f"cancelled-stopped:{LOG}:zero:2": Outcome.WITHHELD,
-    f"cancelled-killed:{LOG}:zero:3": Outcome.SET_ASIDE,
+    f"cancelled-killed:{LOG}:zero:3": Outcome.QUARANTINED,
     f"moved-stopped:{LOG}:zero:2": Outcome.SAME,
-    # The old record of a message that had moved was set aside, though the new one arrived.
+    # The old record of a message that had moved was quarantined, though the new one arrived.
     f"moved-killed:{LOG}:zero:0": Outcome.SAME,
     f"moved-killed:{LOG}:zero:1": Outcome.WITHHELD,
     # A table that had been saved once had no second copy, and its damage refused every start.
@@ -69,7 +69,7 @@ MENDED = {
 }
 
 
-@pytest.mark.parametrize("name", MENDED)
+@pytest.mark.parametrize("name", REPAIRED)
 def test_a_damage_that_broke_a_promise(name: str) -> None:
     """It does not any more."""
-    assert judge(Case.named(name)) == Verdict(MENDED[name])
+    assert judge(Case.named(name)) == Verdict(REPAIRED[name])

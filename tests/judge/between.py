@@ -87,15 +87,15 @@ class Between:
         report = await StoreRepair(store, lambda: now_ms).run()
         self._place.count("repairs")
         self._place.tell(f"repair: {[str(one.row()) for one in report.findings]}")
-        if not report.is_mended:
-            self._place.breach(f"not mended: {[str(one.row()) for one in report.left]}")
+        if not report.is_repaired:
+            self._place.breach(f"not repaired: {[str(one.row()) for one in report.left]}")
         return any(one.severity is Severity.LOST for one in report.findings)
 
     def damage(self, letters: Sequence[Letter], log: Log) -> Log:
         """Spoil some bytes in the body of a record that waits.
 
         Which bytes of the sector they are nobody can tell, so all messages with a record in it, of
-        any kind, may be set aside.
+        any kind, may be quarantined.
 
         Returns:
             The log as it is then.
@@ -103,12 +103,12 @@ class Between:
         found = facts_of(log, TOPICS)
         for letter in self._place.draw.sample(letters, len(letters)):
             facts = found.by_name[letter.name]
-            if facts.arrivals or facts.is_taken_back or facts.waits_at < log.start:
+            if facts.arrivals or facts.is_cancelled or facts.waits_at < log.start:
                 continue
             if not facts.versions or letter.is_recalled or facts.waits_at in self._reader.damaged:
                 continue
             if facts.waits_at in found.entries:
-                continue  # set aside before, with the bytes that it had then
+                continue  # quarantined before, with the bytes that it had then
             if facts.waits_at == log.records[-1].position:
                 continue  # a start walks over the newest record, and refuses it
             in_sector = (facts.waits_at + HEAD.size) % SECTOR_SIZE

@@ -335,7 +335,7 @@ class Lives:
             before = facts_of(self._log, TOPICS).by_name
             after = facts_of(log, TOPICS).by_name
             for name, facts in before.items():
-                self.count("deliveries taken back", len(facts.arrivals) > len(after[name].arrivals))
+                self.count("deliveries undone", len(facts.arrivals) > len(after[name].arrivals))
         self._acts.forget_behind(log.end)
         if self._has_holes:
             self._acts.doubt_behind(self._must_have)
@@ -371,7 +371,7 @@ class Lives:
         self.count("rolls", sum(one.roll_count for one in every))
         self.count("torn moves", found.torn_moves)
         self.count("left out with a mark", len(found.left_out))
-        self.count("set aside", len(found.entries))
+        self.count("quarantined", len(found.entries))
 
     def _count_process(self) -> None:
         self.count("lives")

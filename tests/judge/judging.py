@@ -35,14 +35,14 @@ class Judging:
             over: Nothing waits any more.
         """
         names = {one.position: one.name for one in log.records}
-        aside = {names.get(at, one.name) for at, one in found.active().items()}
+        quarantined = {names.get(at, one.name) for at, one in found.active().items()}
         rules = Rules(
             written=self.times.written,
             precision_ms=self.setting.precision_ms,
             settle_ms=SETTLE_MS,
         )
         for letter in self.letters:
-            for text in rules.breaches(letter, found, aside, over=over):
+            for text in rules.breaches(letter, found, quarantined, over=over):
                 yield f"{letter.name}: {text}"
         if over:
             faults = self.setting.faults

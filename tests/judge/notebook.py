@@ -61,7 +61,7 @@ class Letter:
     spoilt_at: int | None = None
     """Position of its record whose body was damaged while it waited."""
     is_damaged: bool = False
-    """A record of it shares a sector with a damaged body: it may be set aside."""
+    """A record of it shares a sector with a damaged body: it may be quarantined."""
     is_recalled: bool = False
     """A delete as RocketMQ's clients write it was sent for it."""
 

@@ -49,7 +49,7 @@ class Pounce:
             await self._do(service, self._draw.choice(overdue))
 
     async def now(self, service: TimerMessageStore) -> None:
-        """Do it at a moment that comes soon: of a message that waits, or of new ones."""
+        """Do it at a moment that comes soon: of a pending message, or of new ones."""
         draw, now_ms = self._draw, self._stage.clock.look()
         soon = [
             one

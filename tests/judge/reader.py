@@ -1,8 +1,8 @@
 """Reads a commit log by the layout in RocketMQ's sources, with no code of the product.
 
-What the judge takes as a fact stands in records: what was put, taken back, moved, rolled, set aside
-and what has arrived. A record counts when it is whole: position, lengths, checksum of the body, no
-zero among its properties.
+What the judge takes as a fact stands in records: what was put, cancelled, moved, rolled,
+quarantined and what has arrived. A record counts when it is whole: position, lengths, checksum of
+the body, no zero among its properties.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The rules: what the log shows of each message against what was answered.
 
 The log is read by ``reader``. A message is put once; each move makes a new version of it; a version
-is taken back by a delete that names its first record. What has arrived stands under a real topic.
+is cancelled by a delete that names its first record. What has arrived stands under a real topic.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Facts:
     waits_at: int = -1
     """Position of the newest record of the newest version: an older one may roll on beside it."""
     taken_back: set[int] = attrs.Factory(set[int])
-    """Positions of first records whose version a delete has taken back."""
+    """Positions of first records whose version a delete has cancelled."""
     arrivals: list[LogRecord] = attrs.Factory(list[LogRecord])
     roll_count: int = 0
 
     @property
-    def is_taken_back(self) -> bool:
+    def is_cancelled(self) -> bool:
         """Whether the newest version is."""
         return bool(self.versions) and self.versions[-1].position in self.taken_back
 
@@ -51,7 +51,7 @@ class LogFacts:
     )
     """Deletes as RocketMQ's clients write them, by unique key."""
     entries: dict[int, LogRecord] = attrs.Factory(dict[int, LogRecord])
-    """What was set aside, by the position of its record."""
+    """What was quarantined, by the position of its record."""
     ended: dict[int, str] = attrs.Factory(dict[int, str])
     """What became of entries."""
     left_out: set[int] = attrs.Factory(set[int])
@@ -161,14 +161,14 @@ class Rules:
     settle_ms: int
 
     def breaches(
-        self, letter: Letter, found: LogFacts, aside: set[str], *, over: bool
+        self, letter: Letter, found: LogFacts, quarantined: set[str], *, over: bool
     ) -> Iterator[str]:
         """What is wrong with one message.
 
         Args:
             letter: What was answered.
             found: What the log shows.
-            aside: Names of messages in quarantine.
+            quarantined: Names of messages in quarantine.
             over: Nothing waits any more: what has not arrived never will.
         """
         facts = found.by_name[letter.name]
@@ -179,8 +179,8 @@ class Rules:
             yield f"arrived {count} times, at {[one.position for one in facts.arrivals]}"
         if count and any(note.kind in NEVER for note in letter.notes):
             yield f"{self._never(letter)}, and arrived at {facts.arrivals[0].position}"
-        elif count and facts.is_taken_back:
-            yield f"taken back by a delete in the log, and arrived at {facts.arrivals[0].position}"
+        elif count and facts.is_cancelled:
+            yield f"cancelled by a delete in the log, and arrived at {facts.arrivals[0].position}"
         if letter.has(Kind.TOO_LATE) and not count and not letter.is_damaged:
             yield "a cancel was too late, and it has not arrived"
         if facts.versions and (moment := _moment(facts)) not in letter.moments_ms():
@@ -188,7 +188,7 @@ class Rules:
         for arrival in facts.arrivals:
             yield from self._arrival(letter, facts, arrival)
         if over:
-            yield from self._end(letter, found, aside)
+            yield from self._end(letter, found, quarantined)
 
     def _never(self, letter: Letter) -> str:
         return next(note.kind.value for note in letter.notes if note.kind in NEVER)
@@ -205,10 +205,10 @@ class Rules:
         if written is not None and written.wall_ms < moment:
             yield f"written {moment - written.wall_ms} ms before its moment by the wall clock"
 
-    def _end(self, letter: Letter, found: LogFacts, aside: set[str]) -> Iterator[str]:
+    def _end(self, letter: Letter, found: LogFacts, quarantined: set[str]) -> Iterator[str]:
         facts = found.by_name[letter.name]
         count = len(facts.arrivals)
-        if letter.name in aside:
+        if letter.name in quarantined:
             if not letter.is_damaged:
                 yield "in quarantine, and nothing had damaged it"
             elif count and letter.spoilt_at is not None:
@@ -219,12 +219,12 @@ class Rules:
         is_never |= ended == "dropped" and letter.has(Kind.ASKED_TO_DROP)
         # Where another one with its key has arrived, the answer is that it is too late.
         is_never |= ended == "cancelled" and letter.has(Kind.ASKED_TO_CANCEL)
-        if facts.put is None or facts.is_taken_back or is_never:
+        if facts.put is None or facts.is_cancelled or is_never:
             return
         recalls = found.recalls[letter.key]
         recalled = self.recalled(facts, recalls)
         if recalled and any(one.position in found.entries for one in recalls):
-            recalled = None  # a damaged delete is set aside itself
+            recalled = None  # a damaged delete is quarantined itself
         if count and recalled is True:
             yield f"recalled in time, and arrived at {facts.arrivals[0].position}"
         if not count and recalled is False:

@@ -123,7 +123,7 @@ def test_a_sound_store_stays_as_it_is(what: Records) -> None:
     before = contents(disk, ROOT)
     now = scrubbed(LogScrub(store.files))
 
-    assert (now.damaged, now.mended, now.left, now.passes) == (0, 0, 0, 1)
+    assert (now.damaged, now.repaired, now.left, now.passes) == (0, 0, 0, 1)
     assert now.size >= store.commit_log.max_offset - 8 * len(store.commit_log.segments)
     assert contents(disk, ROOT) == before
     trio.run(store.flush)
@@ -145,7 +145,7 @@ def test_a_flipped_bit_of_the_log_is_put_right(what: Records, bit: int, is_later
     now = scrubbed(LogScrub(store.files))
 
     assert contents(disk, LOG) == before
-    assert (now.damaged, now.mended, now.left) == (1, 1, 0)
+    assert (now.damaged, now.repaired, now.left) == (1, 1, 0)
 
 
 @given(what=records, bit=bits)
@@ -166,7 +166,7 @@ def test_a_flipped_bit_of_a_queue_is_put_right(what: Records, bit: int) -> None:
     now = scrubbed(LogScrub(store.files))
 
     assert contents(disk, QUEUES) == before
-    assert (now.damaged, now.mended, now.left) == (1, 1, 0)
+    assert (now.damaged, now.repaired, now.left) == (1, 1, 0)
 
 
 @given(what=records, at=st.integers(0))
@@ -199,13 +199,13 @@ def test_a_sector_of_zeros_is_counted_and_not_given_out(what: Records, at: int) 
         body for queue in store.queues() for body in read_bodies(store, queue.topic, queue.queue_id)
     }
 
-    assert (now.left > 0 or now.mended > 0) == is_damage
+    assert (now.left > 0 or now.repaired > 0) == is_damage
     assert whole <= read <= {body for found in bodies.values() for body in found}
 
 
 @given(what=records, bit=bits)
 def test_a_record_without_a_seal_has_its_checksum(what: Records, bit: int) -> None:
-    """As RocketMQ leaves them: a flipped bit of a body is counted, and mends nothing."""
+    """As RocketMQ leaves them: a flipped bit of a body is counted, and repairs nothing."""
     disk = MemoryDisk()
     store = stored(disk, what)
     for name in disk.list_dir(seals_directory(LOG)):
@@ -217,7 +217,7 @@ def test_a_record_without_a_seal_has_its_checksum(what: Records, bit: int) -> No
     before = contents(disk, ROOT)
     now = scrubbed(LogScrub(store.files))
 
-    assert (now.damaged, now.mended, now.left) == (1, 0, 1)
+    assert (now.damaged, now.repaired, now.left) == (1, 0, 1)
     assert contents(disk, ROOT) == before
 
 
@@ -296,7 +296,7 @@ def test_a_flipped_bit_of_the_timer_log_is_put_right(count: int, bit: int) -> No
     now = scrubbed(log.scrub)
 
     assert contents(disk, TIMER_LOG) == before
-    assert (now.damaged, now.mended, now.left) == (1, 1, 0)
+    assert (now.damaged, now.repaired, now.left) == (1, 1, 0)
 
 
 @given(count=st.integers(1, 90), at=st.integers(0))
@@ -316,4 +316,4 @@ def test_no_chain_leads_through_a_damaged_sector(count: int, at: int) -> None:
     if now.left:
         with pytest.raises(ChainError, match="a damaged sector"):
             list(log.walk(newest[unit % 3], slot_ms=unit % 3))
-    assert now.left or now.damaged == now.mended
+    assert now.left or now.damaged == now.repaired

@@ -111,7 +111,7 @@ class Log:
 
     def damaged(self) -> list[int]:
         """Positions at which the seals find damage that they cannot put right."""
-        return self.queue.mend(0, len(self.written))
+        return self.queue.repair(0, len(self.written))
 
 
 def led(plan: list[tuple[str, int]], moment: SealMoment) -> Log:
@@ -321,5 +321,5 @@ def test_a_log_without_seals_is_sealed_again(
     (value,) = segment.file.read(offset, 1)
     segment.file.write(offset, bytes([value ^ 1 << at % 8]))
 
-    found = log.queue.mend(0, len(log.written), only_look=True)
+    found = log.queue.repair(0, len(log.written), only_look=True)
     assert found == [at // 8 - offset % SECTOR_SIZE]

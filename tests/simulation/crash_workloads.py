@@ -89,7 +89,7 @@ class Scene:
         await self._acknowledge(asked, results[-1].result.end)
 
     async def cancel(self, number: int) -> None:
-        """Cancel a message that waits, and wait until that is acknowledged."""
+        """Cancel a pending message, and wait until that is acknowledged."""
         asked = Asked(number, None)
         self.recording.note(asked)
         result = self.service.cancellation.cancel(Wanted(TOPIC, str(number)))
@@ -214,7 +214,7 @@ class Outcome:
         statistics = service.statistics()
         wrong = (statistics.early, statistics.missing, statistics.set_aside)
         if any(wrong):
-            faults.append(f"early, missing, set aside: {wrong}")
+            faults.append(f"early, missing, quarantined: {wrong}")
         return cls(arrived, faults)
 
 

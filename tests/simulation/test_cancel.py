@@ -141,7 +141,7 @@ async def test_a_kill_and_a_clock_set_back_lose_no_cancel(autojump_clock: MockCl
 
 
 async def test_by_a_key_that_one_message_has(autojump_clock: MockClock) -> None:
-    """A key of both is one of a single message when the other is taken back."""
+    """A key of both is one of a single message when the other is cancelled."""
     clock = VirtualClock()
     async with running(MemoryDisk(), clock) as service:
         for body in "ab":
@@ -159,7 +159,7 @@ async def test_by_a_key_that_one_message_has(autojump_clock: MockClock) -> None:
 
 
 async def test_a_key_of_several_is_refused(autojump_clock: MockClock) -> None:
-    """The rule has a name, and nothing is taken back."""
+    """The rule has a name, and nothing is cancelled."""
     async with running(MemoryDisk(), VirtualClock()) as service:
         for body in "ab":
             service.put([with_properties(timed(body, START_MS + 5_000), "KEYS\x01shared\x02")])

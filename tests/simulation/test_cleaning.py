@@ -60,7 +60,7 @@ def bodies(store: MessageStore) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("used_percent", [10, 80])
-async def test_the_body_of_a_waiting_timer_stays(
+async def test_the_body_of_a_pending_timer_stays(
     autojump_clock: MockClock, used_percent: int
 ) -> None:
     """Older segments go in their hour; those from its body on go when it was delivered."""

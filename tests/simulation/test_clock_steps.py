@@ -127,7 +127,7 @@ async def test_a_step_while_slots_are_released(
 async def test_a_clock_wrong_for_a_minute_fires_nothing(
     autojump_clock: trio.testing.MockClock, step_ms: int
 ) -> None:
-    """A jump far ahead that is taken back: each message on its millisecond, none stamped ahead."""
+    """A jump far ahead that is undone: each message on its millisecond, none stamped ahead."""
     wall = VirtualClock()
     moments = {f"m{n}": START_MS + 30_000 * n + 7 for n in range(1, 10)}
     async with living(new_disk(wall), wall) as life:

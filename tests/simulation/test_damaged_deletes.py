@@ -218,7 +218,7 @@ async def test_a_move_that_is_not_in_the_wheel_yet_is_made_again(
 async def test_a_cancel_in_its_slot_leaves_no_other_message_in_doubt(
     autojump_clock: MockClock,
 ) -> None:
-    """What it takes back is known, so all others of the slot arrive."""
+    """What it cancels is known, so all others of the slot arrive."""
     rig = Rig.new()
     async with rig.serving(stop=False) as service:
         put(service, "kept", "gone", deliver_ms=NEAR_MS)
@@ -233,10 +233,10 @@ async def test_a_cancel_in_its_slot_leaves_no_other_message_in_doubt(
 
 @pytest.mark.parametrize("when", ["in its slot", "when it is enqueued"])
 @pytest.mark.parametrize("how", ["cancelled", "moved"])
-async def test_a_damaged_message_that_was_taken_back_is_left_out(
+async def test_a_damaged_message_that_was_cancelled_is_left_out(
     autojump_clock: MockClock, how: str, when: str
 ) -> None:
-    """It must not arrive, so it need not be set aside, whichever stage meets it."""
+    """It must not arrive, so it need not be quarantined, whichever stage meets it."""
     rig = Rig.new()
     async with rig.serving(stop=False) as service:
         put(service, "kept")
@@ -254,8 +254,8 @@ async def test_a_damaged_message_that_was_taken_back_is_left_out(
     assert rig.active == 0
 
 
-async def test_a_damaged_message_that_waits_is_set_aside(autojump_clock: MockClock) -> None:
-    """Nothing takes it back: another cancel means another message."""
+async def test_a_damaged_message_that_waits_is_quarantined(autojump_clock: MockClock) -> None:
+    """Nothing cancels it: another cancel means another message."""
     rig = Rig.new()
     async with rig.serving(stop=False) as service:
         put(service, "kept", "gone")
@@ -269,7 +269,7 @@ async def test_a_damaged_message_that_waits_is_set_aside(autojump_clock: MockClo
     assert rig.active == 1
 
 
-async def test_a_delete_that_may_mean_two_messages_is_set_aside(
+async def test_a_delete_that_may_mean_two_messages_is_quarantined(
     autojump_clock: MockClock,
 ) -> None:
     """A key that is used again: nothing is guessed, and the damaged delete is kept by name."""

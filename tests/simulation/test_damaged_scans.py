@@ -1,7 +1,7 @@
 """A commit log that is damaged where recovery reads what was done.
 
 What stands behind the damage counts: nothing that was delivered is delivered again. A message whose
-delivery may be what was damaged is set aside by name, and every other one arrives, once.
+delivery may be what was damaged is quarantined by name, and every other one arrives, once.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ async def test_damage_in_the_tail_that_an_ordinary_start_reads(
 async def test_a_damaged_delivery_counts_as_far_as_its_head_is_readable(
     autojump_clock: MockClock, place: str
 ) -> None:
-    """Done, or set aside by name; never delivered again."""
+    """Done, or quarantined by name; never delivered again."""
     clock = VirtualClock()
     disk = MemoryDisk(now_ms=clock.now_ms)
     async with running(
@@ -197,7 +197,7 @@ async def test_a_damaged_delivery_counts_as_far_as_its_head_is_readable(
         assert set_aside(service) == (["m7"] if place == "position" else [])
 
 
-async def test_messages_whose_deliveries_are_lost_are_set_aside_by_name(
+async def test_messages_whose_deliveries_are_lost_are_quarantined_by_name(
     autojump_clock: MockClock,
 ) -> None:
     """A sector of the log reads as zeros; what waits for later, or was sent since, arrives."""
@@ -260,7 +260,7 @@ async def test_lost_records_of_other_topics_leave_nothing_in_doubt(
 async def test_a_record_with_one_damaged_field_does_not_end_the_log(
     autojump_clock: MockClock, place: str
 ) -> None:
-    """Written since the last checkpoint: the record is mended, and what follows is not cut off."""
+    """Written since the last checkpoint: the record is repaired, what follows is not cut off."""
     clock = VirtualClock()
     disk = MemoryDisk(now_ms=clock.now_ms)
     async with running(
@@ -277,6 +277,6 @@ async def test_a_record_with_one_damaged_field_does_not_end_the_log(
     async with running(disk, clock, store_options=FILES, timer_options=WHEEL) as service:
         assert service.store.recovery.end == end
         (note,) = service.store.recovery.notes
-        assert note.startswith("record at 0 of the commit log mended: ")
+        assert note.startswith("record at 0 of the commit log repaired: ")
         await trio.sleep(10)
         assert arrived(service.store) == Counter([*NAMES, "first"])

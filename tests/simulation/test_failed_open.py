@@ -1,4 +1,4 @@
-"""Starts that fail, tried again in one process: none leaves a file open, or the lock held."""
+"""Starts that fail, retried in one process: none leaves a file open, or the lock held."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ async def test_no_room_and_a_clock_that_is_set_back(autojump_clock: MockClock) -
         total, disk.total = disk.total, disk.usage(ROOT).used
         refused = [put(service, 100 + n, clock.now_ms()) for n in range(10)][-1]
         await trio.sleep(1)
-        held_up = service.statistics().retried
+        backoff = service.statistics().retried
         clock.step(-20_000)
         disk.total = total
         await trio.sleep(10)
@@ -126,7 +126,7 @@ async def test_no_room_and_a_clock_that_is_set_back(autojump_clock: MockClock) -
         after = service.statistics()
 
     assert PutStatus.SERVICE_NOT_AVAILABLE is refused.status
-    assert held_up > 0
+    assert backoff > 0
     assert (0, 0) == (sum(waiting.lateness), waiting.early)
     assert (5, 0) == (sum(after.lateness), after.early)
 
@@ -151,22 +151,22 @@ async def test_no_room_and_a_kill(autojump_clock: MockClock, jump_ms: int) -> No
             put(service, 100 + number, clock.now_ms())
         clock.step(jump_ms)
         await trio.sleep(6)
-        held_up = service.statistics()
+        backoff = service.statistics()
     disk.process_kill()
     disk.total = total
     async with running(disk, clock, store_options=files, timer_options=WHEEL) as service:
         await trio.sleep(10)
         outcome = Outcome.of(service)
 
-    assert held_up.retried > 0
-    assert 0 == sum(held_up.lateness)
+    assert backoff.retried > 0
+    assert 0 == sum(backoff.lateness)
     assert outcome.faults == []
     assert list(range(5)) == [number for number, _ in outcome.arrived if number < 100]
 
 
 @pytest.mark.parametrize("skip", range(6))
 async def test_short_writes(autojump_clock: MockClock, skip: int) -> None:
-    """What was written of a batch is taken back: it is refused as a whole, or delivered later."""
+    """What was written of a batch is undone: it is refused as a whole, or delivered later."""
     clock = VirtualClock()
     rule = FaultRule(
         operations=[Operation.WRITE],
@@ -242,7 +242,7 @@ async def test_a_start_on_a_full_disk(autojump_clock: MockClock, ended: str) -> 
     async with running(disk, clock, store_options=OPTIONS, timer_options=WHEEL) as service:
         await trio.sleep(3)
         refused = put(service, 100, clock.now_ms() + 500)
-        held_up = service.statistics().deliver_held_up
+        backoff = service.statistics().deliver_backoff
         disk.total = total
         await trio.sleep(20)
         again = put(service, 101, clock.now_ms() + 500)
@@ -251,8 +251,8 @@ async def test_a_start_on_a_full_disk(autojump_clock: MockClock, ended: str) -> 
 
     assert PutStatus.SERVICE_NOT_AVAILABLE is refused.status
     assert (refused.remark or "").startswith("disk of /store is full: ")
-    assert held_up.count
-    assert f"'{ROOT}/commitlog/" in (held_up.error or "")
+    assert backoff.count
+    assert f"'{ROOT}/commitlog/" in (backoff.error or "")
     assert PutStatus.PUT_OK is again.status
     assert outcome.faults == []
     assert [*taken, 101] == sorted(number for number, _ in outcome.arrived)
@@ -263,7 +263,7 @@ async def test_a_start_on_a_full_disk(autojump_clock: MockClock, ended: str) -> 
 async def test_a_start_without_room_for_one_kind_of_file(
     autojump_clock: MockClock, family: FileFamily, ended: str
 ) -> None:
-    """Only queues that have to be made again need room for a start; and it can be tried again."""
+    """Only queues that have to be made again need room for a start; and it can be retried."""
     clock = VirtualClock()
     memory = MemoryDisk(now_ms=clock.now_ms)
     taken = await left_behind(memory, clock, ended)

@@ -124,13 +124,13 @@ async def test_written_by_the_clock(autojump_clock: trio.testing.MockClock) -> N
 async def test_written_at_the_stop(autojump_clock: trio.testing.MockClock) -> None:
     """Behind a stop RocketMQ repeats nothing, though the take-over was held up in mid batch."""
     clock = VirtualClock()
-    # What has no place to go is set aside, with a larger record than that of a message.
+    # What has no place to go is quarantined, with a larger record than that of a message.
     nowhere = Message("SCHEDULE_TOPIC_XXXX", 0, b"x" * 1_500, b"UNIQ_KEY\x01x\x02DELAY\x011\x02")
     sent = [waiting("a", 1), waiting("b", 2), nowhere, waiting("c", 2), waiting("d", 1)]
     disk = left_disk(clock, sent)
     async with running(disk, clock, store_options=FILES, timer_options=WHEEL) as service:
         await trio.sleep(3)
-        left = service.takeover.left, service.takeover.held_up.count
+        left = service.takeover.left, service.takeover.backoff.count
     found = way_back(disk, FILES, clock.now_ms)
 
     assert (3, 1) == left
@@ -191,10 +191,10 @@ async def test_no_room_for_the_first_file(autojump_clock: trio.testing.MockClock
         disk, clock, store_options=FILES, timer_options=WHEEL, stop=False
     ) as service:
         await trio.sleep(60)
-        held_up = service.takeover.held_up.count
+        backoff = service.takeover.backoff.count
     disk.process_kill()
     disk.blocks_left.clear()
     found = await served(disk, clock)
 
     assert sorted(f"m{n}" for n in range(COUNT)) == sorted(one.body for one in found)
-    assert COUNT == held_up
+    assert COUNT == backoff

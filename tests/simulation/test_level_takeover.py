@@ -129,7 +129,7 @@ async def test_what_was_delivered(
 async def test_what_was_delivered_behind_damage(
     autojump_clock: trio.testing.MockClock, *, is_readable: bool
 ) -> None:
-    """It counts; of what was itself damaged beyond reading nobody knows, so it is set aside."""
+    """It counts; of what was itself damaged beyond reading nobody knows, so it is quarantined."""
     clock = VirtualClock()
     disk = left_disk(clock, [waiting(one, 1) for one in "abc"], {})
     clock.step(1_500)
@@ -221,12 +221,12 @@ async def test_full_disk(
     async with running(disk, clock, store_options=files, timer_options=WHEEL) as service:
         total, disk.total = disk.total, disk.usage(ROOT).used
         await trio.sleep(20)
-        held_up = service.takeover.held_up.count
+        backoff = service.takeover.backoff.count
         disk.total = total
         await trio.sleep(20)
         found = moments(arrivals(service.store))
 
-    assert held_up > 0
+    assert backoff > 0
     assert 50 == len(found)
 
 

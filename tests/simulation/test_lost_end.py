@@ -102,7 +102,7 @@ async def test_a_word_behind_the_checkpoint_is_put_right(autojump_clock: MockClo
     found = damage_of(checked(disk))
     await repair(checked(disk))
 
-    assert [(LOG, log_end(image) - 1, Step.MEND_WORD)] == [
+    assert [(LOG, log_end(image) - 1, Step.REPAIR_WORD)] == [
         (one.file, one.offset, one.step) for one in found
     ]
     assert damage_of(checked(disk)) == []

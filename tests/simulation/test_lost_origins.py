@@ -67,7 +67,7 @@ async def test_a_roll_that_is_lost_in_a_hole(autojump_clock: MockClock) -> None:
         first, second, third, *_ = arrivals(service.store, TIMER_TOPIC)
     report, arrived = await repaired_behind(disk, clock, second.phy_offset, third.phy_offset)
 
-    assert report.is_mended
+    assert report.is_repaired
     assert [first.body] == arrived == ["far"]
     assert [] == mendable(damage_of(checked(disk, now_ms=clock.now_ms())))
 
@@ -88,7 +88,7 @@ async def test_a_last_roll_that_is_lost_in_a_hole(
     behind = next(one for one in everything if one.phy_offset > rolls[-1].phy_offset)
     report, arrived = await repaired_behind(disk, clock, rolls[-1].phy_offset, behind.phy_offset)
 
-    assert report.is_mended
+    assert report.is_repaired
     assert len(rolls) > 2
     assert ["far", *later, "other"] == sorted(arrived)
     assert [] == mendable(damage_of(checked(disk, now_ms=clock.now_ms())))
@@ -114,7 +114,7 @@ async def test_a_moved_message_that_is_lost_in_a_hole_when_it_has_gone_on(
 
     assert moved.verdict is Verdict.CANCELLED
     assert ["moved", "0", "moved"] == [one.body for one in waiting[:3]]
-    assert report.is_mended
+    assert report.is_repaired
     assert ["moved"] == arrived
 
 
@@ -137,7 +137,7 @@ async def test_a_moved_message_whose_delete_is_lost_in_a_hole(autojump_clock: Mo
         arrived = [one.body for one in arrivals(service.store)]
 
     assert ("moved", TIMER_TOPIC) == (moved.body, moved.topic)
-    assert report.is_mended
+    assert report.is_repaired
     assert ["moved", "other"] == arrived
 
 
@@ -154,5 +154,5 @@ async def test_a_moved_message_whose_delete_and_roll_are_lost_in_a_hole(
 
     assert len(waiting) > 3
     assert delete.body == "0"
-    assert report.is_mended
+    assert report.is_repaired
     assert ["moved", "other"] == sorted(arrived)

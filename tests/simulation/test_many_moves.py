@@ -129,7 +129,7 @@ async def test_a_message_that_rolled_a_hundred_times(autojump_clock: MockClock) 
 async def test_another_message_under_the_unique_key_of_a_moved_one(
     autojump_clock: MockClock,
 ) -> None:
-    """It is seen: neither is moved, and both are taken back."""
+    """It is seen: neither is moved, and both are cancelled."""
     clock = VirtualClock()
     async with running(MemoryDisk(), clock) as service:
         sent(service, START_MS + 30_000)
@@ -245,7 +245,7 @@ async def test_very_many_messages_under_one_unique_key_are_refused(
     async with running(MemoryDisk(), clock) as service:
         for _ in range(70):
             sent(service, START_MS + 9_000)
-        with pytest.raises(CancelError, match="CANCEL_KEY_TOO_COMMON: 64 waiting messages"):
+        with pytest.raises(CancelError, match="CANCEL_KEY_TOO_COMMON: 64 pending messages"):
             service.cancellation.cancel(BY_UNIQUE_KEY)
 
 

@@ -1,4 +1,4 @@
-"""What cannot be delivered is set aside for good, once, whatever ends the process; nothing stops.
+"""What cannot be delivered is quarantined for good, once, whatever ends the process; nothing stops.
 
 The service is the real one in virtual time; the poison is put into the timer topic behind the back
 of admission, or bytes are changed on the disk, as a broken broker or disk would.
@@ -102,7 +102,7 @@ POISONS = {
 
 @pytest.mark.parametrize("name", POISONS)
 @pytest.mark.parametrize("stop", [True, False])
-async def test_poison_is_set_aside_and_the_wheel_goes_on(
+async def test_poison_is_quarantined_and_the_wheel_goes_on(
     autojump_clock: MockClock, name: str, stop: bool
 ) -> None:
     """With its reason and all its bytes; RocketMQ 5.3.3 delivers no timer any more."""
@@ -206,7 +206,7 @@ async def test_a_record_that_is_damaged_at_rest(
 
 
 async def test_a_delete_that_is_damaged_at_rest_is_no_message(autojump_clock: MockClock) -> None:
-    """What it takes back is not to be read: what it may be is set aside beside it."""
+    """What it cancels is not to be read: what it may be is quarantined beside it."""
     disk, clock = MemoryDisk(), VirtualClock()
     async with running(disk, clock) as service:
         service.put([timed("a", START_MS + 8_000), delete_of("a", START_MS + 8_000)])
@@ -221,7 +221,7 @@ async def test_a_delete_that_is_damaged_at_rest_is_no_message(autojump_clock: Mo
 
 
 async def test_a_record_that_is_gone(autojump_clock: MockClock) -> None:
-    """Its place is all that is known; it cannot be tried again, only dropped."""
+    """Its place is all that is known; it cannot be retried, only dropped."""
     disk, clock = MemoryDisk(), VirtualClock()
     async with running(disk, clock) as service:
         service.put([timed("a", START_MS + 5_000), timed("b", START_MS + 5_000)])
@@ -249,7 +249,7 @@ async def test_a_record_that_is_gone(autojump_clock: MockClock) -> None:
 
 
 async def test_a_retry_elsewhere(autojump_clock: MockClock) -> None:
-    """A message without a topic goes to the one that is given, once, whoever asks again."""
+    """A message without a topic goes to the one that is given, once, also when asked again."""
     disk, clock = MemoryDisk(), VirtualClock()
     async with running(disk, clock) as service:
         put_poison(service, poison("A=1", "REAL_QID=7"))
@@ -274,7 +274,7 @@ async def test_a_retry_elsewhere(autojump_clock: MockClock) -> None:
 
 
 async def test_a_retry_is_not_early(autojump_clock: MockClock) -> None:
-    """A message that was set aside before its moment waits for it again (NOT_BEFORE)."""
+    """A message that was quarantined before its moment waits for it again (NOT_BEFORE)."""
     clock = VirtualClock()
     out_ms = SLOT_MS + 60_000
     async with running(MemoryDisk(), clock) as service:
@@ -304,7 +304,7 @@ async def test_a_retry_that_waits_is_cancelled_like_any_other(autojump_clock: Mo
 async def test_a_retry_whose_message_is_damaged_later_counts(
     autojump_clock: MockClock, is_mark_beside: bool
 ) -> None:
-    """The message that waits again is set aside itself; its first entry is over."""
+    """The message that waits again is quarantined itself; its first entry is over."""
     disk, clock = MemoryDisk(), VirtualClock()
     async with running(disk, clock) as service:
         properties = ("TIMER_ROLL_TIMES=x", *javas(out_ms=SLOT_MS + 60_000))
@@ -397,7 +397,7 @@ def power_cut(disk: MemoryDisk, seed: int) -> None:
 
 @pytest.mark.parametrize("crash", [kill, power_cut])
 @pytest.mark.parametrize("files", [SYNC_FILES, SMALL_FILES], ids=["sync", "async"])
-async def test_a_crash_around_setting_aside(
+async def test_a_crash_around_quarantine(
     autojump_clock: MockClock, files: StoreOptions, crash: Crash
 ) -> None:
     """At any moment: in the end each is in quarantine once, and everything else has arrived."""
@@ -570,22 +570,22 @@ async def test_a_full_disk_is_seen_and_asked_less_and_less_often(autojump_clock:
         await trio.sleep(10)
         disk.total = disk.usage(ROOT).used
         await trio.sleep(600)
-        held_up = service.statistics().deliver_held_up
-        assert held_up.count > 0
-        assert held_up.since_ms is not None
-        assert START_MS + 10_000 <= held_up.since_ms <= START_MS + 23_000
-        assert held_up.error is not None
-        assert held_up.error.startswith("SERVICE_NOT_AVAILABLE: ")
-        assert 100 < held_up.tries < 140
+        backoff = service.statistics().deliver_backoff
+        assert backoff.count > 0
+        assert backoff.since_ms is not None
+        assert START_MS + 10_000 <= backoff.since_ms <= START_MS + 23_000
+        assert backoff.error is not None
+        assert backoff.error.startswith("SERVICE_NOT_AVAILABLE: ")
+        assert 100 < backoff.tries < 140
         disk.total = 1 << 40
         await trio.sleep(15)
-        assert service.statistics().deliver_held_up.since_ms is None
+        assert service.statistics().deliver_backoff.since_ms is None
         assert len(bodies(service)) == 5
         assert only_entry(service).reason == "refused"
 
 
 @pytest.mark.parametrize("stop", [True, False])
-async def test_what_cannot_be_set_aside_yet_is_not_passed(
+async def test_what_cannot_be_quarantined_yet_is_not_passed(
     autojump_clock: MockClock, stop: bool
 ) -> None:
     """No timer can be made of it and the disk is full: it is kept as soon as there is room."""
@@ -597,7 +597,7 @@ async def test_what_cannot_be_set_aside_yet_is_not_passed(
         disk.total = disk.usage(ROOT).used
         await trio.sleep(60)
         assert entries(service) == []
-        assert service.statistics().enqueue_held_up.count == 1
+        assert service.statistics().enqueue_backoff.count == 1
         if stop:
             disk.total = 1 << 40
             await trio.sleep(15)
@@ -659,7 +659,7 @@ def on_its_way(service: TimerMessageStore, key: str) -> Undeliverable:
 
 @pytest.mark.parametrize("left", ["all", "nothing"])
 @pytest.mark.parametrize(("how", "count"), [("cancel", 0), ("move", 0), ("leave", 1)])
-async def test_what_was_taken_back_is_not_set_aside(
+async def test_what_was_cancelled_is_not_quarantined(
     autojump_clock: MockClock, how: str, count: int, left: str
 ) -> None:
     """It rolls on to where its delete waits; what cannot be delivered on the way is left out.

@@ -203,7 +203,7 @@ async def test_a_kill_behind_cleaning_brings_nothing_back(
 
 @pytest.mark.parametrize("how", ["flip", "timercheck"])
 async def test_what_cleaning_removed_was_done(autojump_clock: MockClock, how: str) -> None:
-    """From the start of the log: nothing of it arrives, and nothing is set aside as gone."""
+    """From the start of the log: nothing of it arrives, and nothing is quarantined as gone."""
     clock = VirtualClock()
     disk = MemoryDisk(now_ms=clock.now_ms)
     async with running(disk, clock, timer_options=WHEEL, stop=False) as service:
@@ -236,7 +236,7 @@ async def test_what_cleaning_removed_stays_done_when_the_wheel_begins_anew(
 
 
 @pytest.mark.parametrize("is_noted", [True, False], ids=["a lost file", "cleaned by RocketMQ"])
-async def test_what_something_else_removed_is_set_aside_by_name(
+async def test_what_something_else_removed_is_quarantined_by_name(
     autojump_clock: MockClock, *, is_noted: bool
 ) -> None:
     """A segment that was not cleaned by us, first of the log or in its middle, may have waited."""
@@ -266,7 +266,7 @@ async def test_what_something_else_removed_is_set_aside_by_name(
 
 
 async def test_a_lost_register_loses_no_message(autojump_clock: MockClock) -> None:
-    """Without both notes of what was cleaned all that is missing is set aside, by name."""
+    """Without both notes of what was cleaned all that is missing is quarantined, by name."""
     clock = VirtualClock()
     disk = MemoryDisk(now_ms=clock.now_ms)
     async with running(disk, clock, timer_options=WHEEL, stop=False) as service:
@@ -284,7 +284,7 @@ async def test_a_lost_register_loses_no_message(autojump_clock: MockClock) -> No
 
 
 async def rolled_behind_its_delete(disk: MemoryDisk, clock: VirtualClock, how: str) -> int:
-    """Where the unit of a message stands that was taken back by a unit before it."""
+    """Where the unit of a message stands that was cancelled by a unit before it."""
     options = attrs.evolve(WHEEL, mapped_file_size_timer_log=UNIT.size * 4_000 + 16)
     async with running(
         disk, clock, store_options=ONE_SEGMENT, timer_options=options, stop=False
@@ -350,7 +350,7 @@ async def test_a_slot_waits_for_a_delete_that_the_full_disk_holds_up(
         await trio.sleep(0.3)
         disk.total = disk.usage(ROOT).used + 6 * 4_096
         await trio.sleep((DUE_MS + 2_000 - clock.now_ms()) / 1000)
-        assert service.statistics().enqueue_held_up.count > 0
+        assert service.statistics().enqueue_backoff.count > 0
         disk.total = 1 << 50
         await trio.sleep(10)
         assert [body for body in bodies(service.store) if body in NAMES] == []
@@ -380,7 +380,7 @@ async def test_a_slot_waits_for_rolls_that_the_full_disk_holds_up(
             store.put([plain(max(min(3_000, store.commit_log.room - 350), 10))])
         disk.total = disk.usage(ROOT).used
         await trio.sleep(3)
-        assert service.statistics().deliver_held_up.count > 0
+        assert service.statistics().deliver_backoff.count > 0
         disk.total = 1 << 50
         await trio.sleep(10)
 

@@ -52,7 +52,7 @@ async def test_a_repaired_log_is_sealed(autojump_clock: MockClock) -> None:
 
         assert (FIRST.removeprefix(f"{ROOT}/"), at) == (found.file, found.offset)
 
-    assert report.is_mended
+    assert report.is_repaired
     assert len(places) > 10
     assert records(disk) == whole
 
@@ -124,7 +124,7 @@ async def test_damage_that_begins_within_a_record(
     async with running(disk, clock, store_options=SMALL_FILES) as service:
         given = pulled(service.store, "T")
 
-    assert report.is_mended
+    assert report.is_repaired
     assert list(range(5)) == sorted(given)
     assert [1, 2, 3] == [offset for offset, one in given.items() if b"TIMERMQ_LOST" in one]
     assert [] == damage_of(checked(disk))
@@ -154,7 +154,7 @@ async def test_a_repair_forgets_no_other_damage(autojump_clock: MockClock) -> No
     async with running(disk, clock, store_options=SMALL_FILES) as service:
         given = pulled(service.store, "T")
 
-    assert report.is_mended
+    assert report.is_repaired
     assert [0, 1, 2, 4] == sorted(given), "the fourth is not as it was written"
     assert [1] == [offset for offset, one in given.items() if b"TIMERMQ_LOST" in one]
     assert (other.end - 700) // SECTOR_SIZE * SECTOR_SIZE == left.offset

@@ -1,4 +1,4 @@
-"""``store check`` compares both logs with their seals; ``store repair`` mends what they tell."""
+"""``store check`` compares both logs with their seals; ``store repair`` repairs what they tell."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ async def test_a_flipped_bit_is_named_and_put_right(
         path, offset = file_at(directory, draw.randrange(end))
         disk = on_disk(image)
         flip_bit(disk, f"{ROOT}/{path}", offset, 1 << draw.randrange(8))
-        found = [one for one in damage_of(checked(disk)) if one.step is Step.MEND_WORD]
+        found = [one for one in damage_of(checked(disk)) if one.step is Step.REPAIR_WORD]
         report = await repair(checked(disk))
         file = disk.open(f"{ROOT}/{path}")
 
         assert [(path, offset)] == [(one.file, one.offset) for one in found]
-        assert report.is_mended
+        assert report.is_repaired
         assert report.left == ()
         assert file.read(0, file.size()) == image[f"{ROOT}/{path}"]
 
@@ -93,7 +93,7 @@ async def test_a_text_that_cannot_be_put_right_is_told(autojump_clock: MockClock
     report = await repair(checked(disk))
 
     assert [(path, at - at % SECTOR_SIZE)] == [(one.file, one.offset) for one in found]
-    assert report.is_mended
+    assert report.is_repaired
     assert [one.file for one in report.left] == [path]
 
 
@@ -126,4 +126,4 @@ async def test_seals_of_a_store_that_rocketmq_has_served_are_not_asked(
     path, _ = file_at("timerlog", 0)
     flip_bit(disk, f"{ROOT}/{path}", 44, 2)
 
-    assert [] == [one for one in damage_of(checked(disk)) if one.step is Step.MEND_WORD]
+    assert [] == [one for one in damage_of(checked(disk)) if one.step is Step.REPAIR_WORD]

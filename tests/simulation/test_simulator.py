@@ -34,14 +34,14 @@ UNREACHED = {
     "seldom both",
     "recovery of timers: no checkpoint, log short, wheel lost": "without a checkpoint no position "
     "is known that the log could be short of, unless units are damaged as well",
-    "set aside: gone": "cleaning takes nothing that waits; lost segments are tests/judge's",
-    "set aside: damaged": "a few seeds in a hundred: tests/damage has every sector",
-    "set aside: checksum": "a few seeds in a hundred: tests/damage has every bit",
-    "set aside: in_doubt": "a few seeds in a hundred: tests/simulation/test_damaged_scans.py",
-    "set aside: no_topic": "only a broken broker writes it: tests/simulation/test_quarantine.py",
-    "set aside: no_moment": "the same",
-    "set aside: properties": "the same",
-    "set aside: refused": "the same",
+    "quarantined: gone": "cleaning takes nothing that waits; lost segments are tests/judge's",
+    "quarantined: damaged": "a few seeds in a hundred: tests/damage has every sector",
+    "quarantined: checksum": "a few seeds in a hundred: tests/damage has every bit",
+    "quarantined: in_doubt": "a few seeds in a hundred: tests/simulation/test_damaged_scans.py",
+    "quarantined: no_topic": "only a broken broker writes it: tests/simulation/test_quarantine.py",
+    "quarantined: no_moment": "the same",
+    "quarantined: properties": "the same",
+    "quarantined: refused": "the same",
 }
 """Rows that are not demanded of these seeds, each with the reason."""
 
@@ -118,7 +118,7 @@ def test_without_faults_nothing_crashes() -> None:
 
 
 def test_the_last_reader_is_a_group_that_drained_everything() -> None:
-    """So what a power cut has taken back is known to be gone, and has to arrive again."""
+    """So what a power cut has undone is known to be gone, and has to arrive again."""
     events = outcome_of(2).events
     (end,) = (event for event in events if isinstance(event, End))
     groups = [event.group for event in events if isinstance(event, Deliver)]

@@ -89,7 +89,7 @@ async def check_repair(disk: MemoryDisk, whole: dict[int, bytes], label: object)
     """
     survivors = {one for one in bodies(whole, records(disk)) if one.startswith("m")}
     report = await repair(checked(disk))
-    assert report.is_mended, (label, report.left)
+    assert report.is_repaired, (label, report.left)
     told = Counter(tuple(finding.row().items()) for finding in report.findings)
     assert {1} >= set(told.values()), label
     assert [] == mendable(damage_of(checked(disk))), label
@@ -139,7 +139,7 @@ async def test_damage_of_one_family(autojump_clock: MockClock, family: FileFamil
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_damage_everywhere(autojump_clock: MockClock, seed: int) -> None:
-    """Several damages at a time, in any files, are mended together."""
+    """Several damages at a time, in any files, are repaired together."""
     image = await small_image(stop=seed % 2 == 0)
     whole = records(on_disk(image))
     draw = Random(seed)
@@ -153,7 +153,7 @@ async def test_damage_everywhere(autojump_clock: MockClock, seed: int) -> None:
 
 @pytest.mark.parametrize("cut", ["kill", "power cut", "torn"])
 async def test_a_repair_that_ends_anywhere(autojump_clock: MockClock, cut: str) -> None:
-    """A repair that was killed at any operation on the disk is run again, and all is mended."""
+    """A repair that was killed at any operation on the disk is run again, and all is repaired."""
     image = await small_image()
     whole = records(on_disk(image))
     draw = Random(cut)
@@ -177,7 +177,7 @@ async def test_a_repair_that_ends_anywhere(autojump_clock: MockClock, cut: str) 
         )
         try:
             report = await repair(checked(FaultyDisk(disk, ROOT, plan)))
-            is_through = report.is_mended
+            is_through = report.is_repaired
         except OSError:
             pass
         if cut == "kill":
@@ -187,7 +187,7 @@ async def test_a_repair_that_ends_anywhere(autojump_clock: MockClock, cut: str) 
         if not skip % 4:
             await check_repair(disk, whole, (cut, skip))
         else:
-            assert (await repair(checked(disk))).is_mended
+            assert (await repair(checked(disk))).is_repaired
             assert [] == mendable(damage_of(checked(disk)))
         skip += draw.randint(1, 24)
 
@@ -200,7 +200,7 @@ async def test_a_repair_that_ends_anywhere(autojump_clock: MockClock, cut: str) 
 async def test_golden_store_damaged_in_every_way(
     autojump_clock: MockClock, golden_stores: GoldenStores, name: str, way: DamageKind | str
 ) -> None:
-    """RocketMQ's stores are mended too: each kind of damage in files of each family."""
+    """RocketMQ's stores are repaired too: each kind of damage in files of each family."""
     golden = golden_stores[name]
     now_ms = golden.manifest.times["stoppedMs"] + 1_000
     image = golden_image(golden)
@@ -216,7 +216,7 @@ async def test_golden_store_damaged_in_every_way(
             lose(disk, draw, image, family, way)
         store = golden_checked(disk, now_ms)
         report = await repair(store)
-        assert report.is_mended, (family, report.left)
+        assert report.is_repaired, (family, report.left)
         assert [] == mendable(damage_of(store)), family
 
 
@@ -261,7 +261,7 @@ async def check_served(golden: GoldenStore, image: Image, damages: Sequence[Dama
         if one.deliver_ms is not None and one.deliver_ms < start_ms + 590_000
     }
 
-    assert report.is_mended
+    assert report.is_repaired
     assert len(due) > 50
     assert set() == due - arrived.keys()
     assert {} == {key: count for key, count in arrived.items() if count != 1 or key not in pending}
@@ -338,7 +338,7 @@ async def test_a_queue_whose_every_record_is_lost(autojump_clock: MockClock) -> 
         found = service.store.get("only", 0, 0, count_max=9, bytes_max=1 << 20)
         (next_one,) = service.store.put([Message("only", 0, b"next", b"")])
 
-    assert report.is_mended
+    assert report.is_repaired
     assert [b"1"] == [find(record_properties(one), b"TIMERMQ_LOST") for one in found.records]
     assert 1 == next_one.queue_offset
 
@@ -374,7 +374,7 @@ async def test_the_place_of_a_lost_record_without_a_unit(autojump_clock: MockClo
 
     assert [b"first", b"last"] == [decode_record(one).body for one in found.records]
     assert (3, 3) == (found.max_offset, repaired.max_offset)
-    assert report.is_mended
+    assert report.is_repaired
     assert [b"first", b"", b"last"] == [decode_record(one).body for one in repaired.records]
     assert {"before": 1, "behind": 1} == arrived
 
@@ -409,14 +409,14 @@ async def test_a_queue_whose_records_were_cleaned_before_the_last(
     async with running(disk, clock, store_options=SMALL_FILES) as service:
         (next_one,) = service.store.put([Message("only", 0, b"next", b"")])
 
-    assert (True, ()) == (report.is_mended, again.kept)
+    assert (True, ()) == (report.is_repaired, again.kept)
     assert (2 if is_lost else 1) == next_one.queue_offset
 
 
 async def test_a_queue_that_ends_with_its_file_and_has_no_record_left(
     autojump_clock: MockClock,
 ) -> None:
-    """It was killed as the next file was made: the files are set aside, and none follows."""
+    """It was killed as the next file was made: its files go to the backup, and none follows."""
     clock = clock_at(START_MS)
     disk = MemoryDisk(now_ms=clock.now_ms)
     files = attrs.evolve(SMALL_FILES, mapped_file_size_consume_queue=2 * UNIT.size)
@@ -436,7 +436,7 @@ async def test_a_queue_that_ends_with_its_file_and_has_no_record_left(
     async with running(disk, clock, store_options=files) as service:
         (next_one,) = service.store.put([Message("only", 0, b"next", b"")])
 
-    assert report.is_mended
+    assert report.is_repaired
     assert 2 == next_one.queue_offset
 
 
@@ -459,7 +459,7 @@ async def test_a_queue_that_only_the_register_tells_of(autojump_clock: MockClock
     async with running(disk, clock, store_options=SMALL_FILES) as service:
         (next_one,) = service.store.put([Message("only", 0, b"next", b"")])
 
-    assert report.is_mended
+    assert report.is_repaired
     assert 2 == next_one.queue_offset
 
 
@@ -476,7 +476,7 @@ async def test_a_last_record_that_was_not_written_to_its_end(autojump_clock: Moc
     overwrite(disk, f"{ROOT}/commitlog/{0:020d}", end - 9, bytes(9))
     report = await repair(checked(disk, now_ms=clock.now_ms()))
 
-    assert report.is_mended
+    assert report.is_repaired
     assert not any(position >= before for position in records(disk))
 
 
@@ -503,7 +503,7 @@ async def test_a_queue_that_begins_in_a_hole(autojump_clock: MockClock) -> None:
         arrived = [one.body for one in arrivals(service.store)]
         queue = service.store.queue(TIMER_TOPIC, 0)
 
-    assert report.is_mended
+    assert report.is_repaired
     assert ["kept"] == [one for one in arrived if one]
     assert queue is not None
     assert (0, 2) <= (queue.min_offset, queue.max_offset)

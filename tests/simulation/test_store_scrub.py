@@ -73,7 +73,7 @@ async def passed(scrub: StoreScrub, passes: int) -> None:
     raise AssertionError("no pass came to its end")
 
 
-async def test_a_body_that_rots_while_it_waits_is_set_aside(autojump_clock: MockClock) -> None:
+async def test_a_body_that_rots_while_it_waits_is_quarantined(autojump_clock: MockClock) -> None:
     """This process has written it, and nobody has read it since; the others arrive."""
     disk, clock = MemoryDisk(), VirtualClock()
     async with running(disk, clock, store_options=FILES, timer_options=WHEEL) as service:
@@ -105,12 +105,12 @@ async def test_units_that_rot_while_they_wait_are_put_right(autojump_clock: Mock
         now = service.scrub.statistics()
         await trio.sleep(WAITS_MS / 1000 + 10)
 
-        assert (now.damaged, now.mended, now.left) == (3, 3, 0)
+        assert (now.damaged, now.repaired, now.left) == (3, 3, 0)
         assert [body[:4] for body in read_bodies(service.store)] == [f"{n:04d}" for n in range(30)]
         assert service.quarantine.active == 0
 
 
-async def test_units_that_rot_past_mending_are_made_again(autojump_clock: MockClock) -> None:
+async def test_units_that_rot_past_repair_are_made_again(autojump_clock: MockClock) -> None:
     """Two words of a unit that would pass for another: before it is due, in the same process."""
     disk, clock = MemoryDisk(), VirtualClock()
     async with running(disk, clock, store_options=FILES, timer_options=WHEEL) as service:
@@ -282,11 +282,11 @@ async def test_a_cancel_leaves_nothing_half_done(autojump_clock: MockClock, step
 
         # The service's own scrub runs beside it, and may be the first to find one.
         other = service.scrub.statistics()
-        assert now.mended + other.mended == 5
+        assert now.repaired + other.repaired == 5
         assert now.left == other.left == 0
 
 
-async def test_a_disk_that_does_not_take_a_mend_ends_the_store(autojump_clock: MockClock) -> None:
+async def test_a_disk_that_does_not_take_a_repair_ends_the_store(autojump_clock: MockClock) -> None:
     """What it holds is not to be trusted any more."""
     rules = FaultRules()
     inner = MemoryDisk()
@@ -320,7 +320,7 @@ async def test_a_process_without_files_tries_again(autojump_clock: MockClock) ->
         rules.rules.remove(rule)
         await whole(service)
 
-        assert service.scrub.statistics().mended == 1
+        assert service.scrub.statistics().repaired == 1
 
 
 async def test_what_cannot_be_read_is_counted(autojump_clock: MockClock) -> None:
@@ -344,5 +344,5 @@ async def test_what_cannot_be_read_is_counted(autojump_clock: MockClock) -> None
         has_begun = False
         await trio.sleep(WAITS_MS / 1000 + 10)
 
-        assert (now.damaged, now.mended, now.left) == (2, 1, 1)
+        assert (now.damaged, now.repaired, now.left) == (2, 1, 1)
         assert len(read_bodies(service.store)) == 300

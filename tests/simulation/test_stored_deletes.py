@@ -1,6 +1,6 @@
 """Deletes that stand in a store and name a message of another topic: no door takes one any more.
 
-RocketMQ takes any name in a producer's delete, and so did this broker. A delete takes back what is
+RocketMQ takes any name in a producer's delete, and so did this broker. A delete cancels what is
 of the topic that it was sent to, as each delete does that a recall has stored.
 """
 
@@ -21,7 +21,7 @@ MOMENTS = pytest.mark.parametrize("deliver_ms", [NEAR_MS, FAR_MS], ids=["near", 
 
 
 @MOMENTS
-async def test_a_delete_takes_back_messages_of_its_topic(
+async def test_a_delete_cancels_messages_of_its_topic(
     autojump_clock: trio.testing.MockClock, deliver_ms: int
 ) -> None:
     """By key, with the topic or without; of another topic none, though its key be the same."""

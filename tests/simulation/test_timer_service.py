@@ -143,8 +143,8 @@ async def test_backward_step(autojump_clock: trio.testing.MockClock) -> None:
     assert early == 0
 
 
-async def test_poison_is_set_aside(autojump_clock: trio.testing.MockClock) -> None:
-    """A record in the timer topic that is no timer is set aside; the wheel goes on."""
+async def test_poison_is_quarantined(autojump_clock: trio.testing.MockClock) -> None:
+    """A record in the timer topic that is no timer is quarantined; the wheel goes on."""
     clock = VirtualClock()
     expected = {"good": START_MS + 2_000}
     async with running(new_disk(clock), clock) as service:

@@ -172,7 +172,7 @@ async def move_and_stop(disk: MemoryDisk, padding: int) -> tuple[int, int]:
 async def test_a_move_whose_message_is_damaged_is_not_torn(
     autojump_clock: MockClock, *, has_checkpoint: bool
 ) -> None:
-    """The message is set aside; what it takes the place of does not arrive beside it."""
+    """The message is quarantined; what it takes the place of does not arrive beside it."""
     padding = 1_000
     _, message = await move_and_stop(MemoryDisk(), padding)
     disk = MemoryDisk()

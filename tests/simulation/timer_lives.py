@@ -88,7 +88,7 @@ class SendBeside:
 
 @attrs.frozen
 class Cancel:
-    """Cancel one of the messages that wait."""
+    """Cancel one of the pending messages."""
 
     pick: int
 
@@ -240,7 +240,7 @@ class Lives:
                 self._expect(f"queue of {topic}", _of_topic(self._model.delivered, topic), shown)
             counts = service.statistics()
             faults = [counts.early, counts.missing, counts.set_aside]
-            self._expect("early, missing, set aside", [0, 0, 0], faults)
+            self._expect("early, missing, quarantined", [0, 0, 0], faults)
 
     async def _live(self, life: Life) -> None:
         with trio.CancelScope() as patience:

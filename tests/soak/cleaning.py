@@ -81,7 +81,7 @@ class Ageing:
 
 
 def check_store(store: Path, flags: list[str]) -> None:
-    """Have ``store check`` look at a store that nobody serves: nothing pending may be cleaned.
+    """Have ``store check`` look at a stopped store: nothing pending may be cleaned.
 
     Raises:
         PinBrokenError: It found something.

@@ -122,7 +122,7 @@ def test_segments_that_were_read_age(tmp_path: Path) -> None:
 
 
 def test_what_is_pending_may_not_be_cleaned(golden_stores: GoldenStores, tmp_path: Path) -> None:
-    """A store whose oldest segment went under messages that wait ends the soak."""
+    """A store whose oldest segment went under pending messages ends the soak."""
     store = Path(golden_stores.unpack_copy("g3", tmp_path))
     check_store(store, [])
     min((store / "commitlog").iterdir()).unlink()

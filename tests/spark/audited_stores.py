@@ -66,7 +66,7 @@ def change(disk: MemoryDisk, old: bytes, new: bytes) -> None:
 
 
 async def send_all_kinds(service: TimerMessageStore, clock: VirtualClock, name: str) -> None:
-    """Messages that arrive, roll, are taken back in every way, moved, or cannot be delivered."""
+    """Messages that arrive, roll, are cancelled in every way, moved, or cannot be delivered."""
     for number in range(12):
         put(service, f"{name}{number}", 400 * number, clock)
     for number in range(3):

@@ -1,4 +1,4 @@
-"""An archive has every message once, for Spark and for whoever reads plain Parquet."""
+"""An archive has every message once, for Spark and for readers of plain Parquet."""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ def test_ten_planted_faults(
             for number, name in enumerate(NAMES):
                 due_ms[name] = clock.now_ms() + 2_000 + 100 * number
                 put(service, name, 2_000 + 100 * number, clock)
-            put(service, "taken back", 3_000, clock)
-            service.cancellation.cancel(Wanted("T", "taken back"))
+            put(service, "cancelled", 3_000, clock)
+            service.cancellation.cancel(Wanted("T", "cancelled"))
             for number in range(80):
                 put(service, f"more {number}", 2_500, clock)
             service.store.put([Message("plain", 0, b"x", b"") for _ in range(3)])
@@ -67,7 +67,7 @@ def test_ten_planted_faults(
             [
                 Message("T", 0, b"again", b"", prepared_offset=origin_of(waiting["doubled"])),
                 Message("T", 0, b"whose", b"", prepared_offset=origin_of(last + 3)),
-                Message("T", 0, b"back", b"", prepared_offset=origin_of(waiting["taken back"])),
+                Message("T", 0, b"back", b"", prepared_offset=origin_of(waiting["cancelled"])),
             ]
         )
         assert all(result.status.is_stored for result in results)
@@ -89,7 +89,7 @@ def test_ten_planted_faults(
                 ("EARLY", waiting["early"], None, "early"),
                 ("TWICE", waiting["doubled"], None, "doubled"),
                 ("LATE", waiting["late"], None, "late"),
-                ("CANCELLED", waiting["taken back"], None, "taken back"),
+                ("CANCELLED", waiting["cancelled"], None, "cancelled"),
                 ("ORPHAN", last + 3, None, None),
                 ("UNIT_DIFFERS", last + 5, gone_pos, None),
                 ("RECORD_DAMAGED", waiting["flipped"], None, "flipped"),

@@ -55,7 +55,7 @@ def test_rolls_cancels_order_units_and_queues(spark: SparkSession, tmp_path: Pat
 
     async def life(disk: MemoryDisk, clock: VirtualClock) -> None:
         async with running(disk, clock, store_options=QUIET_FILES) as service:
-            for name in ("sent first", "sent second", "taken back", "resized", "shifted", "kind"):
+            for name in ("sent first", "sent second", "cancelled", "resized", "shifted", "kind"):
                 put(service, name, 3_000, clock)
             at_ms = clock.now_ms() + 3_500
             service.put([timed("named", at_ms), delete_of("named", at_ms)])
@@ -69,7 +69,7 @@ def test_rolls_cancels_order_units_and_queues(spark: SparkSession, tmp_path: Pat
             )
             for name in ("rolled", "rolled back"):
                 put(service, name, 30_000, clock)
-            for name in ("taken back", "rolled back"):
+            for name in ("cancelled", "rolled back"):
                 verdict = service.cancellation.cancel(Wanted("T", name)).verdict
                 assert verdict is Verdict.CANCELLED
             for number in range(2 * SEGMENT_UNITS):
@@ -83,7 +83,7 @@ def test_rolls_cancels_order_units_and_queues(spark: SparkSession, tmp_path: Pat
             [
                 *(
                     Message("T", 1, b"again", b"", prepared_offset=origin_of(one))
-                    for one in (*delivered, plant.deletes["taken back"])
+                    for one in (*delivered, plant.deletes["cancelled"])
                 ),
                 *(Message("plain", 0, b"x", b"") for _ in range(3)),
             ]
@@ -110,7 +110,7 @@ def test_rolls_cancels_order_units_and_queues(spark: SparkSession, tmp_path: Pat
                 ("CANCELLED", first["rolled back"], None, "rolled back", None),
                 ("CANCELLED", first["named"], None, "named", None),
                 ("DISORDER", first["sent second"], None, "sent second", None),
-                ("ORPHAN", plant.deletes["taken back"], None, "taken back", None),
+                ("ORPHAN", plant.deletes["cancelled"], None, "cancelled", None),
                 ("QUEUE_DIFFERS", first["resized"], None, "resized", 3),
                 *(("UNIT_DIFFERS", first[name], pos, name, None) for name, pos in units.items()),
                 ("CHAIN_BROKEN", None, torn, None, None),

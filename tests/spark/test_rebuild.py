@@ -92,7 +92,7 @@ def test_the_broker_delivers(
     assert {f"m{number}": 1 for number in range(60)} == served(root, SMALL, LATER_MS, 120)
 
 
-def test_what_was_taken_back_and_rolled(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_was_cancelled_and_rolled(spark: SparkSession, tmp_path: Path) -> None:
     """Cancelled and moved messages stay so, whenever they rolled: none comes back."""
     image = trio.run(lambda: rolled_image(stop=True), clock=MockClock(autojump_threshold=0))
     root = unpack(image, tmp_path)

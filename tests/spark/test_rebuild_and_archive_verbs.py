@@ -35,7 +35,7 @@ def test_rebuild(
     (row,) = [json.loads(line) for line in ran.out.splitlines()]
     assert (0, root) == (ran.code, row["out"])
     assert row["units"] > 0
-    assert (Path(root) / row["aside"] / "timerlog").is_dir()
+    assert (Path(root) / row["backup"] / "timerlog").is_dir()
     lock = StoreLock(OsDisk(), root)
     lock.take()
     refused = run(capsys, "rebuild", "--store", root, "--install")

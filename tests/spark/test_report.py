@@ -41,7 +41,7 @@ class Tables:
     def due(
         self, moment: int, topic: int = ORDERS, *, count: int = 1, slot_ms: int | None = None
     ) -> None:
-        """Messages that wait; an entry without a unit yet has no slot."""
+        """Pending messages; an entry without a unit yet has no slot."""
         self.pending += [(moment, slot_ms, topic, 100)] * count
 
     def planned(

@@ -303,7 +303,7 @@ def test_no_broker(spark: SparkSession) -> None:
 
 
 def test_overwriting(spark: SparkSession, broker: Broker) -> None:
-    """What is scheduled is not taken back by a mode."""
+    """What is scheduled is not undone by a mode."""
     frame = rows_of(spark, 1, "Over")
 
     found = refusal(frame, SinkOptions(broker=broker.listen, job="J"), mode="overwrite")

@@ -15,7 +15,7 @@ from spark.audited_stores import write_files
 from timermq.pipeline.records.deduplication import origin_in, origin_of
 from timermq.pipeline.records.foreign_key import foreign_key_in
 from timermq.pipeline.records.record_effect import Effect, effect_of
-from timermq.pipeline.records.system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC
+from timermq.pipeline.records.system_topics import CANCEL_MARK_TOPIC, QUARANTINE_TOPIC
 from timermq.pipeline.records.timer_properties import DELETE, DELETE_ORDER, DEQUEUE
 from timermq.pipeline.records.timer_record import TIMER_TOPIC, timer_tail
 from timermq.pipeline.spark import read_table
@@ -40,7 +40,7 @@ PLACES = (
     ("T", 3),
     ("%RETRY%group", 0),
     (QUARANTINE_TOPIC, 0),
-    (LEFT_OUT_TOPIC, 0),
+    (CANCEL_MARK_TOPIC, 0),
 )
 TAILS = (FIRST, ROLLED, JAVA, JAVA + b"TIMER_ROLL_TIMES\x012\x02")
 NAMED = (

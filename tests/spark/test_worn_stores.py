@@ -61,7 +61,7 @@ def keys(spark: SparkSession, table: str, root: Path) -> list[str]:
     return sorted(row.unique_id for row in frame.collect())
 
 
-def test_what_was_taken_back_before_the_front_was_cleaned(
+def test_what_was_cancelled_before_the_front_was_cleaned(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Copies of messages whose first records are cleaned: none is called lost, nor sent again."""
@@ -163,7 +163,7 @@ FAMILIES = (
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_repaired_store(spark: SparkSession, tmp_path: Path, family: FileFamily) -> None:
-    """What a repair has mended is sound for the audit too; what was lost is not pending."""
+    """What a repair has repaired is sound for the audit too; what was lost is not pending."""
 
     async def repaired() -> Image:
         disk = on_disk(await small_image())
@@ -173,7 +173,7 @@ def test_a_repaired_store(spark: SparkSession, tmp_path: Path, family: FileFamil
             assert damage is not None
             damage.do(disk)
         report = await repair(checked(disk))
-        assert report.is_mended
+        assert report.is_repaired
         return read_image(disk, ROOT)
 
     image = trio.run(repaired, clock=MockClock(autojump_threshold=0))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import attrs
 
-from .dialect import Shot
+from .dialect import Workload
 from .load import pull, send
 from .remoting import Remoting
 from .server import free_port
@@ -49,7 +49,7 @@ class BrokerProcess:
         assert self._process is not None
         return self._process.pid
 
-    def shot(
+    def workload(
         self,
         topic: str,
         count: int,
@@ -57,9 +57,9 @@ class BrokerProcess:
         body_size: int = 128,
         delay_ms: int = 0,
         connections: int = 4,
-    ) -> Shot:
+    ) -> Workload:
         """A load for this broker. A message for each queue makes the topic, and is skipped."""
-        shot = Shot(
+        workload = Workload(
             dialect=Remoting(),
             address=self.address,
             topic=topic,
@@ -69,10 +69,10 @@ class BrokerProcess:
             connections=connections,
             skip=1,
         )
-        one = attrs.evolve(shot, count=shot.queue_count, delay_ms=1, connections=1, skip=0)
+        one = attrs.evolve(workload, count=workload.queue_count, delay_ms=1, connections=1, skip=0)
         send(one)
         pull(one, "bench-warm", WARM_SECONDS)
-        return shot
+        return workload
 
     def start(self) -> None:
         """Start it and wait until it takes requests.

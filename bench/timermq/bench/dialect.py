@@ -24,11 +24,11 @@ class Dialect(Protocol):
         """Delays are multiples of this, milliseconds."""
         ...
 
-    def connect(self, shot: Shot) -> socket.socket:
+    def connect(self, workload: Workload) -> socket.socket:
         """A blocking connection that is ready for ``puts``."""
         ...
 
-    def puts(self, shot: Shot, first: int = 0, body_start: bytes = b"") -> Iterator[bytes]:
+    def puts(self, workload: Workload, first: int = 0, body_start: bytes = b"") -> Iterator[bytes]:
         """Requests that send ``count`` messages, numbered from ``first`` on.
 
         The body begins with ``body_start``.
@@ -43,7 +43,7 @@ class Dialect(Protocol):
         """
         ...
 
-    def arriving(self, shot: Shot, group: str, timeout: float) -> Iterator[list[bytes]]:
+    def arriving(self, workload: Workload, group: str, timeout: float) -> Iterator[list[bytes]]:
         """The bodies of what arrives, together what came together, for ever.
 
         Raises:
@@ -54,7 +54,7 @@ class Dialect(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class Shot:
+class Workload:
     """One load: what is sent where, and for when."""
 
     dialect: Dialect

@@ -32,7 +32,7 @@ IDLE_SHARE = 1.0
 
 
 def pending(load: Load) -> list[Figure]:
-    """Ten million messages that wait: memory above the empty broker, and ready after a kill."""
+    """Ten million pending messages: memory above the empty broker, and ready after a kill."""
     count = load.messages(PENDING)
     with broker_process() as empty:
         empty_memory = own_memory(empty.process_id)

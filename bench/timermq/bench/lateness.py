@@ -42,10 +42,10 @@ def lateness(load: Load, *, start: Start = broker_process) -> list[Figure]:
     """Random delays at 2,000 a second, beside sleepers that do nothing else."""
     seconds = load.seconds(SECONDS)
     with start() as server, multiprocessing.Pool(3) as pool:
-        shot = server.shot("BenchLateness", int(RATE * seconds))
+        workload = server.workload("BenchLateness", int(RATE * seconds))
         sleeping = pool.apply_async(sleep_lateness, (seconds + DELAY_MS[1] / 1000,))
-        arriving = pool.apply_async(arrivals, (shot, "bench", PULL_TIMEOUT))
-        pool.apply_async(send_paced, (shot, RATE, DELAY_MS)).get()
+        arriving = pool.apply_async(arrivals, (workload, "bench", PULL_TIMEOUT))
+        pool.apply_async(send_paced, (workload, RATE, DELAY_MS)).get()
         late_ms = _late_ms(arriving.get())
         slept_ms = np.array(sleeping.get())
     p50, p99 = np.percentile(late_ms, (50, 99))
@@ -75,8 +75,8 @@ def neighbours(
     with start() as server, multiprocessing.Pool(4) as pool:
         count = load.messages(CROWD)
         seconds = load.seconds(NEIGHBOUR_SECONDS)
-        crowd = server.shot("BenchCrowd", count)
-        other = server.shot("BenchNeighbour", int(NEIGHBOUR_RATE * seconds))
+        crowd = server.workload("BenchCrowd", count)
+        other = server.workload("BenchNeighbour", int(NEIGHBOUR_RATE * seconds))
         instant_ms = int((time.time() + 3 + seconds / 3 + count / load_rate) * 1000)
         crowd = attrs.evolve(crowd, deliver_ms=instant_ms)
         pool.apply_async(send, (crowd,)).get()

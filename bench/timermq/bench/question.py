@@ -23,7 +23,7 @@ class Figure:
     facts: dict[str, float | int | str] = attrs.Factory(dict[str, float | int | str])
     """What was measured beside it."""
     asked: tuple[float, ...] = ()
-    """The values of all askings that it was chosen from."""
+    """The values of all repeats that it was chosen from."""
 
     @property
     def passes(self) -> bool:

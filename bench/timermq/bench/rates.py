@@ -36,14 +36,16 @@ def steady(load: Load, *, body_size: int = 128, start: Start = broker_process) -
     """Send at full speed with a delay of a second each, pulling what becomes due meanwhile."""
     with start() as server:
         count = load.messages(STEADY_MESSAGES)
-        shot = server.shot("BenchSteady", count, body_size=body_size, delay_ms=STEADY_DELAY_MS)
+        workload = server.workload(
+            "BenchSteady", count, body_size=body_size, delay_ms=STEADY_DELAY_MS
+        )
         with metered(server) as meter, multiprocessing.Pool(2) as pool:
-            pulled = pool.apply_async(pull, (shot, "bench", PULL_TIMEOUT))
+            pulled = pool.apply_async(pull, (workload, "bench", PULL_TIMEOUT))
             started = time.time()
-            sending = pool.apply_async(send, (shot,)).get()
+            sending = pool.apply_async(send, (workload,)).get()
             meter.seconds = pulled.get()[1] - started - STEADY_DELAY_MS / 1000
         name, floor = ("steady", 60_000) if body_size == 128 else (f"steady {body_size} B", 40_000)
-        figure = meter.figure(name, floor, shot.count)
+        figure = meter.figure(name, floor, workload.count)
         figure.facts["sent_per_second"] = round(count / sending)
         return [figure]
 
@@ -58,23 +60,23 @@ def burst(
 ) -> list[Figure]:
     """Everything due at one instant, a consumer waiting; from that instant to the last arrival."""
     with start() as server:
-        shot = server.shot("BenchBurst", load.messages(BURST_MESSAGES))
-        instant_ms = int((time.time() + 3 + shot.count / load_rate) * 1000)
-        shot = attrs.evolve(shot, deliver_ms=instant_ms)
+        workload = server.workload("BenchBurst", load.messages(BURST_MESSAGES))
+        instant_ms = int((time.time() + 3 + workload.count / load_rate) * 1000)
+        workload = attrs.evolve(workload, deliver_ms=instant_ms)
         # Where delays have a step, what it makes due before the instant is part of the burst.
-        early = METER_SECONDS + (shot.dialect.delay_step_ms - 1) / 1000
+        early = METER_SECONDS + (workload.dialect.delay_step_ms - 1) / 1000
         with multiprocessing.Pool(2) as pool:
-            pool.apply_async(send, (shot,)).get()
+            pool.apply_async(send, (workload,)).get()
             with metered(server) as meter:
                 if time.time() > instant_ms / 1000 - early - 0.5:
                     raise RuntimeError(
                         "bench: loading took longer than expected, use a smaller count"
                     )
-                pulled = pool.apply_async(pull, (shot, "bench", PULL_TIMEOUT))
+                pulled = pool.apply_async(pull, (workload, "bench", PULL_TIMEOUT))
                 time.sleep(instant_ms / 1000 - early - time.time())
                 meter.begin()
                 meter.seconds = pulled.get()[1] - instant_ms / 1000
-        return [meter.figure("burst", 200_000, shot.count)]
+        return [meter.figure("burst", 200_000, workload.count)]
 
 
 def sync(load: Load, *, start: Start = broker_process) -> list[Figure]:
@@ -90,10 +92,12 @@ def sync_flushed(load: Load) -> list[Figure]:
 
 def _sync(count: int, start: Start, name: str, floor: float) -> list[Figure]:
     with start() as server:
-        shot = server.shot("BenchSync", count, delay_ms=FAR_DELAY_MS, connections=SYNC_CONNECTIONS)
+        workload = server.workload(
+            "BenchSync", count, delay_ms=FAR_DELAY_MS, connections=SYNC_CONNECTIONS
+        )
         with metered(server) as meter, multiprocessing.Pool(1) as pool:
-            meter.seconds = pool.apply_async(ping_pong, (shot,)).get()
-        return [meter.figure(name, floor, shot.count)]
+            meter.seconds = pool.apply_async(ping_pong, (workload,)).get()
+        return [meter.figure(name, floor, workload.count)]
 
 
 class Meter:

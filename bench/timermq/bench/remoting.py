@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from .dialect import Shot, connect, receive
+from .dialect import Workload, connect, receive
 
 _BODY_AT = 88
 """Where the body stands in a record with IPv4 hosts; its length before it."""
@@ -28,20 +28,20 @@ class Remoting:
 
     delay_step_ms: int = 1
 
-    def connect(self, shot: Shot) -> socket.socket:
+    def connect(self, workload: Workload) -> socket.socket:
         """A blocking connection to the broker."""
-        return connect(shot.address)
+        return connect(workload.address)
 
-    def puts(self, shot: Shot, first: int = 0, body_start: bytes = b"") -> Iterator[bytes]:
+    def puts(self, workload: Workload, first: int = 0, body_start: bytes = b"") -> Iterator[bytes]:
         """Frames of code 310, each with a key of its own, numbered from ``first`` on."""
         asked = (
-            f"TIMER_DELIVER_MS\x01{shot.deliver_ms}\x02"
-            if shot.deliver_ms
-            else f"TIMER_DELAY_MS\x01{shot.delay_ms}\x02"
+            f"TIMER_DELIVER_MS\x01{workload.deliver_ms}\x02"
+            if workload.deliver_ms
+            else f"TIMER_DELAY_MS\x01{workload.delay_ms}\x02"
         )
         fields = {
             "a": "bench",
-            "b": shot.topic,
+            "b": workload.topic,
             "c": "TBW102",
             "d": "4",
             "e": "%d",
@@ -57,10 +57,10 @@ class Remoting:
         front = {"code": 310, "flag": 0, "language": "JAVA", "version": 479, "extFields": fields}
         # Without blanks, as all clients write it.
         head = json.dumps(front, separators=(",", ":"))[:-1] + ',"opaque":%d}'
-        body = body_start.ljust(shot.body_size, b"x")
+        body = body_start.ljust(workload.body_size, b"x")
         unique = time.time_ns() << 32
-        for number in range(first, first + shot.count):
-            header = (head % (number % shot.queue_count, unique + number, number)).encode()
+        for number in range(first, first + workload.count):
+            header = (head % (number % workload.queue_count, unique + number, number)).encode()
             yield _frame(header, body)
 
     def read_answers(self, link: socket.socket, buffer: bytes, count: int) -> bytes:
@@ -83,19 +83,19 @@ class Remoting:
                 buffer, at = buffer[at:] + receive(link), 0
         return buffer[at:]
 
-    def arriving(self, shot: Shot, group: str, timeout: float) -> Iterator[list[bytes]]:
+    def arriving(self, workload: Workload, group: str, timeout: float) -> Iterator[list[bytes]]:
         """The messages of each pull that found some; where nothing is, the broker holds.
 
         Raises:
             TimeoutError: Nothing came for ``timeout`` seconds.
             RuntimeError: The connection ended.
         """
-        link = connect(shot.address)
+        link = connect(workload.address)
         link.settimeout(timeout)
         with link:
-            for queue_id in range(shot.queue_count):
+            for queue_id in range(workload.queue_count):
                 # The first message of each queue made the topic and is not counted.
-                link.sendall(_pull_frame(shot.topic, group, queue_id, shot.skip))
+                link.sendall(_pull_frame(workload.topic, group, queue_id, workload.skip))
             buffer = b""
             while True:
                 buffer += receive(link)
@@ -103,7 +103,7 @@ class Remoting:
                     header, body = _split(buffer[:size])
                     buffer = buffer[size:]
                     next_offset = int(header["extFields"]["nextBeginOffset"])
-                    link.sendall(_pull_frame(shot.topic, group, header["opaque"], next_offset))
+                    link.sendall(_pull_frame(workload.topic, group, header["opaque"], next_offset))
                     if body:
                         yield list(_records(body))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from .dialect import Shot
+from .dialect import Workload
 
 
 class Server(Protocol):
@@ -18,7 +18,7 @@ class Server(Protocol):
         """The process that serves now."""
         ...
 
-    def shot(
+    def workload(
         self,
         topic: str,
         count: int,
@@ -26,7 +26,7 @@ class Server(Protocol):
         body_size: int = 128,
         delay_ms: int = 0,
         connections: int = 4,
-    ) -> Shot:
+    ) -> Workload:
         """A load for this server, whose topic is there from now on."""
         ...
 

@@ -2,7 +2,7 @@
 
 A broker is started on a throw-away store, with real sockets; the load comes from processes of its
 own. Rates are judged by the broker's CPU a message, scaled by a calibration loop to the machine
-that the floors were set on. Quick questions are asked several times, and the asking that other work
+that the floors were set on. Quick questions are asked several times, and the repeat that other work
 disturbed least counts. Ends with 1 when a figure is outside its floor.
 """
 
@@ -20,7 +20,7 @@ from timermq.bench.idle_cost import idle, pending
 from timermq.bench.lateness import lateness, neighbours
 from timermq.bench.question import Figure, Load, Question
 from timermq.bench.rates import burst, steady, steady_large, sync, sync_flushed
-from timermq.bench.repeats import ASKED_ONCE, ASKINGS, ask_repeatedly
+from timermq.bench.repeats import ASKED_ONCE, REPEATS, ask_repeatedly
 
 from .arguments import count, positive
 
@@ -57,10 +57,10 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--asks",
         type=count,
-        default=ASKINGS,
+        default=REPEATS,
         metavar="N",
-        help=f"askings of each question, but of {' and '.join(sorted(ASKED_ONCE))} "
-        f"(default: {ASKINGS})",
+        help=f"repeats of each question, but of {' and '.join(sorted(ASKED_ONCE))} "
+        f"(default: {REPEATS})",
     )
     parser.add_argument("--json", action="store_true", help="one object a line")
 
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tell(figure: Figure) -> None:
-    """One asking: the table comes minutes later."""
+    """One repeat: the table comes minutes later."""
     value = _rounded(figure.value)
     print(f"timermq: bench: {figure.question}: {value} {figure.unit}", file=sys.stderr, flush=True)
 

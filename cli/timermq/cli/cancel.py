@@ -21,7 +21,7 @@ from .output import print_json
 
 def prepare_parser(parser: OneLineParser) -> None:
     """Which message is cancelled, and how the brokers are found."""
-    add_waiting(parser)
+    add_pending(parser)
     add_history(parser)
     add_client_access(parser)
     add_json(parser)
@@ -29,7 +29,7 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the verdict; 1 unless the message is cancelled."""
-    check_waiting(args)
+    check_pending(args)
     verdict = trio.run(_cancel, args)
     if args.json:
         print_json([{"verdict": verdict.value}])
@@ -38,8 +38,8 @@ def run(args: argparse.Namespace) -> int:
     return 0 if verdict is Verdict.CANCELLED else 1
 
 
-def add_waiting(parser: OneLineParser) -> None:
-    """The three names of a message that waits."""
+def add_pending(parser: OneLineParser) -> None:
+    """The three names of a pending message."""
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument(
         "handle", metavar="HANDLE", nargs="?", help="the recall handle that send printed"
@@ -48,7 +48,7 @@ def add_waiting(parser: OneLineParser) -> None:
     parser.add_argument("--key", metavar="K", help="instead: a key that no other waiting one has")
 
 
-def check_waiting(args: argparse.Namespace) -> None:
+def check_pending(args: argparse.Namespace) -> None:
     """Refuse none and more than one."""
     given = [one for one in (args.handle, args.id, args.key) if one is not None]
     if len(given) != 1:

@@ -127,7 +127,7 @@ def _body(message: ReceivedMessage) -> tuple[bytes, str | None]:
 
 
 def _print_message(message: ReceivedMessage, as_json: bool) -> None:
-    """Print at once: whoever reads our output waits for it."""
+    """Print at once: the reader of our output waits for it."""
     if as_json:
         print_json([message_row(message)])
     else:

@@ -1,7 +1,7 @@
 """Tell the life of one message, step by step, and how it stands.
 
-When it was stored, rolled, moved, cancelled, set aside, delivered and consumed: what the log still
-holds of it, of a running broker or in the store of a stopped one.
+When it was stored, rolled, moved, cancelled, quarantined, delivered and consumed: what the log
+still holds of it, of a running broker or in the store of a stopped one.
 """
 
 from __future__ import annotations

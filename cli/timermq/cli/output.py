@@ -13,7 +13,7 @@ from .moment import format_moment
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Rich draws tables; whoever prints JSON, or a line, does without it.
+# Rich draws tables; JSON, or a line, is printed without it.
 
 Row = Mapping[str, object]
 

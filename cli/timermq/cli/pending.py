@@ -100,7 +100,7 @@ def _offline(args: argparse.Namespace) -> list[Row]:
     if unreadable:
         print(
             f"timermq: warning: {len(unreadable)} records that wait cannot be read and are left "
-            f"out, the first at {unreadable[0]} of the commit log: a broker sets them aside",
+            f"out, the first at {unreadable[0]} of the commit log: a broker quarantines them",
             file=sys.stderr,
         )
     return sorted(map(attrs.asdict, timers), key=_due)

@@ -127,7 +127,7 @@ def _position(text: str) -> int:
 
 
 def _stored(args: argparse.Namespace, *, with_record: bool = False) -> Iterator[Row]:
-    """The rows of a store that nobody serves."""
+    """The rows of a stopped store."""
     from timermq.broker.pending.quarantine_processor import entry_row
 
     from .offline_store import open_offline

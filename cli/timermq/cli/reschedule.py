@@ -1,4 +1,4 @@
-"""Give a message that waits another moment: moved, too_late or not_found."""
+"""Give a pending message another moment: moved, too_late or not_found."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .arguments import (
     moment,
     open_history,
 )
-from .cancel import add_waiting, check_waiting
+from .cancel import add_pending, check_pending
 from .client_access import ClientAccess, add_client_access
 from .output import print_json
-from .send import print_waiting
+from .send import print_pending
 
 
 def prepare_parser(parser: OneLineParser) -> None:
     """Which message, and when instead."""
-    add_waiting(parser)
+    add_pending(parser)
     when = parser.add_mutually_exclusive_group(required=True)
     when.add_argument(
         "--at",
@@ -41,7 +41,7 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the verdict and the new handle; 1 unless the message is moved."""
-    check_waiting(args)
+    check_pending(args)
     receipt = trio.run(_reschedule, args)
     if args.json:
         print_json(
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         )
     else:
         print(receipt.verdict.value)
-        print_waiting(receipt.deliver_ms, receipt.recall_handle)
+        print_pending(receipt.deliver_ms, receipt.recall_handle)
     return 0 if receipt.verdict is Verdict.MOVED else 1
 
 

@@ -61,7 +61,7 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Send it; print its id, its moment and what takes it back."""
+    """Send it; print its id, its moment and what cancels it."""
     try:
         receipt = trio.run(_send, args, _message(args))
     except ValueError as error:  # what the message cannot be: nothing was sent
@@ -140,11 +140,11 @@ def _split_property(text: str) -> tuple[str, str]:
 
 def _print_receipt(receipt: SendReceipt) -> None:
     print(f"message id     {receipt.message_id}")
-    print_waiting(receipt.deliver_ms, receipt.recall_handle)
+    print_pending(receipt.deliver_ms, receipt.recall_handle)
 
 
-def print_waiting(deliver_ms: int | None, recall_handle: str | None) -> None:
-    """When a message comes, and what takes it back; nothing for one that does not wait."""
+def print_pending(deliver_ms: int | None, recall_handle: str | None) -> None:
+    """When a message comes, and what cancels it; nothing for one that does not wait."""
     if deliver_ms is not None:
         local = format_moment(deliver_ms)
         print(f"deliver time   {local} ({format_moment(deliver_ms, datetime.UTC)})")

@@ -20,7 +20,7 @@ from timermq.broker.consuming.sql_grammar import prepare_sql
 from timermq.broker.open_files import within_open_files
 from timermq.broker.options import BrokerOptions
 from timermq.pipeline.clock.clock import SystemClock, boot_time_ms
-from timermq.pipeline.state.backoff import HeldUp
+from timermq.pipeline.state.backoff import Backoff
 from timermq.timerstore.disk import is_full
 from timermq.timerstore.os_disk import OsDisk
 
@@ -103,16 +103,18 @@ def tell_of_others(root: str, options: BrokerOptions) -> None:
         options: Of the broker.
     """
     if _is_open_to_others(root):
-        log.warning("store is open to others", path=root, mend=f"timermq store protect {root}")
+        log.warning("store is open to others", path=root, remedy=f"timermq store protect {root}")
     rules = options.acl_file
     if options.acl_enable and rules is not None and _is_open_to_others(rules):
-        log.warning("file of accounts is open to others", path=rules, mend=f"chmod o= {rules}")
+        log.warning("file of accounts is open to others", path=rules, remedy=f"chmod o= {rules}")
     for key in (options.tls_server_key_path, options.tls_client_key_path):
         if key is not None and _is_open_to_others(key):
-            log.warning("key of a certificate is open to others", path=key, mend=f"chmod o= {key}")
+            log.warning(
+                "key of a certificate is open to others", path=key, remedy=f"chmod o= {key}"
+            )
     if addresses := options.open_addresses():
         log.error(
-            "open to all: no access control", addresses=addresses, mend="acl_enable, acl_file"
+            "open to all: no access control", addresses=addresses, remedy="acl_enable, acl_file"
         )
 
 
@@ -184,17 +186,17 @@ async def open_with_room(
     Raises:
         OSError: The disk refused for another reason.
     """
-    held_up = HeldUp()
+    backoff = Backoff()
     while True:
         try:
             return await open_broker()
         except OSError as error:
             if not is_full(error):
                 raise
-            held_up.again(0, 0, str(error))
-        if held_up.is_news:
-            log.warning("start held up: no room on the disk", error=held_up.error)
-        with trio.move_on_after(held_up.pause_s(FIRST_PAUSE_MS)):
+            backoff.again(0, 0, str(error))
+        if backoff.is_news:
+            log.warning("start held up: no room on the disk", error=backoff.error)
+        with trio.move_on_after(backoff.pause_s(FIRST_PAUSE_MS)):
             async for _ in signals:
                 return None
 

@@ -1,4 +1,4 @@
-"""What systemd, or whoever started the process in its manner, is told: ready, alive, stopping.
+"""What systemd, or another supervisor of its kind, is told: ready, alive, stopping.
 
 Source: sd_notify(3), sd_watchdog_enabled(3): datagrams to the socket that ``NOTIFY_SOCKET`` names.
 """

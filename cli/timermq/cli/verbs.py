@@ -23,7 +23,7 @@ VERBS: Mapping[str, str] = {
         "Receive the messages of a topic as a member of a group, and commit what was printed"
     ),
     "cancel": "Take a message back that waits for its moment: cancelled, too_late or not_found",
-    "reschedule": "Give a message that waits another moment: moved, too_late or not_found",
+    "reschedule": "Give a pending message another moment: moved, too_late or not_found",
     "top": (
         "Watch a broker: the wheel, its pointers and lag, rates, lateness, next slots, top topics"
     ),
@@ -38,9 +38,7 @@ VERBS: Mapping[str, str] = {
     "quarantine": (
         "See to what could not be delivered: list it, show one, try it again, or let it go"
     ),
-    "store": (
-        "Look into a store that nobody serves, of this program or of RocketMQ 5, and repair it"
-    ),
+    "store": ("Look into a stopped store, of this program or of RocketMQ 5, and repair it"),
     "check-history": (
         "Judge histories of producers and consumers: lost, early, twice, cancelled or not, in order"
     ),

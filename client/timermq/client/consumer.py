@@ -51,7 +51,7 @@ HEARTBEAT_SECONDS = 30.0
 REBALANCE_SECONDS = 20.0
 COMMIT_SECONDS = 5.0
 LOOK_AGAIN_SECONDS = 1.0
-"""Before a heartbeat or rebalance that failed, or a topic that is not there yet, is tried again."""
+"""Before a heartbeat or rebalance that failed, or a topic that is not there yet, is retried."""
 EXIT_SECONDS = 5.0
 """For the last commits and the goodbye."""
 DRAINED_SECONDS = 2.0
@@ -215,7 +215,7 @@ class Consumer:
 
         Raises:
             ValueError: The consumer does not take retries, or there is no such level.
-            BrokerRefusedError: The broker does not take it back; ``rule`` says why.
+            BrokerRefusedError: The broker does not cancel it; ``rule`` says why.
             ClientError: Without an answer it may come again or not; so it is not to be committed.
 
         Cancellation: it may come again.

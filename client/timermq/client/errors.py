@@ -20,7 +20,7 @@ class ClientError(Exception):
 class BrokerRefusedError(ClientError):
     """The server refused the request and did nothing; its remark names the rule.
 
-    The caller mends the request, or waits where the rule speaks of load.
+    The caller repairs the request, or waits where the rule speaks of load.
     """
 
     def __init__(self, code: int, remark: str) -> None:

@@ -1,4 +1,4 @@
-"""Histories: what producers, consumers and whoever disturbs a broker saw, one event a line.
+"""Histories: what producers, consumers and those who disturb a broker saw, one event a line.
 
 The first line of a file names the format and its version; each line after it is one JSON object
 with the kind of event, the wall clock (``at_ms``) and who saw it (``who``: one producer, consumer
@@ -38,7 +38,7 @@ class _Event(
     tag_field="event",
 ):
     at_ms: int
-    """The wall clock of whoever saw it."""
+    """The wall clock of the observer."""
     who: str
     """One producer, consumer or observer; no two processes have the same."""
 
@@ -49,7 +49,7 @@ class Start(_Event, tag="start", frozen=True, kw_only=True):
     flush: Literal["ASYNC_FLUSH", "SYNC_FLUSH", ""] = ""
     """How the broker flushes, from a writer that knows it."""
     unsynced_ms: _Natural = 500
-    """With ASYNC_FLUSH: age up to which a power cut may take back what was acknowledged."""
+    """With ASYNC_FLUSH: age up to which a power cut may undo what was acknowledged."""
     settings: dict[str, str | int | float | bool] = {}
     """For people: seed, sizes, versions."""
 
@@ -177,7 +177,7 @@ class Crash(_Event, tag="crash", frozen=True, kw_only=True):
 
 
 class Fault(_Event, tag="fault", frozen=True, kw_only=True):
-    """Something else was done to the broker; it takes back no promise, it only explains."""
+    """Something else was done to the broker; it breaks no promise, it only explains."""
 
     kind: str
     """Such as ``stop``, ``continue``, ``disk_full``, ``disk_free``."""
@@ -235,7 +235,7 @@ Event = (
 
 
 class HistoryError(Exception):
-    """A file is no history that this version reads; whoever wrote it is to blame."""
+    """A file is no history that this version reads; its writer is to blame."""
 
 
 class _Header(msgspec.Struct, frozen=True):

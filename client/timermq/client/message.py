@@ -120,7 +120,7 @@ class ReceivedMessage:
         """The body as its producer had it.
 
         It is unpacked here, not when it arrives: a message that cannot be read is the business of
-        whoever reads it, and those behind it come all the same.
+        the reader, and those behind it come all the same.
 
         Raises:
             UnreadableBodyError: It does not unpack; ``raw_body`` is what there is.

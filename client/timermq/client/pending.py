@@ -1,4 +1,4 @@
-"""Naming a message that waits, to take it back or to move it, and reading the verdict.
+"""Naming a pending message, to cancel it or to move it, and reading the verdict.
 
 A handle says which broker has the message. By its id or a key every broker of the topic is asked,
 and the best of their answers counts: one of them may have it.
@@ -20,8 +20,8 @@ _BEST_FIRST = (Verdict.MOVED, Verdict.CANCELLED, Verdict.TOO_LATE, Verdict.NOT_F
 
 
 @attrs.frozen
-class Waiting:
-    """A message that waits, by exactly one of its names.
+class PendingMessage:
+    """A pending message, by exactly one of its names.
 
     Raises:
         ValueError: None or more than one is given.
@@ -32,7 +32,7 @@ class Waiting:
     message_id: str | None = None
     """The unique key: what a receipt calls ``message_id``."""
     key: str | None = None
-    """A key that no other waiting message of the topic has."""
+    """A key that no other pending message of the topic has."""
 
     def __attrs_post_init__(self) -> None:
         if len(self._names()) != 1:
@@ -48,7 +48,7 @@ class Waiting:
         at: datetime.datetime | int | None = None,
         delay: datetime.timedelta | None = None,
     ) -> Command:
-        """The request that takes it back or, with a moment, moves it."""
+        """The request that cancels it or, with a moment, moves it."""
         ext = {"topic": self.topic, **self._names()}
         if at is not None:
             ext["deliverMs"] = str(epoch_ms(at))
@@ -59,7 +59,7 @@ class Waiting:
 
 @attrs.frozen(kw_only=True)
 class CancelReceipt:
-    """What became of a request to take a message back or to move it."""
+    """What became of a request to cancel a message or to move it."""
 
     verdict: Verdict
     message_id: str

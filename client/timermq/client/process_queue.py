@@ -128,7 +128,7 @@ class ProcessQueue:
         self._committed = -1
 
     async def run(self) -> None:
-        """Pull until ``drop``; failures are logged and tried again."""
+        """Pull until ``drop``; failures are logged and retried."""
         failures = 0
         with self._scope:
             while True:

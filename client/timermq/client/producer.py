@@ -1,4 +1,4 @@
-"""The producer: sends messages now, for a moment, after a delay or by level; takes them back."""
+"""The producer: sends messages now, for a moment, after a delay or by level; cancels them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .history import HistoryWriter
 from .link import REQUEST_TIMEOUT, Links, OpenStream
 from .message import OutgoingMessage, Verdict
 from .moment import now_ms
-from .pending import CancelReceipt, Waiting, best_of, receipt_of
+from .pending import CancelReceipt, PendingMessage, best_of, receipt_of
 from .producer_history import Asked, ProducerHistory
 from .recall import broker_of, verdict_of
 from .route import Routes, TopicQueue, name_servers
@@ -51,7 +51,7 @@ STORED = (
 class Producer:
     """Sends to a cluster; use it as an async context manager.
 
-    Sends may run concurrently: they share one connection to each broker. A send is tried again only
+    Sends may run concurrently: they share one connection to each broker. A send is retried only
     while nothing of it has left; one that ends with a ``NoAnswerError`` whose ``may_have_arrived``
     is set may have been stored, and it is for the caller to send it a second time.
 
@@ -217,7 +217,7 @@ class Producer:
             topic: Its topic.
             recall_handle: From its receipt; brokers of RocketMQ understand it too.
             message_id: Its unique key.
-            key: A key that no other waiting message of the topic has.
+            key: A key that no other pending message of the topic has.
 
         Raises:
             ValueError: Not exactly one of the three is given.
@@ -228,7 +228,7 @@ class Producer:
 
         Cancellation: the message may be cancelled.
         """
-        target = Waiting(topic, recall_handle, message_id, key)
+        target = PendingMessage(topic, recall_handle, message_id, key)
         with self._asking(target) as asked:
             if recall_handle is None:
                 return (await self._ask(target, target.command, asked)).verdict
@@ -249,13 +249,13 @@ class Producer:
         at: datetime.datetime | int | None = None,
         delay: datetime.timedelta | None = None,
     ) -> CancelReceipt:
-        """Give a waiting message another moment; it arrives then only.
+        """Give a pending message another moment; it arrives then only.
 
         Args:
             topic: Its topic.
             recall_handle: As for ``cancel``, as are the next two.
             message_id: Its unique key.
-            key: A key that no other waiting message of the topic has.
+            key: A key that no other pending message of the topic has.
             at: The new moment: an aware datetime or epoch milliseconds; one that is past means now.
             delay: From the broker's receiving the request.
 
@@ -270,14 +270,14 @@ class Producer:
         """
         if (at is None) == (delay is None):
             raise ValueError("expected one of at and delay")
-        target = Waiting(topic, recall_handle, message_id, key)
+        target = PendingMessage(topic, recall_handle, message_id, key)
         with self._asking(target, at, delay) as asked:
             return await self._ask(target, lambda: target.command(at=at, delay=delay), asked)
 
     async def _ask(
-        self, target: Waiting, command: Callable[[], Command], asked: Asked
+        self, target: PendingMessage, command: Callable[[], Command], asked: Asked
     ) -> CancelReceipt:
-        """Ask whoever may have the message; an error counts only where nobody did it."""
+        """Ask the brokers that may have the message; an error counts only where nobody did it."""
         receipts: list[CancelReceipt] = []
         errors: list[ClientError] = []
         for holder in await self._holders(target):
@@ -305,7 +305,7 @@ class Producer:
 
     def _asking(
         self,
-        target: Waiting,
+        target: PendingMessage,
         at: datetime.datetime | int | None = None,
         delay: datetime.timedelta | None = None,
     ) -> AbstractContextManager[Asked]:
@@ -314,7 +314,7 @@ class Producer:
             return nullcontext(Asked())
         return self._history.asking(target, at, delay)
 
-    async def _holders(self, target: Waiting) -> list[str]:
+    async def _holders(self, target: PendingMessage) -> list[str]:
         """Addresses of the brokers that may have a message; of exactly one by its handle."""
         queues = await self._routes_now().writable(target.topic)
         if target.recall_handle is None:
@@ -371,7 +371,7 @@ class Producer:
         return True
 
     async def _call(self, address: str, command: Callable[[], Command]) -> Command:
-        """One request, tried again only while it cannot leave; the link waits in between."""
+        """One request, retried only while it cannot leave; the link waits in between."""
         assert self._links is not None, "used outside its context"
         for attempt in itertools.count(1):
             try:

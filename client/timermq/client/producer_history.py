@@ -25,7 +25,7 @@ from .history import (
 from .message import OutgoingMessage
 from .message import Verdict as VerdictName
 from .moment import delay_ms, epoch_ms
-from .pending import Waiting
+from .pending import PendingMessage
 from .recall import message_id_of
 from .send_frames import Addressed, SendFrame
 from .send_receipt import SendReceipt
@@ -36,7 +36,7 @@ NOT_SENT = "NOT_SENT"
 
 @attrs.define
 class Asked:
-    """A request under way; whoever gets its answer writes it here."""
+    """A request under way; the task that gets its answer writes it here."""
 
     verdict: VerdictName | None = None
     message_id: str = ""
@@ -85,7 +85,7 @@ class ProducerHistory:
     @contextmanager
     def asking(
         self,
-        target: Waiting,
+        target: PendingMessage,
         at: datetime.datetime | int | None = None,
         delay: datetime.timedelta | None = None,
     ) -> Generator[Asked]:
@@ -168,7 +168,7 @@ def _outcome(
     return Refused(at_ms=at_ms, who=who, message_id=name, rule=NOT_SENT)
 
 
-def _name(target: Waiting) -> tuple[str, str]:
+def _name(target: PendingMessage) -> tuple[str, str]:
     """Message id and key, one of them empty; of a handle that is none, both."""
     if target.recall_handle is not None:
         return message_id_of(target.recall_handle) or "", ""

@@ -1,7 +1,7 @@
 """Recall on the client's side: which broker a handle belongs to, and what its answer means.
 
 A handle is URL-safe Base64 of ``v1 <topic> <broker> <timestamp> <UNIQ_KEY>``. Only the broker that
-gave it out can take the message back; whether the rest of it holds, the broker judges.
+gave it out can cancel the message; whether the rest of it holds, the broker judges.
 
 Source: Java ``RecallMessageHandle``, ``MQClientAPIImpl.recallMessage``.
 """

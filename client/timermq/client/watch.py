@@ -1,7 +1,7 @@
 """Looking on: snapshots of one broker, over a connection of their own.
 
-The broker pushes; whoever reads gets the newest snapshot that has come, and those that it was too
-slow for are passed over. A watch that has ended stays ended: whoever wants to go on opens another.
+The broker pushes; the reader gets the newest snapshot that has come, and those that it was too
+slow for are passed over. A watch that has ended stays ended: to go on, open another.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A store looked at from outside: opened read only, whoever wrote it and whoever may be serving it.
+"""A store looked at from outside: opened read only, of any writer, served or stopped.
 
 Recovery runs in memory alone, so a store that was cut off shows what its next start would find.
 """
@@ -42,7 +42,7 @@ class OfflineIndex:
 
 @attrs.frozen
 class FoundRecords:
-    """The records of a log with one unique key, for whoever asks for them topic by topic."""
+    """The records of a log with one unique key, for a caller that asks topic by topic."""
 
     commit_log: CommitLog
     places: tuple[tuple[int, int], ...]

@@ -135,7 +135,7 @@ class StoreScrub:
             await self._rest(owed, rate)
             owed = 0
         now = scrub.statistics()
-        log.info("store scrubbed", damaged=now.damaged, mended=now.mended, left=now.left)
+        log.info("store scrubbed", damaged=now.damaged, repaired=now.repaired, left=now.left)
 
     async def _rest(self, owed: int, rate: int) -> None:
         """Sleep as long as the rate asks for what was read, longer while the store is busy."""

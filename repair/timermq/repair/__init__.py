@@ -1,1 +1,1 @@
-"""Upkeep of a stopped store: what is wrong with it, and how it is mended."""
+"""Check and repair of a stopped store: what is wrong with it, and what a repair does."""

@@ -1,8 +1,8 @@
-"""What a repair keeps of the files that it changes: ``aside/<time>/`` under the store's root.
+"""The backup that a repair makes of files before it changes them: ``aside/<time>/`` in the store.
 
 A file is kept once a repair, before its first change: by a rename where it is made anew, by a copy
-where it is mended in its place. A copy has its name only when it is whole and durable, so what
-stands aside can be put back.
+where it is repaired in its place. A copy has its name only when it is whole and durable, so what
+stands there can be put back.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import closing
 
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreError
-from timermq.timerstore.store_files import ASIDE
+from timermq.timerstore.store_files import BACKUP_DIRECTORY
 
 from .segment_row import size_of
 
@@ -28,7 +28,7 @@ class NoRoomError(StoreError):
     """The disk has no room for a copy; nothing was changed. The operator makes room."""
 
 
-class Aside:
+class Backup:
     """One repair's directory; made with the first file.
 
     Args:
@@ -39,15 +39,15 @@ class Aside:
 
     def __init__(self, disk: Disk, root: str, now_ms: int) -> None:
         moment = datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC)
-        self.directory = f"{ASIDE}/{moment:%Y%m%dT%H%M%S}{now_ms % 1000:03d}Z"
+        self.directory = f"{BACKUP_DIRECTORY}/{moment:%Y%m%dT%H%M%S}{now_ms % 1000:03d}Z"
         """Under the root."""
         self.kept: list[str] = []
-        """Files that stand aside, by their old paths."""
+        """Files that have a backup, by their old paths."""
         self._disk = disk
         self._root = root
 
     def move(self, path: str) -> None:
-        """Set a file aside, durably; missing is fine.
+        """Move a file into the backup, durably; missing is fine.
 
         Args:
             path: Under the root.

@@ -18,7 +18,7 @@ from timermq.timerstore.queue_register import QueueRegister
 from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.store_options import StoreOptions
 
-from .backup import Aside
+from .backup import Backup
 from .log_check import QueueKey
 from .queue_units import queue_directory
 
@@ -42,7 +42,7 @@ class DerivedRepair:
     disk: Disk
     root: str
     options: StoreOptions
-    aside: Aside
+    backup: Backup
     log_end: int
     register: QueueRegister
 
@@ -63,7 +63,7 @@ class DerivedRepair:
         first: Mapping[QueueKey, int],
         ends: Mapping[QueueKey, int],
     ) -> None:
-        """Make queues again; their files are set aside before.
+        """Make queues again; their files are moved to the backup before.
 
         Args:
             keys: The queues; those that ``begins`` does not have have no messages any more.
@@ -79,7 +79,7 @@ class DerivedRepair:
         for key in keys:
             directory = queue_directory(*key)
             for name in self.disk.list_dir(f"{self.root}/{directory}"):
-                self.aside.move(f"{directory}/{name}")
+                self.backup.move(f"{directory}/{name}")
         queues = ConsumeQueueTable(
             self.disk,
             self.root,
@@ -141,13 +141,13 @@ class DerivedRepair:
     # -- index ------------------------------------------------------------------------------------
 
     async def rebuild_index(self, now_ms: Callable[[], int]) -> None:
-        """Make the index again; its files are set aside before.
+        """Make the index again; its files are moved to the backup before.
 
         Raises:
             OSError: The disk refused; a repair can be run again.
         """
         for name in self.disk.list_dir(f"{self.root}/index"):
-            self.aside.move(f"index/{name}")
+            self.backup.move(f"index/{name}")
         log = self.open_log()
         try:
             index = IndexFollower.open(

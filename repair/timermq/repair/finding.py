@@ -1,7 +1,7 @@
 """What can be wrong with a store, as data: one ``Finding`` a thing, with what a repair would do.
 
-Checks only find; which step mends what was found stands in the finding, so that a dry run, a repair
-and an operator read the same list.
+Checks only find; which step repairs what was found stands in the finding, so that a dry run, a
+repair and an operator read the same list.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ class Step(enum.Enum):
     """What a repair does about a finding."""
 
     NOTHING = "nothing"
-    SET_ASIDE_FILE = "the file is set aside"
+    BACK_UP_FILE = "the file is moved to the backup"
     RESTORE_LENGTH = "the file gets its length again; what is missing is looked at as a hole"
-    MEND_RECORD = "the field is put right in its place"
-    MEND_WORD = "the word is put right, as its seal tells it"
+    REPAIR_RECORD = "the field is put right in its place"
+    REPAIR_WORD = "the word is put right, as its seal tells it"
     FILL_HOLE = "the hole is filled with records that no queue holds"
-    CUT_TAIL = "the log ends there; what stands behind is set aside"
+    CUT_TAIL = "the log ends there; what stands behind is kept in the backup"
     MARK_LOST = "a record that says LOST takes each place, so that the queue has no gap"
     REBUILD_QUEUE = "the queue is made again from the commit log"
     REBUILD_INDEX = "the index is made again from the commit log"
     REBUILD_WHEEL = "the wheel is made again from the timer log"
     CUT_TIMER_LOG = "the timer log is cut there; messages behind are enqueued again, once"
     ENQUEUE_AGAIN = "the timer topic is read from its start; what has no unit is enqueued, once"
-    RESET_CHECKPOINT = "the checkpoint is set aside; the next start reads what it told"
+    RESET_CHECKPOINT = "the checkpoint is moved to the backup; the next start reads what it told"
     CORRECT_REGISTER = "the register is written anew"
-    RESTORE_TABLE = "the table is set aside and its .bak takes its place"
+    RESTORE_TABLE = "the table is moved to the backup and its .bak takes its place"
     ADD_TOPIC = "the topic is added to the table"
     CLAMP_OFFSET = "the offset is set to the end of the queue"
 

@@ -134,7 +134,7 @@ class IndexCheck:
         return self._chunk
 
     def _missing_from(self, position: int) -> None:
-        """The index ends before the log: whoever opens the store goes on from there."""
+        """The index ends before the log: the next start goes on from there."""
         self._is_off = True
         expected = f"entries of the record at {position} and later ones"
         self._add("index", 0, expected, "none yet: the next start adds them", is_note=True)

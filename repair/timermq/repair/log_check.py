@@ -39,8 +39,8 @@ from .log_findings import (
     hole_finding,
     lost_end_finding,
     lost_unit_finding,
-    mend_finding,
     misfit_finding,
+    repair_finding,
     tail_findings,
     unit_finding,
     unit_text,
@@ -48,7 +48,7 @@ from .log_findings import (
 from .log_survey import Found, LogSurvey
 from .queue_sequence import Gap, Misfit, QueueSequence
 from .queue_units import AskedQueues, QueueUnits, RawUnit, queue_directory, queues_with_files
-from .record_repair import RecordMend, pair
+from .record_repair import RecordRepair, pair
 from .segment_row import SegmentRow
 from .store_rule import Severity, StoreRule
 from .timer_ledger import TimerLedger
@@ -93,7 +93,7 @@ class LogCheck:
     holes: list[Hole] = attrs.field(factory=list[Hole], init=False)
     gaps: list[Gap] = attrs.field(factory=list[Gap], init=False)
     """Queue offsets of which the log has no record."""
-    mends: list[RecordMend] = attrs.field(factory=list[RecordMend], init=False)
+    repairs: list[RecordRepair] = attrs.field(factory=list[RecordRepair], init=False)
     begins: dict[QueueKey, int] = attrs.field(factory=dict[QueueKey, int], init=False)
     """Each queue to the position of the record that it begins with."""
     ends: dict[QueueKey, int] = attrs.field(factory=dict[QueueKey, int], init=False)
@@ -162,7 +162,7 @@ class LogCheck:
         self.last_store_ms = max(self.last_store_ms, record.store_ms)
         if not found.position % self.row.segment_size:
             self._first_store_ms[found.position] = record.store_ms
-        if found.mended:
+        if found.repaired:
             yield head_finding(self.row, found)
         topic = record.topic.decode("utf-8", "replace")
         self._index.take(record, found.position)
@@ -232,7 +232,7 @@ class LogCheck:
         self._take_lost_queues()
         for key, queue in self._queues.items():
             yield from self._finish_queue(key, queue)
-        self.mends, self.gaps, left = pair(
+        self.repairs, self.gaps, left = pair(
             self.gaps, self._misfits, self._shown_at, self.holes, self._may_begin
         )
         for misfit in left:
@@ -242,8 +242,8 @@ class LogCheck:
                 yield from self._finish_known(known.key, known)
             elif misfit.is_queued:
                 yield misfit_finding(self.row, misfit)
-        for mend in self.mends:
-            yield mend_finding(self.row, mend)
+        for repair in self.repairs:
+            yield repair_finding(self.row, repair)
         for gap in self.gaps:
             yield gap_finding(gap)
         yield from self._find_other_queues()

@@ -12,7 +12,7 @@ from .finding import Finding, Findings, Step
 from .log_survey import Found, LogSurvey
 from .queue_sequence import Gap, Misfit
 from .queue_units import RawUnit, queue_directory
-from .record_repair import RecordMend
+from .record_repair import RecordRepair
 from .segment_row import SegmentRow
 from .store_rule import Severity, StoreRule
 
@@ -97,26 +97,26 @@ def head_finding(row: SegmentRow, found: Found) -> Finding:
         file=row.path_of(_segment_of(row, found.position)),
         offset=found.position % row.segment_size,
         expected=f"a record of {found.size} bytes, as its parts and its checksum say",
-        found=found.mended,
+        found=found.repaired,
         severity=Severity.DERIVED,
-        step=Step.MEND_RECORD,
+        step=Step.REPAIR_RECORD,
         subject=found,
     )
 
 
-def mend_finding(row: SegmentRow, mend: RecordMend) -> Finding:
+def repair_finding(row: SegmentRow, repair: RecordRepair) -> Finding:
     """A record that states another place in a queue than its own."""
-    misfit = mend.misfit
+    misfit = repair.misfit
     kind = "" if misfit.is_queued else ", as one of a transaction that no queue holds"
     return Finding(
         rule=StoreRule.RECORD_DAMAGED,
         file=row.path_of(_segment_of(row, misfit.position)),
         offset=misfit.position % row.segment_size,
-        expected=f"the record of {mend.topic}/{mend.queue_id} at {mend.queue_offset}",
+        expected=f"the record of {repair.topic}/{repair.queue_id} at {repair.queue_offset}",
         found=f"{misfit.topic}/{misfit.queue_id} at {misfit.queue_offset}{kind}",
         severity=Severity.DERIVED,
-        step=Step.MEND_RECORD,
-        subject=mend,
+        step=Step.REPAIR_RECORD,
+        subject=repair,
     )
 
 

@@ -1,7 +1,7 @@
-"""The commit log mended in its place: heads put right, holes filled, lengths restored, tail cut.
+"""The commit log repaired in its place: heads put right, holes filled, lengths restored, tail cut.
 
 Whatever is killed here can be done again: what was written is a good record by then, and what was
-not is a smaller hole with fewer gaps. The bytes before stand aside before the first is changed.
+not is a smaller hole with fewer gaps. The bytes before have a backup before the first is changed.
 """
 
 from __future__ import annotations
@@ -14,38 +14,38 @@ from timermq.timerstore.record_layout import QUEUE_ID_AT, QUEUE_OFFSET_AT, SYS_F
 from timermq.timerstore.record_spans import record_spans
 from timermq.timerstore.seals import Seals
 
-from .backup import Aside
+from .backup import Backup
 from .damage_fill import Fill, plan_fills
 from .finding import Finding, Step
 from .log_check import LogCheck
 from .log_survey import Found
 from .lost_origins import with_origins
 from .queue_sequence import Gap
-from .record_repair import RecordMend
+from .record_repair import RecordRepair
 from .renewed_seals import RenewedSeals
 
 _CLEAR_SIZE = 1 << 20
 
-STEPS = (Step.RESTORE_LENGTH, Step.MEND_RECORD, Step.FILL_HOLE, Step.MARK_LOST, Step.CUT_TAIL)
+STEPS = (Step.RESTORE_LENGTH, Step.REPAIR_RECORD, Step.FILL_HOLE, Step.MARK_LOST, Step.CUT_TAIL)
 """What is done here."""
 
 
 class LogRepair:
-    """Mends one commit log.
+    """Repairs one commit log.
 
     Args:
         disk: Where the store is.
         root: Its directory.
-        aside: Where originals are kept.
+        backup: Where originals are kept.
         log: A walk that is done.
     """
 
-    def __init__(self, disk: Disk, root: str, aside: Aside, log: LogCheck) -> None:
+    def __init__(self, disk: Disk, root: str, backup: Backup, log: LogCheck) -> None:
         self.unplaced: list[Gap] = []
         """Queue offsets for which the log has no room: their queues begin behind them."""
         self._disk = disk
         self._root = root
-        self._aside = aside
+        self._backup = backup
         self._log = log
         row = log.row
         self._seals = Seals(disk, f"{root}/{row.directory}", row.segment_size, read_only=False)
@@ -65,7 +65,7 @@ class LogRepair:
                 self._restore_length(subject)
         log = self._log
         fills, self.unplaced = plan_fills(log.holes, log.gaps, log.hole_store_ms)
-        self._write([*self._mends(mine), *with_origins(fills, log)])
+        self._write([*self._repairs(mine), *with_origins(fills, log)])
         is_cut = any(finding.step is Step.CUT_TAIL for finding in mine)
         if is_cut:
             self._cut_tail(log.end)
@@ -74,7 +74,7 @@ class LogRepair:
     def _restore_length(self, start: int) -> None:
         row = self._log.row
         path = row.path_of(start)
-        self._aside.copy(path)
+        self._backup.copy(path)
         file = self._disk.open(f"{self._root}/{path}", create=True)
         try:
             if file.size() > row.segment_size:
@@ -85,36 +85,36 @@ class LogRepair:
             file.close()
         self._disk.sync_dir_now(f"{self._root}/{row.directory}")
 
-    def _mended(self, mend: RecordMend) -> bytes:
+    def _repaired(self, repair: RecordRepair) -> bytes:
         """The record with the place that it belongs to."""
-        misfit = mend.misfit
+        misfit = repair.misfit
         data = bytearray(self._log.row.read(misfit.position, misfit.size))
         _, topic_at, topic_end, _ = record_spans(bytes(data))
-        data[topic_at:topic_end] = mend.topic.encode()
-        data[QUEUE_ID_AT : QUEUE_ID_AT + 4] = mend.queue_id.to_bytes(4)
-        data[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8] = mend.queue_offset.to_bytes(8)
+        data[topic_at:topic_end] = repair.topic.encode()
+        data[QUEUE_ID_AT : QUEUE_ID_AT + 4] = repair.queue_id.to_bytes(4)
+        data[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8] = repair.queue_offset.to_bytes(8)
         if not misfit.is_queued:
             data[SYS_FLAG_AT + 3] &= ~int(TRANSACTION_MASK)
         return bytes(data)
 
-    def _mends(self, findings: Sequence[Finding]) -> Iterator[Fill]:
+    def _repairs(self, findings: Sequence[Finding]) -> Iterator[Fill]:
         """Records that are put right in their places."""
         for finding in findings:
             subject = finding.subject
             if isinstance(subject, Found):
                 yield Fill(subject.position, subject.data)
-            elif isinstance(subject, RecordMend):
-                yield Fill(subject.misfit.position, self._mended(subject))
+            elif isinstance(subject, RecordRepair):
+                yield Fill(subject.misfit.position, self._repaired(subject))
 
     def _write(self, writes: Sequence[Fill]) -> None:
-        """Write into segments, durably; each stands aside before, and its seals are renewed."""
+        """Write into segments, durably; each has a backup before, and its seals are renewed."""
         row = self._log.row
         parts: dict[int, list[Fill]] = {}
         for one in writes:
             parts.setdefault(one.position - one.position % row.segment_size, []).append(one)
         for start, part in sorted(parts.items()):
             path = row.path_of(start)
-            self._aside.copy(path)
+            self._backup.copy(path)
             file = self._disk.open(f"{self._root}/{path}")
             try:
                 holes = [
@@ -132,14 +132,14 @@ class LogRepair:
                 file.close()
 
     def _cut_tail(self, end: int) -> None:
-        """Zero what stands behind the end in its segment; later segments are set aside."""
+        """Zero what stands behind the end in its segment; later segments go to the backup."""
         row = self._log.row
         for segment in row.segments:
             if segment.start >= end and segment.start > row.start:
                 self._seals.drop(segment.start)
-                self._aside.move(segment.path)
+                self._backup.move(segment.path)
             elif segment.start + row.segment_size > end:
-                self._aside.copy(segment.path)
+                self._backup.copy(segment.path)
                 self._cut_seals(segment.path, segment.start, max(end, segment.start))
                 zero_behind(self._disk, f"{self._root}/{segment.path}", max(end - segment.start, 0))
 

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator
 
 import attrs
 
-from timermq.timerstore.log_holes import Hole, is_zero, look_at, mended_at
+from timermq.timerstore.log_holes import Hole, is_zero, look_at, repaired_at
 from timermq.timerstore.record_layout import PHY_OFFSET_AT
 from timermq.timerstore.record_places import LogPart, RecordPlaces
 from timermq.timerstore.seal_page import SECTOR_SIZE
@@ -37,7 +37,7 @@ class Found:
     position: int
     size: int
     data: bytes
-    mended: str = ""
+    repaired: str = ""
     """What its head says falsely, in place of what ``data`` has; empty when all is right."""
 
 
@@ -121,10 +121,10 @@ class LogSurvey:
                     yield Found(start + at, size, view[at:end])
                 at = end
                 continue
-            mended = mended_at(view, at, limit, start)
-            if mended is not None and self._places.allow(start + at, len(mended)):
-                yield Found(start + at, len(mended), mended, reason)
-                at += len(mended)
+            repaired = repaired_at(view, at, limit, start)
+            if repaired is not None and self._places.allow(start + at, len(repaired)):
+                yield Found(start + at, len(repaired), repaired, reason)
+                at += len(repaired)
                 continue
             is_tail = is_zero(view, at, limit)
             part = LogPart(view, limit, start, is_whole)
@@ -143,7 +143,7 @@ class LogSurvey:
             return False
         if not look_at(view, end, limit, start, is_whole=True)[0]:
             return False
-        if mended_at(view, end, limit, start) is not None:
+        if repaired_at(view, end, limit, start) is not None:
             return False
         stop = min(sector + SECTOR_SIZE, limit)
         position = view[end + PHY_OFFSET_AT : min(end + PHY_OFFSET_AT + 8, stop)]

@@ -18,11 +18,11 @@ from timermq.timerstore.log_holes import Hole
 from .queue_sequence import Gap, Misfit
 
 PAIRS_MAX = 10_000
-"""Gaps times misfits that are compared one by one; beyond, only what units show is mended."""
+"""Gaps times misfits that are compared one by one; beyond, only what units show is repaired."""
 
 
 @attrs.frozen
-class RecordMend:
+class RecordRepair:
     """A record, and the place in a queue that its head must state."""
 
     misfit: Misfit
@@ -43,7 +43,7 @@ def pair(
     shown_at: ShownAt,
     holes: Sequence[Hole] = (),
     may_begin: MayBegin = lambda _misfit: False,
-) -> tuple[list[RecordMend], list[Gap], list[Misfit]]:
+) -> tuple[list[RecordRepair], list[Gap], list[Misfit]]:
     """Bring gaps and misfits together.
 
     Args:
@@ -54,9 +54,9 @@ def pair(
         may_begin: Which misfits holes explain.
 
     Returns:
-        What can be mended, and the gaps and misfits that are left.
+        What can be repaired, and the gaps and misfits that are left.
     """
-    mends: list[RecordMend] = []
+    repairs: list[RecordRepair] = []
     left = list(misfits)
     open_gaps: list[Gap] = []
 
@@ -71,14 +71,14 @@ def pair(
             misfit = _misfit_for(gap, offset, left, shown_at, is_doubtful)
             if misfit is None:
                 continue
-            mends.append(RecordMend(misfit, gap.topic, gap.queue_id, offset))
+            repairs.append(RecordRepair(misfit, gap.topic, gap.queue_id, offset))
             left.remove(misfit)
             if first < offset:
                 open_gaps.append(attrs.evolve(gap, first=first, end=offset))
             first = offset + 1
         if first < gap.end:
             open_gaps.append(attrs.evolve(gap, first=first))
-    return mends, open_gaps, left
+    return repairs, open_gaps, left
 
 
 def _misfit_for(

@@ -22,7 +22,7 @@ from timermq.timerstore.seal_page import SECTOR_SIZE, STRETCH_SIZE, changed_at
 from timermq.timerstore.seal_reader import SealReader
 from timermq.timerstore.store_options import StoreOptions
 
-from .backup import Aside
+from .backup import Backup
 from .finding import Finding, Findings, Step
 from .known_end import checkpoint_page, known_end, was_stopped
 from .segment_row import RawSegment, SegmentRow, size_of
@@ -90,8 +90,8 @@ class SealCheck:
         row = SegmentRow(self.disk, self.root, "timerlog", size)
         yield from self._find(row, self._whole_sectors_before(end), _cut)
 
-    def mend(self, findings: Sequence[Finding], aside: Aside) -> None:
-        """Put the words right that were found, durably; their segments stand aside before.
+    def repair(self, findings: Sequence[Finding], backup: Backup) -> None:
+        """Put the words right that were found, durably; their segments have a backup before.
 
         Raises:
             NoRoomError: No room to keep an original.
@@ -99,7 +99,7 @@ class SealCheck:
         """
         for one in findings:
             if isinstance(one.subject, DamagedWord):
-                aside.copy(one.subject.path)
+                backup.copy(one.subject.path)
                 with closing(self.disk.open(f"{self.root}/{one.subject.path}")) as file:
                     file.write(one.subject.offset, one.subject.before)
                     self.disk.sync_now(file)
@@ -150,7 +150,7 @@ def _lost(segment: RawSegment, sectors: list[int]) -> Finding:
         file=segment.path,
         offset=sectors[0] - segment.start,
         expected="sectors as their seals say",
-        found="others, in more than a word: a message there is set aside when it is due",
+        found="others, in more than a word: a message there is quarantined when it is due",
         step=Step.NOTHING,
         count=len(sectors),
         subject=DamagedSectors(tuple(sectors)),
@@ -181,6 +181,6 @@ def _word(segment: RawSegment, file: File, at: int, before: bytes) -> Finding:
         expected=f"byte {before[changed]:02x}, as it was sealed",
         found=f"{data[changed]:02x}",
         severity=Severity.DERIVED,
-        step=Step.MEND_WORD,
+        step=Step.REPAIR_WORD,
         subject=DamagedWord(segment.path, at, before),
     )

@@ -1,6 +1,6 @@
 """The files of a log as they are: any length, with gaps, and with what does not belong there.
 
-``MappedFileQueue`` refuses such a row, as it must: whoever writes needs whole segments. Whoever
+``MappedFileQueue`` refuses such a row, as it must: a writer needs whole segments. A check that
 looks for damage reads what is left of them. One segment is open at a time.
 """
 
@@ -118,7 +118,7 @@ class SegmentRow:
         """Files that are missing, or have another length or name than a segment.
 
         Args:
-            step: What mends a file that is missing or short.
+            step: What repairs a file that is missing or short.
             subject: What that step is done to.
             at_end: A newest segment without a length is one that was being created.
         """
@@ -129,7 +129,7 @@ class SegmentRow:
                 offset=0,
                 expected=f"names of {NAME_DIGITS} digits, multiples of {self.segment_size}",
                 found=path.rpartition("/")[2],
-                step=Step.SET_ASIDE_FILE,
+                step=Step.BACK_UP_FILE,
                 subject=path,
             )
         sizes = {segment.start: segment.size for segment in self.segments}

@@ -1,7 +1,7 @@
-"""The repair of a store: check, mend the log, check what follows from it, mend that, check again.
+"""The repair of a store: check and repair the log, then what follows from it, and check again.
 
 =====  =====================================================================================
-round  what is mended
+round  what is repaired
 =====  =====================================================================================
 0      words of both logs that their seals tell
 1      the commit log in its place; nothing else can be judged before it is whole
@@ -10,7 +10,7 @@ round  what is mended
 4      nothing: the last check says what is left
 =====  =====================================================================================
 
-Only what is broken is touched, and every file stands aside before. A second repair finds nothing to
+Only what is broken is touched, and every file has a backup before. A second repair finds nothing to
 do. One that was killed is run again.
 """
 
@@ -27,7 +27,7 @@ from timermq.timerstore.seal_scrub import SealScrub
 from timermq.timerstore.seals import SealMoment
 from timermq.timerstore.store_lock import StoreLock
 
-from .backup import Aside
+from .backup import Backup
 from .derived_repair import DerivedRepair
 from .finding import Finding, Step
 from .log_check import LogCheck, QueueKey
@@ -40,8 +40,8 @@ from .table_repair import TableRepair
 from .timer_repair import TimerRepair
 
 ROUNDS_MAX = 3
-"""How often the log, and then the timers, are mended before that counts as in vain: damage may show
-only when other damage is gone."""
+"""How often the log, and then the timers, are repaired before that counts as in vain: damage may
+show only when other damage is gone."""
 
 
 @attrs.frozen(kw_only=True)
@@ -52,14 +52,14 @@ class RepairReport:
     """What was wrong, notes left out."""
     left: tuple[Finding, ...]
     """What is wrong still."""
-    aside: str
+    backup: str
     """Directory of the originals, under the root."""
     kept: tuple[str, ...]
     """Files that stand there."""
 
     @property
-    def is_mended(self) -> bool:
-        """Whether nothing is left that a repair could mend."""
+    def is_repaired(self) -> bool:
+        """Whether nothing is left that a repair could repair."""
         return all(finding.step is Step.NOTHING for finding in self.left)
 
 
@@ -92,12 +92,12 @@ class StoreRepair:
         lock = StoreLock(store.disk, store.root)
         lock.take()
         try:
-            aside = Aside(store.disk, store.root, store.now_ms)
-            damaged = self._mend_words(aside)
-            log, findings = self._mend_log(aside, damaged)
+            backup = Backup(store.disk, store.root, store.now_ms)
+            damaged = self._repair_words(backup)
+            log, findings = self._repair_log(backup, damaged)
             try:
-                await self._mend_derived(log, findings, aside)
-                await self._mend_timers(log, aside)
+                await self._repair_derived(log, findings, backup)
+                await self._repair_timers(log, backup)
             finally:
                 log.close()
             if self._is_log_changed:
@@ -108,8 +108,8 @@ class StoreRepair:
         return RepairReport(
             findings=tuple(self._findings.values()),
             left=left,
-            aside=aside.directory,
-            kept=tuple(aside.kept),
+            backup=backup.directory,
+            kept=tuple(backup.kept),
         )
 
     def _note(self, findings: Iterable[Finding]) -> list[Finding]:
@@ -118,7 +118,7 @@ class StoreRepair:
             self._findings.setdefault((one.file, one.offset, one.expected, one.found), one)
         return found
 
-    def _mend_words(self, aside: Aside) -> frozenset[int]:
+    def _repair_words(self, backup: Backup) -> frozenset[int]:
         """Put right what seals tell: nothing is judged by a damaged word then.
 
         Returns:
@@ -126,16 +126,18 @@ class StoreRepair:
         """
         seals = self.store.open_seals()
         found = self._note((*seals.find_in_log(), *seals.find_in_timer_log()))
-        seals.mend(found, aside)
+        seals.repair(found, backup)
         return damaged_sectors(found)
 
-    def _mend_log(self, aside: Aside, damaged: frozenset[int]) -> tuple[LogCheck, list[Finding]]:
-        """Mend the log; returns the walk over what it is then, and what that found."""
+    def _repair_log(
+        self, backup: Backup, damaged: frozenset[int]
+    ) -> tuple[LogCheck, list[Finding]]:
+        """Repair the log; returns the walk over what it is then, and what that found."""
         for _ in range(ROUNDS_MAX):
             log = self.store.open_log(damaged)
             try:
                 findings = self._note(log.run())
-                if not self._mend_found(log, findings, aside):
+                if not self._repair_found(log, findings, backup):
                     return log, findings
             except BaseException:
                 log.close()
@@ -146,14 +148,14 @@ class StoreRepair:
             "found new ones each time: the disk does not keep what is written"
         )
 
-    def _mend_found(self, log: LogCheck, findings: Sequence[Finding], aside: Aside) -> bool:
-        """Mend what a walk over the log found; whether anything was changed."""
+    def _repair_found(self, log: LogCheck, findings: Sequence[Finding], backup: Backup) -> bool:
+        """Repair what a walk over the log found; whether anything was changed."""
         if not any(one.step in LOG_STEPS for one in findings):
             return False
         # First: the log may end earlier than the last start has noted.
         remove_boot_note(self.store.disk, self.store.root)
         self._is_log_changed = True
-        repair = LogRepair(self.store.disk, self.store.root, aside, log)
+        repair = LogRepair(self.store.disk, self.store.root, backup, log)
         is_changed = repair.run(findings)
         for gap in repair.unplaced:
             key = (gap.topic, gap.queue_id)
@@ -178,14 +180,14 @@ class StoreRepair:
         finally:
             files.close()
 
-    async def _mend_timers(self, log: LogCheck, aside: Aside) -> None:
+    async def _repair_timers(self, log: LogCheck, backup: Backup) -> None:
         store = self.store
         repair = TimerRepair(
             disk=store.disk,
             root=store.root,
             store_options=store.store_options,
             timer_options=store.timer_options,
-            aside=aside,
+            backup=backup,
             now_ms=store.now_ms,
         )
         for _ in range(ROUNDS_MAX):
@@ -194,17 +196,19 @@ class StoreRepair:
             if not await repair.run(check, found):
                 return
 
-    async def _mend_derived(self, log: LogCheck, findings: Sequence[Finding], aside: Aside) -> None:
+    async def _repair_derived(
+        self, log: LogCheck, findings: Sequence[Finding], backup: Backup
+    ) -> None:
         store = self.store
         derived = DerivedRepair(
             disk=store.disk,
             root=store.root,
             options=store.store_options,
-            aside=aside,
+            backup=backup,
             log_end=log.end,
             register=log.register,
         )
-        tables = TableRepair(store.disk, store.root, aside)
+        tables = TableRepair(store.disk, store.root, backup)
         tables.run(findings)
         keys: set[QueueKey] = set()
         for one in findings:
@@ -220,7 +224,7 @@ class StoreRepair:
         if any(one.step is Step.REBUILD_INDEX for one in findings):
             await derived.rebuild_index(self.now_ms)
         if log.register.log_end > log.end or (keys and log.register.log_end):
-            aside.copy("config/consumeQueues.json")
+            backup.copy("config/consumeQueues.json")
             derived.write_register(log.start, ends)
         check = TableCheck(store.disk, store.root, log)
         # Tables that take the places of others may have offsets of their own to be clamped.

@@ -14,7 +14,7 @@ from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.seal_reader import DIRECTORY as SEALS
 from timermq.timerstore.store_checkpoint import PAGE, PAGE_SIZE, StoreCheckpoint
-from timermq.timerstore.store_files import ASIDE
+from timermq.timerstore.store_files import BACKUP_DIRECTORY
 
 from .finding import Finding, Findings, Step
 from .log_check import LogCheck
@@ -43,7 +43,7 @@ KNOWN_NAMES = frozenset(
     (
         *("abort", "abort.bak", "checkpoint", "commitlog", "compaction", "config", "consumequeue"),
         *("index", "lock", "timerlog", "timerwheel", "timerwheel.tmp", "quarantine"),
-        *(ASIDE, SEALS, BOOT),
+        *(BACKUP_DIRECTORY, SEALS, BOOT),
     )
 )
 
@@ -95,7 +95,7 @@ class TableCheck:
                     offset=backup_problem.offset,
                     expected=backup_problem.expected,
                     found=backup_problem.found,
-                    step=Step.SET_ASIDE_FILE,
+                    step=Step.BACK_UP_FILE,
                     subject=f"{path}.bak",
                 )
             if problem is None or (problem.found == _NO_FILE and not has_backup):

@@ -10,7 +10,7 @@ from timermq.timerstore.config_file import fastjson, load_json, save_json_now
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 
-from .backup import Aside
+from .backup import Backup
 from .finding import Finding, Step
 from .table_check import OffsetClamp, table_problem
 
@@ -18,18 +18,18 @@ PERM_READ_WRITE = 6
 
 
 class TableRepair:
-    """Mends the small files of one store.
+    """Repairs the small files of one store.
 
     Args:
         disk: Where it is.
         root: Its directory.
-        aside: Where originals are kept.
+        backup: Where originals are kept.
     """
 
-    def __init__(self, disk: Disk, root: str, aside: Aside) -> None:
+    def __init__(self, disk: Disk, root: str, backup: Backup) -> None:
         self._disk = disk
         self._root = root
-        self._aside = aside
+        self._backup = backup
 
     def run(self, findings: Iterable[Finding]) -> None:
         """Do the steps that concern small files.
@@ -40,8 +40,8 @@ class TableRepair:
         for finding in findings:
             subject = finding.subject
             match finding.step, subject:
-                case Step.SET_ASIDE_FILE, str():
-                    self._aside.move(subject)
+                case Step.BACK_UP_FILE, str():
+                    self._backup.move(subject)
                 case Step.RESTORE_TABLE, str():
                     self._restore(subject)
                 case Step.CLAMP_OFFSET, OffsetClamp():
@@ -49,7 +49,7 @@ class TableRepair:
                 case Step.ADD_TOPIC, (str() as topic, int() as count):
                     self._change("topics.json", lambda table: _add_topic(table, topic, count))
                 case Step.RESET_CHECKPOINT, "checkpoint":
-                    self._aside.move("checkpoint")
+                    self._backup.move("checkpoint")
                     # A page of zeros: nothing is known, the next start reads everything.
                     page = StoreCheckpoint.open(self._disk, f"{self._root}/checkpoint")
                     self._disk.sync_now(page.file)
@@ -59,11 +59,11 @@ class TableRepair:
                     pass
 
     def _restore(self, path: str) -> None:
-        """Set a table aside; its backup takes its place, if that can be read."""
+        """Move a table into the backup; its ``.bak`` takes its place, if that can be read."""
         has_backup = table_problem(self._disk, f"{self._root}/{path}.bak") is None
-        self._aside.move(path)
+        self._backup.move(path)
         if not has_backup:
-            self._aside.move(f"{path}.bak")
+            self._backup.move(f"{path}.bak")
             return
         with closing(self._disk.open(f"{self._root}/{path}.bak", read_only=True)) as source:
             text = source.read(0, source.size()).decode()
@@ -82,7 +82,7 @@ class TableRepair:
     def _change(self, name: str, change: Callable[[dict[Any, Any]], None]) -> None:
         """Replace a table by a changed one."""
         path = f"config/{name}"
-        self._aside.copy(path)
+        self._backup.copy(path)
         found = load_json(self._disk, f"{self._root}/{path}")
         table = _object(found)
         change(table)

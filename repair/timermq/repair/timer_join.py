@@ -1,4 +1,4 @@
-"""Messages that wait against their units, deliveries and deletes: one segment of the log at a time.
+"""Pending messages against their units, deliveries and deletes: one segment of the log at a time.
 
 ==================  ============================================================================
 what must hold      that is
@@ -7,7 +7,7 @@ each unit           names a record of the timer topic, of that size, and stands 
                     late one (``reserved`` 0) in a later slot, one that rolls in an earlier; and
                     is for the topic that the record names: neither has a checksum
 each waiting record of an entry that the checkpoint counts as enqueued, has a unit in a slot that is
-                    still to be read, or was delivered, rolled, cancelled or set aside (NOT_LOST)
+                    still to be read, or was delivered, rolled, cancelled or quarantined (NOT_LOST)
 each moved message  waits nowhere else: a delete takes the unit of its old moment back
 each origin         is delivered or rolled by one record (ONCE)
 ==================  ============================================================================
@@ -42,7 +42,7 @@ _GOES_ON = (Effect.DELIVERED, Effect.MOVED, Effect.ROLLED)
 
 @attrs.define(eq=False)
 class TimerJoin:
-    """The comparison of messages that wait with units, deliveries and deletes."""
+    """The comparison of pending messages with units, deliveries and deletes."""
 
     log: LogCheck
     units: Spool
@@ -151,7 +151,7 @@ class TimerJoin:
         alone = [
             (pos, offset_py)
             for pos, offset_py, size, *_ in units[waits].tolist()
-            if not self._is_taken_back(offset_py, size)
+            if not self._is_cancelled(offset_py, size)
         ]
         for pos, offset_py in sorted(alone)[:1]:
             yield self._unit(
@@ -162,13 +162,13 @@ class TimerJoin:
                 len(alone),
             )
 
-    def _is_taken_back(self, position: int, size: int) -> bool:
+    def _is_cancelled(self, position: int, size: int) -> bool:
         """Whether a delete names a waiting record."""
         data = self.log.row.read(position, size)
         try:
             facts = decode_timer(data, position, self.options.timer_precision_ms)
         except TimerRecordError:
-            return True  # it is set aside when it is due
+            return True  # it is quarantined when it is due
         return self._has_delete(data, facts)
 
     def _has_delete(self, data: bytes, facts: TimerFacts) -> bool:
@@ -241,7 +241,7 @@ class TimerJoin:
         try:
             facts = decode_timer(data, position, self.options.timer_precision_ms)
         except TimerRecordError:
-            return False  # it was set aside: no timer can be made of it
+            return False  # it was quarantined: no timer can be made of it
         name = foreign_name(data)
         if self._seen(self.log.ledger.foreign, name) > self._delivered.get(name, 0):
             self._delivered[name] = self._delivered.get(name, 0) + 1

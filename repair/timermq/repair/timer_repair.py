@@ -24,7 +24,7 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.seal_reader import remove_seals
 from timermq.timerstore.store_options import StoreOptions
 
-from .backup import Aside
+from .backup import Backup
 from .finding import Finding, Step
 from .log_repair import zero_behind
 from .segment_row import SegmentRow
@@ -36,13 +36,13 @@ METRICS_FILE = "config/timermetrics"
 
 @attrs.frozen(eq=False, kw_only=True)
 class TimerRepair:
-    """Mends the files of the timer service of one store."""
+    """Repairs the files of the timer service of one store."""
 
     disk: Disk
     root: str
     store_options: StoreOptions
     timer_options: TimerOptions
-    aside: Aside
+    backup: Backup
     now_ms: int
 
     async def run(self, check: TimerCheck, findings: Sequence[Finding]) -> bool:
@@ -65,13 +65,13 @@ class TimerRepair:
         )
         # Recovery may cut more than was found: what the ring has no place for.
         for segment in row.segments:
-            self.aside.copy(segment.path)
+            self.backup.copy(segment.path)
         if cuts:
             self._cut(row, min(cut for cut in cuts if isinstance(cut, int)))
-        self.aside.move(WHEEL_FILE)
-        self.aside.copy(METRICS_FILE)
+        self.backup.move(WHEEL_FILE)
+        self.backup.copy(METRICS_FILE)
         if is_reset:
-            self.aside.move(CHECKPOINT_FILE)
+            self.backup.move(CHECKPOINT_FILE)
         elif cuts or again:
             slots_ms = [slot_ms for slot_ms in again if isinstance(slot_ms, int)]
             self._rewind(check.checkpoint, min([check.read_ms, *slots_ms]))
@@ -79,11 +79,11 @@ class TimerRepair:
         return True
 
     def _cut(self, row: SegmentRow, pos: int) -> None:
-        """Let the timer log end at a position; later segments are set aside."""
+        """Let the timer log end at a position; later segments are moved to the backup."""
         remove_seals(self.disk, f"{self.root}/timerlog")
         for segment in row.segments:
             if segment.start >= pos:
-                self.aside.move(segment.path)
+                self.backup.move(segment.path)
             elif segment.start + row.segment_size > pos:
                 path = f"{self.root}/{segment.path}"
                 with closing(self.disk.open(path)) as file:
@@ -92,7 +92,7 @@ class TimerRepair:
 
     def _rewind(self, checkpoint: TimerCheckpoint, read_ms: int) -> None:
         """Have the next start read the commit log and the timer topic from their beginnings."""
-        self.aside.copy(CHECKPOINT_FILE)
+        self.backup.copy(CHECKPOINT_FILE)
         page = TimerCheckpoint.open(self.disk, f"{self.root}/{CHECKPOINT_FILE}")
         extension = checkpoint.extension
         page.update(

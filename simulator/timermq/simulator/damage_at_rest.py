@@ -64,7 +64,7 @@ TOLD = frozenset(
         "damaged record",
         "damaged record of a transaction passed over",
         "damaged sector",
-        "message set aside",
+        "message quarantined",
         "messages are in quarantine",
         "quarantine record damaged: an entry, or what became of one, cannot be read",
         "timer log damaged",
@@ -208,20 +208,20 @@ class DamageAtRest:
         file.close()
         places = list(zip(damage.before, damage.after, found, strict=False))
         if all(now == after for was, after, now in places if was != after):
-            mended = bytes(now if was == after else was for was, after, now in places)
-            self.disk.rot(damage.path, damage.offset, mended)
+            repaired = bytes(now if was == after else was for was, after, now in places)
+            self.disk.rot(damage.path, damage.offset, repaired)
 
     def hear(self, event: str) -> bool:
         """Take note of an error in the log; whether a damage explains it."""
         self.is_told |= event in PASSED_OVER
         return bool(self.families) and event in TOLD
 
-    def explains(self, broken: Broken, aside: Counter[str], in_doubt: Counter[str]) -> bool:
+    def explains(self, broken: Broken, quarantined: Counter[str], in_doubt: Counter[str]) -> bool:
         """Whether a promise is not broken by the broker, but by what the disk has taken.
 
         Args:
             broken: What is broken.
-            aside: Unique keys of all that is in quarantine.
+            quarantined: Unique keys of all that is in quarantine.
             in_doubt: Of those that may have arrived.
         """
         name, rule = broken.message_id, broken.rule
@@ -234,7 +234,7 @@ class DamageAtRest:
             return False
         if name in self.names:
             if rule is Rule.NOT_LOST:
-                return bool(aside[name]) or self.is_told
+                return bool(quarantined[name]) or self.is_told
             return rule in _ASKED or (rule in (Rule.ONCE, Rule.ORDER) and name in self.arrived)
         return bool(in_doubt[name]) and (rule is Rule.NOT_LOST or rule in _ASKED)
 
@@ -258,7 +258,7 @@ class DamageAtRest:
         """Unique keys of damaged records, which may not say them any more."""
         return (self.positions[one] for one in positions if one in self.positions)
 
-    def is_expected_aside(self, origin_py: int, reason: str) -> bool:
+    def is_expected_quarantined(self, origin_py: int, reason: str) -> bool:
         """Whether a record may be in quarantine: it was damaged, or may have been delivered."""
         is_doubt = reason == "in_doubt" and FileFamily.COMMIT_LOG in self.families
         return is_doubt or origin_py in self.positions

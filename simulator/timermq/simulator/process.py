@@ -111,7 +111,7 @@ class Process:
         waiting_count: int = 0,
     ) -> None:
         self.waiting_count = waiting_count
-        """Messages that wait, as the last broker knew."""
+        """Pending messages, as the last broker knew."""
         self.broker: Broker | None = None
         """While it is there."""
         self.saved_offsets: Offsets | None = None
@@ -315,7 +315,7 @@ class Process:
             return
         around.removed.counts["stores repaired"] += 1
         around.damage.is_told = True
-        if not report.is_mended:
+        if not report.is_repaired:
             around.complain(f"a repair leaves {report.left[0]}")
 
     def _open(self, settings: Settings, life: Life | None) -> Broker:

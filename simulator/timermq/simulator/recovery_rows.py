@@ -10,13 +10,13 @@ from timermq.timerstore.store_checkpoint import StoreCheckpoint
 
 TIMERS = "recovery of timers"
 STORE = "recovery of the store"
-ASIDE = "set aside"
+QUARANTINED = "quarantined"
 NEW, CLEAN = "no store yet", "clean"
 OURS, BY_TIMES, START = "from our position", "by RocketMQ's times", "from the start of the log"
 ROWS = (
     *(f"{TIMERS}: {one.label}" for one in DECISIONS.values()),
     *(f"{STORE}: {row}" for row in (NEW, CLEAN, OURS, BY_TIMES, START)),
-    *(f"{ASIDE}: {reason.value}" for reason in Reason),
+    *(f"{QUARANTINED}: {reason.value}" for reason in Reason),
 )
 """All of them, as they are counted."""
 

@@ -71,7 +71,7 @@ class RemovedSegments:
         self.seen.forget((record.topic, name), (record.queue_id, record.queue_offset))
 
     def _note_delete(self, record: Record) -> None:
-        """With a delete goes what it took back: whoever asks for that again is not answered so."""
+        """With a delete goes what it cancelled: a second request for that is not answered so."""
         taken_back = record.properties_dict().get("TIMER_DEL_UNIQKEY")
         if taken_back is not None:
             self.seen.forgotten.add(taken_back.rpartition("+")[2])  # its topic is before it

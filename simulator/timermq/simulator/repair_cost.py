@@ -19,7 +19,7 @@ def rolls_behind(store: CheckedStore, waiting_count: int) -> int:
 
     Args:
         store: To be repaired.
-        waiting_count: Messages that wait.
+        waiting_count: Pending messages.
     """
     slots_ms = [
         one.subject

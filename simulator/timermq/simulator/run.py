@@ -25,7 +25,7 @@ from structlog.typing import EventDict
 
 from .exceptions import in_words, leaves
 from .final_check import EXPECTED_REASON
-from .recovery_rows import ASIDE, TIMERS
+from .recovery_rows import QUARANTINED, TIMERS
 from .scenario import Scenario
 from .staged.staged_time import StagedTime
 from .world import Outcome, World
@@ -116,8 +116,8 @@ def _logged_errors(world: World) -> Generator[None]:
     def complain(_logger: object, name: str, event: EventDict) -> EventDict:
         if "decision" in event:
             world.counts[f"{TIMERS}: {event['decision']}"] += 1
-        elif event["event"] == "message set aside":
-            world.counts[f"{ASIDE}: {event['reason']}"] += 1
+        elif event["event"] == "message quarantined":
+            world.counts[f"{QUARANTINED}: {event['reason']}"] += 1
         elif event["event"] == SKIPPED:
             world.tell_skip(event["topic"], event["queue_id"], event["goes_on_at"])
         elif name != "info":

@@ -74,5 +74,5 @@ def run_seeds(
             for done in as_completed([pool.submit(run, seed) for seed in seeds]):
                 yield done.result()
         finally:
-            # Whoever does not want the rest need not wait for it.
+            # A caller that does not want the rest need not wait for it.
             pool.shutdown(cancel_futures=True)

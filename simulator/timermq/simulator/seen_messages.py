@@ -1,7 +1,7 @@
 """What has been received and must be found by its key until it is cleaned.
 
 A look-up brings the index up to date first, so a message that stands in a queue is found, whatever
-of the index was durable. Only a power cut can take it back, of a broker that does not sync first.
+of the index was durable. Only a power cut can undo it, of a broker that does not sync first.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SeenMessages:
     left_damaged: set[str] = attrs.field(factory=set[str], init=False)
     """Places of messages that were damaged before they left, where nothing compares them."""
     forgotten: set[str] = attrs.field(factory=set[str], init=False)
-    """Unique keys of what was taken back and cleaned since then."""
+    """Unique keys of what was cancelled and cleaned since then."""
     _places: dict[tuple[str, str], set[Place]] = attrs.field(
         factory=dict[tuple[str, str], set[Place]], init=False
     )

@@ -56,7 +56,7 @@ class Send:
 
 
 class Name(enum.Enum):
-    """The name by which a request finds a message that waits."""
+    """The name by which a request finds a pending message."""
 
     ID = "id"
     KEY = "key"
@@ -66,7 +66,7 @@ class Name(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Cancel:
-    """The client takes a message back."""
+    """The client cancels a message."""
 
     at_ms: int
     number: int

@@ -119,7 +119,7 @@ class World:
         )
         """What the disk does to the files between processes."""
         self._is_damaging = scenario.is_damaged
-        self._aside: list[Entry] = []
+        self._quarantined: list[Entry] = []
         """What is in quarantine in the end."""
         self._around = Surroundings(
             scenario=scenario,
@@ -223,12 +223,14 @@ class World:
 
     def _is_damage(self, broken: Broken) -> bool:
         """Whether the disk has done it."""
-        aside = Counter(name_in(one.unique_id, one.keys) for one in self._aside)
-        aside.update(self.damage.names_at(one.origin_py for one in self._aside))
+        quarantined = Counter(name_in(one.unique_id, one.keys) for one in self._quarantined)
+        quarantined.update(self.damage.names_at(one.origin_py for one in self._quarantined))
         in_doubt = Counter(
-            name_in(one.unique_id, one.keys) for one in self._aside if one.reason == "in_doubt"
+            name_in(one.unique_id, one.keys)
+            for one in self._quarantined
+            if one.reason == "in_doubt"
         )
-        return self.damage.explains(broken, aside, in_doubt)
+        return self.damage.explains(broken, quarantined, in_doubt)
 
     async def _live_all(self) -> None:
         """One process after the other; the last one until it is asked to stop."""
@@ -335,9 +337,9 @@ class World:
         if process.broker is not None:
             kept = {name for client in self._clients for name in client.quarantine.kept}
             quarantine = process.broker.timer_store.quarantine
-            self._aside = [entry for entry, _ in quarantine.entries()]
+            self._quarantined = [entry for entry, _ in quarantine.entries()]
             kept = set[str]() if self._seen.power_cuts else kept - self.damage.names
-            for fault in faults_in(process.broker, kept, self.damage.is_expected_aside):
+            for fault in faults_in(process.broker, kept, self.damage.is_expected_quarantined):
                 self.complain(fault)
             process.broker.request_stop()
 

@@ -1,4 +1,4 @@
-"""Of several askings of a question one counts, and says what the others found."""
+"""Of several repeats of a question one counts, and says what the others found."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ def rate(value: float, cpu_us: float) -> Figure:
     )
 
 
-def test_the_least_disturbed_asking_counts() -> None:
+def test_the_least_disturbed_repeat_counts() -> None:
     """The one with the least CPU: a slow calibration beside more of it is worth nothing."""
-    askings = [rate(40_000, 30.0), rate(61_000, 20.0), rate(70_000, 35.0)]
+    repeats = [rate(40_000, 30.0), rate(61_000, 20.0), rate(70_000, 35.0)]
 
-    best = least_disturbed(askings).to_json()
+    best = least_disturbed(repeats).to_json()
 
     assert (61_000, 20.0, True) == (best["value"], best["cpu_us"], best["passes"])
     assert [40_000, 61_000, 70_000] == best["asked"]
-    assert askings[0].to_json() == least_disturbed(askings[:1]).to_json()
+    assert repeats[0].to_json() == least_disturbed(repeats[:1]).to_json()
 
 
 def test_lateness_is_chosen_as_it_was_seen() -> None:
     """A sleeper that was disturbed makes no message less late."""
-    askings = [
+    repeats = [
         Figure(question="lateness", value=value, unit="ms", floor=10, facts={"p99_ms": p99_ms})
         for value, p99_ms in ((2.0, 30.0), (5.0, 9.0))
     ]
 
-    assert 5.0 == least_disturbed(askings).value
+    assert 5.0 == least_disturbed(repeats).value
 
 
 def test_one_early_message_is_not_outdone() -> None:
-    """What must not happen at all counts if it happened in any of the askings."""
-    askings = [Figure(question="early", value=value, unit="messages", floor=0) for value in (0, 1)]
+    """What must not happen at all counts if it happened in any of the repeats."""
+    repeats = [Figure(question="early", value=value, unit="messages", floor=0) for value in (0, 1)]
 
-    assert (1, False) == (least_disturbed(askings).value, least_disturbed(askings).passes)
+    assert (1, False) == (least_disturbed(repeats).value, least_disturbed(repeats).passes)
 
 
 def test_quick_questions_are_asked_round_by_round() -> None:
-    """Minutes lie between two askings of one; those that take long are asked once."""
+    """Minutes lie between two repeats of one; those that take long are asked once."""
     told: list[str] = []
 
     def ask(name: str, _: Load) -> list[Figure]:

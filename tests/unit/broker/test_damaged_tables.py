@@ -30,7 +30,7 @@ from timermq.timerstore.config_file import fastjson
 from timermq.timerstore.config_seal import UnsealedBitError
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.flipped_bit import mended
+from timermq.timerstore.flipped_bit import repaired
 
 SAVED_MS, LATER_MS = 1_700_000_000_000, 1_700_000_500_000
 REFUSED = (StoreFormatError, ConfigTableError, UnsealedBitError)
@@ -143,7 +143,7 @@ def loaded(disk: Disk, name: str) -> str:
 def flips(data: bytes) -> Iterator[bytes]:
     """Some bytes with one bit turned over, one bit after the other."""
     for at in range(0, 8 * len(data), STEP):
-        yield mended(data, at // 8, at % 8)
+        yield repaired(data, at // 8, at % 8)
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ async def test_a_flipped_bit_is_turned_back(autojump_clock: MockClock, name: str
     now = scrubbed(disk)
     seal, _ = load_seals(disk, kept.path)
 
-    assert (now.damaged, now.mended) == (1, 1)
+    assert (now.damaged, now.repaired) == (1, 1)
     assert bytes_of(disk, kept.path) == before
     assert seal is not None
     assert seal.fits(before)
@@ -98,7 +98,7 @@ async def test_other_damage_is_written_again(autojump_clock: MockClock, name: st
         nursery.cancel_scope.cancel()
     again = scrubbed(disk, kept.saver)
 
-    assert (now.damaged, now.mended, again.damaged) == (1, 1, 0)
+    assert (now.damaged, now.repaired, again.damaged) == (1, 1, 0)
     assert bytes_of(disk, kept.path) == before
     assert disk.exists(f"{kept.path}.damaged")
 

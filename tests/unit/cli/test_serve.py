@@ -45,7 +45,7 @@ class Start:
 
 
 async def test_a_start_waits_for_room(autojump_clock: MockClock) -> None:
-    """It is tried again, at growing pauses, and leaves no lock and no socket behind meanwhile."""
+    """It is retried, at growing pauses, and leaves no lock and no socket behind meanwhile."""
     start = Start(errno.ENOSPC, 3)
     _, signals = trio.open_memory_channel[int](1)
     with capture_logs() as logs:

@@ -19,7 +19,7 @@ async def test_tasks_end_with_the_block() -> None:
 
 
 async def test_errors_of_the_block_come_out_bare() -> None:
-    """Whoever uses a client need not unpack groups."""
+    """A user of a client need not unpack groups."""
     error = NoRouteError("none")
 
     async def use() -> None:

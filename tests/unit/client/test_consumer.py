@@ -87,7 +87,7 @@ async def test_the_end_is_bounded(autojump_clock: trio.testing.MockClock, networ
 async def test_errors_of_the_block_come_out_bare(
     autojump_clock: trio.testing.MockClock, network: Network
 ) -> None:
-    """Whoever uses a consumer need not unpack groups."""
+    """A user of a consumer need not unpack groups."""
     ScriptedBroker(network)
     with pytest.raises(KeyError):
         async with consumer_of(network):

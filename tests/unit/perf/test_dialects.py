@@ -10,13 +10,13 @@ import pytest
 import redis_timer
 import resp
 
-from timermq.bench.dialect import Dialect, Shot
+from timermq.bench.dialect import Dialect, Workload
 from timermq.bench.remoting import Remoting
 
 
-def shot(dialect: Dialect, *, deliver_ms: int = 0, delay_ms: int = 0) -> Shot:
+def workload(dialect: Dialect, *, deliver_ms: int = 0, delay_ms: int = 0) -> Workload:
     """Three messages of 64 bytes to the topic T."""
-    return Shot(
+    return Workload(
         dialect=dialect,
         address=("127.0.0.1", 1),
         topic="T",
@@ -76,7 +76,7 @@ def test_resp_errors_are_raised() -> None:
 
 def test_redis_messages_are_distinct_members_with_their_due_time() -> None:
     """A sorted set holds each member once, so two bodies may not be equal."""
-    load = shot(redis_timer.SortedSet(), deliver_ms=1_700_000_000_123)
+    load = workload(redis_timer.SortedSet(), deliver_ms=1_700_000_000_123)
     requests = list(load.dialect.puts(load, body_start=b"due "))
     values = [resp.split_value(request) for request in requests]
     words = [value[0] for value in values if value is not None]
@@ -103,7 +103,7 @@ def test_redis_answers_are_counted() -> None:
 
 def test_a_beanstalkd_job_is_put_with_whole_seconds() -> None:
     """The milliseconds of a delay are cut off."""
-    load = shot(beanstalkd.Beanstalk(), delay_ms=2_999)
+    load = workload(beanstalkd.Beanstalk(), delay_ms=2_999)
 
     assert next(load.dialect.puts(load, body_start=b"due ")) == (
         b"put 0 2 3600 64\r\ndue " + b"x" * 60 + b"\r\n"
@@ -112,7 +112,7 @@ def test_a_beanstalkd_job_is_put_with_whole_seconds() -> None:
 
 def test_a_moment_that_has_passed_is_no_delay() -> None:
     """Delays are all that beanstalkd knows."""
-    load = shot(beanstalkd.Beanstalk(), deliver_ms=1)
+    load = workload(beanstalkd.Beanstalk(), deliver_ms=1)
 
     assert next(load.dialect.puts(load)).startswith(b"put 0 0 3600 64\r\n")
 
@@ -156,7 +156,7 @@ def test_beanstalkd_answers_are_counted() -> None:
 )
 def test_every_dialect_sends_as_many_as_asked(dialect: Dialect) -> None:
     """The bodies have the same size for all."""
-    load = shot(dialect, delay_ms=1_000)
+    load = workload(dialect, delay_ms=1_000)
 
     assert len(list(islice(dialect.puts(load), 9))) == 3
     assert dialect.delay_step_ms in (1, 1_000)

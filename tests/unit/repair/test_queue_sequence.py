@@ -53,7 +53,7 @@ def test_a_topic_made_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("misfit", "is_mended"),
+    ("misfit", "is_repaired"),
     [
         (Misfit(100, 100, "T", 0, 9), True),
         (Misfit(100, 100, "U", 0, 1), True),
@@ -64,25 +64,25 @@ def test_a_topic_made_again() -> None:
         (Misfit(900, 100, "T", 0, 9), False),
     ],
 )
-def test_what_fills_a_gap(misfit: Misfit, is_mended: bool) -> None:
+def test_what_fills_a_gap(misfit: Misfit, is_repaired: bool) -> None:
     """A record between the neighbours of a gap that differs in one thing is the missing one."""
-    mends, open_gaps, left = pair([Gap("T", 0, 1, 2, 0, 200)], [misfit], shows_nothing)
+    repairs, open_gaps, left = pair([Gap("T", 0, 1, 2, 0, 200)], [misfit], shows_nothing)
 
-    assert is_mended == bool(mends)
-    assert is_mended == (not open_gaps and not left)
+    assert is_repaired == bool(repairs)
+    assert is_repaired == (not open_gaps and not left)
 
 
 @pytest.mark.parametrize(
-    ("hole", "may_begin", "is_mended"),
+    ("hole", "may_begin", "is_repaired"),
     [(40, True, False), (40, False, True), (300, True, True)],
 )
 def test_what_holes_have_left_is_no_other_queues_record(
-    hole: int, may_begin: bool, is_mended: bool
+    hole: int, may_begin: bool, is_repaired: bool
 ) -> None:
     """Holes took the start of one queue and a record of another: neither has moved."""
     gap, left = Gap("T", 0, 1, 2, 0, 200), Misfit(100, 100, "U", 0, 1)
     holes = [Hole(hole, hole + 60, "torn", False)]
 
-    mends, _, _ = pair([gap], [left], shows_nothing, holes, lambda _misfit: may_begin)
+    repairs, _, _ = pair([gap], [left], shows_nothing, holes, lambda _misfit: may_begin)
 
-    assert is_mended == bool(mends)
+    assert is_repaired == bool(repairs)

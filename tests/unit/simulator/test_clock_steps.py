@@ -17,7 +17,7 @@ def far(scenario: Scenario) -> list[ClockFault]:
 
 
 def test_some_plans_have_one() -> None:
-    """Back and ahead; mostly it is taken back."""
+    """Back and ahead; mostly it is undone."""
     found = [steps for seed in range(200) if (steps := far(draw_scenario(seed, days=DAYS)))]
     back = [steps for steps in found if steps[0].step_ms < 0]
     right = [steps for steps in found if sum(one.step_ms for one in steps) == 0]

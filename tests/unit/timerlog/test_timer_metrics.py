@@ -1,4 +1,4 @@
-"""Counts of waiting messages by topic."""
+"""Counts of pending messages by topic."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_topic_is_found_by_its_hash() -> None:
 
 
 def test_no_topic_is_hashed_to_find_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thousand messages set aside among thousands of topics would hold all timers up."""
+    """A thousand messages quarantined among thousands of topics would hold all timers up."""
     metrics = loaded(GOLDEN)
     metrics.add("T", 3)
     hashed: list[str] = []

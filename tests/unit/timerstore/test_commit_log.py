@@ -176,7 +176,7 @@ def test_a_failed_append_leaves_nothing_behind(disk: MemoryDisk) -> None:
     assert log.record_at(2048, 100) == record(2048)
 
 
-def test_an_append_that_cannot_be_taken_back_fails_the_log(disk: MemoryDisk) -> None:
+def test_an_append_that_cannot_be_undone_fails_the_log(disk: MemoryDisk) -> None:
     """Then only recovery can say what is stored."""
     log = filled(disk)
     disk.process_kill()  # every handle is closed: neither writing nor zeroing works

@@ -42,7 +42,7 @@ def append(table: ConsumeQueueTable, topic: str, queue_id: int, count: int = 1) 
 
 
 def test_a_queue_is_made_once(disk: MemoryDisk) -> None:
-    """Whoever asks gets the same queue."""
+    """All callers get the same queue."""
     table = new_table(disk)
 
     assert table.get("T", 0) is None

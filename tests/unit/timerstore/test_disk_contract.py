@@ -205,7 +205,7 @@ def test_the_length_stays_under_a_view(place: Place) -> None:
 
 
 def test_a_view_outlives_its_file(place: Place) -> None:
-    """Whoever reads a segment that is removed meanwhile reads on."""
+    """A reader of a segment that is removed meanwhile reads on."""
     file = place.create("f", b"abc")
     view = file.map()
     file.close()
@@ -306,7 +306,7 @@ def test_usage(place: Place) -> None:
 
 
 def test_the_boot_of_a_file(place: Place) -> None:
-    """The same whoever asks, whatever is written; none of a file that is not there."""
+    """The same for all callers, whatever is written; none of a file that is not there."""
     path = f"{place.root}/f"
     assert not place.disk.boot_id(path)
     place.create("f", b"abc").close()

@@ -93,7 +93,7 @@ def test_a_queue_that_cannot_be_written_stops_dispatch_until_it_can(rig: Rig) ->
     assert ([("T", 1), ("U", 1), ("T", 2)], 200) == (rig.arrived, rig.dispatcher.dispatched_to)
 
 
-def test_waiting_units_of_a_deleted_topic_are_forgotten(rig: Rig) -> None:
+def test_pending_units_of_a_deleted_topic_are_forgotten(rig: Rig) -> None:
     """They must not make its files again."""
     rig.add(100, "T", "U")
     rig.queues.delete_topic("T")

@@ -23,7 +23,7 @@ def test_a_format_error_is_one_line_with_its_facts() -> None:
 
 
 def test_one_root() -> None:
-    """Whoever handles ``StoreError`` handles them all."""
+    """A handler of ``StoreError`` handles them all."""
     found = {leaf.__base__ for leaf in (StoreFormatError, StoreLockedError)}
 
     assert found == {StoreError}

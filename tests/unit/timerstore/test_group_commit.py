@@ -121,7 +121,7 @@ async def test_a_leader_that_is_cancelled_hands_over(rig: Rig) -> None:
 
 
 async def test_a_failed_sync_is_final(rig: Rig) -> None:
-    """It is never tried again: the kernel may call the lost pages clean."""
+    """It is never retried: the kernel may call the lost pages clean."""
     end = rig.append(10)
     rig.disk.fail_syncs_of = lambda path: "commitlog" in path
     for _ in range(5):

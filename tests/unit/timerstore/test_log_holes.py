@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from small_store import HOST
-from timermq.timerstore.log_holes import mended_at
+from timermq.timerstore.log_holes import repaired_at
 from timermq.timerstore.message import Message
 from timermq.timerstore.record import encode_record
 from timermq.timerstore.record_layout import MAGIC_AT
@@ -33,9 +33,9 @@ def segment(*records: bytes) -> bytearray:
     return bytearray(b"".join(records).ljust(SIZE, b"\0"))
 
 
-def mended(data: bytearray, at: int = 0) -> bytes | None:
+def repaired(data: bytearray, at: int = 0) -> bytes | None:
     """What is found at a place of the segment."""
-    return mended_at(bytes(data), at, SIZE, START)
+    return repaired_at(bytes(data), at, SIZE, START)
 
 
 def length_at(data: bytes) -> int:
@@ -51,7 +51,7 @@ def test_a_false_size_is_put_right(flip: int, *, is_last: bool) -> None:
     data = segment(first) if is_last else segment(first, record(len(first)))
     data[MAGIC_AT - 1] ^= flip
 
-    assert mended(data) == first
+    assert repaired(data) == first
 
 
 def test_a_length_that_was_not_written_is_no_false_size() -> None:
@@ -62,7 +62,7 @@ def test_a_length_that_was_not_written_is_no_false_size() -> None:
     data = segment(first, record(len(first), 200))
     data[SECTOR_SIZE:] = bytes(SIZE - SECTOR_SIZE)
 
-    assert mended(data) is None
+    assert repaired(data) is None
 
 
 @pytest.mark.parametrize("is_last", [False, True])
@@ -72,4 +72,4 @@ def test_a_damaged_length_of_the_properties_is_no_false_size(*, is_last: bool) -
     data = segment(first) if is_last else segment(first, record(len(first)))
     data[length_at(first) + 1] ^= 8
 
-    assert mended(data) is None
+    assert repaired(data) is None

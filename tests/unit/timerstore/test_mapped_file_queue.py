@@ -333,7 +333,7 @@ def test_unflushed_names_the_files_between(disk: MemoryDisk) -> None:
 
 
 def test_mark_flushed_only_goes_forward(disk: MemoryDisk) -> None:
-    """A sync that ends late does not take back what a later one made sure, nor pass the end."""
+    """A sync that ends late does not undo what a later one made sure, nor pass the end."""
     queue = filled(disk, 2)
     queue.mark_flushed(15)
     queue.mark_flushed(10)

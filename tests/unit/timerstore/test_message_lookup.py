@@ -51,7 +51,7 @@ def test_a_message_is_found_where_it_begins(born: bytes) -> None:
 
 @pytest.mark.parametrize("queue_offset", [0, 1, 2, -1, 1 << 62])
 def test_a_record_inside_a_body_is_none(queue_offset: int) -> None:
-    """Though it states its position, which whoever sends it can tell before."""
+    """Though it states its position, which its sender can tell before."""
     store = open_store(MemoryDisk())
     put(store, b"first")
     at = store.commit_log.max_offset + HEAD.size

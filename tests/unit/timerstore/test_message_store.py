@@ -213,7 +213,7 @@ async def test_a_deletion_without_room_changes_nothing() -> None:
 
 
 def test_a_queue_begun_anew_whose_old_files_may_come_back_is_not_opened() -> None:
-    """Tried again it would find nothing to remove, and go on."""
+    """Retried it would find nothing to remove, and go on."""
     memory = MemoryDisk()
     put_bodies(open_store(memory), "a")
     memory.process_kill()
@@ -227,7 +227,7 @@ def test_a_queue_begun_anew_whose_old_files_may_come_back_is_not_opened() -> Non
 
 
 def test_what_dispatch_cannot_sync_fails_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not tried again."""
+    """It is not retried."""
     store = open_store(MemoryDisk())
 
     def fail(queue: ConsumeQueue, *_: object) -> None:

@@ -217,12 +217,12 @@ def test_the_largest_message_is_taken() -> None:
     assert rig.encode(one).results[0].status is PutStatus.PUT_OK
 
 
-def test_a_batch_that_is_taken_back_gives_its_queue_offsets_back() -> None:
+def test_a_batch_that_is_undone_gives_its_queue_offsets_back() -> None:
     """The next batch gets them."""
     rig = small()
     rig.encode(message()).dispatch()
 
-    rig.encode(message(), message(queue_id=1)).take_back()
+    rig.encode(message(), message(queue_id=1)).undo()
 
     assert [1, 0] == [
         result.queue_offset for result in rig.encode(message(), message(queue_id=1)).results

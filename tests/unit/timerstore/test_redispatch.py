@@ -151,7 +151,7 @@ def test_records_of_a_deleted_topic_stay_out() -> None:
 
 
 def test_records_that_no_queue_can_hold_are_told() -> None:
-    """A topic must not lead out of the store, whoever wrote it."""
+    """A topic must not lead out of the store, of any writer."""
     rig = Rig(("../x", 0), ("T", -1), ("T", 0))
     redispatch = rig.redispatch()
     redispatch.run(0)

@@ -134,7 +134,7 @@ def test_a_short_segment_with_data_is_refused_and_stays() -> None:
     assert 2 == len(disk.list_dir(LOG))
 
 
-def test_an_append_that_finds_no_block_leaves_nothing_to_be_taken_back() -> None:
+def test_an_append_that_finds_no_block_leaves_nothing_to_undo() -> None:
     """In a sparse segment, as RocketMQ leaves it, a full disk is no failure of the store."""
     disk = MemoryDisk()
     disk.make_dirs(LOG)

@@ -15,7 +15,7 @@ from timermq.timerstore.seal_page import (
     STRETCH_SIZE,
     SealPage,
     encode_pages,
-    mended,
+    repaired,
     seals_of,
 )
 
@@ -100,7 +100,7 @@ def test_every_flipped_bit_is_put_right(size: int) -> None:
     for bit in range(8 * size):
         changed = bytearray(data)
         changed[bit // 8] ^= 1 << bit % 8
-        assert mended(bytes(changed), sealed) == data
+        assert repaired(bytes(changed), sealed) == data
 
 
 def test_any_damage_within_a_word_is_put_right() -> None:
@@ -111,14 +111,14 @@ def test_any_damage_within_a_word_is_put_right() -> None:
         at = 4 * random.randrange(128)
         changed = data[:at] + random.randbytes(4) + data[at + 4 :]
         if changed != data:
-            assert mended(changed, int(seals_of(data)[0])) == data
+            assert repaired(changed, int(seals_of(data)[0])) == data
 
 
-def test_sound_bytes_are_not_mended() -> None:
+def test_sound_bytes_are_not_repaired() -> None:
     """There is nothing to put right."""
     data = Random(6).randbytes(SECTOR_SIZE)
 
-    assert mended(data, int(seals_of(data)[0])) is None
+    assert repaired(data, int(seals_of(data)[0])) is None
 
 
 @pytest.mark.parametrize("count", [5, 8, 100, SECTOR_SIZE])
@@ -132,7 +132,7 @@ def test_larger_damage_stays(count: int) -> None:
         changed = data[:at] + noise + data[at + count :]
         sealed = int(seals_of(data)[0])
         assert int(seals_of(changed)[0]) != sealed
-        assert mended(changed, sealed) is None
+        assert repaired(changed, sealed) is None
 
 
 def test_two_top_bits() -> None:

@@ -131,7 +131,7 @@ def test_a_lock_that_cannot_be_named_is_given_back(tmp_path: Path, operation: Op
 def test_no_file_stays_open_when_a_run_cannot_be_marked(
     tmp_path: Path, operation: Operation
 ) -> None:
-    """The start fails, and may be tried again in the same process."""
+    """The start fails, and may be retried in the same process."""
     disk = FaultyDisk(OsDisk(), str(tmp_path), FaultRules(FaultRule(operations=[operation])))
     before = open_count()
     with pytest.raises(OSError, match="Input/output error"):

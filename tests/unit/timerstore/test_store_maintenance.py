@@ -68,7 +68,7 @@ async def test_the_log_is_durable_after_half_a_second(autojump_clock: MockClock)
 
 
 async def test_with_sync_flush_queues_show_only_what_is_synced(autojump_clock: MockClock) -> None:
-    """What a consumer has seen no power cut takes back."""
+    """What a consumer has seen no power cut undoes."""
     rig = Rig(SYNC_OPTIONS)
 
     async def body() -> None:
@@ -195,7 +195,7 @@ async def test_old_segments_go_in_the_background(autojump_clock: MockClock) -> N
 async def test_a_disk_that_fails_while_old_files_go_fails_the_store(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """By name, also for whoever serves it; and nothing more is put."""
+    """By name, also for the broker that serves it; and nothing more is put."""
     hours = ";".join(map(str, range(24)))
     rig = Rig(small_options(delete_when=hours, file_reserved_time_hours=1))
     put_bodies(rig.store, *["x" * 400] * 9)
@@ -249,7 +249,7 @@ async def test_a_queue_that_could_not_be_written_is_tried_again(autojump_clock: 
 
 @pytest.mark.parametrize("name", ["commitlog", "consumequeue", "checkpoint"])
 async def test_a_failed_sync_ends_the_service(autojump_clock: MockClock, name: str) -> None:
-    """It is never tried again: recovery finds out what is there."""
+    """It is never retried: recovery finds out what is there."""
     rig = Rig()
     rig.disk.fail_syncs_of = lambda path: name in path
 
@@ -271,7 +271,7 @@ async def test_a_failed_sync_ends_the_service(autojump_clock: MockClock, name: s
 
 
 async def test_a_flush_that_fails_is_raised(autojump_clock: MockClock) -> None:
-    """Whoever asked for durability has to know."""
+    """A caller that asked for durability has to know."""
     rig = Rig()
     put_bodies(rig.store, "a")
     rig.disk.fail_syncs_of = lambda path: "consumequeue" in path

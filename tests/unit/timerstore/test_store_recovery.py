@@ -99,7 +99,7 @@ async def test_after_a_kill_only_what_came_after_the_checkpoint_is_walked_over(
 async def test_after_a_kill_removed_queues_are_made_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Whoever removes them wants that: the checkpoint's position does not count then."""
+    """An operator who removes them wants that: the checkpoint's position does not count then."""
     rig = Rig()
     await checkpointed_and_killed(rig, 0)
     for name in rig.disk.list_dir(f"{ROOT}/consumequeue/T/0"):

@@ -112,7 +112,7 @@ DAMAGES: dict[str, Callable[[Rig], None]] = {
 
 
 @pytest.mark.parametrize("at", [1, 2, 4, 6])
-def test_a_record_of_which_one_field_is_damaged_is_mended(at: int) -> None:
+def test_a_record_of_which_one_field_is_damaged_is_repaired(at: int) -> None:
     """Its size or its magic: the log goes on behind it, whatever of it was durable."""
     rig = Rig(5)
     rig.kill()
@@ -123,11 +123,11 @@ def test_a_record_of_which_one_field_is_damaged_is_mended(at: int) -> None:
 
     assert BODIES[:5] == read_bodies(store)
     assert store.recovery.notes[0].startswith(
-        f"record at {POSITIONS[3]} of the commit log mended: "
+        f"record at {POSITIONS[3]} of the commit log repaired: "
     )
     log = f"{ROOT}/commitlog/{0:020d}"
     assert rig.contents()[log] == before[log]
-    # Sealed is what was mended, not what stood there.
+    # Sealed is what was repaired, not what stood there.
     assert store.commit_log.old.compare(0, store.commit_log.max_offset)
     assert rig.contents()[log] == before[log]
 

@@ -163,7 +163,7 @@ def test_listeners_hear_once_a_queue_and_batch() -> None:
 
 
 async def test_sync_flush_shows_only_what_is_durable() -> None:
-    """A reader must not see what a power cut could take back."""
+    """A reader must not see what a power cut could undo."""
     store = open_store(MemoryDisk(), options=SYNC_OPTIONS)
     first = store.put([message("a")])[0]
     put_bodies(store, "b")

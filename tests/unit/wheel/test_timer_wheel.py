@@ -315,7 +315,7 @@ def test_a_ring_built_anew_reaches_the_file_whole_or_not_at_all() -> None:
 
 
 def test_a_ring_built_anew_may_be_without_a_file_until_it_is_written() -> None:
-    """Whoever rewrites the timer log removes the file, durably: it must not fit by chance."""
+    """A job that rewrites the timer log removes the file, durably: it must not fit by chance."""
     disk = make_disk()
     wheel = opened(disk)
     link(wheel, 0, 0, 1, 2)

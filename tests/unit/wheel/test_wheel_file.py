@@ -113,7 +113,7 @@ def test_a_whole_ring_replaces_the_file_durably() -> None:
     assert disk.list_dir("/store") == ["timerwheel"]
 
 
-def test_slots_are_mended_in_place() -> None:
+def test_slots_are_repaired_in_place() -> None:
     """A write that is not whole leaves the other slots alone."""
     disk = make_disk()
     file = WheelFile(disk, PATH, 128, read_only=False)
@@ -144,7 +144,7 @@ def test_a_ring_that_finds_no_room_leaves_nothing(tmp_path: Path, operation: Ope
 
 
 def test_a_new_file_that_cannot_be_opened_again_is_written_again(tmp_path: Path) -> None:
-    """Until then the old one is open, for whoever syncs it."""
+    """Until then the old one is open, for the sync."""
     disk = FaultyDisk(OsDisk(), str(tmp_path))
     file = WheelFile(disk, f"{tmp_path}/timerwheel", 128, read_only=False)
     whole = DirtySlots(runs=((0, ring(4).tobytes()),), is_whole=True)

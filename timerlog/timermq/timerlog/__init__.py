@@ -1,4 +1,4 @@
-"""The timer log: the journal of waiting messages and the chains of the wheel's slots."""
+"""The timer log: the journal of pending messages and the chains of the wheel's slots."""
 
 from .chain import ChainError as ChainError
 from .chain import DamagedUnitError as DamagedUnitError

@@ -19,7 +19,7 @@ import attrs
 
 from timermq.timerstore.disk import Disk, File
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.flipped_bit import flipped_bit, mended
+from timermq.timerstore.flipped_bit import flipped_bit, repaired
 from timermq.timerstore.layout import Layout
 
 PAGE_SIZE = 4096
@@ -135,7 +135,7 @@ class TimerCheckpoint:
 
         The extension is checked. The seven numbers cannot be: RocketMQ writes them alone.
         """
-        page = _mended(page)
+        page = _repaired(page)
         numbers = dict(zip(CHECKPOINT.names, CHECKPOINT.unpack(page), strict=True))
         return cls(**numbers, extension=_decode_extension(page))
 
@@ -214,7 +214,7 @@ class TimerCheckpoint:
             self._file.close()
 
 
-def _mended(page: bytes) -> bytes:
+def _repaired(page: bytes) -> bytes:
     """The page as it was, if one bit of what our checksum covers is another."""
     head, block = page[: CHECKPOINT.size], page[EXTENSION_AT : EXTENSION_AT + EXTENSION.size]
     covered = head + block[: EXTENSION.offset_of("crc")]
@@ -222,7 +222,7 @@ def _mended(page: bytes) -> bytes:
     if found is None:
         return page
     offset, bit = found
-    return mended(page, offset if offset < len(head) else offset - len(head) + EXTENSION_AT, bit)
+    return repaired(page, offset if offset < len(head) else offset - len(head) + EXTENSION_AT, bit)
 
 
 def _encode_extension(extension: CheckpointExtension, head: bytes) -> bytes:

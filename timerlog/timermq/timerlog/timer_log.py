@@ -267,20 +267,20 @@ class TimerLog:
         """
         self._queue.forget_seals()
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Compare all of the log with its seals, and put single words right; before ``recover``.
 
         Raises:
             OSError: The disk failed.
         """
-        self._to_cut = self._queue.mend(self.min_pos, self.max_pos)
+        self._to_cut = self._queue.repair(self.min_pos, self.max_pos)
         self.damaged.clear()
 
     def cut_unsound_tail(self, durable_pos: int) -> None:
         """Cut the log behind ``durable_pos`` where it is not as it was written.
 
-        Behind ``recover``; what ``mend`` has found counts. A power cut may have kept seals of units
-        that it took, and the sector that they shared with durable ones is sound up to these.
+        Behind ``recover``; what ``repair`` has found counts. A power cut may have kept seals of
+        units that it took, and the sector that they shared with durable ones is sound up to these.
 
         Raises:
             OSError: The disk failed.
@@ -377,7 +377,7 @@ class TimerLog:
         """Make the units before ``upto`` (default: all) durable; returns ``flushed_where``.
 
         Raises:
-            OSError: The sync failed; it must not be tried again.
+            OSError: The sync failed; it must not be retried.
         """
         flushed_where = await self._queue.flush(upto)
         await self._queue.flush_seals()

@@ -31,7 +31,7 @@ class _Metric:
 
 
 class TimerMetrics:
-    """Counts of waiting messages. ``load`` makes one."""
+    """Counts of pending messages. ``load`` makes one."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -94,7 +94,7 @@ class TimerMetrics:
                 self.add(topic, change)
 
     def counts(self) -> dict[str, int]:
-        """Number of waiting messages by topic."""
+        """Number of pending messages by topic."""
         return {topic: metric.count for topic, metric in self._metrics.items()}
 
     def text(self, now_ms: int) -> str:

@@ -118,7 +118,7 @@ class CommitLog:
         self.old.begin(self.max_offset)
 
     def ask_queues(self, queues: ConsumeQueueTable, register: QueueRegister) -> None:
-        """Let whoever reads behind damage ask the units of these queues, and which there were."""
+        """Let a reader behind damage ask the units of these queues, and which there were."""
         self.places = RecordPlaces(lambda: queues, register, self._sealed_size)
 
     def forget_seals(self) -> None:
@@ -290,12 +290,12 @@ class CommitLog:
                 self._files.write(write.offset, write.data)
         except OSError as error:
             try:
-                self._take_back(end, writes)
+                self._undo(end, writes)
             except OSError as second:
                 raise StoreFailedError(f"{self.directory}: at {end}: {error}") from second
             raise
 
-    def _take_back(self, end: int, writes: Sequence[LogWrite]) -> None:
+    def _undo(self, end: int, writes: Sequence[LogWrite]) -> None:
         """Remove what a failed append wrote.
 
         Bytes left behind would be whole records at their right positions: a later, shorter append
@@ -310,7 +310,7 @@ class CommitLog:
                 if segment.file.read(at, len(zeros)) != zeros:
                     segment.file.write(at, zeros)
 
-    def mend(self, phy_offset: int, record: bytes) -> None:
+    def repair(self, phy_offset: int, record: bytes) -> None:
         """Write a record again where it stands, as it was; durable after ``sync_now``.
 
         Raises:
@@ -361,7 +361,7 @@ class CommitLog:
         """Make everything appended so far durable.
 
         Raises:
-            OSError: A sync failed; it must not be tried again.
+            OSError: A sync failed; it must not be retried.
         """
         await self._files.flush()
 
@@ -369,7 +369,7 @@ class CommitLog:
         """Make the seals durable.
 
         Raises:
-            OSError: A sync failed; it must not be tried again.
+            OSError: A sync failed; it must not be retried.
         """
         await self._files.flush_seals()
 

@@ -36,7 +36,7 @@ import attrs
 from .config_file import first_table, keep_second, read_bytes, save_json, save_json_now
 from .disk import Disk
 from .errors import StoreError, StoreFormatError
-from .flipped_bit import flipped_bit, mended
+from .flipped_bit import flipped_bit, repaired
 
 _LINE = re.compile(r"crc32 ([0-9a-f]{8}) size (\d{1,12}) modified (-?\d{1,16})")
 _SUM_SIZE_MAX = 400
@@ -163,7 +163,7 @@ def sealed_bytes(disk: Disk, path: str, *, read_only: bool = False) -> bytes | N
     is_old = seal.modified_ms == disk.modified_ms(path)
     found = flipped_bit(data, seal.crc) if seal.size == len(data) else None
     if found is not None and is_old:
-        before = mended(data, *found)
+        before = repaired(data, *found)
         return before if read_only else _replaced(disk, path, before)
     if is_old:
         raise StoreFormatError(path, 0, f"the CRC {seal.crc:08x}", f"{crc32(data):08x}")

@@ -377,7 +377,7 @@ class ConsumeQueue:
         """Remove every segment, durably: none may come back beside later ones (blocking).
 
         Raises:
-            StoreFailedError: That they are gone was not synced. Tried again it would succeed.
+            StoreFailedError: That they are gone was not synced. Retried it would succeed.
         """
         self._files.close()
         names = self._disk.list_dir(self.directory)

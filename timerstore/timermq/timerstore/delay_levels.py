@@ -1,7 +1,7 @@
 """The classic delay levels as the store needs them: a text such as ``1s 5s 10s`` made into delays.
 
 RocketMQ keeps the deliver time of a message on ``SCHEDULE_TOPIC_XXXX`` where other queue units keep
-the hash of the tags, so whoever writes consume queues must know the levels.
+the hash of the tags, so a writer of consume queues must know the levels.
 """
 
 from functools import lru_cache

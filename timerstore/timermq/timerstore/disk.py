@@ -84,7 +84,7 @@ class File(Protocol):
     def truncate(self, size: int) -> None:
         """Set the length; growth is zeros without blocks.
 
-        Not after ``map``, if the length changes: whoever reads the view behind the new end dies.
+        Not after ``map``, if the length changes: a reader of the view behind the new end dies.
         """
         ...
 
@@ -184,7 +184,7 @@ class Disk(Protocol):
     async def sync(self, *files: File) -> None:
         """Make what was written to the files durable.
 
-        A failed sync is never tried again: the pages may count as clean although they are not on
+        A failed sync is never retried: the pages may count as clean although they are not on
         the disk. It raises OSError now and for every later sync of that file.
 
         Cancellation: waits for a sync that has begun.

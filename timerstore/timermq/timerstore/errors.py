@@ -34,7 +34,7 @@ def no_access(error: PermissionError) -> str:
 
 
 class StoreFailedError(StoreError):
-    """A sync failed, or a failed write could not be taken back; the store must be opened again.
+    """A sync failed, or a failed write could not be undone; the store must be opened again.
 
     What was acknowledged as durable is safe; recovery finds out from the log what else was stored.
     """

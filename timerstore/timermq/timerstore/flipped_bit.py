@@ -50,6 +50,6 @@ def flipped_bit(data: bytes, crc: int) -> tuple[int, int] | None:
     return None
 
 
-def mended(data: bytes, offset: int, bit: int) -> bytes:
+def repaired(data: bytes, offset: int, bit: int) -> bytes:
     """The bytes with a bit turned over."""
     return data[:offset] + bytes([data[offset] ^ 1 << bit]) + data[offset + 1 :]

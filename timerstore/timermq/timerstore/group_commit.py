@@ -1,8 +1,8 @@
 """Group commit: many senders wait, one of them syncs the log for all.
 
-Whoever finds no sync under way becomes the leader and syncs everything appended so far; those who
-come meanwhile wait for it, and then the first of them leads the next round. So one sync is in
-flight at a time, each round holds everything that arrived during the last one, and no task is
+The first task that finds no sync under way becomes the leader and syncs everything appended so far;
+those who come meanwhile wait for it, and then the first of them leads the next round. So one sync
+is in flight at a time, each round holds everything that arrived during the last one, and no task is
 needed that outlives the waiters.
 
 A failed sync is never retried: after it the kernel may have dropped the very pages that it could

@@ -277,7 +277,7 @@ class IndexFile:
             Whether it is durable; not when the disk is full. Then the next flush tries again.
 
         Raises:
-            OSError: A sync failed, which must not be tried again, or a write, not for want of room.
+            OSError: A sync failed, which must not be retried, or a write, not for want of room.
 
         Cancellation: The header on the disk counts only what is durable.
         """

@@ -183,7 +183,7 @@ class IndexFollower:
     def _take_keys(self, keys: KeyColumns, start: int, count_max: int) -> int | None:
         """Take the keys of what was just written there; where what is left begins, None without.
 
-        Nothing is forgotten that has to be tried again: then it is read.
+        Nothing is forgotten that has to be retried: then it is read.
         """
         end, fresh = start, self._fresh
         count = 0

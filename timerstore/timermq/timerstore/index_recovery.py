@@ -10,8 +10,8 @@ may say more, or less:
 | fewer or more in use | some pages were lost | made anew |
 
 Slots are made anew from the entries, which are looked at on this way: the first that cannot be one
-(position going back, link that does not descend) and all behind it are dropped. Whoever fills the
-index adds them again, because the header then says less.
+(position going back, link that does not descend) and all behind it are dropped. A caller that fills
+the index adds them again, because the header then says less.
 
 Java instead destroys an index file that ends later than its checkpoint says.
 """

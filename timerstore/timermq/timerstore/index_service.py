@@ -1,6 +1,6 @@
 """The index: message positions by key, over a row of index files.
 
-The index follows the log: whoever drives it reads records from ``covered_to`` on and hands over
+The index follows the log: its driver reads records from ``covered_to`` on and hands over
 their keys in batches. When a file is full the next one begins; only files that are not yet durable
 have their slots in memory, which is the newest one and rarely another. What the newest header says
 is covered, so a crash costs the reading of what came after the last flush.
@@ -236,7 +236,7 @@ class IndexService:
             Whether it is durable; not when the disk is full. Then the next flush tries again.
 
         Raises:
-            OSError: A sync failed; it must not be tried again.
+            OSError: A sync failed; it must not be retried.
 
         Cancellation: The headers on the disk count only what is durable.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 LIVE = attrs.setters.validate
-"""``on_setattr`` of a setting that may: whoever goes by it looks each time, and a value that is out
+"""``on_setattr`` of a setting that may: its reader looks each time, and a value that is out
 of its range is refused. Everything else was read once, at the start."""
 
 

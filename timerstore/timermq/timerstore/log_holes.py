@@ -1,9 +1,9 @@
 """Holes: bytes of the commit log between good records that are no record.
 
 Behind a bad sector stand good records: each has its magic, states its position, has lengths that
-add up, and a body with the right checksum. So whoever must not end at damage goes on at the next
-one. The body of a message may hold what looks like one, so more than these four tell which it is
-(``record_places``). What lies between is a hole. (RocketMQ ends at the first thing that is no
+add up, and a body with the right checksum. So a reader that must not end at damage goes on at the
+next one. The body of a message may hold what looks like one, so more than these four tell which it
+is (``record_places``). What lies between is a hole. (RocketMQ ends at the first thing that is no
 record.)
 """
 
@@ -78,7 +78,7 @@ def _body_size(view: mmap.mmap | bytes, at: int) -> int:
     return max(found, 0)
 
 
-def mended_at(view: mmap.mmap | bytes, at: int, limit: int, start: int) -> bytes | None:
+def repaired_at(view: mmap.mmap | bytes, at: int, limit: int, start: int) -> bytes | None:
     """The record at ``at`` of a segment as it was, if only its size or its magic is damaged.
 
     One that was not written to its end has a sound head: nothing in it can be put right. Where size
@@ -86,26 +86,26 @@ def mended_at(view: mmap.mmap | bytes, at: int, limit: int, start: int) -> bytes
     good record stands behind the lengths, or nothing at all, and the text before it has an end.
     """
     size = _REST_SIZE_MAX + _body_size(view, at)
-    mended = mend_head(view[at : min(at + size, limit)], start + at)
-    if mended is None:
+    repaired = repair_head(view[at : min(at + size, limit)], start + at)
+    if repaired is None:
         return None
-    end = at + len(mended)
+    end = at + len(repaired)
     behind = view[end : min(end + BLANK_SIZE, limit)]
-    if is_cut_short(mended, behind):
+    if is_cut_short(repaired, behind):
         return None
-    if mended[:MAGIC_AT] == view[at : at + MAGIC_AT] or _leads_on(view, end, limit, start):
-        return mended
-    return None if any(behind) or not mended[-1] else mended
+    if repaired[:MAGIC_AT] == view[at : at + MAGIC_AT] or _leads_on(view, end, limit, start):
+        return repaired
+    return None if any(behind) or not repaired[-1] else repaired
 
 
-def mended_before_good(view: mmap.mmap | bytes, at: int, limit: int, start: int) -> bytes | None:
+def repaired_before_good(view: mmap.mmap | bytes, at: int, limit: int, start: int) -> bytes | None:
     """The same, if behind it stands a good record, a blank or the end of the data.
 
     A record that was not written to its end may look like a shorter one.
     """
-    mended = mended_at(view, at, limit, start)
-    end = at + (0 if mended is None else len(mended))
-    return mended if _leads_on(view, end, limit, start) else None
+    repaired = repaired_at(view, at, limit, start)
+    end = at + (0 if repaired is None else len(repaired))
+    return repaired if _leads_on(view, end, limit, start) else None
 
 
 def _leads_on(view: mmap.mmap | bytes, end: int, limit: int, start: int) -> bool:
@@ -113,7 +113,7 @@ def _leads_on(view: mmap.mmap | bytes, end: int, limit: int, start: int) -> bool
     return end == limit or not look_at(view, end, limit, start, is_whole=True)[0]
 
 
-def mend_head(data: bytes, position: int) -> bytes | None:
+def repair_head(data: bytes, position: int) -> bytes | None:
     """A record whose size or magic is damaged, as it was; None when more than one of them is.
 
     That it is the record of this place is certain: it states the position, its lengths lead from

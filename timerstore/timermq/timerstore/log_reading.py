@@ -14,7 +14,7 @@ import structlog
 
 from .commit_log import CommitLog
 from .filler_record import is_filler
-from .log_holes import Hole, mended_before_good
+from .log_holes import Hole, repaired_before_good
 from .record_layout import BODY_AT
 from .record_places import LogPart
 
@@ -57,33 +57,37 @@ class LogReading:
                     self.holes.append(Hole(phy_offset, phy_offset + size, reason, False))
             self._at = scan.end
             if self._at < self._end:
-                mended = self._pass_damage(scan.reason)
-                if mended is not None:
-                    yield self._at, mended
-                    self._at += len(mended)
+                repaired = self._pass_damage(scan.reason)
+                if repaired is not None:
+                    yield self._at, repaired
+                    self._at += len(repaired)
 
     def _pass_damage(self, reason: str) -> bytes | None:
         """What stood at a damaged place, if that is certain; else go behind the hole there."""
         at, segment = self._at, self._log.segment_at(self._at)
         end = self._log.next_segment_start(at)
-        mended: bytes | None = None
+        repaired: bytes | None = None
         reaches_end = True
         if segment is not None:
             view, start = segment.file.map(), segment.start
             limit = min(segment.size, self._log.max_offset - start)
-            mended = mended_before_good(view, at - start, limit, start)
-            if mended is not None and not self._log.places.allow(at, len(mended)):
-                mended = None
+            repaired = repaired_before_good(view, at - start, limit, start)
+            if repaired is not None and not self._log.places.allow(at, len(repaired)):
+                repaired = None
             resumed = None
-            if mended is None:
+            if repaired is None:
                 part = LogPart(view, limit, start, is_whole=limit == segment.size)
                 resumed = self._log.places.behind(part, at - start)
             if resumed is not None:
                 end, reaches_end = start + resumed, False
         log.warning(
-            "commit log damaged", purpose=self._purpose, at=at, found=reason, mended=bool(mended)
+            "commit log damaged",
+            purpose=self._purpose,
+            at=at,
+            found=reason,
+            repaired=bool(repaired),
         )
-        if mended is None:
+        if repaired is None:
             self.holes.append(Hole(at, min(end, self._end), reason, reaches_end))
             self._at = end
-        return mended
+        return repaired

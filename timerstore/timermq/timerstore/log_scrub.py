@@ -81,7 +81,7 @@ class LogScrub:
             found = self._seals.compare(segment, self._to, to)
             self._seals.seal(segment, self._to, to)
             self._to = to
-            return Scrubbed(at=at, size=found.size, damaged=found.damaged, mended=found.mended)
+            return Scrubbed(at=at, size=found.size, damaged=found.damaged, repaired=found.repaired)
         return self._walk(segment, at, limit)
 
     def announce(self, at: int, end: int) -> None:
@@ -122,7 +122,7 @@ class LogScrub:
             size=units.size,
             work=work,
             damaged=units.damaged + damaged,
-            mended=units.mended,
+            repaired=units.repaired,
         )
 
     def _record(self, segment: MappedFile, at: int, limit: int, units: UnitScrub) -> int | None:

@@ -1,9 +1,9 @@
 """The walk that finds the end of the log when a store is opened.
 
 A record whose size or magic alone is damaged is certain by all the rest of it, and by what stands
-behind it: it is mended, and the walk goes on. What else is no record is the end of the log, unless
-it is known that more was there (`LogReach`), or a killed process had brought records behind it to
-their queues.
+behind it: it is repaired, and the walk goes on. What else is no record is the end of the log,
+unless it is known that more was there (`LogReach`), or a killed process had brought records behind
+it to their queues.
 
 Damage in what was there is a hole. The walk goes on behind it, as everything does that reads the
 log; the queues tell which records are lost in it (`LostRecords`).
@@ -15,7 +15,7 @@ import attrs
 
 from .commit_log import CommitLog
 from .filler_record import is_filler
-from .log_holes import Hole, mended_before_good
+from .log_holes import Hole, repaired_before_good
 from .log_reach import LogReach
 from .log_record import is_cut_short, is_torn
 from .log_scan import LogScan
@@ -44,10 +44,10 @@ class LogWalk:
     """Records walked over."""
     newest: int | None = attrs.field(init=False, default=None)
     """Position of the last one."""
-    mends: dict[int, bytes] = attrs.field(init=False, factory=dict[int, bytes])
+    repairs: dict[int, bytes] = attrs.field(init=False, factory=dict[int, bytes])
     """Position of a damaged record to the record as it was."""
     reasons: dict[int, str] = attrs.field(init=False, factory=dict[int, str])
-    """What was wrong with each that is mended."""
+    """What was wrong with each that is repaired."""
     holes: list[Hole] = attrs.field(init=False, factory=list[Hole])
     """What was no record, or is not as it was written, before the end of what is known."""
 
@@ -65,13 +65,13 @@ class LogWalk:
         )
 
     def run(self) -> None:
-        """Walk to the end of the log, past what is mended and past holes."""
+        """Walk to the end of the log, past what is repaired and past holes."""
         while self._reach_damage():
-            at, mended = self.scan.end, self._mended()
-            if mended is not None:
-                self.mends[at], self.reasons[at] = mended, self.scan.reason
+            at, repaired = self.scan.end, self._repaired()
+            if repaired is not None:
+                self.repairs[at], self.reasons[at] = repaired, self.scan.reason
                 self.count, self.newest = self.count + 1, at
-                self.scan = self._scan(at + len(mended))
+                self.scan = self._scan(at + len(repaired))
                 continue
             hole = self._hole()
             if hole is None:
@@ -107,16 +107,16 @@ class LogWalk:
             log.read(phy_offset, size), phy_offset
         )
 
-    def _mended(self) -> bytes | None:
+    def _repaired(self) -> bytes | None:
         """The record at the end of the walk as it was; None when it is not certain."""
         log, at = self.store.log, self.scan.end
         segment = log.segment_at(at)
         if segment is None or self.store.read_only:
             return None
         view = segment.file.map()
-        mended = mended_before_good(view, at - segment.start, segment.size, segment.start)
-        is_allowed = mended is not None and log.places.allow(at, len(mended))
-        return mended if is_allowed else None
+        repaired = repaired_before_good(view, at - segment.start, segment.size, segment.start)
+        is_allowed = repaired is not None and log.places.allow(at, len(repaired))
+        return repaired if is_allowed else None
 
     def _hole(self) -> Hole | None:
         """What is damaged where the walk has ended; None where the log may end there."""

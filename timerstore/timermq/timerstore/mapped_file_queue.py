@@ -283,7 +283,7 @@ class MappedFileQueue:
         Returns ``flushed_where``.
 
         Raises:
-            OSError: A sync failed; it must not be tried again.
+            OSError: A sync failed; it must not be retried.
 
         Cancellation: ``flushed_where`` moves only after all syncs; the next flush does the rest.
         """
@@ -306,14 +306,14 @@ class MappedFileQueue:
         """Make the seals durable, as far as the bytes are that they are of.
 
         Raises:
-            OSError: The sync failed; it must not be tried again.
+            OSError: The sync failed; it must not be retried.
 
         Cancellation: the next call does it.
         """
         if self.seals is not None:
             await self.seals.flush()
 
-    def mend(self, first: int, end: int, *, only_look: bool = False) -> list[int]:
+    def repair(self, first: int, end: int, *, only_look: bool = False) -> list[int]:
         """Compare what stands in [first, end) with its seals; put single words right, or look only.
 
         Returns:
@@ -324,7 +324,7 @@ class MappedFileQueue:
         """
         left: list[int] = []
         if self.seals is not None:
-            compare = self.seals.damaged if only_look else self.seals.mend
+            compare = self.seals.damaged if only_look else self.seals.repair
             for segment in self.segments:
                 start, to = max(first, segment.start), min(end, segment.end)
                 if start < to:

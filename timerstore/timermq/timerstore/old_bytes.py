@@ -85,7 +85,7 @@ class OldBytes:
         for segment, start, to in self._stretches(first, end):
             if start not in self._compared:
                 self._compared.add(start)
-                self.damaged.update(self.files.mend(start, to))
+                self.damaged.update(self.files.repair(start, to))
                 if seals is not None and seals.prove(segment.start, start, min(to, self._end)):
                     self._proved.add(start)
         return not self.damaged or not self._is_damaged(first, end)

@@ -64,11 +64,11 @@ class RecordColumns:
         try:
             self._lay_out(batch, store_ms)
         except BaseException:
-            batch.take_back()
+            batch.undo()
             raise
         if batch.end + BLANK_SIZE <= start + room:
             return batch
-        batch.take_back()
+        batch.undo()
         return None
 
     def _lay_out(self, batch: EncodedBatch, store_ms: int) -> None:

@@ -83,7 +83,7 @@ class EncodedBatch:
             entry.units.clear()
         return DispatchBatch(self.end, units)
 
-    def take_back(self) -> None:
+    def undo(self) -> None:
         """Give the queue offsets back: the batch was not written."""
         for entry in self.touched:
             entry.next_offset = entry.first_offset
@@ -146,7 +146,7 @@ class RecordWriter:
             self._lay_out(batch, messages, start + room, store_ms, self._limits[were_taken])
         except BaseException:
             # A message that is none (a body of None, say): queue offsets must not be lost.
-            batch.take_back()
+            batch.undo()
             raise
         return batch
 

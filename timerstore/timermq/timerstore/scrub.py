@@ -60,7 +60,7 @@ class ScrubStatistics:
     """Bytes read since then."""
     damaged: int
     """Things found damaged since then: sectors, records, units, tables."""
-    mended: int
+    repaired: int
     """Those of them that were put right."""
     left: int
     """Things that the last pass, or the one under way, has found and could not put right."""
@@ -80,7 +80,7 @@ class Scrub:
         self._parts = parts
         self._end: int | None = None
         """Of the part that is looked at, as it was when that began."""
-        self._passes = self._size = self._damaged = self._mended = 0
+        self._passes = self._size = self._damaged = self._repaired = 0
         if self.is_under_way:
             for part in parts:
                 part.begin()
@@ -105,10 +105,10 @@ class Scrub:
             self._end = part.end
         found = part.step(note.at, self._end)
         note.at = found.at
-        note.left_now += found.damaged - found.mended
+        note.left_now += found.damaged - found.repaired
         self._size += found.size
         self._damaged += found.damaged
-        self._mended += found.mended
+        self._repaired += found.repaired
         if note.at >= self._end:
             self._go_on(now_ms)
         return found
@@ -139,7 +139,7 @@ class Scrub:
             passes=self._passes,
             size=self._size,
             damaged=self._damaged,
-            mended=self._mended,
+            repaired=self._repaired,
             left=max(self.note.left, self.note.left_now),
         )
 

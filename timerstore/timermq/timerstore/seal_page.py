@@ -102,7 +102,7 @@ def seals_of(data: bytes) -> Sums:
     return np.asarray(np.einsum("ij,j->i", _mixed(words).reshape(-1, WORD_COUNT), FACTORS))
 
 
-def mended(sector: bytes, sealed: int) -> bytes | None:
+def repaired(sector: bytes, sealed: int) -> bytes | None:
     """The sector as it was written, if it has changed within one half of a word; else None.
 
     Args:

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Generator, Iterator
 
 from .disk import Disk, File
-from .seal_page import PAGE_SIZE, SECTOR_SIZE, STRETCH_SIZE, SealPage, mended
+from .seal_page import PAGE_SIZE, SECTOR_SIZE, STRETCH_SIZE, SealPage, repaired
 
 DIRECTORY = "timermq-seals"
 
@@ -118,7 +118,7 @@ class SealReader:
         if page is None:
             return None
         data = segment.read(sector - segment_start, min(page.covered - rest, SECTOR_SIZE))
-        return mended(data, int(page.seals[rest // SECTOR_SIZE]))
+        return repaired(data, int(page.seals[rest // SECTOR_SIZE]))
 
     @contextlib.contextmanager
     def _pages(self, segment_start: int) -> Generator[File | None]:

@@ -39,7 +39,7 @@ class Scrubbed:
     """What else it cost the processor, as bytes that might have been read in that time."""
     damaged: int = 0
     """Things that were not as they were written: sectors, units, tables."""
-    mended: int = 0
+    repaired: int = 0
     """Those of them that are put right."""
 
 
@@ -112,15 +112,15 @@ class SealScrub:
     def compare(self, segment: MappedFile, at: int, to: int) -> Scrubbed:
         """Compare [at, to) of a segment, which is a piece at most; ``OSError`` as for ``step``."""
         try:
-            found = self._files.mend(at, to, only_look=True)
+            found = self._files.repair(at, to, only_look=True)
         except OSError as error:
             if is_for_a_while(error):
                 raise
             return self._unreadable(segment, at, to, error)
-        left = self._files.mend(at, to) if found else []
+        left = self._files.repair(at, to) if found else []
         self._tell(segment, left)
         return Scrubbed(
-            at=to, size=to - at, damaged=len(found), mended=max(len(found) - len(left), 0)
+            at=to, size=to - at, damaged=len(found), repaired=max(len(found) - len(left), 0)
         )
 
     def is_sound(self, first: int, end: int) -> bool:

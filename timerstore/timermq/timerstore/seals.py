@@ -299,7 +299,7 @@ class Seals(SealReader):
         """Make the seals durable.
 
         Raises:
-            OSError: The sync failed; it must not be tried again.
+            OSError: The sync failed; it must not be retried.
 
         Cancellation: the next flush does it.
         """
@@ -354,9 +354,9 @@ class Seals(SealReader):
             raise
         return file
 
-    # -- mending ------------------------------------------------------------------------------
+    # -- repairing ------------------------------------------------------------------------------
 
-    def mend(self, segment_start: int, segment: File, first: int, end: int) -> list[int]:
+    def repair(self, segment_start: int, segment: File, first: int, end: int) -> list[int]:
         """Put sectors right of which one word alone is another; positions of those that stay so.
 
         Args:
@@ -369,9 +369,9 @@ class Seals(SealReader):
             OSError: The disk did not take it.
         """
         sectors = self.damaged(segment_start, segment, first, end)
-        return [one for one in sectors if not self._mend(segment_start, segment, one)]
+        return [one for one in sectors if not self._repair(segment_start, segment, one)]
 
-    def _mend(self, segment_start: int, segment: File, sector: int) -> bool:
+    def _repair(self, segment_start: int, segment: File, sector: int) -> bool:
         before = None if self._read_only else self.before(segment_start, segment, sector)
         if before is None:
             return False

@@ -10,8 +10,8 @@ from .seals import SealMoment
 from .store_checkpoint import StoreCheckpoint
 from .store_options import StoreOptions
 
-ASIDE = "aside"
-"""Directory of what repairs and rebuilds have set aside."""
+BACKUP_DIRECTORY = "aside"
+"""Directory of the backups that repairs and rebuilds make."""
 
 
 @attrs.define(eq=False, kw_only=True)

@@ -318,7 +318,7 @@ class StoreMaintenance:
     async def _index_new_records(self, index: IndexFollower) -> bool:
         """Bring the index up to date; False without room for it.
 
-        The messages are safe then; it is tried again next time.
+        The messages are safe then; it is retried next time.
         """
         while index.is_behind:
             try:

@@ -15,11 +15,11 @@ cut off      where the checkpoint says that log and queues were durable; without
 none fits    the start of the log
 ===========  ==================================================================================
 
-The walk (`log_walk`) mends what is certain, goes on behind damage in what a killed process had
+The walk (`log_walk`) repairs what is certain, goes on behind damage in what a killed process had
 written, and ends at the first other thing that is no record. That is the end of the log, unless the
 log reached further when it was last closed, or good records that must have been durable stand
 behind it: then it is damaged in its middle, and cutting it there would lose acknowledged messages.
-Read only nothing is mended.
+Read only nothing is repaired.
 
 Queues are derived data. After a cut-off run they are cut where the walk began and made again from
 the records; after a clean one they are only freed from units beyond the log. Those that are damaged
@@ -73,7 +73,7 @@ class RecoveryPlan:
     """Records walked over."""
     last_store_ms: int
     """Store time of the newest record, 0 without any."""
-    mends: dict[int, bytes]
+    repairs: dict[int, bytes]
     """Position of a damaged record to the record as it was."""
     lost: tuple[LostRecords, ...]
     """Damaged parts of the log behind what is dispatched, and what stood there."""
@@ -130,7 +130,9 @@ def plan_recovery(store: StoreFiles) -> RecoveryPlan:
     again = check.run()
     notes = [] if store.register.damage is None else [store.register.damage]
     notes += store.queues.damage
-    notes += [f"record at {at} of the commit log mended: {why}" for at, why in walk.reasons.items()]
+    notes += [
+        f"record at {at} of the commit log repaired: {why}" for at, why in walk.reasons.items()
+    ]
     notes += [
         f"commit log damaged from {hole.position} to {hole.end}: {hole.reason}; "
         "what stood there is lost, what stands behind is served"
@@ -149,7 +151,7 @@ def plan_recovery(store: StoreFiles) -> RecoveryPlan:
         end=scan.end,
         record_count=walk.count,
         last_store_ms=_newest_store_ms(store, walk.newest),
-        mends=walk.mends,
+        repairs=walk.repairs,
         lost=lost,
         is_sealed=scan.end == walk.reach.sealed_to,
         again=again,
@@ -172,13 +174,13 @@ def apply_recovery(store: StoreFiles, plan: RecoveryPlan) -> RecoveryReport:
         log.forget_seals()
         log.trust_seals()
     # First: the last stretch is sealed as it is then.
-    for phy_offset, record in plan.mends.items():
-        log.mend(phy_offset, record)
+    for phy_offset, record in plan.repairs.items():
+        log.repair(phy_offset, record)
     log.set_end(plan.end, is_sealed=plan.is_sealed)
     if not store.read_only:
         # Whole records may stand in the tail, at their right positions: later ones must never
         # be followed by them.
-        is_changed = plan.mends or not store.last_exit_ok or not _is_zero(log, plan.end)
+        is_changed = plan.repairs or not store.last_exit_ok or not _is_zero(log, plan.end)
         if is_changed:
             log.zero_tail()
         leave_damaged_sector(log, plan.last_store_ms)

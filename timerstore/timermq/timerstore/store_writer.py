@@ -157,7 +157,7 @@ class StoreWriter:
         remark = self._cleaner.growth_refusal(self._log.segment_size, count)
         if remark is None:
             return None
-        batch.take_back()
+        batch.undo()
         self.refused_count += batch.count
         return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=remark)
 
@@ -165,7 +165,7 @@ class StoreWriter:
         """Refuse a batch that is to be stored as a whole for the first message that may not be."""
         found = next((one for one in batch.results if one.status is not PutStatus.PUT_OK), None)
         if found is not None:
-            batch.take_back()
+            batch.undo()
             self.refused_count += batch.count
         return found
 
@@ -175,7 +175,7 @@ class StoreWriter:
         try:
             self._log.append(batch.segment_starts, batch.writes)
         except (OSError, StoreFailedError) as error:
-            batch.take_back()
+            batch.undo()
             if isinstance(error, StoreFailedError):
                 self._commit.fail(error)
             self.refused_count += batch.count

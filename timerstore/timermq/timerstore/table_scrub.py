@@ -74,19 +74,19 @@ class TableScrub:
         if self._disk.exists(f"{path}.tmp"):
             return Scrubbed(at=at + 1)  # a save is under way
         before = read_bytes(self._disk, path) or b""
-        damaged = mended = 0
+        damaged = repaired = 0
         try:
-            mended = int((sealed_bytes(self._disk, path) or b"") != before)
-            damaged = mended
+            repaired = int((sealed_bytes(self._disk, path) or b"") != before)
+            damaged = repaired
         except StoreFormatError as error:
-            damaged, mended = 1, int(any(one(path, error) for one in self._owners))
-            log.error("damaged table", path=path, error=str(error), is_written_again=bool(mended))
+            damaged, repaired = 1, int(any(one(path, error) for one in self._owners))
+            log.error("damaged table", path=path, error=str(error), is_written_again=bool(repaired))
         except UnsealedBitError as error:
             damaged = 1
             log.error("damaged table, or an edited one", path=path, error=str(error))
-        if damaged == mended:
+        if damaged == repaired:
             damaged += self._is_backup_damaged(path)
-        return Scrubbed(at=at + 1, size=len(before), damaged=damaged, mended=mended)
+        return Scrubbed(at=at + 1, size=len(before), damaged=damaged, repaired=repaired)
 
     def announce(self, at: int, end: int) -> None:
         """Nothing is announced: tables are small."""

@@ -18,8 +18,8 @@ QUEUE_ID_MAX = 0x7FFFFFFF
 def queue_refusal(topic: str, queue_id: int) -> str | None:
     """Say why no message can be stored under a topic and queue, None when it can.
 
-    A topic is also the name of a directory: whatever would leave the store is refused here, whoever
-    asks.
+    A topic is also the name of a directory: one that would lead out of the store is refused here,
+    of any sender.
 
     Source: DefaultMessageStore.checkMessage (HookUtils.checkBeforePutMessage).
     """

@@ -37,7 +37,7 @@ class UnitScrub:
 
     def __init__(self, store: StoreFiles) -> None:
         self.damaged = 0
-        self.mended = 0
+        self.repaired = 0
         self._store = store
         self._levels_ms = store.options.delay_levels_ms
         self._blocks = UnitBlocks(UNIT_COUNT)
@@ -73,14 +73,14 @@ class UnitScrub:
             # A moment of a classic level stays what it was, whatever the level is by now.
             unit = unit[:TAGS_CODE_AT] + found[TAGS_CODE_AT:]
         if unit != found and not self._store.register.is_deleted(topic, phy_offset):
-            self._mend(queue, offset, phy_offset, unit)
+            self._repair(queue, offset, phy_offset, unit)
 
-    def _mend(self, queue: ConsumeQueue, offset: int, phy_offset: int, unit: bytes) -> None:
+    def _repair(self, queue: ConsumeQueue, offset: int, phy_offset: int, unit: bytes) -> None:
         if is_shown_elsewhere(self._store.log, queue, offset, phy_offset):
             return
         self.damaged += 1
         queue.put_right(offset, unit)
-        self.mended += 1
+        self.repaired += 1
         at = offset * UNIT.size
         log.warning("damaged unit put right", path=queue.directory, offset=at, queue_offset=offset)
 
@@ -114,7 +114,7 @@ def put_right_around(store: StoreFiles, queue: ConsumeQueue, offset: int) -> boo
     for phy_offset, data in LogReading(commit_log, first, end=end, purpose="units of a queue"):
         if commit_log.old.compare(phy_offset, phy_offset + len(data)):
             units.look(phy_offset, data)
-    return units.mended > 0
+    return units.repaired > 0
 
 
 def _sound_place(log: CommitLog, queue: ConsumeQueue, offsets: Iterable[int]) -> int | None:

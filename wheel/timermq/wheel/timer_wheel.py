@@ -89,7 +89,7 @@ class TimerWheel:
         self._snapshot = DirtySlots(runs=(), is_whole=False)
         # Slots of the newest snapshot, as long as it is not written.
         self._unwritten = np.zeros(self._count, np.bool_)
-        # The file is none of this ring's: it is replaced as a whole rather than mended.
+        # The file is none of this ring's: it is replaced as a whole rather than repaired.
         self._is_anew = file.is_empty
         # First slot of the reach, as time // precision. Never 0: that is the time of unused slots.
         self._base = 1

@@ -1,10 +1,10 @@
 """The file ``timerwheel``: the ring's bytes, read once, written slot by slot.
 
-A wheel that fits the timer log is kept up to date in place: each write mends the slots that
-changed, and a crash between two of them leaves slots that recovery mends from the log's tail. A
-ring that was built anew has nothing in common with the file. Mending the file piece by piece would,
-after a crash in the middle, leave a wheel that looks whole and lacks chains; so the whole ring goes
-to a new file, which replaces the old one in one step.
+A wheel that fits the timer log is kept up to date in place: each write repairs the slots that
+changed, and a crash between two of them leaves slots that recovery repairs from the log's tail. A
+ring that was built anew has nothing in common with the file. Repairing the file piece by piece
+would, after a crash in the middle, leave a wheel that looks whole and lacks chains; so the whole
+ring goes to a new file, which replaces the old one in one step.
 
 Source: Java ``TimerWheel.flush``, which compares all bytes each second.
 """
@@ -152,7 +152,7 @@ class WheelFile:
         self._disk.rename(path, self._path)
         self._disk.sync_dir_now(self._path.rpartition("/")[0])
         opened = self._disk.open(self._path)
-        # Not before: while it cannot be opened, whoever syncs the file must find one that is open.
+        # Not before: while it cannot be opened, a sync must find one that is open.
         self.close()
         self._file = opened
 

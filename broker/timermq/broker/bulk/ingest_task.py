@@ -23,7 +23,7 @@ import trio
 from timermq.pipeline.admission.admission import TimerPutColumns, TimerPutResult
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.run_admission import RunAdmission
-from timermq.pipeline.state.backoff import HeldUp
+from timermq.pipeline.state.backoff import Backoff
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.bulk import RefusedRow
 from timermq.remoting.bulk_block import BulkBlock, BulkBlockError
@@ -102,7 +102,7 @@ class IngestTask:
         self.ingested = 0
         """Rows stored since the start."""
         self.refused = 0
-        self.backoff = HeldUp()
+        self.backoff = Backoff()
         """Retries of rows that the store does not take now."""
         self._jobs = jobs
         self._timer_store = timer_store

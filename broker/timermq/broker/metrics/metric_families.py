@@ -160,7 +160,7 @@ def _scrub(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     yield counter("timermq_scrub_passes", "Whole passes", scrub.passes)
     yield counter("timermq_scrub_read_bytes", "Bytes compared", scrub.size)
     yield counter("timermq_scrub_damaged", "Places found damaged at rest", scrub.damaged)
-    yield counter("timermq_scrub_repaired", "Those of them that were repaired", scrub.mended)
+    yield counter("timermq_scrub_repaired", "Those of them that were repaired", scrub.repaired)
 
 
 def _timer(snapshot: MetricsSnapshot) -> Iterator[Metric]:
@@ -254,7 +254,7 @@ def _promises(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         "Messages retried with backoff: the store does not take them now",
         labels=["stage"],
     )
-    stages = (("enqueue", timer.enqueue_held_up), ("deliver", timer.deliver_held_up))
+    stages = (("enqueue", timer.enqueue_backoff), ("deliver", timer.deliver_backoff))
     yield labelled(held_up, [((stage,), held.count) for stage, held in stages])
 
 

@@ -19,7 +19,7 @@ from typing import cast
 
 import attrs
 
-from timermq.pipeline.cancel.pending_lookup import Found, WaitingMessages, names_of
+from timermq.pipeline.cancel.pending_lookup import Found, PendingLookup, names_of
 from timermq.pipeline.quarantine.quarantine import Quarantine
 from timermq.pipeline.quarantine.quarantine_record import State
 from timermq.pipeline.records.cancel_verdict import Wanted
@@ -114,7 +114,7 @@ class MessageLives:
             groups_of=cache(self.offsets.groups_of),
         )
         yield from records.read(topic)
-        messages = WaitingMessages(
+        messages = PendingLookup(
             source=self.source,
             quarantine=self.quarantine,
             options=self.options,

@@ -121,7 +121,7 @@ class Look:
             self._process = source.process()
         cpu_ms, memory_size, memory_own_size = self._process
         from_ms = timer.now_ms // view.width_ms * view.width_ms
-        last, held_up = timer.last_set_aside, (timer.deliver_held_up, timer.enqueue_held_up)
+        last, held_up = timer.last_set_aside, (timer.deliver_backoff, timer.enqueue_backoff)
         topics = _waiting(timer.pending_by_topic, view.topic)
         return Snapshot(
             version=source.version,
@@ -163,7 +163,7 @@ class Look:
             scrub_done_ratio=self.scrub.done_ratio,
             scrub_whole_ms=self.scrub.whole_ms,
             scrub_damaged=self.scrub.damaged,
-            scrub_mended=self.scrub.mended,
+            scrub_mended=self.scrub.repaired,
             scrub_left=self.scrub.left,
             **self._security(),
             held_up=sum(one.count for one in held_up),

@@ -1,6 +1,6 @@
 """Keep delivered messages, or all, as Parquet by date and topic; run again, it goes on.
 
-Every message is archived once, whatever dies in between, and whoever reads the files, with Spark or
+Every message is archived once, whatever dies in between, and a reader of the files, with Spark or
 without, sees it once. The store may be served.
 """
 

@@ -1,8 +1,8 @@
 """Make timer log and wheel of a stopped store anew from its commit log.
 
-Whatever was delivered, rolled or taken back is left out. With `--install` the new files take the
-places of the old ones in one step, and those stand aside under `aside/<time>/`; with `--out` they
-go to a directory of their own, to be looked at.
+Whatever was delivered, rolled or cancelled is left out. With `--install` the new files take the
+places of the old ones in one step, and those are kept as a backup under `aside/<time>/`; with
+`--out` they go to a directory of their own, to be looked at.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Look into a store that nobody serves, of this program or of RocketMQ 5, and repair it."""
+"""Look into a stopped store, of this program or of RocketMQ 5, and repair it."""
 
 from __future__ import annotations
 

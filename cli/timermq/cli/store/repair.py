@@ -1,7 +1,7 @@
 """Repair a stopped store: what is damaged is put right or made again, the originals are kept.
 
-Without damage nothing is touched. What is changed stands before under `aside/<time>/` in the
-store's directory. A repair that was interrupted is run again.
+Without damage nothing is touched. A file has a backup before it is changed, under `aside/<time>/`
+in the store's directory. A repair that was interrupted is run again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Repair; 1 if something is left that a repair should have mended."""
+    """Repair; 1 if something is left that a repair should have repaired."""
     store = prepare_store(args, args.directory)
     if args.dry_run:
         return print_findings(args, store.find())
@@ -42,14 +42,14 @@ def run(args: argparse.Namespace) -> int:
         print_json([_summary(report)])
     else:
         _print_report(args.directory, report)
-    return 0 if report.is_mended else 1
+    return 0 if report.is_repaired else 1
 
 
 def _summary(report: RepairReport) -> dict[str, object]:
     return {
         "findings": len(report.findings),
         "left": [finding.row() for finding in report.left],
-        "aside": report.aside if report.kept else None,
+        "backup": report.backup if report.kept else None,
         "kept": list(report.kept),
     }
 
@@ -60,7 +60,7 @@ def _print_report(directory: str, report: RepairReport) -> None:
         return
     print_table([finding.row() for finding in report.findings], COLUMNS)
     if report.kept:
-        print(f"originals of {len(report.kept)} files: {directory}/{report.aside}")
+        print(f"originals of {len(report.kept)} files: {directory}/{report.backup}")
     for finding in report.left:
         print(
             f"timermq: left: {finding.rule.name}: {finding.file}: at {finding.offset}: "

@@ -110,7 +110,7 @@ def content_rows(offline: OfflineStore, now_ms: int) -> Iterator[Planned]:
     yield from _groups_and_transactions(offline)
     quarantined = offline.quarantine().active
     if quarantined:
-        what = "stay until they are tried again or dropped: timermq quarantine"
+        what = "stay until they are retried or dropped: timermq quarantine"
         yield Planned(part="quarantine", name="messages", count=quarantined, what=what)
 
 
@@ -192,7 +192,7 @@ def _levels(offline: OfflineStore, now_ms: int) -> Iterator[Planned]:
         yield Planned(part="level", name="done", count=done, what=what)
     if faults:
         what = f"the wheel cannot take them, they go to the quarantine: {fault}"
-        yield Planned(part="level", name="set aside", count=faults, what=what)
+        yield Planned(part="level", name="quarantined", count=faults, what=what)
     if count_left(store) and DelayOffsets.load(store.disk, store.root) is None:
         what = "is missing or damaged: what was delivered is looked for in the log"
         yield Planned(part="file", name=PATH, what=what)

@@ -3,7 +3,7 @@
 A key is its own character, or one of the names below. Terminals send arrows as an escape sequence
 (``ESC [ A``, or ``ESC O A`` in application mode), and the escape key as the first byte of one: only
 what follows, or that nothing does, tells them apart. So a sequence that is not complete is handed
-back, to be tried again with what comes next.
+back, to be retried with what comes next.
 """
 
 from __future__ import annotations

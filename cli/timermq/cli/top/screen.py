@@ -290,7 +290,7 @@ def _scrub(snapshot: Snapshot) -> str:
         f"scrub  {'rests' if done is None else f'{done:.0%} done'}  last whole "
         f"{f'{formatting.span(whole_ms)} ago' if snapshot.scrub_whole_ms else formatting.NOTHING}"
         f"  damaged {formatting.count(snapshot.scrub_damaged)}"
-        f"  mended {formatting.count(snapshot.scrub_mended)}"
+        f"  repaired {formatting.count(snapshot.scrub_mended)}"
     )
 
 

@@ -160,7 +160,7 @@ class TimerAdmission:
         ]
 
     def take_over(self, message: Message, deliver_ms: int) -> Admitted | Refusal:
-        """Decide what becomes of a message that waits already, in a queue of a classic level.
+        """Decide what becomes of a pending message already, in a queue of a classic level.
 
         Its moment was granted when it was sent: neither the maximum delay nor flow control asks
         again. It goes by the wheel even if that is past: there it takes its turn.
@@ -383,7 +383,7 @@ def _delete_of(topic: str, name: bytes, own: bytes) -> bytes:
     if key is None:
         raise RefusalError(
             "DELETE_TOPIC",
-            f"a delete in {topic} takes back messages of {topic}, found {shown(name)}",
+            f"a delete in {topic} cancels messages of {topic}, found {shown(name)}",
         )
     own = remove(own, DELETE_NAME) + b"%b\x01%b+%b\x02" % (DELETE_NAME, topic.encode(), key)
     return found_by_its_target(own, key)

@@ -10,7 +10,7 @@ That costs a look-up and the reading of the newest records with that key, howeve
 It is known by the position of its first record (its *order*), which rolls keep.
 
 What is written is one record in the timer topic: a delete for the message's slot. It names the
-order for us, the unique key for RocketMQ, and as its origin the record that it takes back: should
+order for us, the unique key for RocketMQ, and as its origin the record that it cancels: should
 the process end before the slot is read, recovery counts that record as done. A move writes two at
 once: the delete, and behind it the message with its new moment. That delete also notes how far back
 records with the key count (``key_records``).
@@ -43,7 +43,7 @@ from ..records.timer_record import TIMER_TOPIC, TimerRecordError, own_properties
 from ..state.fresh_cancels import FreshCancel
 from ..state.timer_options import TimerOptions
 from ..state.timer_state import TimerState
-from .pending_lookup import Found, Waiting, WaitingMessages
+from .pending_lookup import Found, PendingLookup, PendingMessage
 
 
 @attrs.frozen(kw_only=True)
@@ -75,7 +75,7 @@ class Cancellation:
         """Take a message back; again and again with the same verdict.
 
         A producer that sends again after a time-out makes two messages with one unique key: both
-        are taken back, and ``TOO_LATE`` says that one of them had arrived.
+        are cancelled, and ``TOO_LATE`` says that one of them had arrived.
 
         Raises:
             CancelError: There is no index, the key is that of several messages, or the disk does
@@ -137,7 +137,7 @@ class Cancellation:
     def _find(self, wanted: Wanted) -> Found:
         if not self.store.options.message_index_enable:
             raise CancelError("CANCEL_NEEDS_INDEX", "messageIndexEnable is false on this broker")
-        messages = WaitingMessages(
+        messages = PendingLookup(
             source=self.store,
             quarantine=self.quarantine,
             options=self.options,
@@ -154,9 +154,9 @@ class Cancellation:
     # -- writing ------------------------------------------------------------------------------
 
     def _delete(
-        self, one: Waiting, *, makes_way_in_ms: int | None = None, notes: bytes = b""
+        self, one: PendingMessage, *, makes_way_in_ms: int | None = None, notes: bytes = b""
     ) -> Message:
-        """The record that takes a message back; a move adds what it has seen, as properties."""
+        """The record that cancels a message; a move adds what it has seen, as properties."""
         return delete_message(
             one.facts,
             one.unique_key,
@@ -166,7 +166,7 @@ class Cancellation:
             notes=notes,
         )
 
-    def _moved(self, one: Waiting, deliver_ms: int) -> tuple[Message, int]:
+    def _moved(self, one: PendingMessage, deliver_ms: int) -> tuple[Message, int]:
         """The message with its new moment, and the slot of that."""
         now_ms, precision_ms = self.clock.now_ms(), self.options.timer_precision_ms
         delay_max_ms = self.options.timer_max_delay_sec * 1000
@@ -217,7 +217,7 @@ class Cancellation:
 
     def _remember(
         self,
-        pending: Sequence[Waiting],
+        pending: Sequence[PendingMessage],
         results: Sequence[PutResult],
         *,
         record_py: int | None = None,

@@ -105,7 +105,7 @@ class PendingTimers:
     already_done: AlreadyDone
     """What the last run had handled beyond its checkpoint."""
     unreadable: set[int] = attrs.field(factory=set[int])
-    """Positions of records that cannot be listed, so far: they are set aside when they are due."""
+    """Positions of records that cannot be listed, so far: they are quarantined when due."""
     start: PendingPlace = attrs.field(
         init=False, default=attrs.Factory(lambda self: self._start(), takes_self=True)
     )

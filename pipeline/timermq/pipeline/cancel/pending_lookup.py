@@ -1,4 +1,4 @@
-"""Finding a message that waits, by its unique key or by one of its keys.
+"""Finding a pending message, by its unique key or by one of its keys.
 
 The key index has the records of the timer topic with a key: the message, its rolls, the deletes
 that name it; and those of its real topic: whether it has arrived. A message is known by the
@@ -25,7 +25,7 @@ from ..quarantine.quarantine_record import State
 from ..records.cancel_verdict import CancelError, Verdict, Wanted, too_common
 from ..records.deduplication import origin_in
 from ..records.key_records import KeyRecords, RecordSource, SoleMoves
-from ..records.system_topics import LEFT_OUT_TOPIC
+from ..records.system_topics import CANCEL_MARK_TOPIC
 from ..records.timer_properties import DELETE_FOR_NAME, DELETE_ORDER_NAME
 from ..records.timer_record import (
     TIMER_TOPIC,
@@ -44,7 +44,7 @@ MESSAGES_MAX = 64
 
 
 @attrs.frozen
-class Waiting:
+class PendingMessage:
     """The newest record of one message of the timer topic."""
 
     phy_offset: int
@@ -57,7 +57,7 @@ class Waiting:
 class Found:
     """What the index shows of the messages that a request may mean."""
 
-    pending: list[Waiting]
+    pending: list[PendingMessage]
     cancelled: int
     delivered: int
     newest_py: int = -1
@@ -77,7 +77,7 @@ class Found:
 
 
 @attrs.frozen(eq=False, kw_only=True)
-class WaitingMessages:
+class PendingLookup:
     """The messages of one store as it is now; plain code."""
 
     source: RecordSource
@@ -90,7 +90,7 @@ class WaitingMessages:
         """What is known of the messages that are meant.
 
         Raises:
-            CancelError: Several waiting messages have the key, or too many records have it.
+            CancelError: Several pending messages have the key, or too many records have it.
         """
         records = KeyRecords(self.source)
         if wanted.is_unique_key:
@@ -132,7 +132,7 @@ class WaitingMessages:
         return keys
 
     def _of_unique_key(self, records: KeyRecords, topic: str, unique_key: str) -> Found:
-        newest: dict[int, Waiting] = {}
+        newest: dict[int, PendingMessage] = {}
         deletes: list[tuple[TimerFacts, bytes]] = []
         set_aside: set[int] = set()
         moves, first_py = SoleMoves(topic), 0
@@ -149,7 +149,9 @@ class WaitingMessages:
                 deletes.append((facts, record_properties(record)))
             elif facts.order_py not in newest:
                 # Rolls come later in the log: the last record of a message is the one that waits.
-                newest[facts.order_py] = Waiting(phy_offset, record, facts, unique_key.encode())
+                newest[facts.order_py] = PendingMessage(
+                    phy_offset, record, facts, unique_key.encode()
+                )
             if moves.end_at(record, facts):
                 first_py = phy_offset
                 break
@@ -158,7 +160,7 @@ class WaitingMessages:
         found = self._arrived(records, topic, unique_key, newest.values())
         arrived = [record for _, record in found]
         origins = {origin_in(record) for record in arrived}
-        pending: list[Waiting] = []
+        pending: list[PendingMessage] = []
         cancelled = delivered = 0
         # In the order of the log.
         for one in reversed(newest.values()):
@@ -175,7 +177,7 @@ class WaitingMessages:
         left_out = self._left_out(records, unique_key, pending)
         pending = [one for one in pending if one.phy_offset not in left_out]
         if len(pending) >= MESSAGES_MAX:
-            raise too_common(unique_key, f"{MESSAGES_MAX} waiting messages or more")
+            raise too_common(unique_key, f"{MESSAGES_MAX} pending messages or more")
         if not (pending or cancelled or delivered or set_aside):
             delivered = len(arrived)
             # Where the message is cleaned and its delete is not, that says what became of it.
@@ -201,7 +203,7 @@ class WaitingMessages:
         return Found(pending, cancelled, delivered, newest_py, active, has_open_delete)
 
     def _arrived(
-        self, records: KeyRecords, topic: str, unique_key: str, newest: Collection[Waiting]
+        self, records: KeyRecords, topic: str, unique_key: str, newest: Collection[PendingMessage]
     ) -> list[tuple[int, bytes]]:
         """What has reached the topic behind the first of the messages; without any, the last.
 
@@ -214,20 +216,20 @@ class WaitingMessages:
         return [*takewhile(lambda one: one[0] > first_py, found)]
 
     def _left_out(
-        self, records: KeyRecords, unique_key: str, pending: Sequence[Waiting]
+        self, records: KeyRecords, unique_key: str, pending: Sequence[PendingMessage]
     ) -> set[int | None]:
         """Positions of records that were left out of their slots; the deletes may be cleaned."""
         if not pending:
             return set()
         first_py = min(one.phy_offset for one in pending)
-        found = records.newest_first(LEFT_OUT_TOPIC, unique_key, is_unique_key=True)
+        found = records.newest_first(CANCEL_MARK_TOPIC, unique_key, is_unique_key=True)
         marks = takewhile(lambda one: one[0] > first_py, found)
         return {origin_in(record) for _, record in marks}
 
     def _deleted_names(
         self, deletes: Sequence[tuple[TimerFacts, bytes]], moved_from: set[int | None]
     ) -> tuple[set[bytes | tuple[int, bytes]], set[bytes]]:
-        """What deletes have taken back for certain, and what has made way for another moment.
+        """What deletes have cancelled for certain, and what has made way for another moment.
 
         One that makes way counts with the message that it makes way for: a power cut may have kept
         it alone. One without an order is RocketMQ's: it has had its effect, if any, when its slot
@@ -257,14 +259,14 @@ def asked_for(record: bytes) -> str | None:
     return None if topic is None else topic.decode("utf-8", "replace")
 
 
-def names_of(one: Waiting) -> set[bytes | tuple[int, bytes]]:
+def names_of(one: PendingMessage) -> set[bytes | tuple[int, bytes]]:
     """How a delete names a message: ours by its order, RocketMQ's by slot and key."""
     facts = one.facts
     by_key = key_names(facts.destination.topic.encode(), one.unique_key)
     return {order_name(facts.order_py), *((facts.out_ms, name) for name in by_key)}
 
 
-def _came_later(arrived: Sequence[bytes], one: Waiting) -> bool:
+def _came_later(arrived: Sequence[bytes], one: PendingMessage) -> bool:
     """Whether a message with the key that names no origin arrived in or after the slot: Java's."""
     return any(
         origin_in(record) is None and store_ms_of(record) >= one.facts.out_ms for record in arrived

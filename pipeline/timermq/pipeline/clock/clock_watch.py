@@ -15,7 +15,7 @@ when somebody sets the wall clock. What a jump makes of the time that the broker
 
 So the broker's time is never ahead of the wall clock (NOT_BEFORE), and a clock that was wrong for a
 minute, by a year, fires nothing and stamps nothing. A jump back is believed at once, because
-waiting can be mended and firing cannot.
+waiting can be repaired and firing cannot.
 
 Plain code: it is told both times and says which one counts.
 """

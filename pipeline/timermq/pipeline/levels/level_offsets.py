@@ -171,7 +171,7 @@ class LevelDone:
 
     has_begun: bool
     _origins: NDArray[np.int64] = attrs.field(factory=lambda: np.empty(0, np.int64), init=False)
-    """Sorted positions of records that were moved to the wheel or set aside."""
+    """Sorted positions of records that were moved to the wheel or quarantined."""
     _in_doubt: AlreadyDone = attrs.field(factory=AlreadyDone, init=False)
     """Damaged places of the log."""
     _delivered: dict[bytes, int] = attrs.field(factory=dict[bytes, int], init=False)
@@ -196,7 +196,7 @@ class LevelDone:
         self._in_doubt = AlreadyDone(doubts=doubts)
 
     def were_moved(self, entries: Entries) -> list[bool]:
-        """Which entries have gone to the wheel, or were set aside."""
+        """Which entries have gone to the wheel, or were quarantined."""
         found: list[bool] = contains(self._origins, entries["offset_py"]).tolist()
         return found
 

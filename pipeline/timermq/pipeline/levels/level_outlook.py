@@ -1,7 +1,7 @@
-"""What will become of the messages that wait for classic levels in a store that nobody serves.
+"""What will become of the messages that wait for classic levels in a stopped store.
 
 It is decided as a take-over decides (``level_takeover``): what the log shows as done is left out,
-what the wheel cannot take is set aside, and the rest moves to the wheel.
+what the wheel cannot take is quarantined, and the rest moves to the wheel.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from timermq.timerstore.message_store import MessageStore
 ENTRY = np.dtype(
     [("moment_ms", np.int64), ("level", np.int64), ("offset_py", np.int64), ("size_py", np.int64)]
 )
-"""A message that waits: when it is due, its level, where its record stands, and its size."""
+"""A pending message: when it is due, its level, where its record stands, and its size."""
 
 Entries = NDArray[np.void]
 """An array of ``ENTRY``."""

@@ -57,7 +57,7 @@ def left_message(record: bytes | None, phy_offset: int, size: int) -> Message:
         raise TimerRecordError(Reason.ILLEGAL_TOPIC, text)
     own = own_properties(properties)
     if find(own, DELETE_NAME) is not None:
-        # A level wins: RocketMQ delivers the message, and nothing is taken back.
+        # A level wins: RocketMQ delivers the message, and nothing is cancelled.
         items = (item for item in own.split(b"\x02") if item and not item.startswith(DELETE))
         own = b"".join(item + b"\x02" for item in items)
     return taken_over(
@@ -70,18 +70,18 @@ def left_message(record: bytes | None, phy_offset: int, size: int) -> Message:
 
 
 def moment_of(moment_ms: int, record: bytes) -> int:
-    """When a waiting message is due: the moment in its queue, but not before it was stored."""
+    """When a pending message is due: the moment in its queue, but not before it was stored."""
     return max(moment_ms, store_ms_of(record))
 
 
 def waiting_name(record: bytes) -> bytes:
-    """The name of a waiting message, by which its delivery is known; of 16 bytes."""
+    """The name of a pending message, by which its delivery is known; of 16 bytes."""
     properties = record_properties(record)
     return _name(record, properties, find(properties, REAL_TOPIC_NAME) or b"")
 
 
 def delivered_name(record: bytes) -> bytes | None:
-    """The name of the waiting message that RocketMQ delivered by this record; None if it is none.
+    """The name of the pending message that RocketMQ delivered by this record; None if it is none.
 
     What is delivered from the wheel keeps no real topic here.
     """

@@ -34,7 +34,7 @@ from ..records.deduplication import origin_of
 from ..records.timer_record import TimerRecordError
 from ..records.undeliverable import Reason, Undeliverable
 from ..stages.dequeue_put_message import STORED
-from ..state.backoff import HeldUp
+from ..state.backoff import Backoff
 from ..state.timer_options import TimerOptions
 from ..state.timer_state import TimerState
 from .level_offsets import LevelDone, LevelOffsets, has_begun, scan_start
@@ -96,7 +96,7 @@ class LevelTakeover:
         options: TimerOptions,
         clock: Clock,
     ) -> None:
-        self.held_up = HeldUp()
+        self.backoff = Backoff()
         """Messages that the store does not take now."""
         self._store = store
         self._admission = admission
@@ -177,12 +177,12 @@ class LevelTakeover:
         while not self._offsets.is_saved:
             await self._hold_up(self.left, f"no room for {PATH}")
             await self.save()
-        self.held_up.over()
+        self.backoff.over()
 
     # -- moving -------------------------------------------------------------------------------
 
     async def _move(self, entries: Entries, done: LevelDone) -> None:
-        """Move the next messages: returns when each is on the timer topic, or set aside."""
+        """Move the next messages: returns when each is on the timer topic, or quarantined."""
         ends = np.cumsum(entries["size_py"])
         entries = entries[: max(int(np.searchsorted(ends, BATCH_SIZE_MAX, "right")), 1)]
         batch = self._read(entries, done)
@@ -193,7 +193,7 @@ class LevelTakeover:
             if refusal is not None:
                 entries = self._pass_by(entries, batch)
                 await self._hold_up(len(batch.messages) + len(batch.undeliverable), refusal)
-        self.held_up.over()
+        self.backoff.over()
         self._pass_by(entries, batch)
         self._moved.clear()
         await trio.lowlevel.checkpoint()
@@ -264,7 +264,7 @@ class LevelTakeover:
 
     async def _hold_up(self, count: int, error: str) -> None:
         """The store takes nothing just now: say so, and pause."""
-        self.held_up.again(count, self._clock.now_ms(), error)
-        if self.held_up.is_news:
+        self.backoff.again(count, self._clock.now_ms(), error)
+        if self.backoff.is_news:
             log.warning("messages of levels wait for the store", count=count, error=error)
-        await trio.sleep(self.held_up.pause_s(self._options.retry_interval_ms))
+        await trio.sleep(self.backoff.pause_s(self._options.retry_interval_ms))

@@ -1,8 +1,8 @@
-"""Whether a message that is to be set aside was cancelled or moved before.
+"""Whether a message that is to be quarantined was cancelled or moved before.
 
-What is taken back while it rolls goes on rolling: its delete waits in its last slot. A copy of it
+What is cancelled while it rolls goes on rolling: its delete waits in its last slot. A copy of it
 that cannot be delivered on the way would come to the quarantine, and a retry would bring it to life
-again. So what is taken back is left out instead. Two things tell that it is: a delete with its
+again. So what is cancelled is left out instead. Two things tell that it is: a delete with its
 unique key that names it, and, of a record that is damaged, its kin (``record_kin``).
 """
 
@@ -23,7 +23,7 @@ from ..records.undeliverable import Undeliverable
 from .retried_message import check_intact
 
 
-def is_taken_back(store: MessageStore, fault: Undeliverable, precision_ms: int) -> bool:
+def is_cancelled(store: MessageStore, fault: Undeliverable, precision_ms: int) -> bool:
     """Whether a delete, or the message that it makes way for, takes the place of a message.
 
     False where nothing can tell, or there is no index.
@@ -40,7 +40,7 @@ def is_taken_back(store: MessageStore, fault: Undeliverable, precision_ms: int) 
     if fault.is_sound:
         return False
     kin = RecordKin(store, precision_ms, fault.offset_py, fault.size_py)
-    return kin.is_taken_back(fault.offset_py if fault.order_py is None else fault.order_py)
+    return kin.is_cancelled(fault.offset_py if fault.order_py is None else fault.order_py)
 
 
 def is_named(

@@ -1,9 +1,9 @@
-"""The quarantine: messages that cannot be delivered, set aside until somebody decides.
+"""The quarantine: messages that cannot be delivered, quarantined until somebody decides.
 
-Setting aside is a kind of delivery: an entry in the commit log, under a topic of its own, that
+Quarantine is a kind of delivery: an entry in the commit log, under a topic of its own, that
 names the timer record as its origin (``quarantine_record``). So it becomes durable in the same
 order (the checkpoint passes a message only when its entry is synced), recovery knows that the
-record is done (ONCE), and a power cut leaves either a message that waits or an entry.
+record is done (ONCE), and a power cut leaves either a pending message or an entry.
 
 Nothing goes away by itself. What is in quarantine keeps its segment of the log from being cleaned,
 and is written once more when it grows old, so that the log behind it can go. It ends by a mark:
@@ -30,12 +30,12 @@ from timermq.timerstore.put_status import PutStatus
 from timermq.timerstore.record import decode_record, record_properties, record_topic
 from timermq.timerstore.record_check import CheckKind, check_record
 
-from ..records.cancel_mark import mark_left_out
+from ..records.cancel_mark import cancel_mark
 from ..records.deduplication import origin_in
 from ..records.system_topics import QUARANTINE_TOPIC
 from ..records.undeliverable import Reason, Undeliverable
-from ..state.timer_counts import LastSetAside, TimerCounts
-from .cancelled import is_named, is_taken_back
+from ..state.timer_counts import LastQuarantined, TimerCounts
+from .cancelled import is_cancelled, is_named
 from .quarantine_record import (
     Entry,
     Mark,
@@ -80,15 +80,15 @@ class Quarantine:
 
     Args:
         store: Opened and recovered; what its log holds of the quarantine is read.
-        counts: Told what is set aside.
-        metrics: Messages that wait, by topic: what is set aside waits no more.
+        counts: Told what is quarantined.
+        metrics: Pending messages, by topic: what is quarantined waits no more.
         precision_ms: Width of a slot.
     """
 
     def __init__(
         self, store: MessageStore, counts: TimerCounts, metrics: TimerMetrics, precision_ms: int
     ) -> None:
-        self.last: LastSetAside | None = None
+        self.last: LastQuarantined | None = None
         """The newest entry; None when there never was one, or its topic has been cleaned."""
         self._store = store
         self._counts = counts
@@ -134,12 +134,12 @@ class Quarantine:
         """The oldest position of the log that the quarantine needs; None when it is empty."""
         return self._table.first_py()
 
-    # -- setting aside ------------------------------------------------------------------------
+    # -- quarantine ------------------------------------------------------------------------
 
     def set_aside(self, faults: list[Undeliverable], now_ms: int) -> str | None:
         """Store an entry for each, and take from the list what is stored.
 
-        A record that is in quarantine already, or was, is not set aside again. What was taken back
+        A record that is in quarantine already, or was, is not quarantined again. What was cancelled
         gets a mark that it was left out.
 
         Returns:
@@ -148,7 +148,7 @@ class Quarantine:
         while faults:
             fault = faults[0]
             if self._table.state(fault.offset_py) is None:
-                is_over = is_taken_back(self._store, fault, self._precision_ms)
+                is_over = is_cancelled(self._store, fault, self._precision_ms)
                 refusal = (self._leave_out if is_over else self._add)(fault, now_ms)
                 if refusal is not None:
                     return refusal
@@ -158,7 +158,7 @@ class Quarantine:
     def _leave_out(self, fault: Undeliverable, now_ms: int) -> str | None:
         # A damaged key would bring the mark to another message.
         record = fault.record if fault.is_sound else b""
-        mark = mark_left_out(record, fault.offset_py, now_ms)
+        mark = cancel_mark(record, fault.offset_py, now_ms)
         (result,) = self._store.put([mark], even_when_full=True)
         if not result.status.is_stored:
             return f"{result.status.name}: {result.remark}"
@@ -176,7 +176,7 @@ class Quarantine:
         if not result.status.is_stored:
             return f"{result.status.name}: {result.remark}"
         self._table.add(fault.offset_py, result.phy_offset, result.size)
-        self.last = LastSetAside(fault.reason.value, fault.text, now_ms)
+        self.last = LastQuarantined(fault.reason.value, fault.text, now_ms)
         self._counts.set_aside += 1
         self._counts.missing += fault.reason is Reason.GONE
         if fault.topic_hash is not None:
@@ -192,7 +192,7 @@ class Quarantine:
             return
         self._lines[fault.reason] = (now_ms, 0)
         log.error(
-            "message set aside",
+            "message quarantined",
             id=fault.offset_py,
             reason=fault.reason.value,
             text=fault.text,
@@ -202,7 +202,7 @@ class Quarantine:
 
     # -- ending -------------------------------------------------------------------------------
 
-    def end_taken_back(self, entry: Entry) -> Ended | None:
+    def end_cancelled(self, entry: Entry) -> Ended | None:
         """End an active entry whose message a delete names; None where no delete does.
 
         A cancel ends the entry at once. A delete that the producer sent itself waits in the
@@ -215,7 +215,7 @@ class Quarantine:
         return self.end(origin_py, State.CANCELLED, PRODUCER)
 
     def end(self, origin_py: int, state: State, by: str, message: Message | None = None) -> Ended:
-        """End an active entry by its mark, together with the message that is tried again.
+        """End an active entry by its mark, together with the message that is retried.
 
         Args:
             origin_py: The entry.
@@ -237,7 +237,7 @@ class Quarantine:
         return Ended(results[-1].end)
 
     def renew(self, now_ms: int) -> int:
-        """Write entries that grow old once more, less those that are taken back; how many.
+        """Write entries that grow old once more, less those that are cancelled; how many.
 
         Old is half the age at which segments of the log go, so that the log can be cleaned behind
         what is in quarantine. Each is written once in that time, whatever else is stored.
@@ -251,7 +251,7 @@ class Quarantine:
                 break
             entry = read_entry(record)
             # The delete stands behind the entry, and could be cleaned once this one is not.
-            ended = None if entry is None else self.end_taken_back(entry)
+            ended = None if entry is None else self.end_cancelled(entry)
             if ended is not None:
                 if ended.refusal is not None:
                     break
@@ -283,7 +283,7 @@ class Quarantine:
                     self._keep_damaged(phy_offset, size)
         entry = None if newest is None else read_entry(newest)
         if entry is not None:
-            self.last = LastSetAside(entry.reason, entry.text, entry.set_aside_ms)
+            self.last = LastQuarantined(entry.reason, entry.text, entry.set_aside_ms)
         if self.active:
             log.warning("messages are in quarantine", count=self.active)
 
@@ -345,7 +345,7 @@ class Quarantine:
             found = commit_log.check_at(end, check_crc=False)
         if found is None or found.kind is not CheckKind.RECORD:
             return None
-        # As it stands: damaged later, it is the same message still, and is set aside by itself.
+        # As it stands: damaged later, it is the same message still, and is quarantined by itself.
         message = commit_log.read(end, found.size)
         if len(message) < found.size or origin_in(message) != mark.origin_py:
             return None

@@ -13,7 +13,7 @@ property               of an entry; of a mark
 =====================  ==========================================================================
 ``TAGS``               the reason; the verdict
 ``UNIQ_KEY``           of the message, where it is known
-``QUARANTINE_MS``      when the message was set aside, epoch milliseconds
+``QUARANTINE_MS``      when the message was quarantined, epoch milliseconds
 ``QUARANTINE_SIZE``    bytes that its record should have
 ``QUARANTINE_TEXT``    what was expected and what was found
 ``QUARANTINE_DUE_MS``  when the message is due, if its record does not say
@@ -117,7 +117,7 @@ class Mark:
 
 
 def entry_message(fault: Undeliverable, now_ms: int) -> Message:
-    """The entry of a message that is set aside now."""
+    """The entry of a message that is quarantined now."""
     stated = {
         TAGS_NAME: fault.reason.value.encode(),
         _MS: b"%d" % now_ms,

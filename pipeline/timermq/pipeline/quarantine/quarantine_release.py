@@ -1,7 +1,7 @@
 """What an operator does with a message in quarantine: try it again, or let it go.
 
-Both answer what became of the entry, whoever ended it, and answer it again when asked again. A
-message that still cannot be delivered is kept, and the answer says why.
+Both answer what became of the entry, even if another request ended it, and answer it again when
+asked again. A message that still cannot be delivered is kept, and the answer says why.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Released:
     text: str = ""
     """Why it was kept, or that it had ended before: nothing was done now, whatever was asked."""
     deliver_ms: int | None = None
-    """The moment for which a message that was tried again waits; None when it waits no more."""
+    """The moment for which a message that was retried waits; None when it waits no more."""
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -65,7 +65,7 @@ class QuarantineRelease:
     ) -> Released:
         """Send the message through admission again, under its unique key, once.
 
-        A message that its producer has taken back by a delete is not sent: its entry ends.
+        A message that its producer has cancelled by a delete is not sent: its entry ends.
 
         Args:
             origin_py: The entry.
@@ -76,7 +76,7 @@ class QuarantineRelease:
         entry = self._active(origin_py)
         if entry is None:
             return self._ended(origin_py)
-        taken_back = self.quarantine.end_taken_back(entry)
+        taken_back = self.quarantine.end_cancelled(entry)
         if taken_back is not None:
             if taken_back.refusal is not None:
                 return self._kept(taken_back.refusal)

@@ -19,7 +19,7 @@ from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY, UNIQ_KEY_NA
 from timermq.timerstore.record import RecordError, record_properties
 
 from .deduplication import origin_in, origin_of
-from .system_topics import LEFT_OUT_TOPIC
+from .system_topics import CANCEL_MARK_TOPIC
 from .timer_properties import DELETE_FOR_NAME, DELETE_ORDER_NAME
 from .timer_record import (
     deleted_name,
@@ -31,7 +31,7 @@ from .timer_record import (
 )
 
 
-def mark_left_out(record: bytes, phy_offset: int, now_ms: int) -> Message:
+def cancel_mark(record: bytes, phy_offset: int, now_ms: int) -> Message:
     """The mark for a record of the timer topic.
 
     Args:
@@ -45,7 +45,7 @@ def mark_left_out(record: bytes, phy_offset: int, now_ms: int) -> Message:
         unique_key = None
     properties = b"" if unique_key is None else b"%b%b\x02" % (UNIQ_KEY, unique_key)
     return Message(
-        LEFT_OUT_TOPIC,
+        CANCEL_MARK_TOPIC,
         0,
         b"",
         properties,

@@ -1,4 +1,4 @@
-"""What is asked about a message that waits, and what is answered."""
+"""What is asked about a pending message, and what is answered."""
 
 from __future__ import annotations
 

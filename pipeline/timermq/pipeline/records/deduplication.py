@@ -104,13 +104,13 @@ class AlreadyDone:
     foreign: dict[ForeignKey, int] = attrs.Factory(dict[ForeignKey, int])
     """Java's deliveries and rolls, with how many of each were seen."""
     doubts: tuple[Doubt, ...] = ()
-    """Damaged places of the log that may be what became of a message that waits."""
+    """Damaged places of the log that may be what became of a pending message."""
     until_slot_ms: int = -1
     """The memory is needed for slots up to this one: those the last run can have reached."""
     until_queue_offset: int = 0
     """… and for entries of the timer topic below this one."""
     is_recounted: bool = False
-    """Waiting messages were counted by their units: of the entries below ``until_queue_offset``
+    """Pending messages were counted by their units: of the entries below ``until_queue_offset``
     those that get one only now count as well, rolled or not."""
 
     def __bool__(self) -> bool:

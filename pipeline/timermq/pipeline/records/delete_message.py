@@ -1,4 +1,4 @@
-"""What takes a waiting message back: a record of the timer topic, as a message for the store."""
+"""What takes a pending message back: a record of the timer topic, as a message for the store."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def delete_message(
     key is one that no message has.
 
     Args:
-        facts: Of the message that it takes back.
+        facts: Of the message that it cancels.
         unique_key: Of that message.
         target_py: Where its record stands.
-        born_ms: When it is taken back, epoch ms.
+        born_ms: When it is cancelled, epoch ms.
         makes_way_in_ms: Slot of the message that replaces it; None: there is none.
         notes: Properties that a move adds: what it has seen.
     """
@@ -73,7 +73,7 @@ def delete_message(
 def deleted_key(topic: str, name: bytes) -> bytes | None:
     """The unique key of the message that a producer's delete names; None: it is of another topic.
 
-    A delete takes back a message of its own topic, which its sender has the right to send to.
+    A delete cancels a message of its own topic, which its sender has the right to send to.
 
     Args:
         topic: Where the delete was sent.
@@ -86,14 +86,14 @@ def deleted_key(topic: str, name: bytes) -> bytes | None:
 
 
 def found_by_its_target(properties: bytes, unique_key: bytes) -> bytes:
-    """The properties of a producer's delete, with the unique key of what it takes back as its own.
+    """The properties of a producer's delete, with the unique key of what it cancels as its own.
 
     RocketMQ's recall stores it so. A producer that sends the delete itself gives it another key, or
     none: then nothing that looks for the message would meet it. That key is kept among its keys.
 
     Args:
         properties: Of the delete, each with its separator behind it.
-        unique_key: Of the message that it takes back.
+        unique_key: Of the message that it cancels.
     """
     other = find(properties, UNIQ_KEY_NAME)
     if other == unique_key:

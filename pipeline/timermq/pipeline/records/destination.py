@@ -37,7 +37,7 @@ class Destination:
 
 _destinations: dict[bytes, Destination] = {}
 """By ``REAL_TOPIC…REAL_QID…TIMER_OUT_MS\x01``, as our records have it. All are legal: a record with
-another one is looked at key by key, and set aside."""
+another one is looked at key by key, and quarantined."""
 
 known_destination = _destinations.get
 """The destination by those bytes, None for one that was not seen yet: the dict's own method."""

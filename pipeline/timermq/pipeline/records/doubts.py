@@ -1,8 +1,8 @@
 """Doubts: messages of which a damaged place of the commit log may be what became of them.
 
 What is done is known by records that name it. Where a record is damaged beyond reading, its origin
-is not known, and a message that waits may be the one that it delivered. Delivered again it might
-come twice, passed over it might be lost. So it is set aside, by name, and a person decides.
+is not known, and a pending message may be the one that it delivered. Delivered again it might
+come twice, passed over it might be lost. So it is quarantined, by name, and a person decides.
 
 Only what may be meant is in doubt: a message before the damaged place, whose moment had come (or
 that of its next roll) when the record behind that place was stored. What was done later was done by
@@ -25,13 +25,13 @@ from timermq.timerstore.record_check import CheckKind
 from timermq.timerstore.record_layout import BLANK, FIXED_SIZE_V1, MAGIC_V1, MAGIC_V2, PHY_OFFSET_AT
 
 from .deduplication import Doubt, origin_in
-from .system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC
+from .system_topics import CANCEL_MARK_TOPIC, QUARANTINE_TOPIC
 from .timer_properties import ROLL_TIMES_NAME
 from .timer_record import TIMER_TOPIC
 
 FOREVER_MS = 1 << 62
 """After every moment."""
-_OF_ANY = frozenset({TIMER_TOPIC, QUARANTINE_TOPIC, LEFT_OUT_TOPIC})
+_OF_ANY = frozenset({TIMER_TOPIC, QUARANTINE_TOPIC, CANCEL_MARK_TOPIC})
 """What is of these topics ends a message of any destination."""
 
 

@@ -3,7 +3,7 @@
 All of them would have to be looked at: an old message may wait behind a hundred newer records. But
 each move looks before it writes, and goes ahead only when its message is the one with the key that
 waits. It notes that in its delete (``DELETE_SOLE``). What was sent before such a delete has
-arrived, is taken back, or is the message that was moved, and stays so, though copies of it may
+arrived, is cancelled, or is the message that was moved, and stays so, though copies of it may
 still roll. So a message that was moved a thousand times costs as much as one that was moved once.
 
 The note is not written while a delete without an order, which is RocketMQ's, stands with the key:

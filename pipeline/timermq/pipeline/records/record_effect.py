@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping
 
 from timermq.timerstore.properties import find
 
-from .system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC
+from .system_topics import CANCEL_MARK_TOPIC, QUARANTINE_TOPIC
 from .timer_properties import DELETE_NAME, ROLL_TIMES_NAME
 from .timer_record import TIMER_TOPIC
 
@@ -74,7 +74,7 @@ OTHERWISE = Effect.MOVED
 """Of a record that has none of the marks."""
 
 _QUARANTINE = QUARANTINE_TOPIC.encode()
-_LEFT_OUT = LEFT_OUT_TOPIC.encode()
+_LEFT_OUT = CANCEL_MARK_TOPIC.encode()
 _TIMER = TIMER_TOPIC.encode()
 
 _HAS: Mapping[Mark, Callable[[bytes, int, bytes], bool]] = {

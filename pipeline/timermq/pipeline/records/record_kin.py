@@ -4,8 +4,8 @@ A record is not alone: the key index has the hash of its unique key, and by it s
 record of the message, its rolls, its deletes, and what it was moved to. The entry behind a delete
 is the message that it makes way for, if there is one. So it can be told
 
-- of a delete, which message it takes back: the delete is made again;
-- of a message, whether it is taken back: then it need not be set aside, for it must not arrive.
+- of a delete, which message it cancels: the delete is made again;
+- of a message, whether it is cancelled: then it need not be quarantined, for it must not arrive.
 
 Nothing is guessed. A delete is made again when one message alone can be meant, and when its record
 would have the size that the damaged one has.
@@ -75,7 +75,7 @@ class RecordKin:
     offset_py: int
     size_py: int
 
-    def is_taken_back(self, order_py: int) -> bool:
+    def is_cancelled(self, order_py: int) -> bool:
         """Whether a message is cancelled, or was moved.
 
         Args:

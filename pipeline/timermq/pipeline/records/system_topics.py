@@ -8,9 +8,9 @@ from timermq.timerstore.topic_name import topic_fault
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 QUARANTINE_TOPIC = "rmq_sys_TIMERMQ_QUARANTINE"
 """Ours: where undeliverable messages are kept (`quarantine`)."""
-LEFT_OUT_TOPIC = "rmq_sys_TIMERMQ_LEFT_OUT"
+CANCEL_MARK_TOPIC = "rmq_sys_TIMERMQ_LEFT_OUT"
 """Ours: marks of cancelled messages (`cancel_mark`)."""
-OWN_TOPICS = frozenset({QUARANTINE_TOPIC, LEFT_OUT_TOPIC})
+OWN_TOPICS = frozenset({QUARANTINE_TOPIC, CANCEL_MARK_TOPIC})
 """Topics that RocketMQ does not have."""
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 TRACE_TOPIC_PREFIX = "rmq_sys_TRACE_DATA_"

@@ -1,6 +1,6 @@
 r"""What a record of the timer topic says about its message, and how that is written.
 
-A message that waits stands in the topic ``rmq_sys_wheel_timer`` with its real destination and its
+A pending message stands in the topic ``rmq_sys_wheel_timer`` with its real destination and its
 moment among its properties. Ours end, in this order, with::
 
     TIMER_DELIVER_MS\x01<13 digits>\x02 REAL_TOPIC\x01<topic>\x02 REAL_QID\x01<queue>\x02
@@ -221,7 +221,7 @@ def order_name(order_py: int) -> bytes:
 
 
 def position_name(phy_offset: int) -> bytes:
-    """How a delete names the very record that it takes back: not a roll of it."""
+    """How a delete names the very record that it cancels: not a roll of it."""
     return b"\x02%d" % phy_offset
 
 
@@ -240,7 +240,7 @@ KEY_MARK = b"\x03"
 def deleted_name(properties: bytes) -> bytes | None:
     """What a delete names: an order as ours do, else a key of its own topic; None for no delete.
 
-    A delete without an order takes back messages of the topic that it was sent to, as each that
+    A delete without an order cancels messages of the topic that it was sent to, as each that
     RocketMQ's recall has stored does. Java looks at the key alone.
     """
     order = find(properties, DELETE_ORDER_NAME)

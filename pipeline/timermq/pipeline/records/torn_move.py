@@ -58,7 +58,7 @@ def is_torn_move(store: MessageStore, record: bytes) -> bool:
             behind = queue.units(entry + 1, 1).tolist()
         if not behind:
             return True
-        # As it stands: a message that was damaged later is set aside, and its move holds.
+        # As it stands: a message that was damaged later is quarantined, and its move holds.
         phy_offset, size, _ = behind[0]
         moved = store.commit_log.read(phy_offset, size)
         return len(moved) < size or not takes_the_place(moved, target_py)

@@ -38,7 +38,7 @@ UNSOUND = frozenset({Reason.GONE, Reason.DAMAGED, Reason.CHECKSUM})
 
 
 class TimerRecordError(StoreError):
-    """A record of the timer topic that no timer can be made of; it is set aside for this.
+    """A record of the timer topic that no timer can be made of; it is quarantined for this.
 
     Attributes:
         reason: The kind of fault.
@@ -69,7 +69,7 @@ def check_size(record: bytes | None, phy_offset: int, size: int) -> None:
 
 @attrs.frozen(kw_only=True)
 class Undeliverable:
-    """One message that is to be set aside."""
+    """One message that is to be quarantined."""
 
     offset_py: int
     """Where its record stands in the timer topic: the origin, by which it is known."""

@@ -1,9 +1,9 @@
-"""Deletes that cannot be read: which messages they may have taken back.
+"""Deletes that cannot be read: which messages they may have cancelled.
 
-A delete waits in the slot of what it takes back, and its unit tells the topic. So when its record
+A delete waits in the slot of what it cancels, and its unit tells the topic. So when its record
 is damaged, it meant a message of that slot and topic that was sent before it: one of them, and
 nobody can tell which. Delivered, a message would arrive that was cancelled or moved; so all of them
-are set aside as in doubt.
+are quarantined as in doubt.
 
 It stands among what the slot's deletes name, as a name that no key can be: a key has no zero.
 """
@@ -41,12 +41,12 @@ class UnreadDelete:
             order_py: Where its first record stands: it may have rolled behind the delete.
 
         Raises:
-            TimerRecordError: It may be the one that was taken back.
+            TimerRecordError: It may be the one that was cancelled.
         """
         if (topic_hash, True) == (self.topic_hash, order_py < self.offset_py):
             text = (
                 f"timer record at {offset_py}: expected to read what the delete at "
-                f"{self.offset_py} takes back of its slot and topic, found it damaged"
+                f"{self.offset_py} cancels of its slot and topic, found it damaged"
             )
             raise TimerRecordError(Reason.IN_DOUBT, text)
 

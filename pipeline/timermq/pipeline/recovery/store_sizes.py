@@ -4,7 +4,7 @@ Segment sizes are settings, and the files do not record them. RocketMQ's default
 the commit log and 420 MB for an index; other stores have other sizes. Every file of a row has the
 same length; of a damaged row the length tells that most files have, of equally many the larger one.
 
-Timer files that are not in their places may stand aside: a repair or a rebuild that was killed
+Timer files that are not in their places may be in a backup: a repair or a rebuild that was killed
 while it put new ones there has left them. They tell the sizes then, the newest first.
 """
 
@@ -19,7 +19,7 @@ from timermq.timerlog import TimerCheckpoint
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreError, StoreFormatError
 from timermq.timerstore.index_layout import ENTRY, HEADER, SLOT_SIZE
-from timermq.timerstore.store_files import ASIDE, checkpoint_path
+from timermq.timerstore.store_files import BACKUP_DIRECTORY, checkpoint_path
 from timermq.timerstore.store_options import StoreOptions
 from timermq.wheel import SLOT
 
@@ -159,16 +159,16 @@ def _precision_ms(disk: Disk, root: str) -> int:
 
 
 def _where(disk: Disk, root: str, name: str) -> str | None:
-    """The path of a file that may stand aside; none where it is nowhere."""
+    """The path of a file that may be in a backup; none where it is nowhere."""
     paths = (f"{one}/{name}" for one in _places(disk, root))
     return next(filter(disk.exists, paths), None)
 
 
 def _places(disk: Disk, root: str) -> Iterator[str]:
-    """The store's directory, and what stands aside, the newest first."""
+    """The store's directory, and its backups, the newest first."""
     yield root
-    for moment in reversed(disk.list_dir(f"{root}/{ASIDE}")):
-        yield f"{root}/{ASIDE}/{moment}"
+    for moment in reversed(disk.list_dir(f"{root}/{BACKUP_DIRECTORY}")):
+        yield f"{root}/{BACKUP_DIRECTORY}/{moment}"
 
 
 def _index_numbers(size: int) -> tuple[int, int]:

@@ -4,9 +4,9 @@
 path                      what                                              when lost
 ========================  ================================================  ====================
 ``timerwheel``            slots: first and last unit of each                from the timer log
-``timerlog/``             units: one a waiting message, chained by slot     from the commit log
+``timerlog/``             units: one a pending message, chained by slot     from the commit log
 ``config/timercheck``     how far reading and syncing had come              both logs are read whole
-``config/timermetrics``   waiting messages by topic                         counted anew
+``config/timermetrics``   pending messages by topic                         counted anew
 ========================  ================================================  ====================
 """
 

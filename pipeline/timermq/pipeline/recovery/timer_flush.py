@@ -9,7 +9,7 @@ Values are taken first, then everything they describe is synced, then they are w
     write  the copied slots, sync the wheel: it never points past the synced timer log
     write  the checkpoint page, sync it
 
-A sync that fails stops the service; nothing is tried again on pages whose fate is unknown.
+A sync that fails stops the service; nothing is retried on pages whose fate is unknown.
 
 Source: Java ``TimerFlushService`` takes the values, then syncs one segment of the timer log, then
 the wheel, and lets the read time run ahead of the deliveries (store-and-timer.md 28, weaknesses 1,
@@ -119,7 +119,7 @@ class TimerFlush:
 
         Our log keeps the body of every pending timer. One that RocketMQ has cleaned may not, nor
         one that has lost a file: units that are still to be read stay, so that each message of
-        which nothing is left is set aside by name.
+        which nothing is left is quarantined by name.
 
         Raises:
             StoreFailedError: A segment was not read or removed; the store takes no more messages.

@@ -50,7 +50,7 @@ def cut_false(timer_log: TimerLog, commit_log: CommitLog, start: int, read_ms: i
 
     Behind a power cut the log ends before a hole. A repair keeps what stands behind it, and puts
     other records into the hole; one that ends before it has come to the timer log leaves units of
-    what stood there. What is damaged instead is named rightly: its message is set aside.
+    what stood there. What is damaged instead is named rightly: its message is quarantined.
     """
     for positions, units in timer_log.scan(start):
         are_past = slot_times(units) < read_ms

@@ -20,7 +20,7 @@ A reading from the start finds the oldest records cleaned, and so does one from 
 was written before such a reading was through. What our cleaning removed was done with, for it asks
 what a recovery would need, and notes how far it came (``Pins.released_to``): units and entries
 below that are left out. What is missing beyond it was taken by RocketMQ, which cleans by age, or
-was lost with a file: it is set aside by name.
+was lost with a file: it is quarantined by name.
 
 Nothing is skipped because time has passed: reading resumes at ``last_read_time_ms`` however long
 ago that was, and the wheel's live slots from there on are read in order. (RocketMQ jumps to seven
@@ -152,7 +152,7 @@ def recover(
 ) -> Recovered:
     """Bring wheel and timer log in line with the commit log, and say where to go on.
 
-    Runs before the stages, after the store's own recovery; read only it mends memory alone.
+    Runs before the stages, after the store's own recovery; read only it repairs memory alone.
 
     Raises:
         StoreFormatError: Timers wait that were made with another precision; nothing is lost.
@@ -165,7 +165,7 @@ def recover(
     if state is not CheckpointState.OURS:
         files.timer_log.forget_seals()
     elif not files.read_only:
-        files.timer_log.mend()  # Tools tell what the files hold, damage and all.
+        files.timer_log.repair()  # Tools tell what the files hold, damage and all.
     files.timer_log.recover(tail_start)
     files.timer_log.cut_unsound_tail(flush_pos)
     cut_bodiless(files.timer_log, store.commit_log, tail_start)
@@ -260,7 +260,7 @@ def _check_nothing_waits(
     """Refuse to change the precision while units or records name slots of the old one.
 
     Read with another precision a chain would be broken, and a moment would not fit its slot: the
-    message would be set aside.
+    message would be quarantined.
 
     Raises:
         StoreFormatError: Something waits.
@@ -368,7 +368,7 @@ def _relink(files: TimerFiles, decision: Decision, read_ms: int, tail_start: int
 
 
 def _recount(files: TimerFiles, store: MessageStore, read_ms: int, done: AlreadyDone) -> int:
-    """Count the waiting messages by topic anew: units have its hash, queues its name.
+    """Count the pending messages by topic anew: units have its hash, queues its name.
 
     Returns:
         The last slot with a unit of a done message that was linked late, not in the slot asked for:

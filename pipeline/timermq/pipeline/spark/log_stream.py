@@ -97,7 +97,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._reader.read(partition)
 
     def _view(self) -> StoreView:
-        """The store as it stands; one that nobody serves is opened once, and not at each batch."""
+        """The store as it stands; a stopped one is opened once, and not at each batch."""
         options, seen = self._reader.options, self._seen
         life = life_of(options.path)
         if seen is None or seen[0] != life or seen[1].is_live:

@@ -1,9 +1,9 @@
-"""Which messages that wait will fire: what is handled already, and what is taken back.
+"""Which pending messages will fire: what is handled already, and what is cancelled.
 
 The rules are those of ``PendingTimers.rows``, for columns:
 
 - a slot before the read pointer is read;
-- what a record of the log names as its origin was delivered, rolled or taken back beyond the
+- what a record of the log names as its origin was delivered, rolled or cancelled beyond the
   checkpoint; what RocketMQ handled so is known by topic, key, slot and number of rolls;
 - a delete takes out whom it names in the slot that its moment lies in, wherever it waits.
 """
@@ -43,7 +43,7 @@ class Bounds:
 
 @attrs.frozen(eq=False, kw_only=True)
 class Deletes:
-    """What is taken back: orders as numbers, keys as text, each with the slot of its moment."""
+    """What is cancelled: orders as numbers, keys as text, each with the slot of its moment."""
 
     orders: Places = attrs.field(default=_NONE)
     """Ascending."""
@@ -84,7 +84,7 @@ class Deletes:
         )
 
     def cover_orders(self, out_ms: Places, order_py: Places) -> Flags:
-        """Which messages are taken back by their order."""
+        """Which messages are cancelled by their order."""
         found = np.zeros(len(out_ms), np.bool_)
         rows = np.flatnonzero(contains(self.orders, order_py))
         at = np.searchsorted(self.orders, order_py[rows])
@@ -103,7 +103,7 @@ class Deletes:
         return contains(self.key_slots, out_ms)
 
     def cover_keys(self, chunk: RecordChunk, timers: TimerArrays) -> Flags:
-        """Which messages are taken back by their key: as ``key_names``."""
+        """Which messages are cancelled by their key: as ``key_names``."""
         found = np.zeros(len(chunk), np.bool_)
         among = self.may_cover_keys(timers.out_ms)
         if among.any():
@@ -152,7 +152,7 @@ class Handled:
         return attrs.evolve(self, origins=self.origins[first:last])
 
     def hold(self, positions: Places) -> Flags:
-        """Which records were delivered, rolled or taken back."""
+        """Which records were delivered, rolled or cancelled."""
         return contains(self.origins, positions) | (positions < self.cleaned_to)
 
     def hold_foreign(self, chunk: RecordChunk) -> Flags:

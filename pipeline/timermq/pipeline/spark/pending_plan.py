@@ -1,6 +1,6 @@
 """What a task must know to say which of its units will fire: found once, where work is cut.
 
-Of a store that nobody serves recovery knows what was handled, and which entries of the timer topic
+Of a stopped store recovery knows what was handled, and which entries of the timer topic
 have no unit yet. Of a live one the same is read from its files, between the positions that it has
 published.
 """
@@ -48,7 +48,7 @@ class Entries:
 
 @attrs.frozen(eq=False)
 class Plan:
-    """What is handled and taken back, and the entries without a unit."""
+    """What is handled and cancelled, and the entries without a unit."""
 
     handled: Handled
     deletes: Deletes
@@ -71,7 +71,7 @@ class Plan:
         positions, sizes, bounds = [entries.positions], [entries.sizes], list[Bounds]()
         for part in parts:
             seen = _Seen()
-            for units in waiting_units(part, view.read_ms):
+            for units in pending_units(part, view.read_ms):
                 offsets = seen.add(units)
                 wanted = ((units["magic"] & MAGIC_DELETE) != 0) & ~handled.hold(offsets)
                 positions.append(offsets[wanted])
@@ -117,7 +117,7 @@ def unit_parts(view: StoreView) -> list[FilePart]:
     return found
 
 
-def waiting_units(part: FilePart, read_ms: int) -> Iterator[Units]:
+def pending_units(part: FilePart, read_ms: int) -> Iterator[Units]:
     """The units of a part that are in slots which are not read yet."""
     for _, data in part.chunks(CHUNK_UNITS * UNIT.size):
         units = np.frombuffer(data, UNIT.dtype)
@@ -151,7 +151,7 @@ def _of_live(view: StoreView) -> tuple[Handled, Entries]:
     handled = _handled(view, first_py)
     enqueued = [np.empty(0, np.int64)]
     for part in unit_parts(view):
-        for units in waiting_units(part, -(1 << 62)):
+        for units in pending_units(part, -(1 << 62)):
             offsets = units["offset_py"].astype(np.int64)
             enqueued.append(offsets[offsets >= first_py])
     known = np.unique(np.concatenate(enqueued))

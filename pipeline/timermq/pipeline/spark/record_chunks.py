@@ -125,7 +125,7 @@ class RecordChunk:
 
     @property
     def origins(self) -> tuple[Places, Flags]:
-        """Which record each delivers, rolls or takes back, and whether it names one."""
+        """Which record each delivers, rolls or cancels, and whether it names one."""
         origins = -1 - self.heads["prepared_transaction_offset"]
         return origins, origins >= 0
 
@@ -313,8 +313,8 @@ def _reason(part: FilePart, pos: int) -> str:
 
 
 def damaged(path: str, damage: Damage) -> SparkJobError:
-    """The error for whoever asked for all records."""
+    """The error for a caller that asked for all records."""
     return SparkJobError(
         f"{path}: position {damage.phy_offset}: {damage.reason}: `timermq store check` says what "
-        "is lost, `timermq store repair` mends it, the option damage=report reads what is whole"
+        "is lost, `timermq store repair` repairs it, the option damage=report reads what is whole"
     )

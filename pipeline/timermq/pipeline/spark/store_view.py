@@ -5,8 +5,8 @@ queues are whole and durable, and the numbers of the timer checkpoint. Nothing b
 whatever the files hold: a record may be half written. The timer checkpoint is read first, so all
 that it calls done stands in the log before ``durable_py``.
 
-A store that nobody serves is opened read only, as the next start would: its ends are found by
-recovery, whoever wrote it and however that ended.
+A stopped store is opened read only, as the next start would: its ends are found by
+recovery, of any writer and however that ended.
 
 A view is small, does not change, and goes to executors by pickle.
 """

@@ -39,7 +39,7 @@ from .timer_request import DeliverBatch, DequeueBatch, ReadMark, Requests, undel
 _ROLLED_DELETE = MAGIC_DELETE | MAGIC_ROLL
 
 WARM_MS = 60_000
-"""Bodies of messages that waited longer are compared with their checksums before they leave."""
+"""Bodies of pending messagesed longer are compared with their checksums before they leave."""
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -182,7 +182,7 @@ class DequeueGetMessage:
     ) -> list[int]:
         """Put deletes that roll and are damaged in their places as they were; the sizes then.
 
-        Without them what they take back would arrive.
+        Without them what they cancel would arrive.
         """
         rolled = (requests["magic"] & _ROLLED_DELETE) == _ROLLED_DELETE
         for index in np.flatnonzero(rolled).tolist():
@@ -204,7 +204,7 @@ class DequeueGetMessage:
         )
 
     def _check_doubts(self, request: np.void, record: bytes, unread: list[UnreadDelete]) -> None:
-        """Refuse what a damaged record may have delivered, rolled or taken back."""
+        """Refuse what a damaged record may have delivered, rolled or cancelled."""
         if int(request["magic"]) & MAGIC_DELETE or not _is_readable(record):
             return
         offset_py = int(request["offset_py"])
@@ -260,7 +260,7 @@ def _check_damage(request: np.void, record: bytes, *, is_broken: bool) -> None:
     """Refuse a record that is not as it was stored, or a delete that nothing can be read of.
 
     A delete that rolls goes on with a broken sector: the damage may lie beside what it names, and
-    without it the message that it takes back would arrive.
+    without it the message that it cancels would arrive.
     """
     offset_py, size_py = int(request["offset_py"]), int(request["size_py"])
     kind = int(request["magic"]) & _ROLLED_DELETE

@@ -6,7 +6,7 @@ is not due any more, because the clock was set back, steps aside until it is (``
 
 A message that the store cannot take now (disk full, log failing over) is put again until it can:
 only what failed, in order, for ever (``backoff``). A message that the store will never take, or
-that no message can be made of, is set aside (``quarantine``) before anything later is delivered.
+that no message can be made of, is quarantined (``quarantine``) before anything later is delivered.
 
 Each record names its origin (ONCE): see ``deduplication``.
 
@@ -32,7 +32,7 @@ from timermq.timerstore.put_status import PutResult, PutStatus
 
 from ..clock.clock import Clock
 from ..quarantine.quarantine import HOPELESS, Quarantine
-from ..records.cancel_mark import mark_left_out
+from ..records.cancel_mark import cancel_mark
 from ..records.deduplication import origin_of
 from ..records.delivered_message import DueMessage, due_message
 from ..records.timer_record import TimerRecordError
@@ -100,7 +100,7 @@ class DequeuePutMessage:
             return
         now_ms = self.clock.now_ms()
         if batch is not None and batch.left_out:
-            await self._mark_left_out(batch.left_out)
+            await self._write_cancel_marks(batch.left_out)
         due = batch
         if batch is None or self.early or self.early.are_in(batch, now_ms):
             due = self.early.exchange(batch, now_ms)
@@ -159,7 +159,7 @@ class DequeuePutMessage:
                 return False
             if result.status in STORED:
                 self._account(due.arrivals, now_ms - due.deliver_ms)
-                self.counts.deliver_held_up.over()
+                self.counts.deliver_backoff.over()
                 await trio.lowlevel.checkpoint()
                 return True
             await self._hold_up(len(due.columns), f"{result.status.name}: {result.remark}")
@@ -182,13 +182,13 @@ class DequeuePutMessage:
                 await self._hold_up(len(due), f"{one.status.name}: {one.remark}")
                 await self._gate(max(one.deliver_ms for one in due))
             else:
-                self.counts.deliver_held_up.over()
+                self.counts.deliver_backoff.over()
                 await trio.lowlevel.checkpoint()
 
-    async def _mark_left_out(self, left_out: list[tuple[int, bytes]]) -> None:
+    async def _write_cancel_marks(self, left_out: list[tuple[int, bytes]]) -> None:
         """Write of each cancelled record that it is done, as soon as the store takes it."""
         now_ms = self.clock.now_ms()
-        marks = [mark_left_out(record, offset_py, now_ms) for offset_py, record in left_out]
+        marks = [cancel_mark(record, offset_py, now_ms) for offset_py, record in left_out]
         while marks:
             results = self.store.put(marks, even_when_full=True)
             refused = [one for one in results if one.status not in STORED]
@@ -197,7 +197,7 @@ class DequeuePutMessage:
                 await self._hold_up(len(refused), text)
             pairs = zip(marks, results, strict=True)
             marks = [mark for mark, result in pairs if result.status not in STORED]
-        self.counts.deliver_held_up.over()
+        self.counts.deliver_backoff.over()
         await trio.lowlevel.checkpoint()
 
     async def _set_aside(self, faults: list[Undeliverable]) -> None:
@@ -209,13 +209,13 @@ class DequeuePutMessage:
             for offset_py in met[: len(met) - len(faults)]:
                 self.state.meet(offset_py)
             if refusal is None:
-                self.counts.deliver_held_up.over()
+                self.counts.deliver_backoff.over()
                 await trio.lowlevel.checkpoint()
                 return
             await self._hold_up(len(faults), refusal)
 
     def _take_cancelled(self, faults: list[Undeliverable]) -> None:
-        """Leave out what was taken back meanwhile."""
+        """Leave out what was cancelled meanwhile."""
         for one in list(faults):
             if self.state.fresh_cancels.cover(one.offset_py):
                 faults.remove(one)
@@ -227,11 +227,11 @@ class DequeuePutMessage:
     async def _hold_up(self, count: int, error: str) -> None:
         """The store takes nothing just now: say so, and pause."""
         self.counts.retried += count
-        held_up = self.counts.deliver_held_up
-        held_up.again(count, self.clock.now_ms(), error)
-        if held_up.is_news:
+        backoff = self.counts.deliver_backoff
+        backoff.again(count, self.clock.now_ms(), error)
+        if backoff.is_news:
             log.warning("due messages wait for the store", count=count, error=error)
-        await trio.sleep(held_up.pause_s(self.options.retry_interval_ms))
+        await trio.sleep(backoff.pause_s(self.options.retry_interval_ms))
 
     def _convert(self, batch: DeliverBatch) -> list[DueMessage]:
         due: list[DueMessage] = []
@@ -284,7 +284,7 @@ class DequeuePutMessage:
         return kept
 
     def _again(self, one: DueMessage, result: PutResult, batch: DeliverBatch) -> bool:
-        """Whether it is put again; what never will be taken is to be set aside."""
+        """Whether it is put again; what never will be taken is to be quarantined."""
         if result.status in HOPELESS:
             offset_py = origin_of(one.message.prepared_offset)
             index = int(np.flatnonzero(batch.requests["offset_py"] == offset_py)[0])

@@ -1,7 +1,7 @@
 """Stage 1: reads the timer topic's queue and says what each entry asks for.
 
 Entries are read in order from ``queue_offset`` on, in batches, each record once. A record that no
-timer can be made of goes with its batch to be set aside (``quarantine``), and the wheel goes on.
+timer can be made of goes with its batch to be quarantined (``quarantine``), and the wheel goes on.
 (RocketMQ retries the same record for ever, and with it stops every timer of the broker:
 store-and-timer 22.2.)
 

@@ -79,7 +79,7 @@ class EnqueuePut:
             occupied = self.wheel.occupied(targets, state.commit_read_ms)
             if occupied.any() or not self._append(batch, targets, rolled):
                 return False
-            self.counts.enqueue_held_up.over()
+            self.counts.enqueue_backoff.over()
             for topic, count in batch.arrivals.items():
                 self.metrics.add(topic, count)
             self.counts.enqueued += len(batch)
@@ -102,9 +102,9 @@ class EnqueuePut:
 
     def _hold_up(self, count: int, error: str) -> None:
         """There is no room on the disk."""
-        held_up = self.counts.enqueue_held_up
-        held_up.again(count, self.clock.now_ms(), error)
-        if held_up.is_news:
+        backoff = self.counts.enqueue_backoff
+        backoff.again(count, self.clock.now_ms(), error)
+        if backoff.is_news:
             log.warning("no room for timers, waiting", count=count, error=error)
 
     def _targets(self, batch: EnqueueBatch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -144,7 +144,7 @@ class EnqueuePut:
 
     async def _wait_for_room(self) -> None:
         """Until slots are delivered (the ring has lapped) or some time has passed (a full disk)."""
-        pause_s = self.counts.enqueue_held_up.pause_s(self.options.retry_interval_ms)
+        pause_s = self.counts.enqueue_backoff.pause_s(self.options.retry_interval_ms)
         await self.state.slot_closed.wait_at_most(pause_s)
 
 

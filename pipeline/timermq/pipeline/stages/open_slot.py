@@ -58,7 +58,7 @@ class OpenSlot:
     """(offset_py, size_py) to what the record says; None when it is gone or unreadable."""
     delete_names_of: Callable[[int, int], set[bytes] | None]
     """(offset_py, size_py) of a delete message to what it names; None when it is gone or
-    unreadable: then it is sent down the pipe, to be set aside there, and puts others in doubt."""
+    unreadable: then it is sent down the pipe, to be quarantined there, and puts others in doubt."""
     check_unit: Callable[[int], None]
     """Told the timer-log position of a delete's unit whose record cannot be read: raises if it is
     the unit that is damaged."""

@@ -65,7 +65,7 @@ class EnqueueBatch:
     """All entries of the timer topic below it are in this batch, an earlier one, or need
     nothing."""
     undeliverable: list[Undeliverable] = attrs.Factory(list[Undeliverable])
-    """Entries that no timer can be made of; what is set aside is taken out."""
+    """Entries that no timer can be made of; what is quarantined is taken out."""
 
     def __len__(self) -> int:
         return len(self.offset_py)
@@ -93,7 +93,7 @@ class DeliverBatch:
     left_out: list[tuple[int, bytes]] = attrs.Factory(list[tuple[int, bytes]])
     """Position and bytes of the cancelled records that nothing names as its origin yet."""
     undeliverable: list[Undeliverable] = attrs.Factory(list[Undeliverable])
-    """Due messages whose records cannot be used; what is set aside is taken out."""
+    """Due messages whose records cannot be used; what is quarantined is taken out."""
     is_last: bool = True
     """No further part of its ``DequeueBatch`` follows."""
 

@@ -1,4 +1,4 @@
-"""Messages that the store does not take at the moment: tried again for ever, and seen.
+"""Messages that the store does not take at the moment: retried without limit, and seen.
 
 Nothing is given up after a number of tries. The pauses between them double, up to a limit, so that
 a store without room is asked rarely, and a hiccup is over soon.
@@ -13,7 +13,7 @@ PAUSE_MAX_MS = 5_000
 
 
 @attrs.define
-class HeldUp:
+class Backoff:
     """What one stage cannot get rid of; written by that stage only."""
 
     count: int = 0

@@ -3,7 +3,7 @@
 A cancelled timer is taken out when its slot is read: its delete stands in the same slot. But the
 slot may be open already when the cancel comes, its messages on their way to the last gate; and the
 delete may wait for stage 2, at worst for room on the disk. So the running service remembers each
-cancel by the position of the record that it takes back, and asks once more right before anything is
+cancel by the position of the record that it cancels, and asks once more right before anything is
 written.
 
 An entry is given up when the wheel alone is enough: its delete is linked, and the slot is not near;
@@ -11,7 +11,7 @@ or the record was met and left out, and its slot has reached its topics. So the 
 stage 2's backlog and of a few seconds, not of all cancels.
 
 A process that ends forgets this. What it would need stands in the log: each cancel's record names
-the one that it takes back as its origin, and ``first_py`` keeps recovery's reading from passing it.
+the one that it cancels as its origin, and ``first_py`` keeps recovery's reading from passing it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class FreshCancel:
     """A cancel that the wheel may not show yet."""
 
     target_py: int
-    """Position of the record that it takes back."""
+    """Position of the record that it cancels."""
     record_py: int
     """Position of the record that says so."""
     out_ms: int
@@ -36,7 +36,7 @@ class FreshCancel:
 
 
 class FreshCancels:
-    """The cancels by what they take back, in the order of the log."""
+    """The cancels by what they cancel, in the order of the log."""
 
     def __init__(self) -> None:
         self._by_target: dict[int, FreshCancel] = {}

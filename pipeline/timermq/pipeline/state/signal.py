@@ -8,7 +8,7 @@ import trio
 class Signal:
     """Wakes the one task that waits; a ``set`` before the wait is not lost.
 
-    A ``trio.Event`` that can be used again. It carries no data: whoever wakes looks at the store.
+    A ``trio.Event`` that can be used again. It carries no data: the woken task looks at the store.
     """
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from .backoff import HeldUp
+from .backoff import Backoff
 
 LATENESS_BOUNDS_MS = (1, 2, 5, 10, 20, 50, 100, 250, 500, 1_000, 5_000, 60_000)
 """Upper bounds of the lateness buckets, milliseconds; the last bucket is open."""
@@ -32,9 +32,9 @@ class TimerCounts:
     """Messages that cannot be delivered and went to the quarantine."""
     retried: int = 0
     """Puts repeated because the store could not take them at that moment."""
-    enqueue_held_up: HeldUp = attrs.Factory(HeldUp)
+    enqueue_backoff: Backoff = attrs.Factory(Backoff)
     """Entries of the timer topic that have no place because the disk is full."""
-    deliver_held_up: HeldUp = attrs.Factory(HeldUp)
+    deliver_backoff: Backoff = attrs.Factory(Backoff)
     """Due messages that the store does not take now."""
     early: int = 0
     """Deliveries before their moment: the gate at the publish keeps it 0."""
@@ -56,7 +56,7 @@ class TimerCounts:
 
 
 @attrs.frozen
-class LastSetAside:
+class LastQuarantined:
     """The newest message in the quarantine, for who looks on."""
 
     reason: str
@@ -94,9 +94,9 @@ class TimerStatistics:
     retried: int
     quarantined: int
     """Messages in quarantine now."""
-    last_set_aside: LastSetAside | None
-    enqueue_held_up: HeldUp
-    deliver_held_up: HeldUp
+    last_set_aside: LastQuarantined | None
+    enqueue_backoff: Backoff
+    deliver_backoff: Backoff
     early: int
     levels_left: int
     """Messages that RocketMQ left waiting for classic levels, and that are not on the wheel yet."""

@@ -32,7 +32,7 @@ class TimerState:
     queue_offset: int
     """Next entry of the timer topic to read."""
     commit_queue_offset: int
-    """Entries of the timer topic below it are linked, or set aside."""
+    """Entries of the timer topic below it are linked, or quarantined."""
     write_ms: int
     """Slot of the present, as the units record it."""
     read_ms: int

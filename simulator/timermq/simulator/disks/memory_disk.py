@@ -299,7 +299,7 @@ class MemoryDisk:
         self.sync_dir_now(path)
 
     async def _wait_for_sync(self) -> None:
-        """Whoever waits for a sync that has begun cannot leave before its end."""
+        """A task that waits for a sync that has begun cannot leave before its end."""
         with trio.CancelScope(shield=True):
             await trio.sleep(self.sync_seconds())
 

@@ -165,7 +165,7 @@ class Histories:
     steps_ms: int = 0
     """Sum of what the clock was set by, either way."""
     unsynced_ms: int | None = None
-    """With ASYNC_FLUSH: age up to which a power cut takes back; None: it takes back nothing."""
+    """With ASYNC_FLUSH: age up to which a power cut undoes; None: it undoes nothing."""
     unjudged_requests: int = 0
     """Requests by a key that several messages have, without an answer that names one."""
 
@@ -187,7 +187,7 @@ class Histories:
         return first_ms < second_ms and not self.steps_ms
 
     def may_be_undone(self, seen: Mark, since: Mark | None = None) -> bool:
-        """Whether a power cut may have taken back what was seen.
+        """Whether a power cut may have undone what was seen.
 
         Args:
             seen: Where it was written down.

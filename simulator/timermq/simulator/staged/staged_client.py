@@ -233,7 +233,7 @@ class StagedClient:
             if "is past" in (answer.remark or ""):
                 verdict = "not_found"  # it may have been there, and is there no more
         if verdict == "not_found" and unique_key(step.number) in self._seen.forgotten:
-            verdict = "refused"  # it was taken back, and cleaned since then
+            verdict = "refused"  # it was cancelled, and cleaned since then
         self._tell(
             VerdictGiven(
                 at_ms=self._clock.now_ms(),

@@ -1,7 +1,7 @@
 """What a simulated client does about records that no timer can be made of.
 
 A broken broker has written them: they come behind the back of admission. They wait in quarantine
-until somebody has them tried again on a topic that is one, or lets them go. What is decided about
+until an operator has them retried on a topic that is one, or lets them go. What is decided about
 one stays decided. One that is let go is refused from then on.
 """
 

@@ -24,7 +24,7 @@ from timermq.remoting.bulk import CommitJob, JobState, StageBlock
 from timermq.remoting.bulk_block import BulkBlockError
 from timermq.simulator.disks.disk_damage import read_image
 from timermq.simulator.disks.memory_disk import MemoryDisk
-from timermq.timerstore.flipped_bit import mended
+from timermq.timerstore.flipped_bit import repaired
 from timermq.timerstore.message import pack_host
 from timermq.timerstore.message_store import MessageStore
 
@@ -212,7 +212,7 @@ async def test_every_damage_of_a_note(autojump_clock: MockClock, note: str) -> N
         await save_note(disk, job.path("progress"), progress)
         path = job.path(note)
         good = disk.open(path).read(0, 1 << 20)
-    flips = (mended(good, at // 8, at % 8) for at in range(0, 8 * len(good), STEP))
+    flips = (repaired(good, at // 8, at % 8) for at in range(0, 8 * len(good), STEP))
 
     for bad in (*flips, *(good[:size] for size in range(len(good)))):
         put(disk, path, bad)

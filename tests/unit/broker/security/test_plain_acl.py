@@ -6,7 +6,7 @@ import pytest
 
 from timermq.broker.security.plain_acl import ANY, DENY, PUB, SUB, Account, PlainAcl, PlainAclError
 from timermq.remoting.signature import SigningKey
-from timermq.timerstore.flipped_bit import mended
+from timermq.timerstore.flipped_bit import repaired
 
 ACCOUNT = "accounts:\n- accessKey: RocketMQ\n  secretKey: 12345678\n"
 
@@ -237,4 +237,4 @@ def test_no_flipped_bit_and_no_cut_opens_an_account() -> None:
 
 def _flips(data: bytes) -> Iterator[bytes]:
     for at in range(0, 8 * len(data), 7):
-        yield mended(data, at // 8, at % 8)
+        yield repaired(data, at // 8, at % 8)

@@ -222,7 +222,7 @@ async def test_a_stored_delete_of_another_topic(
 
 
 async def test_what_is_no_timer(autojump_clock: MockClock) -> None:
-    """A record of the timer topic that will be set aside is not listed."""
+    """A record of the timer topic that will be quarantined is not listed."""
     crash = await crashed()
     store = reopen(crash)
     end = store.enqueue()

@@ -95,7 +95,7 @@ def test_a_jump_far_ahead_is_held_back(step_ms: int) -> None:
 
 
 def test_a_clock_that_comes_back() -> None:
-    """A jump that is taken back within the doubt was never there."""
+    """A jump that is undone within the doubt was never there."""
     machine = Machine()
     machine.after(1_000, step_ms=YEAR_MS)
 

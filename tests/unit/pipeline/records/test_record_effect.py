@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from timermq.pipeline.records.cancel_mark import mark_left_out
+from timermq.pipeline.records.cancel_mark import cancel_mark
 from timermq.pipeline.records.deduplication import origin_of
 from timermq.pipeline.records.delete_message import delete_message
 from timermq.pipeline.records.record_effect import (
@@ -53,7 +53,7 @@ def written() -> dict[str, tuple[Effect, bytes]]:
             Effect.SET_ASIDE,
             stored(Message(QUARANTINE_TOPIC, 0, b"b", FIRST)),
         ),
-        "mark": (Effect.LEFT_OUT, stored(mark_left_out(timer(FIRST), TARGET_PY, 5))),
+        "mark": (Effect.LEFT_OUT, stored(cancel_mark(timer(FIRST), TARGET_PY, 5))),
         "move": (Effect.MOVED, timer(FIRST)),
         "roll": (Effect.ROLLED, timer(ROLLED)),
         "delete": (Effect.CANCELLED, stored(delete_message(facts, b"k", TARGET_PY, born_ms=5))),

@@ -169,7 +169,7 @@ async def damaged(name: str) -> Crashed:
 
 @pytest.mark.parametrize("name", DAMAGES)
 async def test_found_once(autojump_clock: trio.testing.MockClock, name: str) -> None:
-    """Each waiting message is in the chains once, and each slot counts what its chain holds."""
+    """Each pending message is in the chains once, and each slot counts what its chain holds."""
     crash = await damaged(name)
     store = reopen(crash)
     store.enqueue()

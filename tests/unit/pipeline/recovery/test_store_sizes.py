@@ -96,8 +96,8 @@ def test_precision_of_our_checkpoint() -> None:
     assert 100 == timer.timer_precision_ms
 
 
-def test_what_stands_aside() -> None:
-    """Timer files that are gone from their places: the newest that stand aside tell the sizes."""
+def test_timer_files_in_a_backup() -> None:
+    """Timer files that are gone from their places: the newest in a backup tell the sizes."""
     disk = disk_with(
         {
             "aside/20261121T000000000Z/timerwheel": 640,
@@ -107,15 +107,15 @@ def test_what_stands_aside() -> None:
         }
     )
     put_checkpoint(disk, "/s/aside/20261121T000000000Z/config/timercheck", 100)
-    _, aside = measure(disk, "/s", STORE, TIMER, ())
+    _, backup = measure(disk, "/s", STORE, TIMER, ())
     put(disk, "/s/timerwheel", 320)
     put(disk, "/s/config/timercheck", 4096)  # RocketMQ's own says nothing of the precision
     _, in_place = measure(disk, "/s", STORE, TIMER, ())
 
     assert (5200, 20, 100) == (
-        aside.mapped_file_size_timer_log,
-        aside.slots_total,
-        aside.timer_precision_ms,
+        backup.mapped_file_size_timer_log,
+        backup.slots_total,
+        backup.timer_precision_ms,
     )
     assert (5, 1000) == (in_place.slots_total, in_place.timer_precision_ms)
 

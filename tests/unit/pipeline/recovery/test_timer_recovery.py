@@ -53,7 +53,7 @@ async def staged(row: Row) -> Crashed:
 
 
 def check_found_once(crash: Crashed, store: Reopened) -> None:
-    """When the rest is enqueued, each waiting message is in the chains once, and no other."""
+    """When the rest is enqueued, each pending message is in the chains once, and no other."""
     store.enqueue()
     in_slots = store.in_slots()
 
@@ -81,7 +81,7 @@ def test_the_table_is_complete() -> None:
 
 @pytest.mark.parametrize("row", DECISIONS, ids=label)
 async def test_row(autojump_clock: trio.testing.MockClock, row: Row) -> None:
-    """The row is chosen, and every waiting message is found once in the slots."""
+    """The row is chosen, and every pending message is found once in the slots."""
     crash = await staged(row)
     store = reopen(crash)
 
@@ -188,7 +188,7 @@ async def test_units_without_a_message_are_cut_off(
 async def test_units_without_a_message_are_not_missed(
     autojump_clock: trio.testing.MockClock, state: CheckpointState
 ) -> None:
-    """What a power cut took was durable nowhere: nothing of it is set aside as gone."""
+    """What a power cut took was durable nowhere: nothing of it is quarantined as gone."""
     crash = await crashed()
     log_end = lose_last_messages(crash.disk)
     assert units_from(crash.disk, log_end) == 4

@@ -162,7 +162,7 @@ def test_the_usual_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_topics_with_one_hash() -> None:
-    """The hash is that of the real topic, whoever shares it."""
+    """The hash is that of the real topic, also where others share it."""
     tails = [
         timer_tail(deliver_ms=SLOT_MS + 7, out_ms=SLOT_MS, topic=topic, queue_id=0)
         for topic in ("Aa", "BB", "Aa", "C")

@@ -140,7 +140,7 @@ def test_what_is_no_timer_is_set_aside_before_the_position_moves() -> None:
     rig.fill_disk()
     assert not rig.put.put(batch)
     assert rig.state.commit_queue_offset == 0
-    assert rig.counts.enqueue_held_up.count == 1
+    assert rig.counts.enqueue_backoff.count == 1
 
     rig.free_disk()
     assert rig.put.put(batch)
@@ -155,7 +155,7 @@ def test_a_full_disk_links_nothing() -> None:
     batch = next_batch(rig)
     rig.fill_disk()
     assert not rig.put.put(batch)
-    held_up = rig.counts.enqueue_held_up
+    held_up = rig.counts.enqueue_backoff
 
     assert (linked(rig), rig.state.commit_queue_offset) == ({}, 0)
     assert (held_up.count, held_up.since_ms) == (6, START_MS)

@@ -49,7 +49,7 @@ def test_an_image_is_a_store() -> None:
 @pytest.mark.parametrize("kind", DamageKind)
 @pytest.mark.parametrize("seed", range(5))
 def test_damage_changes_one_sector(kind: DamageKind, seed: int) -> None:
-    """It changes what it says, durably, and can be taken back."""
+    """It changes what it says, durably, and can be undone."""
     disk = MemoryDisk()
     write_image(disk, IMAGE)
     damage = draw(seed, kind)

@@ -87,7 +87,7 @@ async def test_sending_to_nobody(connected: Connected) -> None:
 
 
 async def test_a_closed_end(connected: Connected) -> None:
-    """Neither sends nor receives; whoever waits is told."""
+    """Neither sends nor receives; the waiting task is told."""
     async with connected() as (ours, _theirs):
         await ours.aclose()
         with pytest.raises(trio.ClosedResourceError):

@@ -9,7 +9,7 @@
 
 A batch counts from the moment its entry is there. Its files are then renamed into their places, by
 this process or, if it dies, by the next one; the entry says when that is done, and from then on
-they may be removed or rewritten. A file that is lost before is told, not passed over. So whoever
+they may be removed or rewritten. A file that is lost before is told, not passed over. So a job that
 reads the Parquet files, with Spark or without, never sees a message twice, and sees all of them
 once the job has ended. (Spark's own Parquet sink leaves files of tries that died among the others,
 and a log that only Spark reads.)

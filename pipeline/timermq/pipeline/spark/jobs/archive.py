@@ -186,7 +186,7 @@ def write_by_day(frame: DataFrame, directory: str) -> int:
     Returns:
         The rows, as the tasks that wrote them have counted.
     """
-    # Observed behind the exchange: what is tried again before it does not count twice.
+    # Observed behind the exchange: what is retried before it does not count twice.
     written = Observation()
     counted = by_day(frame).observe(written, sql.count(sql.lit(1)).alias("rows"))
     Path(directory).parent.mkdir(parents=True, exist_ok=True)

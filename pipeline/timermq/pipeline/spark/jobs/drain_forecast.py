@@ -125,7 +125,7 @@ class LateMinutes:
     peak_ms: Int64s
     """The second in which that one is due."""
     waiting: Int64s
-    """Messages that wait when the last one of the minute is due."""
+    """Pending messages when the last one of the minute is due."""
 
     def columns(self) -> dict[str, Int64s]:
         """The arrays by the names of their columns."""

@@ -1,7 +1,7 @@
 """``rebuild``: timer log and wheel anew from the commit log, less what was done.
 
 The commit log is read twice: for what is done (records that name the one they deliver, roll or
-take back, and messages that are taken back, whatever they were rolled to), and for the entries of
+cancel, and messages that are cancelled, whatever they were rolled to), and for the entries of
 the timer topic, of which the broker's own code makes units. The second less the first is put in
 order of slots and staged by the executors; the driver appends it to a new timer log, links it in a
 new wheel, and writes a checkpoint that says that all of the commit log is accounted for.
@@ -17,7 +17,7 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
-from timermq.repair.backup import Aside
+from timermq.repair.backup import Backup
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_lock import StoreLock
 from timermq.timerstore.store_options import StoreOptions
@@ -31,7 +31,7 @@ from ..rebuild.cancelled import taken_back
 from ..rebuild.entries import SOURCE, RebuildSource
 from ..rebuild.install import install
 from ..rebuild.new_files import NewTimers, lay_out, read_units
-from ..rebuild.offline_store import StillStore, open_still
+from ..rebuild.offline_store import StoppedStore, open_stopped
 from ..rebuild.plan import RebuildPlan
 from ..rebuild.unit_sink import staged_parts
 
@@ -40,7 +40,7 @@ STAGE = "timers.new"
 UNITS = "units"
 """Under the directory of the new files: what the executors stage."""
 TAKEN_SENT_MAX = 1 << 20
-"""Orders of messages that were taken back, 8 bytes each, which every executor gets whole: the units
+"""Orders of messages that were cancelled, 8 bytes each, which every executor gets whole: the units
 are not sorted by them then."""
 
 
@@ -53,7 +53,7 @@ class RebuildReport:
 
     timers: NewTimers
     done: int
-    """Records of the commit log that are delivered, rolled or taken back."""
+    """Records of the commit log that are delivered, rolled or cancelled."""
     foreign: int
     """Of them; delivered or rolled by RocketMQ."""
     read_ms: int
@@ -62,7 +62,7 @@ class RebuildReport:
     """From this entry of the timer topic on the broker looks itself: it found none to be read."""
     out: str
     """The directory of the new files; of the store if they were installed."""
-    aside: str | None
+    backup: str | None
     """Where the old files stand, under the store's root."""
 
 
@@ -106,7 +106,7 @@ def rebuild(
     lock.take()
     try:
         staged = f"{root}/{STAGE}" if out is None else absolute(out)
-        with open_still(root, *sizes, now_ms) as opened:
+        with open_stopped(root, *sizes, now_ms) as opened:
             _make_empty(staged, is_ours=out is None)
             try:
                 report = _build(spark, opened, staged)
@@ -117,10 +117,10 @@ def rebuild(
                 return report
             # What was read of the log must be there after a power cut too (ORDERED_DURABILITY).
             opened.sync_log()
-        aside = Aside(disk, root, now_ms())
-        install(disk, root, staged, aside)
+        backup = Backup(disk, root, now_ms())
+        install(disk, root, staged, backup)
         shutil.rmtree(staged)
-        return attrs.evolve(report, out=root, aside=aside.directory)
+        return attrs.evolve(report, out=root, backup=backup.directory)
     finally:
         lock.release()
 
@@ -138,7 +138,7 @@ def _make_empty(directory: str, *, is_ours: bool) -> None:
     Path(directory, UNITS).mkdir(parents=True)
 
 
-def _build(spark: SparkSession, opened: StillStore, staged: str) -> RebuildReport:
+def _build(spark: SparkSession, opened: StoppedStore, staged: str) -> RebuildReport:
     plan, units = opened.plan, f"{staged}/{UNITS}"
     spark.dataSource.register(RebuildSource)
     done = _entries(spark, plan, "done").persist()
@@ -153,7 +153,7 @@ def _build(spark: SparkSession, opened: StillStore, staged: str) -> RebuildRepor
         if counts["foreign"]:
             keys = _entries(spark, plan, "keys")
             origins = origins.union(_done_by_foreigners(keys, done))
-        waiting = waiting_units(_entries(spark, plan, "units"), origins)
+        waiting = pending_units(_entries(spark, plan, "units"), origins)
         if counts["deletes"]:
             taken = taken_back(done)
             if counts["deletes"] <= TAKEN_SENT_MAX:
@@ -187,11 +187,11 @@ def _build(spark: SparkSession, opened: StillStore, staged: str) -> RebuildRepor
         read_ms=plan.read_ms,
         left_from=left_from,
         out=staged,
-        aside=None,
+        backup=None,
     )
 
 
-def waiting_units(units: DataFrame, origins: DataFrame) -> DataFrame:
+def pending_units(units: DataFrame, origins: DataFrame) -> DataFrame:
     """The units of entries that no record names as its origin.
 
     Args:
@@ -202,7 +202,7 @@ def waiting_units(units: DataFrame, origins: DataFrame) -> DataFrame:
 
 
 def without_taken(units: DataFrame, taken: DataFrame) -> DataFrame:
-    """The units of messages that no delete of ours takes back.
+    """The units of messages that no delete of ours cancels.
 
     Args:
         units: With ``order_py``.

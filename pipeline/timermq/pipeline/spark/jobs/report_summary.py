@@ -57,7 +57,7 @@ def summary(found: Report, *, store: str, begin_ms: int) -> Summary:
 
     Args:
         found: The report.
-        store: Its name for whoever reads this.
+        store: Its name for the reader.
         begin_ms: Where the forecast begins.
     """
     topics, late = _rows(found.topics), _rows(found.lateness)

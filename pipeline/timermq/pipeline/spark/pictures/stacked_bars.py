@@ -30,7 +30,7 @@ def stacked_bars(
         x: From the beginning of the first bar to the end of the last one.
         y: Must reach the highest bar.
         layers: From below; in the legend from the left.
-        names: Of the bars, for whoever points at them.
+        names: Of the bars, for a reader who points at them.
         note: Small, below the title.
     """
     parts = frame(x, y)

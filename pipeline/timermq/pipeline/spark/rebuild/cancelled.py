@@ -1,8 +1,8 @@
-"""Which messages deletes of ours take back, whatever they were rolled to.
+"""Which messages deletes of ours cancel, whatever they were rolled to.
 
 A delete names the record that waited then. What waits for a roll is rolled all the same, and its
 copy is named by nobody: the delete's unit takes it out of its last slot, by the message's order. So
-here a message is taken back by its order.
+here a message is cancelled by its order.
 
 A delete that makes way for a moved message counts if that stands behind it in the timer topic: a
 power cut may have kept the first alone (``EnqueueGet``). Within a chunk that is looked at at once;
@@ -33,7 +33,7 @@ class TakenRow:
     """A delete, or what may stand behind one."""
 
     order_py: int | None
-    """Of the message that is taken back; None for a message that has moved."""
+    """Of the message that is cancelled; None for a message that has moved."""
     entry: int | None = None
     """The delete's place in the timer topic, where a moved message has to follow."""
     target_py: int | None = None
@@ -41,7 +41,7 @@ class TakenRow:
 
 
 def taken_rows(entries: RecordChunk) -> list[TakenRow]:
-    """What some entries of the timer topic, in their order, tell of what is taken back."""
+    """What some entries of the timer topic, in their order, tell of what is cancelled."""
     found: list[TakenRow] = []
     if len(entries) and (target_py := _moved_from(entries, 0)) is not None:
         found.append(TakenRow(None, _entry(entries, 0) - 1, target_py))
@@ -61,7 +61,7 @@ def taken_rows(entries: RecordChunk) -> list[TakenRow]:
 
 
 def taken_back(rows: DataFrame) -> DataFrame:
-    """The orders of the messages that are taken back, as ``taken_py``.
+    """The orders of the messages that are cancelled, as ``taken_py``.
 
     Args:
         rows: ``TakenRow`` as columns; others have neither an order nor an entry.

@@ -3,7 +3,7 @@
 ======  ==============================================  ========================================
 what    rows                                            columns
 ======  ==============================================  ========================================
-done    a record that delivers, rolls or takes back     ``origin_py``, or ``foreign_key`` of
+done    a record that delivers, rolls or cancels        ``origin_py``, or ``foreign_key`` of
                                                         RocketMQ's, which name no origin
         a delete of ours                                ``taken_py``, and others of ``TakenRow``
 keys    a record of the timer topic                     ``origin_py`` (its position) and the
@@ -13,8 +13,8 @@ units   a record of the timer topic                     position, slot, order, a
 ======  ==============================================  ========================================
 
 Units are made by the broker's own code, and in its slots. A record that no unit can be made of has
-a row without one: the broker itself finds out what is wrong with it, and sets it aside. Deletes of
-ours get no unit: what they take back gets none either (``cancelled``). Deletes that name a key
+a row without one: the broker itself finds out what is wrong with it, and quarantines it. Deletes of
+ours get no unit: what they cancel gets none either (``cancelled``). Deletes that name a key
 alone (RocketMQ's) get theirs: the slot knows what they meet.
 """
 
@@ -56,7 +56,7 @@ DONE = Table(
     columns=(
         Column("origin_py", "long", "position of a timer record"),
         Column("foreign_key", "binary", "by which RocketMQ's deliveries are known: they name none"),
-        Column("taken_py", "long", "order of a message that a delete of ours takes back"),
+        Column("taken_py", "long", "order of a message that a delete of ours cancels"),
         Column("entry", "long", "entry of a delete, behind which a moved message has to stand"),
         Column("target_py", "long", "the record for which that message stands in"),
     ),

@@ -1,9 +1,9 @@
-"""New timer files put in the place of the old ones, which are kept aside.
+"""New timer files put in the place of the old ones, which are kept as a backup.
 
 The order of the renames is what makes it one step for the broker::
 
-    checkpoint aside          from here on nothing is believed of the timer files: a start makes
-    wheel, old log aside      what waits anew, from the units that are there and the commit log;
+    checkpoint moved          from here on nothing is believed of the timer files: a start makes
+    wheel, old log moved      what waits anew, from the units that are there and the commit log;
                               the seals of the old log are removed
     new log, wheel, metrics
     new checkpoint            from here on the new files count
@@ -15,7 +15,7 @@ there is never a gap in it.
 
 from __future__ import annotations
 
-from timermq.repair.backup import Aside
+from timermq.repair.backup import Backup
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.seal_reader import remove_seals
 
@@ -25,30 +25,30 @@ WHEEL_FILE = "timerwheel"
 LOG_FOLDER = "timerlog"
 
 
-def install(disk: Disk, root: str, staged: str, aside: Aside) -> None:
+def install(disk: Disk, root: str, staged: str, backup: Backup) -> None:
     """Put the files under ``staged`` in the places of those of the store.
 
     Args:
         disk: Where the store is.
         root: Its directory; its lock is held.
         staged: A directory under it, its files durable.
-        aside: Where the old ones go.
+        backup: Where the old ones go.
 
     Raises:
-        OSError: The disk refused; the store delivers what it did, and it can be tried again.
+        OSError: The disk refused; the store delivers what it did, and it can be retried.
     """
-    aside.move(CHECKPOINT_FILE)
-    aside.move(WHEEL_FILE)
+    backup.move(CHECKPOINT_FILE)
+    backup.move(WHEEL_FILE)
     remove_seals(disk, f"{root}/{LOG_FOLDER}")
     old, new = f"{root}/{LOG_FOLDER}", f"{staged}/{LOG_FOLDER}"
     for name in reversed(disk.list_dir(old)):
-        aside.move(f"{LOG_FOLDER}/{name}")
+        backup.move(f"{LOG_FOLDER}/{name}")
     for directory in (*disk.make_dirs(old), *disk.make_dirs(f"{root}/config")):
         disk.sync_dir_now(directory)
     for name in disk.list_dir(new):
         _take(disk, f"{new}/{name}", f"{old}/{name}")
     _take(disk, f"{staged}/{WHEEL_FILE}", f"{root}/{WHEEL_FILE}")
-    aside.move(METRICS_FILE)
+    backup.move(METRICS_FILE)
     _take(disk, f"{staged}/{METRICS_FILE}", f"{root}/{METRICS_FILE}")
     _take(disk, f"{staged}/{CHECKPOINT_FILE}", f"{root}/{CHECKPOINT_FILE}")
 

@@ -24,7 +24,7 @@ from .plan import RebuildPlan
 
 
 @attrs.frozen(kw_only=True)
-class StillStore:
+class StoppedStore:
     """The store, and what is to be done with it."""
 
     store: MessageStore
@@ -34,7 +34,7 @@ class StillStore:
     options: TimerOptions
 
     def topics(self) -> set[str]:
-        """Topics that waiting messages may have."""
+        """Topics that pending messages may have."""
         metrics = TimerMetrics.load(OsDisk(), f"{self.store.root}/config/timermetrics")
         return {queue.topic for queue in self.store.queues()} | set(metrics.counts())
 
@@ -49,12 +49,12 @@ class StillStore:
 
 
 @contextmanager
-def open_still(
+def open_stopped(
     root: str,
     store_options: StoreOptions,
     timer_options: TimerOptions,
     now_ms: Callable[[], int],
-) -> Generator[StillStore]:
+) -> Generator[StoppedStore]:
     """Open the store in a directory, read only; it is closed when the block ends.
 
     Args:
@@ -74,7 +74,7 @@ def open_still(
     try:
         checkpoint = _checkpoint(f"{root}/config/timercheck")
         plan = RebuildPlan.of(store, checkpoint.last_read_time_ms, timer_options, now_ms())
-        yield StillStore(store=store, checkpoint=checkpoint, plan=plan, options=timer_options)
+        yield StoppedStore(store=store, checkpoint=checkpoint, plan=plan, options=timer_options)
     finally:
         trio.run(store.aclose)
 

@@ -1,6 +1,6 @@
 """Units on their way to the new timer log: each task stages its own in a file.
 
-A task may be tried again, or run twice: its file has a name of its own, and only those that
+A task may be retried, or run twice: its file has a name of its own, and only those that
 ``commit`` lists count.
 """
 

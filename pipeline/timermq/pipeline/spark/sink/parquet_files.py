@@ -137,7 +137,7 @@ def _refused(
     rules: Sequence[str],
     remarks: Sequence[str],
 ) -> pa.Table:
-    """Rows of the rejects table, whoever has refused them: Spark reads all of them as one."""
+    """Rows of the rejects table, of job and broker: Spark reads all of them as one."""
     return _table(
         {
             **columns,

@@ -1,7 +1,7 @@
 """The fingerprint of a job's rows: the same for the same rows, whatever their order and parts.
 
 A row is one run of bytes, every value behind its size; the sum of the hashes of all rows does not
-depend on which task has which of them, and tasks may be tried again. Rows count as they come, those
+depend on which task has which of them, and tasks may be retried. Rows count as they come, those
 that are refused or due too late too: what becomes of a row depends on settings, which may change.
 """
 

@@ -39,7 +39,7 @@ TABLE = Table(
         Column("tags", "string", "the tag; empty without one"),
         Column("properties", "binary", "name 0x01 value 0x02 and so on, as stored"),
         Column("body", "binary", "as stored: compressed if `sys_flag` says so"),
-        Column("origin_py", "long", "the record that it delivers, rolls, takes back or sets aside"),
+        Column("origin_py", "long", "the record that it delivers, rolls, cancels or quarantines"),
         Column("deliver_ms", "long", "in the timer topic: the moment asked for"),
         Column("out_ms", "long", "… the slot that the moment lies in"),
         Column("real_topic", "string", "… where the message goes"),

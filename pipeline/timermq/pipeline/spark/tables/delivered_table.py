@@ -2,7 +2,7 @@
 
 A record that timermq delivered names the record that waited, as its origin. One that RocketMQ
 delivered names none and is known by the moment it was taken from the wheel (``TIMER_DEQUEUE_MS``).
-What goes back to the timer topic, and what was set aside, has not been delivered.
+What goes back to the timer topic, and what was quarantined, has not been delivered.
 """
 
 from __future__ import annotations

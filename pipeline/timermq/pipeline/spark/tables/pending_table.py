@@ -21,7 +21,7 @@ from ...records.deduplication import contains
 from ..byte_arrays import Flags, Places
 from ..file_part import FilePart, only
 from ..pending_facts import Deletes, Handled, fires
-from ..pending_plan import Entries, Plan, unit_parts, waiting_units
+from ..pending_plan import Entries, Plan, pending_units, unit_parts
 from ..record_chunks import RecordChunk
 from ..record_columns import Arrays, record_columns
 from ..record_gathering import gathered
@@ -123,7 +123,7 @@ class PendingReader(TableReader[PendingSpan]):
             waiting = _Waiting(span.entries.positions, span.entries.sizes, None)
             yield from self._from_records(span, waiting)
         if span.part is not None:
-            for units in waiting_units(span.part, span.read_ms):
+            for units in pending_units(span.part, span.read_ms):
                 yield from self._from_units(span, units)
 
     def _from_units(self, span: PendingSpan, units: Units) -> Iterator[pa.RecordBatch]:

@@ -30,7 +30,7 @@ def stage(book: Book, text: str) -> None:
 
 
 def texts(directory: Path) -> list[str]:
-    """What whoever reads the Parquet files finds."""
+    """What a reader of the Parquet files finds."""
     return sorted(path.read_text() for path in directory.glob("**/*.parquet"))
 
 
@@ -141,7 +141,7 @@ def test_a_file_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_files_that_were_taken_away_later(tmp_path: Path) -> None:
-    """What was in its place once may be removed, or rewritten, by whoever owns the archive."""
+    """What was in its place once may be removed, or rewritten, by the owner of the archive."""
     run(tmp_path)
     for path in tmp_path.glob("date=*/*/*.parquet"):
         path.unlink()

@@ -45,7 +45,7 @@ def _first_alone(put: Any, messages: Any, **options: Any) -> Any:  # noqa: ANN40
 
 
 def rebuilt(image: Image, directory: Path) -> tuple[list[str], list[str]]:
-    """The messages that wait, by unique key, in the files as they are and as made anew."""
+    """The pending messages, by unique key, in the files as they are and as made anew."""
     expected = pending_rows(
         OsDisk(), unpack(image, directory / "as it was"), store_options=QUIET_FILES
     )

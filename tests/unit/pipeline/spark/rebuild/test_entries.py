@@ -20,7 +20,7 @@ from timermq.pipeline.records.foreign_key import foreign_key_in, pending_key
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.pipeline.recovery.timer_files import TimerFiles
 from timermq.pipeline.spark.rebuild import plan as plan_module
-from timermq.pipeline.spark.rebuild.offline_store import StillStore, open_still
+from timermq.pipeline.spark.rebuild.offline_store import StoppedStore, open_stopped
 from timermq.pipeline.stages.roll import roll_targets
 from timermq.simulator.disks.disk_damage import Image, read_image
 from timermq.simulator.disks.memory_disk import MemoryDisk
@@ -67,10 +67,10 @@ def admitted(*moments_ms: int) -> Image:
 
 def opened_rows(
     image: Image, directory: Path, what: str, now_ms: int
-) -> tuple[list[dict[str, object]], StillStore]:
+) -> tuple[list[dict[str, object]], StoppedStore]:
     """What the reader finds, and the store (closed by now)."""
     root = unpack(image, directory)
-    with open_still(root, SMALL_FILES, SMALL_WHEEL, lambda: now_ms) as opened:
+    with open_stopped(root, SMALL_FILES, SMALL_WHEEL, lambda: now_ms) as opened:
         return rows_of(opened, what), opened
 
 
@@ -78,7 +78,7 @@ def test_units_of_the_broker(tmp_path: Path) -> None:
     """Beside those of what was delivered or rolled, the log of the broker has the same units."""
     image = trio.run(small_image, clock=MockClock(autojump_threshold=0))
     root = unpack(image, tmp_path)
-    with open_still(root, SMALL_FILES, SMALL_WHEEL, lambda: LATER_MS) as opened:
+    with open_stopped(root, SMALL_FILES, SMALL_WHEEL, lambda: LATER_MS) as opened:
         found = units_of(rows_of(opened, "units"))
     files = TimerFiles.open(OsDisk(), root, SMALL_WHEEL, read_only=True)
     files.timer_log.recover(0)
@@ -167,7 +167,7 @@ def test_deletes_of_ours_need_no_unit(tmp_path: Path) -> None:
 def test_keys_of_rocketmq(golden_stores: GoldenStores, tmp_path: Path) -> None:
     """What RocketMQ delivered or rolled answers by the key of the record that waited."""
     root = golden_stores.unpack_copy("g3", tmp_path)
-    with open_still(root, GOLDEN_FILES, GOLDEN_WHEEL, lambda: LATER_MS) as opened:
+    with open_stopped(root, GOLDEN_FILES, GOLDEN_WHEEL, lambda: LATER_MS) as opened:
         done, keys = rows_of(opened, "done"), rows_of(opened, "keys")
         log = opened.store.commit_log
         records = {

@@ -19,7 +19,7 @@ from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.recovery.store_sizes import measure
 from timermq.pipeline.spark.rebuild.install import install
 from timermq.pipeline.state.timer_options import TimerOptions
-from timermq.repair.backup import Aside
+from timermq.repair.backup import Backup
 from timermq.simulator.disks.disk_damage import Image, write_image
 from timermq.simulator.disks.fault_plan import Access, Fault
 from timermq.simulator.disks.faulty_disk import FaultyDisk
@@ -58,7 +58,7 @@ def installed(image: Image, number: int) -> tuple[MemoryDisk, bool]:
     write_image(disk, image)
     faulty = FaultyDisk(disk, ROOT, EndsAt(number))
     try:
-        install(faulty, ROOT, STAGED, Aside(faulty, ROOT, LATER_MS))
+        install(faulty, ROOT, STAGED, Backup(faulty, ROOT, LATER_MS))
     except OSError:
         return disk, False
     return disk, True
@@ -131,15 +131,15 @@ def test_the_broker_goes_on(image: Image) -> None:
 
 
 def test_originals(image: Image) -> None:
-    """The old files stand aside, the new ones in their places."""
+    """The old files are in the backup, the new ones in their places."""
     disk, _ = installed(image, 1_000)
 
-    aside = f"{ROOT}/aside/{disk.list_dir(f'{ROOT}/aside')[0]}"
+    backup = f"{ROOT}/aside/{disk.list_dir(f'{ROOT}/aside')[0]}"
 
     for name in ("timerwheel", "config/timercheck", "config/timermetrics"):
-        assert image[f"{ROOT}/{name}"] == disk.open(f"{aside}/{name}").read(0, 1 << 20)
+        assert image[f"{ROOT}/{name}"] == disk.open(f"{backup}/{name}").read(0, 1 << 20)
         assert image[f"{STAGED}/{name}"] == disk.open(f"{ROOT}/{name}").read(0, 1 << 20)
-    assert disk.list_dir(f"{aside}/timerlog")
+    assert disk.list_dir(f"{backup}/timerlog")
     assert not disk.list_dir(f"{STAGED}/timerlog")
 
 

@@ -124,7 +124,7 @@ def test_checkpoint() -> None:
 
 
 def test_counts() -> None:
-    """Waiting messages are counted by topic, deletes left out; overdue ones tell no moment."""
+    """Pending messages are counted by topic, deletes left out; overdue ones tell no moment."""
     disk = MemoryDisk()
     units = units_in([0, 0, 1, 3], [False, False, True, False])
     units["reserved"][0] = 0

@@ -1,4 +1,4 @@
-"""A blocking connection: what is tried again, and who is to blame for what is not."""
+"""A blocking connection: what is retried, and who is to blame for what is not."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_options_in_both_directions() -> None:
 def test_directories_are_the_same_for_all_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A relative one is below that of whoever names it: executors work in their own."""
+    """A relative one is below that of the process that names it: executors work in their own."""
     monkeypatch.chdir(tmp_path)
     given = {**GIVEN, "rejects": "rejects", "far": "../far", "window_ms": "7"}
     options = SinkOptions.parse(given)

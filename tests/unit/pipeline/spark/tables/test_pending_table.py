@@ -34,7 +34,7 @@ SHOWN = ("unique_id", "topic", "queue_id", "deliver_ms", "keys", "tags", "phy_of
 
 
 def listed(root: str) -> list[Row]:
-    """What ``timermq pending --json`` lists of a store that nobody serves."""
+    """What ``timermq pending --json`` lists of a stopped store."""
     view = StoreView.of(root)
     with open_offline(OsDisk(), root, view.store_options, view.timer_options) as offline:
         return by_place([attrs.asdict(row) for row in offline.pending()])

@@ -1,4 +1,4 @@
-"""Places of the commit log where nothing can be judged: damaged records, and mended ones."""
+"""Places of the commit log where nothing can be judged: damaged records, and repaired ones."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def outside_of(found: DataFrame, places: DataFrame) -> DataFrame:
     return found.join(F.broadcast(holes), inside, "left_anti")
 
 
-MENDED_COLUMNS = ("phy_offset", "total_size", "topic", "real_topic", "sys_flag", "properties")
+REPAIRED_COLUMNS = ("phy_offset", "total_size", "topic", "real_topic", "sys_flag", "properties")
 _HOLE = HOLE_TOPIC.decode()
-IS_MENDED = (
+IS_REPAIRED = (
     f"startswith('{_HOLE}', topic) AND sys_flag = {int(SysFlag.TRANSACTION_ROLLBACK)} "
     f"OR real_topic = '{_HOLE}' OR contains(properties, X'{LOST.hex()}')"
 )

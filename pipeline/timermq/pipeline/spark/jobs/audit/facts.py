@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 
 from ....records.record_effect import EFFECTS, NOBODY, OTHERWISE, Effect, Mark
-from ....records.system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC, TIMER_TOPIC
+from ....records.system_topics import CANCEL_MARK_TOPIC, QUARANTINE_TOPIC, TIMER_TOPIC
 
 LOG_COLUMNS = (
     "phy_offset",
@@ -120,7 +120,7 @@ def partition_count(log_bytes: int, unit_count: int) -> int:
 IS_ENTRY = f"(topic = '{TIMER_TOPIC}' AND queue_id = 0)"
 _HAS = {
     Mark.IN_QUARANTINE: f"topic = '{QUARANTINE_TOPIC}'",
-    Mark.IN_LEFT_OUT: f"topic = '{LEFT_OUT_TOPIC}'",
+    Mark.IN_LEFT_OUT: f"topic = '{CANCEL_MARK_TOPIC}'",
     Mark.ELSEWHERE: f"NOT {IS_ENTRY}",
     Mark.HAS_ROLLS: "rolls > 0",
     Mark.NAMES_NOBODY: f"delete_key = '{NOBODY.decode()}'",

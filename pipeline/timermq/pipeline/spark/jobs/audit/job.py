@@ -16,7 +16,7 @@ from ....records.system_topics import TIMER_TOPIC
 from ...errors import SparkJobError
 from ...store_view import StoreView, life_of
 from . import by_key, queues, rules
-from .damaged_records import IS_MENDED, IS_UNSOUND, MENDED_COLUMNS, TORN, outside_of
+from .damaged_records import IS_REPAIRED, IS_UNSOUND, REPAIRED_COLUMNS, TORN, outside_of
 from .facts import (
     FACT_COLUMNS,
     LOG_COLUMNS,
@@ -99,7 +99,7 @@ def audit(
     result = _Audit(tables, view, late_ms, in_order, bodies).run()
     if not view.is_live and life_of(store) != life:
         raise SparkJobError(
-            f"{store}: expected a store that nobody serves, found that a broker was started on it "
+            f"{store}: expected a stopped store, found that a broker was started on it "
             "since the job began; run it again"
         )
     now = StoreView.of(store, timer_precision_ms=timer_precision_ms)
@@ -189,8 +189,8 @@ class _Audit:
         if counts["damaged"] or counts["unsound"]:
             found = self._torn(found)
         found, by_rule = counted(found)
-        if by_rule and (mended := self._mended()) is not None:
-            found, by_rule = counted(outside_of(found, mended))
+        if by_rule and (repaired := self._repaired()) is not None:
+            found, by_rule = counted(outside_of(found, repaired))
         findings = self._with_names(found) if by_rule else self._none()
         kept.unpersist()
         return Audit(
@@ -246,7 +246,7 @@ class _Audit:
     # -- the passes that are made when there is a reason ------------------------------------------
 
     def _deleted_orders(self) -> DataFrame:
-        """Messages, by the positions that are cleaned, that deletes of ours take back."""
+        """Messages, by the positions that are cleaned, that deletes of ours cancel."""
         deletes = self.tables.log(by_key.TIMER_COLUMNS, topic=TIMER_TOPIC)
         return deletes.where(f"is_delete AND delete_order < {self.limits.log_start}").selectExpr(
             "delete_order AS order_py"
@@ -321,17 +321,17 @@ class _Audit:
             broken(damaged, [TORN])
         )
 
-    def _mended(self) -> DataFrame | None:
+    def _repaired(self) -> DataFrame | None:
         """Records that a repair has filled holes with; None without any."""
-        mended = self.tables.log(MENDED_COLUMNS).where(IS_MENDED)
-        places = mended.count()
+        repaired = self.tables.log(REPAIRED_COLUMNS).where(IS_REPAIRED)
+        places = repaired.count()
         if not places:
             return None
         self.notes.append(
             f"{places} records stand where a repair found damaged ones: "
             "what was there, and what names it, is not judged"
         )
-        return mended
+        return repaired
 
     def _with_names(self, found: DataFrame) -> DataFrame:
         """Findings with topic, queue and unique key of their records."""
