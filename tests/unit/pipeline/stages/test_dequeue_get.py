@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 
 import attrs
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import delete_of, timed
@@ -76,11 +76,11 @@ async def test_a_slot_is_closed_when_its_last_millisecond_is_past(
         rig.send(timed("late", SLOT_MS + 1_000))
         await trio.sleep(0.003)
         assert rig.state.read_ms == SLOT_MS + 1_000
+        assert await rig.state.slot_closed.wait_at_most(0.1)
         rig.link()
         await trio.sleep(1.5)
 
     assert moments(behind) == [(1_001, ("a",)), (2_000, ("joined",)), (2_002, ("late",))]
-    assert await rig.state.slot_closed.wait_at_most(1)
     assert rig.service.files.wheel.statistics().passed_ms == SLOT_MS + 2_000
 
 
@@ -237,6 +237,8 @@ async def test_what_is_not_due_any_more_goes_back_from_its_lane(
             nursery.start_soon(rig.read.run, sink)
             (first, second) = [await next_batch(source) for _ in range(2)]
             assert isinstance(rig.clock, VirtualClock)
+            # The third is made: it waits to be taken.
+            await wait_all_tasks_blocked()
             rig.clock.step(-500)
             third = await next_batch(source)
             rig.state.under_way.clear()
