@@ -102,6 +102,38 @@ async def test_nothing_is_written_before_its_moment(autojump_clock: MockClock, c
     assert rig.counts.early == 0
 
 
+@BOTH_WAYS
+async def test_the_gate_goes_by_the_records_themselves(
+    autojump_clock: MockClock, count: int
+) -> None:
+    """A unit that says too early a moment makes nothing early."""
+    rig = Rig(*crowd(count))
+    batch = rig.stages.due(SLOT_MS)
+    batch.requests["deliver_ms"] = START_MS
+    rig.clock.step(-1_500)
+    async with rig.publishing(batch):
+        pass
+
+    assert [at_ms for at_ms, _ in rig.arrived()] == [1_001] * count
+
+
+@BOTH_WAYS
+async def test_a_clock_set_back_while_the_disk_is_full_makes_nothing_early(
+    autojump_clock: MockClock, count: int
+) -> None:
+    """The gate is asked again before each try."""
+    rig = Rig(*crowd(count))
+    batch = rig.stages.due(SLOT_MS)
+    rig.stages.fill_disk()
+    async with rig.publishing(batch):
+        await trio.sleep(0.1)
+        rig.clock.step(-60_000)
+        rig.stages.free_disk()
+
+    assert len(rig.arrived()) == count
+    assert rig.counts.early == 0
+
+
 async def test_a_mark_moves_the_positions_behind_its_slot(autojump_clock: MockClock) -> None:
     """Delivered slots are committed; the log needs to be read again from its end only."""
     rig = Rig(*crowd(2))
