@@ -156,6 +156,8 @@ class TimerAdmission:
     ) -> Admitted | Refusal | None:
         """``_admit`` for usual properties; None where it has more to say than where and when."""
         properties = message.properties
+        # Each None is a question for ``_admit``, which also finds the words for a refusal. What is
+        # decided here is what it would decide: nothing steers but the one request at ``at``.
         if is_unusual(message):
             return None
         at = properties.find(TIMER)
