@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test simulate judge damage planted crashes lint types mypy pyright check fuzz bench figures docs screenshots kill clean overload crowds soak
+.PHONY: help demo test simulate judge damage planted crashes lint types mypy pyright check fuzz bench figures docs screenshots clean overload crowds soak
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'

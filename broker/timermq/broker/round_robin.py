@@ -76,10 +76,13 @@ class RoundRobin:
         task_status.started()
         while True:
             await self._left.wait()
+            # Until both lines are empty whoever is in them has its turn here: at the checkpoints
+            # below ``receive`` adds to the lines, and works on none.
             self._is_behind = True
             while self._line or self._costly_lines:
                 await self._costly.pauses.work(self._work_on)
                 rest = self._costly.rest_until - trio.current_time()
+                # Only costly requests are left, and they rest. What comes meanwhile ends the wait.
                 if rest > 0 and not self._line:
                     await self._left.wait_at_most(rest)
                 else:
@@ -177,12 +180,15 @@ class RoundRobin:
 
     def _step(self, session: Session) -> Answer | None:
         """The next step of a session's next request, which leaves the backlog with the last one."""
+        # A request is in the backlog until its last step, and in ``begun`` between two of them: a
+        # session that ends between two is in neither.
         steps = self.begun.pop(session, None)
         if steps is None:
             steps = self._dispatcher.steps(session, *session.backlog[0])
         try:
             next(steps)
         except StopIteration as end:
+            # The step itself may have ended the session, and emptied its backlog.
             if session.backlog:
                 session.backlog.popleft()
             return cast("Answer | None", end.value)

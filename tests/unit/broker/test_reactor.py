@@ -47,7 +47,7 @@ class BusyPeer:
     """What it may bring at most."""
 
     def receive_ready(self, size_max: int) -> tuple[Sequence[Request], int]:
-        """Never the end."""
+        """As many requests of as many bytes each time: the peer never ends."""
         self.served += 1
         self.size_max = size_max
         return [Command(9_999, opaque=self.served)] * self.requests, self.size
@@ -124,7 +124,7 @@ class SlowRoundRobin(RoundRobin):
     seconds: float = 0
 
     def receive(self, chunks: Sequence[tuple[Session, Sequence[Received]]]) -> None:
-        """So long."""
+        """The clock goes on by the seconds that each call takes."""
         self.clock.jump(self.seconds)
         super().receive(chunks)
 

@@ -77,7 +77,7 @@ def batch(count: int) -> Command:
 
 
 def commands(count: int) -> list[Command]:
-    """Costly requests."""
+    """So many requests of the code that takes long, numbered from 0 on."""
     return [Command(COSTLY, opaque=at) for at in range(count)]
 
 
@@ -301,7 +301,7 @@ async def test_a_connection_whose_requests_wait_is_told(mock_clock: MockClock) -
 async def test_one_way_requests_are_done_and_not_answered(
     mock_clock: MockClock, opaque: int
 ) -> None:
-    """Nothing goes back."""
+    """The work is done, and nothing goes back to the peer."""
     bench = Bench(mock_clock, 0)
     peer = RecordingSession()
     bench.round_robin.receive([(peer.session, [Command(COSTLY, opaque=opaque, flag=2)])])

@@ -37,7 +37,7 @@ async def listening_broker(options: BrokerOptions = BROKER) -> AsyncGenerator[Br
 
 
 async def connect(address: str | None, from_host: str | None = None) -> Peer:
-    """A connection to ``host:port``."""
+    """A connection to ``host:port``, from an address of this machine if one is given."""
     assert address is not None
     host, _, port = address.rpartition(":")
     return Peer(await trio.open_tcp_stream(host, int(port), local_address=from_host))

@@ -227,6 +227,8 @@ class LongPolling:
             self._line_up()
             if not self._lines:
                 return
+        # The line is taken out while it is worked on: to run a pull may wake others of its owner,
+        # which make a new line under the same key.
         key = next(iter(self._lines))
         line = self._lines.pop(key)
         chunk = _Chunk()
@@ -234,6 +236,7 @@ class LongPolling:
             pull = line.popleft()
             pull.is_in_line = False
             answer = pull.answer or self._answer_of(pull, run_again)
+            # It may have ended while it ran: with its connection, or answered before in this chunk.
             if answer is not None and self._is_held(pull):
                 chunk.add(pull, answer)
         self._finish(chunk)

@@ -189,6 +189,8 @@ class TimerAdmission:
     ) -> Admitted | Refusal | None:
         """``_admit`` for a message of a run; None where it has more to say than where and when."""
         properties = message.properties
+        # Each None is a question for ``_admit``, which also finds the words for a refusal. What is
+        # decided here is what it would decide: nothing steers but the one request at ``at``.
         if breaks_run(message):
             return None
         at = properties.find(TIMER)

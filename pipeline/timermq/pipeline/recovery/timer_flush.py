@@ -12,8 +12,9 @@ Values are taken first, then everything they describe is synced, then they are w
 A sync that fails stops the service; nothing is retried on pages whose fate is unknown.
 
 Source: Java ``TimerFlushService`` takes the values, then syncs one segment of the timer log, then
-the wheel, and lets the read time run ahead of the deliveries (store-and-timer.md 28, weaknesses 1,
-2 and 4).
+the wheel, and lets the read time run ahead of the deliveries. So a power cut may lose what was
+delivered last, leave slots that point past the end of the timer log, and take units of a segment
+that the checkpoint counts as written.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ Nothing is skipped because time has passed: reading resumes at ``last_read_time_
 ago that was, and the wheel's live slots from there on are read in order. (RocketMQ jumps to seven
 days ago.)
 
-Source: Java ``TimerMessageStore.recover``; store-and-timer.md 28 names its weaknesses.
+Source: Java ``TimerMessageStore.recover``, which replays the last segments of the timer log alone:
+a wheel that is lost, or slots that point past the end of the log, stay so.
 """
 
 from __future__ import annotations

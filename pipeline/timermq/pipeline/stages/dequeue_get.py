@@ -170,22 +170,26 @@ class DequeueGet:
     async def _release_by_turns(self, sink: Sink, first: OpenSlot) -> None:
         """Send a batch in which every lane has its share; go back to order when none is left."""
         slots = [first, *await self._later(first)]
+        # One time for all of them: of a later slot nothing is due before all of an earlier one.
         now_ms = self.clock.now_ms()
         if now_ms < self._queued_ms:
             self._put_back()
         self._queued_ms = now_ms
         for slot in slots:
             await self._queue_due(slot, now_ms)
+        # From here to the end of ``take`` there is no checkpoint: barriers and lanes fit together.
         barriers = [(slot.slot_ms, lanes) for slot in slots if (lanes := slot.lanes_behind())]
         batches: list[tuple[frozenset[bytes], list[Requests]]] = []
         for slot_ms, requests in self._lanes.take(self.options.deliver_batch_count_max, barriers):
             slot = self.slots.get(slot_ms)
             self._begun_ms = max(self._begun_ms, slot_ms)
+            # Noted before it leaves: a mark that is sent meanwhile must not let recovery pass it.
             if slot.first_sent_py is None:
                 slot.first_sent_py = self.store.commit_log.max_offset
             if not batches or batches[-1][0] != slot.deletes:
                 batches.append((slot.deletes, []))
             batches[-1][1].append(requests)
+        # All of these are out of slots and lanes, and only here until they are sent.
         self._is_crowded = bool(batches)
         for deletes, parts in batches:
             await self._send(sink, in_order(joined(parts)), deletes)

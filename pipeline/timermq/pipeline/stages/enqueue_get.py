@@ -2,8 +2,8 @@
 
 Entries are read in order from ``queue_offset`` on, in batches, each record once. A record that no
 timer can be made of goes with its batch to be quarantined (``quarantine``), and the wheel goes on.
-(RocketMQ retries the same record for ever, and with it stops every timer of the broker:
-store-and-timer 22.2.)
+(RocketMQ's ``TimerMessageStore.enqueue`` reads the same record again and again, and with it stops
+every timer of the broker.)
 
 Source: Java ``TimerMessageStore.enqueue``, ``TimerEnqueueGetService``.
 """

@@ -86,12 +86,15 @@ class Lanes:
         taken: dict[int, list[Requests]] = {}
         share_min = min(SHARE_MIN, count_max)
         left, left_before = count_max, 0
-        # The second time round what the others leave goes to those who want more than their share.
+        # Each time round every lane has one turn, with an equal part of what is left. What the
+        # others leave goes in the next one to those who want more. It ends when the batch is full,
+        # or when nobody took anything: no lane is left, or barriers hold those that are.
         while 0 < left != left_before:
             left_before = left
             for turns in range(len(self._lanes), 0, -1):
                 if not left:
                     break
+                # Of the least share fewer may be left: then this turn is not a whole one.
                 share = max(left // turns, share_min)
                 left -= self._take_turn(min(share, left), barriers, taken, is_whole=share <= left)
         for slot_ms, parts in taken.items():

@@ -145,6 +145,19 @@ class OpenSlot:
         bounded: bool,
         after: Key = FIRST_KEY,
     ) -> Iterator[None]:
+        """Walk from a unit back to another, and add what is found to the runs.
+
+        The walk goes from the newest unit to the oldest, the order of keys is another one: until
+        its end nobody knows what comes first. So it works on values of its own. At each yield the
+        runs, ``deletes`` and ``_complete_to`` are those from before the walk.
+
+        Args:
+            last_pos: The newest unit to read.
+            until_pos: Units up to this one are known; NO_POS: none is.
+            bounded: Keep the earliest ``units_max`` only, and note what is behind them.
+            after: Keep what is behind this key. The first key means a first reading, which collects
+                deletes; later ones know them all.
+        """
         deletes: set[bytes] = set()
         lanes_behind: set[int] = set()
         complete_to = LAST_KEY
@@ -156,14 +169,19 @@ class OpenSlot:
                 requests = requests[are_after(requests, after)]
             parts.append(requests)
             held += len(requests)
+            # At twice the number that is kept, so that each unit is sorted about twice. What is
+            # dropped is behind what is kept: each drop makes ``complete_to`` smaller or leaves it.
             if bounded and held > 2 * self.units_max:
                 found = in_order(joined(parts))
                 kept = found[: self.units_max]
                 lanes_behind |= lanes_in(found[self.units_max :])
                 complete_to = min(complete_to, key_of(kept[-1]))
                 parts, held = [kept], len(kept)
+            # ``parts`` has all that was met and may be kept, in no order among the parts; of what
+            # was dropped ``complete_to`` and ``lanes_behind`` tell.
             yield
         found = in_order(joined(parts))
+        # A chunk that came after a drop may hold units behind the key that was settled then.
         if complete_to != LAST_KEY:
             count = count_to(found, complete_to)
             lanes_behind |= lanes_in(found[count:]) | self._runs.lanes_after(complete_to)
@@ -171,6 +189,7 @@ class OpenSlot:
         if bounded:
             self._complete_to = complete_to
             self._lanes_behind = frozenset(lanes_behind)
+        # Late units are kept even so, but wait for those of the chain that are not read.
         elif self._complete_to != LAST_KEY:
             self._lanes_behind |= lanes_in(found[count_to(found, self._complete_to) :])
         if deletes:
@@ -206,6 +225,7 @@ class OpenSlot:
         for start in range(0, len(places), ASKED_COUNT):
             some = places[start : start + ASKED_COUNT]
             self.will_need(made[["offset_py", "size_py"]][some].tolist())
+            # Announced and not read: while others work, the disk may bring them.
             yield
             for index in some.tolist():
                 if deletes is not None and marks[index]:
@@ -213,6 +233,7 @@ class OpenSlot:
                     keep[index] = is_unread and not is_done[index]
                 if keep[index] and not exact[index]:
                     self._ask_record(made, index, roll=bool(rolls[index]))
+            # Up to here each row is decided: kept with its moment, or left out.
             yield
         kept: Requests = made[keep]
         return kept

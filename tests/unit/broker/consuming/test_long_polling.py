@@ -1,4 +1,4 @@
-"""Tests of held pulls."""
+"""Held pulls: answered by what arrives, by their end, and in turns with all others."""
 
 from collections.abc import Callable
 from typing import cast

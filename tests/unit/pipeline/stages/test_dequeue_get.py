@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 
 import attrs
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import delete_of, timed
@@ -76,10 +76,12 @@ async def test_a_slot_is_closed_when_its_last_millisecond_is_past(
         rig.send(timed("late", SLOT_MS + 1_000))
         await trio.sleep(0.003)
         assert rig.state.read_ms == SLOT_MS + 1_000
+        assert await rig.state.slot_closed.wait_at_most(0.1)
         rig.link()
         await trio.sleep(1.5)
 
     assert moments(behind) == [(1_001, ("a",)), (2_000, ("joined",)), (2_002, ("late",))]
+    assert rig.service.files.wheel.statistics().passed_ms == SLOT_MS + 2_000
 
 
 async def test_empty_slots_are_passed_at_once(autojump_clock: MockClock) -> None:
@@ -135,6 +137,8 @@ async def test_nothing_leaves_a_slot_before_what_was_stored_is_linked(
     async with reading(rig) as behind:
         await trio.sleep(5)
         assert (behind.batches, rig.state.read_ms <= SLOT_MS) == ([], True)
+        # Stage 1 is not to let its batch grow.
+        assert await rig.state.called.wait_at_most(1)
         rig.link()
         await trio.sleep(0.001)
 
@@ -218,6 +222,56 @@ async def test_a_late_crowd_does_not_hold_up_the_slot_behind_it(
     assert with_body(behind, "other") == 2
     assert ends[2_000] == rig.store.commit_log.max_offset
     assert ends[3_000] is None
+
+
+async def test_what_is_not_due_any_more_goes_back_from_its_lane(
+    autojump_clock: MockClock,
+) -> None:
+    """The clock is set back between two turns: the rest leaves when it is due again."""
+    rig = StagesByHand(VirtualClock(), attrs.evolve(TINY, deliver_batch_count_max=4))
+    rig.link(*[timed(f"c{n}", SLOT_MS + 1) for n in range(20)])
+    sink, source = trio.open_memory_channel[DequeueBatch | ReadMark](0)
+    behind = NextStage(rig)
+    with trio.fail_after(100_000):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(rig.read.run, sink)
+            (first, second) = [await next_batch(source) for _ in range(2)]
+            assert isinstance(rig.clock, VirtualClock)
+            # The third is made: it waits to be taken.
+            await wait_all_tasks_blocked()
+            rig.clock.step(-500)
+            third = await next_batch(source)
+            rig.state.under_way.clear()
+            rig.state.all_delivered.set()
+            nursery.start_soon(behind.run, source)
+            await trio.sleep(0.4)
+            assert behind.batches == []
+            await trio.sleep(1)
+            rig.state.stop()
+
+    assert [len(one.requests) for one in (first, second, third)] == [4, 4, 4]
+    assert [(one.at_ms - START_MS, len(one.bodies)) for one in behind.batches] == [(1_001, 4)] * 2
+
+
+async def next_batch(source: trio.MemoryReceiveChannel[DequeueBatch | ReadMark]) -> DequeueBatch:
+    """The next batch of a channel; marks are passed over."""
+    while isinstance(one := await source.receive(), ReadMark):
+        pass
+    return one
+
+
+async def test_a_stop_does_not_wait_for_rolls(autojump_clock: MockClock) -> None:
+    """The next run opens the slot behind them."""
+    rig = StagesByHand(VirtualClock())
+    rig.link(timed("rolls", START_MS + 20_000))
+    ((rolls_ms, *_),) = rig.service.live().tolist()
+    rig.link(timed("next", rolls_ms + 1_001))
+    async with reading(rig) as behind:
+        behind.publishes = False
+        await trio.sleep(6)
+
+    assert [one.bodies for one in behind.batches] == [("rolls",)]
+    assert rig.state.read_ms == rolls_ms + 1_000
 
 
 async def test_a_slot_waits_for_the_rolls_of_those_before_it(autojump_clock: MockClock) -> None:

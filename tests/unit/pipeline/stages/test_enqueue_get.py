@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import numpy as np
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from fakes import START_MS, ManualClock, VirtualClock
 from simulation.staged_service import HOST, delete_of, timed
@@ -216,6 +216,7 @@ async def run_for(rig: StagesByHand, seconds: float, sends: dict[int, Message]) 
     rig.service.store.on_arrival(lambda _: rig.state.arrived.set())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(rig.get.run, sink)
+        await wait_all_tasks_blocked()
         begin_ms = rig.clock.now_ms()
         for at_ms, message in sends.items():
             await trio.sleep((begin_ms + at_ms - rig.clock.now_ms()) / 1000)

@@ -166,8 +166,11 @@ class _Audit:
     def run(self) -> Audit:
         """Make all passes, and gather what they find."""
         kept, counts = self._first_pass()
+        # ``kept`` has a row a position, ``parts`` what was found so far. ``counts`` tells which of
+        # the dear passes are needed; some correct it by what they come to know.
         parts = [broken(kept, rules.rules(self.limits))]
         copies = rules.copies(kept, self.limits).persist(StorageLevel.DISK_ONLY)
+        # What is wrong with one record is not told a second time of its message.
         known = parts[0].where(f"rule = '{StoreRule.TWICE.name}'").select("phy_offset")
         of_copies = broken(copies, rules.OF_COPIES).join(known, "phy_offset", "left_anti")
         parts.append(of_copies.select(*parts[0].columns))
@@ -185,6 +188,7 @@ class _Audit:
             parts.append(self._by_names(counts, taken_back.select("order_py")))
         parts += self._timer_log(counts)
         parts += self._queues(counts)
+        # A torn record explains other findings, and a repair some of those: both need them all.
         found = reduce(DataFrame.unionByName, parts)
         if counts["damaged"] or counts["unsound"]:
             found = self._torn(found)
