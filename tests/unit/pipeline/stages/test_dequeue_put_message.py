@@ -16,7 +16,7 @@ from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.deduplication import AlreadyDone, origin_in
 from timermq.pipeline.records.system_topics import CANCEL_MARK_TOPIC
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
-from timermq.pipeline.stages.due_columns import COPIES_COUNT_MIN
+from timermq.pipeline.stages.due_columns import COLUMNS_COUNT_MIN
 from timermq.pipeline.stages.timer_request import DeliverBatch, ReadMark
 from timermq.timerstore.message import Message
 from timermq.timerstore.record_block import RecordBlock
@@ -56,7 +56,7 @@ class Rig:
         return [(one.stored_ms - START_MS, one.body) for one in found]
 
 
-BOTH_WAYS = pytest.mark.parametrize("count", [2, COPIES_COUNT_MIN])
+BOTH_WAYS = pytest.mark.parametrize("count", [2, COLUMNS_COUNT_MIN])
 """Messages one by one, and as copies of their records."""
 
 
