@@ -29,6 +29,7 @@ from timermq.remoting.bodies import (
     SubscriptionData,
     decode_consumer_list,
 )
+from timermq.remoting.client_header import ConsumersHeader, UnregisterHeader
 
 from .access import Credentials, over_tls
 from .allocate import allocate
@@ -273,9 +274,12 @@ class Consumer:
         self._registered.add(address)
 
     async def _leave(self, address: str) -> None:
-        ext = {"clientID": self._client_id, "producerGroup": "", "consumerGroup": self._group}
+        header = UnregisterHeader(
+            client_id=self._client_id, producer_group="", consumer_group=self._group
+        )
+        command = Command(RequestCode.UNREGISTER_CLIENT, ext=header.to_ext())
         with suppress(ClientError):  # then the broker notices by itself
-            await self._links.call(address, Command(RequestCode.UNREGISTER_CLIENT, ext=ext))
+            await self._links.call(address, command)
 
     def _heartbeat_body(self) -> bytes:
         subscriptions = [
@@ -317,9 +321,8 @@ class Consumer:
 
     async def _members(self, address: str) -> list[str]:
         await self._register(address)  # before asking: the list must contain us
-        command = Command(
-            RequestCode.GET_CONSUMER_LIST_BY_GROUP, ext={"consumerGroup": self._group}
-        )
+        ext = ConsumersHeader(consumer_group=self._group).to_ext()
+        command = Command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, ext=ext)
         answer = check_answer(await self._links.call(address, command))
         with reading_answer("members of the group"):
             return decode_consumer_list(answer.body)

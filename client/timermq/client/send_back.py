@@ -9,6 +9,7 @@ Source: Java ``DefaultMQPushConsumerImpl.sendMessageBack``.
 from __future__ import annotations
 
 from timermq.remoting import Command, RequestCode
+from timermq.remoting.send_back_header import SendBackHeader
 
 from .message import ReceivedMessage
 
@@ -32,12 +33,11 @@ def send_back_request(group: str, message: ReceivedMessage, level: int) -> Comma
         message: As it was received.
         level: Delay level; 0: the broker counts the tries. ``GIVE_UP_LEVEL``: no further one.
     """
-    ext = {
-        "group": group,
-        "offset": str(int(message.offset_message_id[-_POSITION_DIGITS:], 16)),
-        "delayLevel": str(level),
-        "originMsgId": message.message_id,
-        "originTopic": message.original_topic,
-        "unitMode": "false",
-    }
-    return Command(RequestCode.CONSUMER_SEND_MSG_BACK, ext=ext)
+    header = SendBackHeader(
+        group=group,
+        offset=int(message.offset_message_id[-_POSITION_DIGITS:], 16),
+        delay_level=level,
+        origin_message_id=message.message_id,
+        origin_topic=message.original_topic,
+    )
+    return Command(RequestCode.CONSUMER_SEND_MSG_BACK, ext=header.to_ext())
