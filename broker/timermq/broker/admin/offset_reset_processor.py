@@ -6,7 +6,7 @@ Source: Java ``AdminBrokerProcessor.resetOffset``, ``resetOffsetInner``, ``Broke
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import attrs
 import structlog
@@ -49,7 +49,7 @@ class OffsetResetProcessor:
     clients: ClientRegistry
     long_polling: LongPolling
     saved: Saved
-    _opaques: itertools.count[int] = attrs.field(factory=lambda: itertools.count(1), init=False)
+    _opaques: Iterator[int] = attrs.field(factory=lambda: itertools.count(1), init=False)
 
     def handlers(self) -> Mapping[int, Handler]:
         """Request code to entrance."""

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import attrs
 
-from timermq.pipeline.column_door import ColumnDoor
-from timermq.pipeline.timer_message_store import TimerMessageStore
-
-from ..options import BrokerOptions
-from ..sending.message_stamp import MessageStamp
-from ..sending.send_checks import SendChecks
-from ..topic_config import TopicConfigTable
+from ..broker_parts import BrokerParts
 from .adopter import Adopter
 from .bulk_jobs import BulkJobs
 from .bulk_processor import BulkProcessor
@@ -27,34 +19,17 @@ class BulkScheduling:
     adopter: Adopter
 
     @classmethod
-    def build(
-        cls,
-        *,
-        options: BrokerOptions,
-        timer_store: TimerMessageStore,
-        columns: ColumnDoor,
-        topics: TopicConfigTable,
-        checks: SendChecks,
-        stamp: MessageStamp,
-        now_ms: Callable[[], int],
-    ) -> BulkScheduling:
+    def build(cls, parts: BrokerParts) -> BulkScheduling:
         """Make all of it; jobs that a process before has left are found here."""
-        jobs = BulkJobs(timer_store.store, options, now_ms)
-        gate = TopicGate(checks, options)
+        jobs = BulkJobs(parts.store, parts.options, parts.now_ms)
+        gate = TopicGate(parts.checks, parts.options)
         return cls(
-            processor=BulkProcessor(
-                jobs=jobs,
-                timer_store=timer_store,
-                topics=topics,
-                options=options,
-                stamp=stamp,
-                gate=gate,
-            ),
+            processor=parts.make(BulkProcessor, jobs=jobs, gate=gate),
             adopter=Adopter(
                 jobs=jobs,
-                timer_store=timer_store,
-                columns=columns,
+                timer_store=parts.timer_store,
+                columns=parts.columns,
                 gate=gate,
-                stamp=stamp,
+                stamp=parts.stamp,
             ),
         )
